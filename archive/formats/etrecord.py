@@ -57,8 +57,10 @@ NODE_HANDLES = re.compile(r"[0-9]{1,18}|[(\[][0-9]{1,18}(?:, [0-9]{1,18})*,?[)\]
 """The handle of a node, or a tuple or list of those of the nodes that it took the place of."""
 UNSET = 0
 """The handle of a node that has none."""
-MOST_DIGITS = 9
-"""Digits of an instruction's number."""
+NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+"""The number of an instruction, written as ``json.dumps`` does, so that none stands twice."""
+LARGEST = (1 << 63) - 1
+"""The largest debug handle."""
 SHOWN = 60
 """Characters of a name in a message."""
 
@@ -161,14 +163,14 @@ def _object(value: object, place: str = "") -> dict[str, object]:
 
 
 def _instruction(key: str) -> int:
-    if not (key.isascii() and key.isdecimal() and len(key) <= MOST_DIGITS):
+    if not NUMBER.fullmatch(key):
         raise ArchiveError(expected="the number of an instruction", found=shown(key))
     return int(key)
 
 
 def _number(value: object) -> int:
-    if type(value) is not int:
-        raise _error("a number", value)
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise _error(f"an integer from 0 to {LARGEST}", value)
     return value
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Instructions: TypeAlias = "Mapping[str, Mapping[int, Instruction]]"
 BYTES_AN_INSTRUCTION = 512
-"""Bytes of memory that an instruction costs at most, beside the JSON and further handles."""
+"""Bytes of memory that an instruction costs at most, beside the JSON."""
 
 
 def read_instructions(source: Records) -> Instructions:
@@ -59,8 +59,7 @@ def _map(
     if name not in source.records:
         return {}
     try:
-        with source.allowance.part() as values:
-            found = parse(read_json(source.records[name].view(), values))
+        found = parse(read_json(source.records[name].view(), source.allowance))
         source.allowance.take(BYTES_AN_INSTRUCTION * sum(map(len, found.values())), "instructions")
     except ArchiveError as error:
         raise error.within(file=source.file, record=name) from error.__cause__

@@ -9,12 +9,15 @@ the operator that the instruction runs tells which.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
+from archive.base.steps import Steps
 from archive.formats.etrecord import edge_program, node_handles
 from archive.verbs.nodes import Node
 
@@ -30,6 +33,8 @@ ONLY_CHAIN = 0
 """ExecuTorch writes one chain of instructions a method."""
 PRIMITIVES = "executorch_prim::"
 """The namespace of operators on sizes, which in a program are functions of Python."""
+BYTES_A_HANDLE = 256
+"""Bytes of memory that a handle of a node costs at most."""
 SHOWN = 5
 """Methods or handles that a message names."""
 PYTHON = re.compile(r"(?:_operator|math|builtins|torch)\.(\w+)")
@@ -82,45 +87,75 @@ class Places:
 
         Raises:
             ArchiveError: a record that is needed is broken.
+            LimitError: it stands for more nodes than ``Limits.work`` allows steps.
         """
         found = NAME.fullmatch(name)
         if found is None or int(found["chain"]) != ONLY_CHAIN:
             return []
-        numbered = self.numbered(int(found["number"]))
-        return [one for one in numbered if found["method"] in (None, one.method)]
+        places = self.numbered(int(found["number"]), Steps(self._archive.limits.work))
+        return [one for one in places if found["method"] in (None, one.method)]
 
-    def numbered(self, number: int) -> list[Place]:
+    def numbered(self, number: int, steps: Steps) -> list[Place]:
         """The instructions of a number, in each method that has something recorded of it.
+
+        Args:
+            number: in the only chain.
+            steps: counts a step for each of them, and for each of their nodes.
 
         Raises:
             ArchiveError: a record that is needed is broken.
+            LimitError: more steps are taken than allowed.
         """
-        return [
-            Place(method, number, instructions[number], self._nodes(method, instructions[number]))
-            for method, instructions in self._archive.instructions.items()
-            if number in instructions
-        ]
+        return [self._place(method, number, steps) for method in self._methods.get(number, ())]
 
     def has_gap(self, number: int) -> bool:
         """Whether some method has an instruction of a number, and nothing is recorded of it."""
-        return any(
-            number not in instructions and number < max(instructions, default=-1)
-            for instructions in self._archive.instructions.values()
-        )
+        longer = len(self._lasts) - bisect_right(self._lasts, number)
+        recorded = sum(number < self._last[method] for method in self._methods.get(number, ()))
+        return longer > recorded
 
-    def _nodes(self, method: str, instruction: Instruction) -> tuple[Node, ...]:
-        """The nodes that an instruction's handles stand for, each once."""
+    @cached_property
+    def _methods(self) -> dict[int, list[str]]:
+        """The methods that have something recorded of an instruction, by its number."""
+        found = defaultdict[int, list[str]](list)
+        for method, instructions in self._archive.instructions.items():
+            for number in instructions:
+                found[number].append(method)
+        return found
+
+    @cached_property
+    def _last(self) -> dict[str, int]:
+        """The number of each method's last instruction of which something is recorded."""
+        return {method: max(numbers) for method, numbers in self._archive.instructions.items() if numbers}
+
+    @cached_property
+    def _lasts(self) -> list[int]:
+        """These numbers in ascending order."""
+        return sorted(self._last.values())
+
+    def _place(self, method: str, number: int, steps: Steps) -> Place:
+        """An instruction, with the nodes that its handles stand for, each once."""
+        instruction = self._archive.instructions[method][number]
         known = self._of_method(method)
-        return tuple(dict.fromkeys(node for one in instruction.handles for node in known.get(one, ())))
+        found: dict[Node, None] = {}
+        steps.take()
+        for handle in dict.fromkeys(instruction.handles):
+            nodes = known.get(handle, ())
+            steps.take(len(nodes))
+            found.update(dict.fromkeys(nodes))
+        return Place(method, number, instruction, tuple(found))
 
     def _of_method(self, method: str) -> dict[int, list[Node]]:
         """The nodes of a method's program by their handles; empty where the record lacks the program."""
         if method not in self._by_handle:
-            found = self._by_handle[method] = defaultdict(list)
             name = edge_program(method, self._archive.programs)
+            found = defaultdict[int, list[Node]](list)
             for node in () if name is None else _all_nodes(self._archive.programs[name]):
-                for handle in node_handles(node.site.metadata):
+                handles = node_handles(node.site.metadata)
+                self._archive.allowance.take(BYTES_A_HANDLE * len(handles), "debug handles")
+                for handle in handles:
                     found[handle].append(node)
+            self._by_handle[method] = found
         return self._by_handle[method]
 
 

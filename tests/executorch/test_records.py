@@ -41,7 +41,7 @@ def test_an_instruction_leads_to_the_nodes_that_the_inspector_names(name: str) -
 def test_the_operator_that_ran_is_that_of_a_node(name: str) -> None:
     with archive.open(record(name)) as opened:
         for told in inspected(name):
-            (place,) = Places(opened).numbered(told["instruction"])
+            (place,) = Places(opened).named(f"0:{told['instruction']}")
             if place.instruction.delegate:
                 assert told["operator"] == "DELEGATE_CALL"
                 continue

@@ -115,7 +115,13 @@ class ArchiveAnswers:
         failure = InstructionFailure(stream)
         if failure.is_explained or not self.archive.instructions:
             return None
-        return instructions.answer(self._places, failure)
+        steps = self._spending.of_one_failure()
+        try:
+            return instructions.answer(self._places, failure, steps)
+        except LimitError as error:
+            return Answer(failure, None, ((0, why_left(error)),), is_possible=True)
+        finally:
+            self._spending.spend(steps.taken)
 
     @cached_property
     def _places(self) -> Places:

@@ -27,6 +27,7 @@ from archive.verbs.logs.nodes import answer_of, digest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from archive.base.steps import Steps
     from archive.verbs.instructions import Place, Places
     from archive.verbs.logs.streams import Stream
 
@@ -42,6 +43,8 @@ INSTRUCTION = re.compile(
 """The first line of a failure."""
 ARGUMENT = re.compile(HEAD + rb"arg [0-9]+ with type id [0-9]+")
 """The second line, where an operator failed: each of its arguments has one."""
+CHARACTERS_A_STEP = 4096
+"""Characters of a node's metadata that are looked through in a step."""
 EXPLAINED = b"Module hierarchy:"
 """The first line of an explanation."""
 UNRECORDED = "no node is recorded for it, as for instructions that ExecuTorch adds"
@@ -97,20 +100,27 @@ class InstructionFailure:
         return digest(self.what)
 
 
-def answer(places: Places, failure: InstructionFailure) -> Answer:
+def answer(places: Places, failure: InstructionFailure, steps: Steps) -> Answer:
     """An ETRecord's answer to a failure.
 
     Args:
         places: its instructions.
         failure: the failure.
+        steps: counts those that it takes.
+
+    Raises:
+        ArchiveError: a record that is needed is broken.
+        LimitError: more steps are taken than allowed.
     """
-    found = places.numbered(failure.number) if failure.chain == ONLY_CHAIN else []
+    found = places.numbered(failure.number, steps) if failure.chain == ONLY_CHAIN else []
     known = [one for one in found if bool(one.instruction.delegate) is not bool(failure.operator)]
     nodes = [node for one in known for node in one.nodes]
     if failure.operator:
         nodes = [node for node in nodes if runs(failure.operator, node)]
     if not nodes and _may_be_unrecorded(places, failure, known):
         return Answer(failure, None, ((0, f"{failure.what}: {UNRECORDED}"),), is_possible=True)
+    for node in nodes:
+        steps.take(sum(map(len, node.site.metadata.values())) // CHARACTERS_A_STEP)
     return answer_of(failure, failure.what, nodes, lambda node: node.text.removesuffix("\n"))
 
 

@@ -1,0 +1,156 @@
+"""ETRecords by a hostile writer: maps that are none, and ones that make single instructions cost much."""
+
+from __future__ import annotations
+
+import json
+import re
+import tracemalloc
+from time import perf_counter
+
+import pytest
+
+import archive
+from archive.base.errors import ArchiveError, LimitError
+from archive.verbs.instructions import Places
+from archive.verbs.logs import Explainer
+from tests.support.etrecords import changed
+
+HANDLES, DELEGATES, OUTPUTS = "debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map"
+WANTED = "expected an integer from 0 to 9223372036854775807"
+EDGE = "edge_dialect_exported_program/forward"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        (HANDLES, b"[]", "expected an object, found a list"),
+        (HANDLES, b'{"forward": [1]}', "forward: expected an object, found a list"),
+        (HANDLES, b'{"forward": {"-1": 1}}', "forward.-1: expected the number of an instruction, found '-1'"),
+        (HANDLES, b'{"forward": {"007": 1}}', "expected the number of an instruction, found '007'"),
+        (HANDLES, '{"forward": {"\u0667": 1}}'.encode(), "expected the number of an instruction"),
+        (HANDLES, b'{"forward": {"9999999999": 1}}', "expected the number of an instruction"),
+        (
+            HANDLES,
+            b'{"forward": {"3": true}}',
+            f"forward.3: {WANTED}, found true or false",
+        ),
+        (HANDLES, b'{"forward": {"3": 1.0}}', "forward.3: expected an integer"),
+        (HANDLES, b'{"forward": {"3": -1}}', "forward.3: expected an integer"),
+        (
+            HANDLES,
+            b'{"forward": {"3": [1, "2"]}}',
+            f"forward.3: {WANTED}, found a text",
+        ),
+        (
+            HANDLES,
+            b'{"forward": {"3": [[[1]]]}}',
+            f"forward.3: {WANTED}, found a list",
+        ),
+        (
+            HANDLES,
+            b'{"forward": {"3": null}}',
+            f"forward.3: {WANTED}, found nothing",
+        ),
+        (HANDLES, b'{"forward": {"3": 1', "expected JSON"),
+        (HANDLES, b"[" * 100_000, "values nested too deeply"),
+        (HANDLES, b'{"forward": {"3": ' + b"7" * 5000 + b"}}", "expected JSON"),
+        (DELEGATES, b'{"forward": {"3": "XnnpackBackend"}}', "forward.3: expected an object, found a text"),
+        (DELEGATES, b'{"forward": {"3": {"name": 1}}}', "forward.3: expected the name of a backend"),
+        (
+            DELEGATES,
+            b'{"forward": {"3": {"name": "B", "delegate_map": [1]}}}',
+            "forward.3: expected an object",
+        ),
+        (
+            OUTPUTS,
+            b'{"forward": {"3": {}}}',
+            f"forward.3: {WANTED}, found an object",
+        ),
+    ],
+)
+def test_a_map_that_is_none_is_told_with_its_place(name: str, content: bytes, place: str) -> None:
+    with (
+        archive.open(changed("xnnpack", **{name: content}), name="forged") as opened,
+        pytest.raises(ArchiveError) as caught,
+    ):
+        opened.instructions  # noqa: B018 (reading it fails)
+    assert str(caught.value).startswith(f"forged: {name}")
+    assert place in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_the_name_of_a_method_is_cut_in_messages() -> None:
+    content = json.dumps({"m" * 100_000: {"k" * 100_000: 1}}).encode()
+    with (
+        archive.open(changed("shop", debug_handle_map=content)) as opened,
+        pytest.raises(ArchiveError) as caught,
+    ):
+        opened.instructions  # noqa: B018 (the same)
+    assert len(str(caught.value)) < 400
+
+
+def test_many_instructions_cost_what_the_file_allows() -> None:
+    content = json.dumps({"forward": dict.fromkeys(map(str, range(30_000)), 1)}).encode()
+    file = changed("shop", debug_handle_map=content)
+    tracemalloc.start()
+    try:
+        with archive.open(file) as opened:
+            assert len(opened.instructions["forward"]) == 30_000
+            assert tracemalloc.get_traced_memory()[1] < opened.allowance.memory
+            assert opened.allowance.taken < opened.allowance.memory
+    finally:
+        tracemalloc.stop()
+    with archive.open(file, limits=archive.Limits(memory=1 << 18)) as opened, pytest.raises(LimitError):
+        opened.instructions  # noqa: B018 (the same)
+
+
+def nodes(count: int, handle: str) -> bytes:
+    """A program of nodes that all have a handle."""
+    every = [
+        {
+            "name": f"n_{number}",
+            "target": "executorch.exir.dialects.edge.ops.aten.add.Tensor",
+            "inputs": [],
+            "outputs": [],
+            "metadata": {"debug_handle": handle, "stack_trace": f'File "f.py", line {number}, in forward'},
+        }
+        for number in range(count)
+    ]
+    return json.dumps({"graph_module": {"graph": {"nodes": every}}}).encode()
+
+
+def test_a_handle_that_stands_many_times_is_one() -> None:
+    handles = json.dumps({"forward": {"0": [1] * 200_000}}).encode()
+    start = perf_counter()
+    with archive.open(changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})) as opened:
+        (place,) = Places(opened).named("0:0")
+        assert len(place.nodes) == 2000
+    assert perf_counter() - start < 10
+
+
+def test_a_log_in_which_each_line_may_be_of_many_nodes_ends_soon() -> None:
+    handles = json.dumps({"forward": dict.fromkeys(map(str, range(2000)), 1)}).encode()
+    lines = [
+        b"KernelCall failed at instruction 0:%d in operator aten::add.out: 0x12\n" % number
+        for number in range(2000)
+    ]
+    start = perf_counter()
+    with archive.open(
+        changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")}), limits=archive.Limits(work=5000)
+    ) as opened:
+        explainer = Explainer.of(opened)
+        out = b"".join(explainer.explain(lines))
+    assert out == b"".join(lines)
+    assert explainer.unknown == explainer.ambiguous == 2000
+    assert any(re.search("too many steps; --limit work=… allows more", note) for note in explainer.notes)
+    assert perf_counter() - start < 20
+
+
+def test_a_name_that_stands_for_too_many_nodes_is_refused() -> None:
+    handles = b'{"forward": {"0": 1}}'
+    file = changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
+    with (
+        archive.open(file, limits=archive.Limits(work=100)) as opened,
+        pytest.raises(LimitError, match="work"),
+    ):
+        Places(opened).named("0:0")
