@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import archive
 from archive.cli import printing
 from archive.cli.status import Status
-from archive.report.as_json import frames_facts, node_facts
+from archive.report.as_json import kernel_facts, node_facts
 from archive.verbs import kernels, nodes
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ def _facts(found: Found, *, has_kernels: bool) -> dict[str, object]:
     }
     if has_kernels:
         facts["kernels"] = [
-            _kernel(name, one) for name, one in every if isinstance(one, kernels.CalledKernel)
+            {"asked": name, **kernel_facts(one)}
+            for name, one in every
+            if isinstance(one, kernels.CalledKernel)
         ]
     return facts
 
@@ -107,20 +109,6 @@ def _instructions(places: dict[str, list[Place]]) -> list[dict[str, object]]:
         }
         for name, place, delegate in every
     ]
-
-
-def _kernel(name: str, called: CalledKernel) -> dict[str, object]:
-    kernel = called.kernel
-    return {
-        "asked": name,
-        "model": called.model.name,
-        "kernel": kernel.name,
-        "handle": kernel.handle,
-        "pre_grad_nodes": kernel.pre_grad_nodes,
-        "post_grad_nodes": kernel.post_grad_nodes,
-        "frames": [frames_facts(trace) for trace in kernel.traces],
-        "traces": kernel.stack_traces,
-    }
 
 
 def _print_text(found: Found) -> None:

@@ -12,6 +12,7 @@ from archive.base.strings import StringView, Text, decoded
 if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
     from archive.formats.exported.traces import Trace
+    from archive.verbs.kernels import CalledKernel
     from archive.verbs.nodes import Node
 
 
@@ -71,6 +72,24 @@ def node_facts(node: Node) -> dict[str, object]:
         "text": node.text,
         "modules": [{"path": one.path, "class": one.class_name} for one in site.modules],
         "trace": site.trace,
+    }
+
+
+def kernel_facts(called: CalledKernel) -> dict[str, object]:
+    """A kernel as :func:`as_json` takes it, with the tracebacks of all nodes that it was made of."""
+    kernel = called.kernel
+    return {
+        "model": called.model.name,
+        "kernel": kernel.name,
+        "handle": kernel.handle,
+        "found": called.is_traced,
+        "pre_grad_nodes": kernel.pre_grad_nodes,
+        "post_grad_nodes": kernel.post_grad_nodes,
+        "tracebacks": [
+            {"frames": frames_facts(trace), "text": text}
+            for trace, text in zip(kernel.traces, kernel.stack_traces, strict=True)
+        ],
+        "text": called.text,
     }
 
 

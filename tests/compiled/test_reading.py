@@ -155,7 +155,9 @@ def test_a_name_stands_for_all_places_that_call_the_kernel(tmp_path: Path) -> No
     assert [one["node"] for one in facts["symbolications"]] == ["linear"]
     (kernel,) = facts["kernels"]
     assert (kernel["model"], kernel["kernel"], kernel["handle"]) == ("mixer", "aoti_torch_cpu_cumsum", 5)
-    assert [[frame["line"] for frame in frames] for frames in kernel["frames"]] == [[22]]
+    assert [[frame["line"] for frame in one["frames"]] for one in kernel["tracebacks"]] == [[22]]
+    assert kernel["found"]
+    assert kernel["text"] == well("symbolicate", path, "mixer:aoti_torch_cpu_cumsum:5").removesuffix("\n")
 
 
 def test_names_of_the_profiler_are_those_that_the_code_gives_itself(tmp_path: Path) -> None:
