@@ -59,6 +59,16 @@ def test_a_handle_is_that_of_the_next_call_of_its_kernel() -> None:
     assert [one.key for one in code(text).calls.values()] == ["", "aoti_torch_cpu_mm_out:4", ""]
 
 
+def test_a_comment_about_nodes_begins_another_call() -> None:
+    call = b"    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm_out(buf1, buf0));\n"
+    text = (
+        handle(b"aoti_torch_cpu_mm_out:4")
+        + b"    // Topologically Sorted Source Nodes: [mm], Original\n"
+        + call
+    )
+    assert [(one.key, one.nodes) for one in code(text).calls.values()] == [("", "mm")]
+
+
 def test_operators_without_a_c_function_are_called_through_the_proxy() -> None:
     text = handle(b"aoti_torch_cpu_discount:2") + ALLOCATED + PROXY
     assert [(line, one.key) for line, one in code(text).calls.items()] == [

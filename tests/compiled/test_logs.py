@@ -101,7 +101,7 @@ def test_all_places_that_call_a_failing_kernel_are_told() -> None:
         "3 places call this kernel:",
         *(f"Kernel tower:cpp_fused_add_relu_2:{handle}" for handle in (5, 7, 9)),
     ]
-    for other in (defined - 1, 10_000):
+    for other in (defined - 5, defined - 1, 10_000):  # in the kernel above, between both, in none
         assert explained(log % (file, other), "several")[1].explained == 0
 
 
@@ -239,6 +239,26 @@ def test_lines_of_loggers_stay_records(tmp_path: Path) -> None:
     whole = json.dumps({"log": log.decode()}).encode()
     (record,) = run("symbolicate", path, stdin=whole).stdout.splitlines()
     assert json.loads(record)["log"].encode().splitlines() == wanted
+
+
+def test_what_stands_before_a_line_stands_before_its_source_too() -> None:
+    rows = text("profiled.table").splitlines(keepends=True)
+    table = b"".join(b"[worker 3] " + row for row in rows)
+    out, explainer = explained(table, "profiled")
+    assert all(line.startswith(b"[worker 3] ") for line in out.splitlines())
+    assert explained(b"".join(rows), "profiled")[0] == out.replace(b"[worker 3] ", b"")
+    assert explainer.explained == 2
+    call = text("compiled.left").splitlines()[0].removeprefix(b"Error: ")
+    log = b"12:00 RuntimeError: %b\n12:00 the end\n" % call
+    lines = explained(log, "compiled")[0].splitlines()
+    assert lines[1] == b"12:00 Kernel aoti_torch_cpu_addmm_out:2, of linear"
+
+
+def test_only_what_has_no_source_gets_it() -> None:
+    *_, row, _, _ = text("profiled.table").splitlines(keepends=True)
+    out, _ = explained(row, "profiled")
+    again, explainer = explained(out + row, "profiled")
+    assert (again, explainer.explained) == (out + out, 1)
 
 
 def test_each_failure_is_explained_by_its_own_package(tmp_path: Path) -> None:
