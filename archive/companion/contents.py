@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError
-from archive.formats.elf.model import SectionTable
 from archive.normalform.names import record_names
 from archive.normalform.records import DebugRecords
 
 if TYPE_CHECKING:
     from archive.base.strings import StringTable
+    from archive.formats.elf.model import SectionTable
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.normalform.form import NormalForm
@@ -75,6 +75,8 @@ class Contents:
         Raises:
             ArchiveError: they are not as long as columns say.
         """
+        from archive.formats.elf.model import SectionTable  # noqa: PLC0415 (few archives have compiled models)
+
         columns = [self.columns[name].tolist() for name in OBJECT_TABLE if name in self.columns]
         bounds = firsts(self.columns["object.length"]).tolist() if columns else [0]
         if bounds[-1] != len(self.behind):

@@ -24,7 +24,6 @@ from archive.reader.pickle_records import PickleRecords
 from archive.reader.programs import Programs
 from archive.reader.recognition import FileKind
 from archive.reader.renumbered import UniqueTables
-from archive.reader.spare import Spare
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from archive.reader.companion import Companion
     from archive.reader.instructions import Instructions
     from archive.reader.records import ClassNames, DebugTables
+    from archive.reader.spare import Spare
 
 EXAMPLES = 3
 """Records that a message names."""
@@ -256,6 +256,8 @@ class Archive(OpenedFile):
     @cached_property
     def spare(self) -> Spare:
         """What the loaders of its compiled models do not need; nothing in other archives."""
+        from archive.reader.spare import Spare  # noqa: PLC0415 (only what writes files asks)
+
         return Spare({} if self._container is None else self._container.records)
 
     @cached_property

@@ -9,6 +9,8 @@ from rich.text import Text
 
 from archive.base.errors import counted, one_line, shown
 from archive.container.serialization_id import PLATFORMS
+from archive.formats.record_kinds import RecordKind
+from archive.report.compiled_text import compiled_table
 from archive.report.fitted_table import FittedTable
 from archive.report.programs_text import programs_table
 from archive.report.texts import first_of, runs
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_ROOT = 4096
 """Characters of the root folder's name that are shown."""
+OF_COMPILED = {RecordKind.CPP, RecordKind.KERNELS}
+"""Records of compiled models that are debug info where a companion holds them."""
 NO_ID = {
     "": "not known: a record cannot be read",
     None: "not computed: it takes all bytes of the file; of a copy on disk, `inspect` shows it",
@@ -33,7 +37,7 @@ NO_ID = {
 def inspection_text(facts: Inspection) -> Group:
     """An inspection as text: the archive as a whole, a table of its records, and its handles."""
     share = facts.debug_bytes / facts.size
-    debug = sum(record.kind.is_debug for record in facts.records.values())
+    debug = sum(one.kind.is_debug or one.kind in OF_COMPILED for one in facts.records.values())
     what = facts.companion or f"{facts.what}, version {facts.version or 'not given'}"
     origin = [] if facts.origin is None else _origin(facts.origin, migrated=facts.migrated)
     head = [
@@ -66,10 +70,12 @@ def inspection_text(facts: Inspection) -> Group:
     ]
     if facts.effects is not None:
         tail.append(f"effects of {counted(len(facts.effects), 'method')}: {_effects(facts.effects)}")
-    programs: list[ConsoleRenderable] = []
+    tables: list[ConsoleRenderable] = []
     if facts.programs:
-        programs = [programs_table(facts.programs), Text()]
-    return Group(*_lines(head), *programs, _records(facts), *_lines(tail))
+        tables += [programs_table(facts.programs), Text()]
+    if facts.compiled:
+        tables += [compiled_table(facts.compiled), Text()]
+    return Group(*_lines(head), *tables, _records(facts), *_lines(tail))
 
 
 def _lines(lines: Iterable[str]) -> Iterator[Text]:

@@ -83,6 +83,7 @@ def _companion_of(opened: Archive) -> bytes:
         records = opened.container.records
         return bytes(records[place_of_companion(records)].view())
     kinds = {kind_of(name) for name in opened.container.records}
-    if not kinds & SOURCE_KINDS and MetadataKind.TRACES not in opened.programs.kinds:
+    traced = MetadataKind.TRACES in opened.programs.kinds or bool(opened.spare.records)
+    if not kinds & SOURCE_KINDS and not traced:
         raise NoDebugInfoError("no debug info in it", file=opened.file)
     return companion_of(opened)

@@ -13,9 +13,10 @@ from archive.container.serialization_id import RECORD_NAME, writers
 from archive.formats import callstack_map, method_handles
 from archive.formats.bytecode import BYTECODE
 from archive.formats.effects import EFFECTS
-from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, RecordKind, kind_of
+from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, RecordKind, kind_in_exported, kind_of
 from archive.reader.provenance import provenance
 from archive.reader.recognition import SHOWN
+from archive.verbs.compiled import compiled_facts
 from archive.verbs.programs import program_facts
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
     from archive.reader.recognition import FileKind
+    from archive.verbs.compiled import CompiledFacts
     from archive.verbs.programs import ProgramFacts
 
 FETCHED_FOR_ID = 1 << 24
@@ -82,6 +84,7 @@ class Inspection:
         lowered: the lowered modules by attribute path.
         effects: for each method with side effects, how many; None where the archive keeps none.
         programs: the exported programs by name.
+        compiled: the compiled models by name, of a companion; those of a package are listed.
     """
 
     file: str
@@ -108,6 +111,7 @@ class Inspection:
     lowered: Mapping[str, LoweredFacts]
     effects: Mapping[str, int] | None
     programs: Mapping[str, ProgramFacts]
+    compiled: Mapping[str, CompiledFacts]
 
     @property
     def debug_bytes(self) -> int:
@@ -128,6 +132,7 @@ def inspect(archive: Archive) -> Inspection:
         archive.container.check_sizes()
     holds = dict(_holds(archive))
     bytecode = archive.bytecode
+    kind = kind_in_exported if archive.compiled else kind_of
     return Inspection(
         archive.file,
         archive.root,
@@ -145,7 +150,7 @@ def inspect(archive: Archive) -> Inspection:
         None if bytecode is None else bytecode.version,
         {
             name: RecordFacts(
-                kind_of(name), record.size, record.stored_size, record.compression, holds.get(name, "")
+                kind(name), record.size, record.stored_size, record.compression, holds.get(name, "")
             )
             for name, record in archive.records.items()
         },
@@ -161,6 +166,7 @@ def inspect(archive: Archive) -> Inspection:
         },
         _effects(archive),
         program_facts(archive.programs),
+        compiled_facts(archive.compiled, read=True),
     )
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.formats.compiled.kinds import SpareKind
-from archive.formats.elf.cutting import cut
 from archive.formats.record_kinds import COMPILED, KERNELS
 
 if TYPE_CHECKING:
@@ -53,6 +52,8 @@ def cut_of(record: Record) -> Cut | None:
     """A record in two parts, if it is a shared object that can be cut; None if it stays whole."""
     if not (record.name.startswith(COMPILED) and record.name.endswith(OBJECT)):
         return None
+    from archive.formats.elf.cutting import cut  # noqa: PLC0415 (few archives have shared objects)
+
     data = record.view()
     try:
         return cut(data)
