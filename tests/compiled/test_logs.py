@@ -13,6 +13,7 @@ from archive.fleet.explaining import explainer_of
 from archive.fleet.sources import models_in
 from archive.verbs.kernels import WITHOUT_RECORD
 from archive.verbs.logs import Explainer
+from archive.verbs.logs.kernels import NO_CODE
 from tests.support.commands import run
 from tests.support.compiled import COMPILED, changed, member, package, written
 
@@ -203,6 +204,20 @@ def test_a_long_line_takes_little_time(part: bytes) -> None:
     start = time.process_time()
     assert explained(log, "profiled")[0] == log
     assert time.process_time() - start < 2
+
+
+def test_a_companion_has_the_code_and_what_is_left_says_so(tmp_path: Path) -> None:
+    left, companion = tmp_path / "left.pt2", tmp_path / "model.ptdbg"
+    archive.split(written("compiled", tmp_path), left, companion)
+    for log, words, key in (("left", b" API call ", LEFT), ("ids", b"Exception raised from cpp_", IDS)):
+        log_text = text(f"compiled.{log}")
+        for models in ([companion], [left, companion]):
+            out = b"".join(explainer_of(models_in(models)).explain([log_text]))
+            assert out == below(log_text, {words: source("compiled", key)})
+    with archive.open(left) as opened:
+        explainer = Explainer.of(opened)
+        assert b"".join(explainer.explain([text("compiled.left")])) == text("compiled.left")
+    assert explainer.notes[0].endswith(NO_CODE)
 
 
 def test_frames_in_an_explanation_are_no_failure_of_their_own(tmp_path: Path) -> None:

@@ -115,9 +115,12 @@ def known_of(models: Mapping[str, CompiledModel], named: Named) -> Known:
         ArchiveError: a model that is needed is broken.
     """
     found = {name: known for name, model in models.items() if any(known := named.found(model))}
-    if len(found) != 1:
-        why = f"may be of the models {' or '.join(found)}, and nothing tells which" if found else NONE
-        return Known(None, why, is_possible=bool(found), cause=None)
+    if not found:
+        has_code = any(model.sources for model in models.values())
+        return Known(None, OTHER if has_code else NO_CODE, is_possible=False, cause=None)
+    if len(found) > 1:
+        why = f"may be of the models {' or '.join(found)}, and nothing tells which"
+        return Known(None, why, is_possible=True, cause=None)
     ((kernels, why),) = found.values()
     if any(kernel.is_traced for kernel in kernels):
         text = "\n".join(kernel.text.removesuffix("\n") for kernel in kernels)
@@ -128,7 +131,8 @@ def known_of(models: Mapping[str, CompiledModel], named: Named) -> Known:
     return Known(None, why or f"no source is recorded for {labels}", is_possible=True, cause=None)
 
 
-NONE = "this archive has none: the line is of another model"
+OTHER = "this archive has none: the line is of another model"
+NO_CODE = "this archive has no C++ code to find the line in; its companion may have it"
 
 
 def _cause(kernels: Sequence[CalledKernel]) -> Cause:
