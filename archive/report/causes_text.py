@@ -31,7 +31,7 @@ def causes_text(explainer: Explainer, top: int | None) -> Group:
 
 def _place(group: Failures) -> str:
     cause = group.cause
-    place = f"{cause.file}:{cause.line}" if cause.file else "no source line is recorded"
+    place = f"{cause.file}:{cause.line}" if cause.file else "no single source line"
     return f"{place} ({', '.join(group.models)})" if group.models else place
 
 

@@ -269,6 +269,15 @@ def test_what_stands_before_a_line_stands_before_its_source_too() -> None:
     assert lines[1] == b"12:00 Kernel aoti_torch_cpu_addmm_out:2, of linear"
 
 
+def test_causes_are_kernels_and_the_line_if_there_is_but_one(tmp_path: Path) -> None:
+    log = text("compiled.left") + text("compiled.ids")
+    done = run("symbolicate", written("compiled", tmp_path), "--top", 5, stdin=log)
+    _, _, ids, left, *_ = done.stdout.decode().splitlines()
+    assert "no single source line" in ids
+    assert ids.split()[0] == "2"
+    assert "models/mixer.py:20" in left
+
+
 def test_only_what_has_no_source_gets_it() -> None:
     *_, row, _, _ = text("profiled.table").splitlines(keepends=True)
     out, _ = explained(row, "profiled")

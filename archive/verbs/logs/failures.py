@@ -39,8 +39,8 @@ class Cause(NamedTuple):
     """What failed: failures of one cause have the same one.
 
     Attributes:
-        file: the source file of the innermost line; "" where it is not known.
-        line: its number, from 1; 0 where it is not known.
+        file: the source file of the innermost line; "" where it is not known, or one of several.
+        line: its number, from 1; 0 where there is no file.
         where: the module hierarchy, or the function of the innermost frame.
         message: the wording of the message; "" where it is not known.
     """
