@@ -14,6 +14,7 @@ from tests.support.commands import run
 from tests.support.exported import EXPORTED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 FAILING = sorted(path.name.removesuffix(".module.txt") for path in EXPORTED.glob("*.module.txt"))
@@ -296,3 +297,54 @@ def test_a_node_that_two_graphs_have_is_not_guessed_by_its_message() -> None:
     out, explainer = explained(log, "choice_strict")
     assert out == log
     assert "cond.true_graph_0/cond.false_graph_0/tanh, and nothing tells which" in explainer.notes[0]
+
+
+def test_a_traceback_of_an_error_that_nobody_caught_is_told_with_the_nodes_of_its_line() -> None:
+    log = text("own", "module")
+    frame = re.search(rb'  File "<eval_with_key>[^\n]*\n(    [^\n]*\n){2}', log)
+    assert frame is not None  # with its statement and the mark below, which Python 3.11 itself does not print
+    log = log.replace(frame[0], frame[0].partition(b"\n")[0] + b"\n")
+    out, explainer = explained(log, "own")
+    assert out == log
+    assert "line 8 of generated code: may be discount or add, but" in explainer.notes[0]
+    assert "Python before 3.13 shows none of errors that nobody catches" in explainer.notes[0]
+    assert explainer.ambiguous == 1
+
+
+def coloured(log: bytes) -> bytes:
+    """A traceback as Python 3.13 prints it to a terminal."""
+    heading = rb'  File ("[^"]*"), line (\d+), in (\S+)'
+    log = re.sub(heading, b"  File \x1b[35m\\1\x1b[0m, line \x1b[35m\\2\x1b[0m, in \x1b[35m\\3\x1b[0m", log)
+    return re.sub(rb"(torch\.ops\.[\w.]+)(\(.*?\));", b"\x1b[31m\\1\x1b[0m\x1b[1;31m\\2\x1b[0m;", log)
+
+
+def windows(log: bytes) -> bytes:
+    return log.replace(b"\n", b"\r\n")
+
+
+def grouped(log: bytes) -> bytes:
+    """A traceback in that of an exception group."""
+    return b"".join(b"    | " + line for line in log.splitlines(keepends=True))
+
+
+@pytest.mark.parametrize("form", [coloured, windows, grouped])
+@pytest.mark.parametrize("name", ["own", "choice", "regions_strict"])
+def test_a_traceback_is_found_in_any_form(form: Callable[[bytes], bytes], name: str) -> None:
+    log = text(name, "module")
+    assert form(log) != log
+    out, plain = explained(form(log), name)[0], explained(log, name)[0]
+    if form is coloured:  # what is added has no colours
+        assert out.startswith(form(log[: log.rindex(b"  File ")]))
+        assert re.sub(rb"\x1b\[[\d;]*m", b"", out) == plain
+    else:
+        assert out == form(plain)
+
+
+def test_lines_of_processes_may_be_mixed() -> None:
+    log = text("choice", "module").splitlines(keepends=True)
+    mixed = b"".join(b"[rank0]: %b[rank1]: %b" % (line, line) for line in log)
+    out, explainer = explained(mixed, "choice")
+    assert explainer.explained == 2
+    for rank in (b"[rank0]: ", b"[rank1]: "):
+        lines = (line.removeprefix(rank) for line in out.splitlines(keepends=True) if line.startswith(rank))
+        assert b"".join(lines) == explained(text("choice", "module"), "choice")[0]

@@ -24,6 +24,8 @@ MARKS = (
     b"While executing %",
     b'File "<eval_with_key>',
     b'File \\"<eval_with_key>',  # in a string of JSON
+    b'm"<eval_with_key>',  # in colour
+    b'm\\"<eval_with_key>',
     b" API call failed at ",
     b"Exception raised from cpp_",
     b"_cpp_",

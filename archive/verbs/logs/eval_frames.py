@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.verbs.logs.failures import Answer
-from archive.verbs.logs.fits import Fit, fit
+from archive.verbs.logs.fits import Fit, fit, is_line
 from archive.verbs.logs.nodes import answer_of, digest, is_source, leave_source, listed
 from archive.verbs.nodes import OPERATORS, Node
 
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.verbs.logs.streams import Stream
 
+COLOUR = rb"(?:\x1b\[[\d;]*m)*"
+"""Escapes for a terminal, as Python 3.13 prints them."""
 EVAL_FRAME = re.compile(
-    rb'(?P<prefix>.*?)  File "<eval_with_key>\.\d+(?P<traced> from [^"]*)?", line (?P<line>\d{1,9}), in \w+'
+    rb'(?P<prefix>.*?)  File %b"<eval_with_key>\.\d+(?P<traced> from [^"]*)?"%b, line %b(?P<line>\d{1,9})%b, '
+    rb"in %b\w+%b" % ((COLOUR,) * 6)
 )
 """The heading of a frame; PyTorch tells of code that it traced itself where it did so."""
 STATEMENT = re.compile(rb"    (?P<name>[A-Za-z_]\w*)(?: *:[^=]*)? = (?P<code>.*)")
@@ -40,7 +43,10 @@ MAX_LINES = 10_000
 """Lines of one traceback."""
 MAX_FRAMES = 64
 """Frames of graph modules in one traceback: each is in a graph of the node before."""
-NOT_SHOWN = "a frame of generated code does not show its statement, so that nothing tells which graph failed"
+NOT_SHOWN = (
+    "a frame of generated code does not show its statement, so nothing tells which graph failed "
+    "(Python before 3.13 shows none of errors that nobody catches; logging.exception does)"
+)
 INSIDE = "a graph inside of another may have it, and no frame shows the node that holds the graph"
 TRACED = "PyTorch may have traced its graph anew, with other names, so nothing tells which node of it failed"
 MAX_CODE = 1 << 20
@@ -51,8 +57,8 @@ class Statement(NamedTuple):
     """The statement of a node, as its frame shows it.
 
     Attributes:
-        name: of the node.
-        code: what the node calls, with its arguments.
+        name: of the node; "" where no statement is shown.
+        code: what the node calls, with its arguments; the same.
         line: of the generated code, from 1.
         is_traced: whether the frame tells that PyTorch traced the code's graph.
     """
@@ -67,7 +73,9 @@ class Statement(NamedTuple):
         return site.name == self.name and self.code.startswith(f"{site.target}(")
 
     def fit(self, node: Node) -> Fit:
-        """Whether it is the statement of a node."""
+        """Whether it is the statement of a node; one that is not shown may be, by its line."""
+        if not self.name:
+            return Fit.MAYBE if is_line(self.line, node) else Fit.NO
         if not self.may_be_of(node.site):
             return Fit.NO
         return fit(self.code, self.line, node, is_traced=self.is_traced)
@@ -75,10 +83,19 @@ class Statement(NamedTuple):
     @property
     def is_of_program(self) -> bool:
         """Whether it calls an operator, as the nodes of programs do, and no module or Python function."""
-        return self.code.startswith(OPERATORS)
+        return not self.name or self.code.startswith(OPERATORS)
 
     def __str__(self) -> str:
-        return f"node {self.name}, {self.code.partition('(')[0]}"
+        return (
+            f"node {self.name}, {self.code.partition('(')[0]}"
+            if self.name
+            else f"line {self.line} of generated code"
+        )
+
+
+def statement_in(line: bytes) -> re.Match[bytes] | None:
+    """The statement in the line below a frame's heading."""
+    return STATEMENT.fullmatch(re.sub(COLOUR, b"", line[:MAX_CODE]))
 
 
 class EvalTraceback:
@@ -100,32 +117,28 @@ class EvalTraceback:
         self.statements: list[Statement] = []
         self.length = 1
         self.is_whole = True
-        found = EVAL_FRAME.fullmatch(stream.text(0) or b"")
+        heading = EVAL_FRAME.fullmatch(stream.text(0) or b"")
         while self.length < MAX_LINES and (line := stream.text(self.length)) is not None:
             if not line.startswith(INDENT):
                 break
-            if found:
-                self._add(found, line)
-            found = EVAL_FRAME.fullmatch(line)
+            if heading:
+                self._add(heading, line)
+            heading = EVAL_FRAME.fullmatch(line)
             self.length += 1
-        self.is_whole &= found is None
+        if heading:
+            self._add(heading, b"")
         self.is_explained = is_source(stream, self.length)
 
     def _add(self, heading: re.Match[bytes], line: bytes) -> None:
         """Add a frame by its heading and the line below."""
-        found = STATEMENT.fullmatch(line[:MAX_CODE])
-        statement = found and Statement(
-            decoded(found["name"]),
-            decoded(found["code"]),
-            int(heading["line"]),
-            heading["traced"] is not None,
-        )
-        if statement is None or len(self.statements) == MAX_FRAMES:
-            self.is_whole = False
-        elif statement.is_of_program:
-            self.statements.append(statement)
-        else:  # it calls a module: frames below are of that one's graph
+        found = statement_in(line)
+        name, code = (decoded(found["name"]), decoded(found["code"])) if found else ("", "")
+        statement = Statement(name, code, int(heading["line"]), heading["traced"] is not None)
+        self.is_whole &= found is not None and len(self.statements) < MAX_FRAMES
+        if not statement.is_of_program:  # it calls a module: frames below are of that one's graph
             self.statements.clear()
+        elif len(self.statements) < MAX_FRAMES:
+            self.statements.append(statement)
 
     @property
     def key(self) -> bytes:
@@ -156,26 +169,31 @@ class EvalTraceback:
     def answer(self, archive: Archive) -> Answer:
         """An archive's answer."""
         what = str(self.statements[-1])
-        if not self.is_whole:
-            return Answer(self, None, ((0, f"{what}: {NOT_SHOWN}"),), is_possible=True)
         possible = self._nodes(archive, self.statements)
+        if not self.is_whole:
+            return Answer(self, None, ((0, f"{what}: {_why(possible, NOT_SHOWN)}"),), is_possible=True)
         nodes = [node for node, found in possible if found is Fit.YES]
         if not nodes and (possible or self._nodes(archive, self.statements[:-1])):
-            some = [node for node, _ in possible]
-            why = f"may be {listed(some)}, but {TRACED}" if some else TRACED
-            return Answer(self, None, ((0, f"{what}: {why}"),), is_possible=True)
+            return Answer(self, None, ((0, f"{what}: {_why(possible, TRACED)}"),), is_possible=True)
         if not nodes and self._may_begin_inside(archive):
             return Answer(self, None, ((0, f"{what}: {INSIDE}"),), is_possible=True)
         return answer_of(self, what, nodes, lambda node: node.text.removesuffix("\n"))
 
     def _may_begin_inside(self, archive: Archive) -> bool:
         """Whether an inner graph has a node of the outermost statement, as below ``torch.fx.Interpreter``."""
-        sites = (site for program in archive.programs.values() for site in program.sites.values())
-        return any(site.scopes and self.statements[0].may_be_of(site) for site in sites)
+        nodes = (
+            Node(program, site) for program in archive.programs.values() for site in program.sites.values()
+        )
+        return any(node.site.scopes and self.statements[0].fit(node) for node in nodes)
 
     def _nodes(self, archive: Archive, statements: Sequence[Statement]) -> list[tuple[Node, Fit]]:
         """The nodes that the innermost of some statements may be of; none where there are no statements."""
         return [one for program in archive.programs.values() for one in _in_program(program, statements)]
+
+
+def _why(possible: Sequence[tuple[Node, Fit]], why: str) -> str:
+    """Why none of the nodes that a failure may be of is told to be the one."""
+    return f"may be {listed([node for node, _ in possible])}, but {why}" if possible else why
 
 
 def _in_program(program: Program, statements: Sequence[Statement]) -> list[tuple[Node, Fit]]:

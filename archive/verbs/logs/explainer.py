@@ -17,7 +17,7 @@ from archive.verbs.logs.beginnings import (
     texts_above,
 )
 from archive.verbs.logs.causes import Causes
-from archive.verbs.logs.eval_frames import EVAL_FRAME, STATEMENT, EvalTraceback
+from archive.verbs.logs.eval_frames import EVAL_FRAME, EvalTraceback, statement_in
 from archive.verbs.logs.failures import HANDLES_NOT_FOUND, LiteFailure
 from archive.verbs.logs.instructions import INSTRUCTION, InstructionFailure, is_argument
 from archive.verbs.logs.json_lines import explained_strings
@@ -193,7 +193,7 @@ class Explainer:
         elif executing := EXECUTING.fullmatch(beginning.text):
             answer = self.answers.of_node(beginning.followed(executing["prefix"], NODE_HEADING.__eq__))
         elif framed := EVAL_FRAME.fullmatch(beginning.text):
-            answer = self.answers.of_frames(beginning.followed(framed["prefix"], STATEMENT.fullmatch))
+            answer = self.answers.of_frames(beginning.followed(framed["prefix"], statement_in))
         elif kernel := named_line(beginning.text):
             below = beginning.followed(kernel.prefix, lambda _: True, is_patient=False)
             answer = self.answers.of_kernel(below)

@@ -33,6 +33,9 @@ DELETED = re.compile(r"(?:;  [\w =]+)?")
 """The values that a statement is the last one to use."""
 GUARDS = (0, 1)
 """Lines of a module's code for its guards."""
+VALUE = re.compile(r"(?<![\w.'])(?!(?:True|False|None|inf|nan)\b)[A-Za-z_]\w*(?![\w.('])(?! = )")
+"""A value among the arguments of a statement."""
+NUMBER = re.compile(r"_\d+$")
 NEVER = r"(?!)"
 
 
@@ -75,10 +78,10 @@ def fit(code: str, line: int, node: Node, *, is_traced: bool) -> Fit:
     if site.call is None:
         return Fit.MAYBE if is_anew else Fit.YES
     if not is_traced and _is_call(code, site, own_name):
-        return Fit.YES if _names_input(site) or _is_line(line, node) else Fit.MAYBE
-    if site.scopes:
-        return Fit.YES if _is_only_call(code, node) else Fit.MAYBE
-    return Fit.MAYBE if is_anew else Fit.NO
+        return Fit.YES if _names_input(site) or is_line(line, node) else Fit.MAYBE
+    if site.scopes and _is_only_call(code, node):
+        return Fit.YES
+    return Fit.MAYBE if is_anew or (site.scopes and _may_be_traced(code, node)) else Fit.NO
 
 
 def _is_call(code: str, site: NodeSite, name: Callable[[str], str]) -> bool:
@@ -95,12 +98,12 @@ def _names_input(site: NodeSite) -> bool:
     return any(one in site.inputs and not MADE_UP.fullmatch(one) for one in site.arguments or ())
 
 
-def _is_line(line: int, node: Node) -> bool:
+def is_line(line: int, node: Node) -> bool:
     """Whether a node has this line in the code of its graph, as PyTorch loads it."""
     site, program = node.site, node.program
     before = line - FIRST_LINE - site.line
-    if site.scopes:
-        return before == 0
+    if site.call is None or site.scopes:
+        return site.call is not None and before == 0
     # Inputs are unpacked in one line, and parameters, buffers and constants are fetched in one each.
     return program.lifted is not None and before - 1 - program.lifted in GUARDS
 
@@ -113,6 +116,18 @@ def _is_only_call(code: str, node: Node) -> bool:
     # Graphs are known that count their inputs from 0, and others that count from 1.
     taken = {one.name for one in others for first in (0, 1) if _is_call(code, one, _numbered(one, first))}
     return taken == {node.site.name} and _is_call(code, node.site, _numbered(node.site, 0))
+
+
+def _may_be_traced(code: str, node: Node) -> bool:
+    """Whether all values of a statement may be of a node's graph, if it was traced anew."""
+    known = {*node.site.inputs, *map(_base, node.site.inputs)}
+    known.update(_base(one.name) for one in _graph_of(node))
+    return all(name in known or _base(name) in known for name in VALUE.findall(code.partition(";")[0]))
+
+
+def _base(name: str) -> str:
+    """A name without the number that tells it from others."""
+    return NUMBER.sub("", name)
 
 
 def _graph_of(node: Node) -> Iterator[NodeSite]:
