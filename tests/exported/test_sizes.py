@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from archive import Account
 
 SHOP, SEVERAL = EXPORTED / "shop.pt2", EXPORTED / "several.pt2"
+OTHERS = [EXPORTED / "legacy" / "shop.pt2", *sorted((FIXTURES / "executorch").glob("*.etrecord"))]
+"""ETRecords, and what older releases of PyTorch saved."""
 KINDS = ("traces", "modules", "functions", "origins", "other metadata")
 
 
@@ -295,22 +297,20 @@ def test_budgets_hold_for_metadata(budget: str, status: int) -> None:
 
 
 def test_a_folder_counts_programs_as_models(tmp_path: Path) -> None:
-    for path in (SHOP, SEVERAL):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    models = (SEVERAL, SHOP, *OTHERS[:2], FIXTURES / "compiled" / "several.pt2")
+    for number, path in enumerate(models):
+        (tmp_path / f"{number}.bin").write_bytes(path.read_bytes())
     facts = json.loads(sizes(tmp_path, "--json").stdout)
-    assert [one["debug_bytes"] for one in facts] == [62_245, 10_125]
+    assert [one["debug_bytes"] for one in facts] == [archive.sizes(path).debug_bytes for path in models]
     assert sizes(tmp_path, "--base", tmp_path, "--budget", "traces=+0").exit_code == 0
-    (tmp_path / "new.pt2").write_bytes(SHOP.read_bytes())
-    assert sizes(tmp_path, "--budget", "traces=7KB").stderr.count("over the budget") == 1
+    assert sizes(tmp_path, "--budget", "traces=7KB").stderr.count("over the budget") == 2
 
 
-@pytest.mark.parametrize(
-    "path", sorted((FIXTURES / "executorch").glob("*.etrecord")), ids=lambda one: one.stem
-)
-def test_programs_of_etrecords_are_labelled_too(path: Path) -> None:
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.name)
+def test_programs_elsewhere_are_labelled_too(path: Path) -> None:
     account = archive.sizes(path)
     assert adds_up(account, path.stat().st_size)
     with archive.open(path) as opened:
         assert account.debug_bytes == sum(one.metadata_bytes for one in inspect(opened).programs.values()) > 0
-        modules = {f"{name}:(top)" for name in opened.programs}
+        modules = {"(top)" if name == "model" else f"{name}:(top)" for name in opened.programs}
     assert modules <= account.by("module").keys()
