@@ -6,7 +6,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
-from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
@@ -88,9 +87,9 @@ class CompiledModel:
 
     def shown_from(self, beginning: str) -> set[str]:
         """The names of kernels whose names in PyTorch's profiler begin with a text, as in a narrow table."""
-        start = bisect_left(self._shown, beginning)
-        shown = takewhile(lambda one: one.startswith(beginning), islice(self._shown, start, None))
-        return {kernel for one in shown for kernel in self.profiled[one]}
+        names = self._shown
+        end = bisect_left(names, f"{beginning}\x7f")  # names are of ASCII letters, digits and underscores
+        return {kernel for one in names[bisect_left(names, beginning) : end] for kernel in self.profiled[one]}
 
     @cached_property
     def _shown(self) -> tuple[str, ...]:

@@ -94,7 +94,8 @@ def test_what_is_declared_is_not_defined() -> None:
     assert code(head + b";\nvoid other()\n{\n}\n").functions == {}
     defined = code(b"// first\n" + head + b"\n{\n    {\n    }\n}\n{\n}\n")
     assert defined.functions == {"cpp_fused_0": (2, 7)}
-    assert [defined.function_at(line) for line in (1, 2, 7, 8)] == [None, "cpp_fused_0", "cpp_fused_0", None]
+    assert [defined.has_line("cpp_fused_0", line) for line in (1, 2, 7, 8)] == [False, True, True, False]
+    assert not defined.has_line("cpp_fused_1", 2)
 
 
 @pytest.mark.torch

@@ -87,9 +87,10 @@ class Code:
         self._read_calls(data)
         self._read_functions(data)
 
-    def function_at(self, line: int) -> str | None:
-        """The kernel that a line is part of; None where it is part of none."""
-        return next((name for name, (start, end) in self.functions.items() if start <= line <= end), None)
+    def has_line(self, kernel: str, line: int) -> bool:
+        """Whether a kernel is defined here, and a line is part of it."""
+        start, end = self.functions.get(kernel, (0, -1))
+        return start <= line <= end
 
     def _read_calls(self, data: memoryview) -> None:
         """Find the calls. A handle is that of the first call of its kernel behind the comment."""
@@ -102,10 +103,7 @@ class Code:
             elif line.startswith(b"}"):  # a function ends
                 key = nodes = b""
             elif found := CHECKED.fullmatch(line) or CALLED.fullmatch(line):
-                name = found["name"]
-                is_operator = OPERATOR.match(name) or name == PROXY
-                is_kernel = name == key.rpartition(b":")[0] or (is_operator and not key)
-                is_kernel = is_kernel or (name == PROXY and OPERATOR.match(key))
+                is_kernel = _is_kernel(found["name"], key)
                 if found.re is CHECKED:
                     texts = (found["call"], key, nodes) if is_kernel else (found["call"], b"", b"")
                     self.calls[number] = Call(*map(decoded, texts))
@@ -127,6 +125,13 @@ class Code:
                 is_inside = start > 0
             elif not is_inside:
                 start = 0
+
+
+def _is_kernel(name: bytes, key: bytes) -> bool:
+    """Whether a function is the kernel that a comment names; without a comment, whether it is an operator."""
+    if name == PROXY:
+        return not key or OPERATOR.match(key) is not None
+    return name == key.rpartition(b":")[0] if key else OPERATOR.match(name) is not None
 
 
 def _lines(data: memoryview, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:

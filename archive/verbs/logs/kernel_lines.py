@@ -115,7 +115,7 @@ class FailedKernel:
 
     def found(self, model: CompiledModel) -> Found:
         """The kernels of that name, if the line is part of it."""
-        if self.file not in model.sources or model.code(self.file).function_at(self.line) != self.kernel:
+        if self.file not in model.sources or not model.code(self.file).has_line(self.kernel, self.line):
             return Found((), "")
         return _of_name(model, {self.kernel})
 
