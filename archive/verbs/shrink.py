@@ -216,7 +216,7 @@ def _embed(
     file: BinaryIO, opened: Archive, kept: KeptHandles, kinds: Collection[StrEnum], strength: int
 ) -> Shrinkage:
     records = opened.container.records
-    contents = kept.noted(with_digest(collect(opened), opened.container))
+    contents = kept.noted(with_digest(collect(opened), opened.container, opened.programs.left))
     companion = build_companion(contents, level=strength)
     place = place_of_companion(records)
     member = replace(new_member(place, companion, compress=False), aligned=False)
