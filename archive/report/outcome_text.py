@@ -194,7 +194,7 @@ def _compared(facts: Shrinkage) -> list[str]:
 
 def _exported(facts: Shrinkage) -> list[str]:
     """The lines about exported programs that were shrunk, which are compared but not loaded."""
-    unchecked = "whether torch.export.load loads it was not checked"
+    unchecked = "`verify` checks whether PyTorch loads it"
     if facts.level == "compact":
         return [f"compared with the original: its programs and weights are the same to the byte; {unchecked}"]
     return [
