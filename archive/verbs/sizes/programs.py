@@ -111,9 +111,10 @@ class _Labels:
 def _path(instances: Sequence[Instance]) -> str:
     """The path of the innermost module, from the top module of the model itself."""
     top, *inner = instances
+    path = instances[-1].path
     if inner and inner[0].path == WRAPPED and inner[0].class_name == top.class_name:
-        return instances[-1].path.removeprefix(WRAPPED).removeprefix(".")
-    return instances[-1].path
+        return "" if path == WRAPPED else path.removeprefix(f"{WRAPPED}.")
+    return path
 
 
 def module_label(program: str, path: str) -> str:
@@ -128,9 +129,8 @@ def tensor_modules(archive: Archive) -> dict[str, str]:
     for record in archive.records:
         if config := CONFIG.fullmatch(record):
             for name, tensor in _tensors(archive, record):
-                found.setdefault(
-                    config["folder"] + tensor, module_label(config["program"], name.rpartition(".")[0])
-                )
+                label = module_label(config["program"], name.rpartition(".")[0])
+                found.setdefault(config["folder"] + tensor, label)
     return found
 
 
