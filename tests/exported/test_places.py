@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from operator import add
 from typing import TYPE_CHECKING, Any
 
@@ -146,3 +147,24 @@ def test_bombs_are_refused() -> None:
         scanned(json.dumps(program(deep)))
     with pytest.raises(LimitError, match="memory"):
         node_bytes(memoryview(b" " * 1000), Limits(memory=1000).allowance(0))
+
+
+BOMBS = {
+    "nodes": '{"graph_module":{"graph":{"nodes":[' + '{"inputs":[],"metadata":{}},' * 9_999 + "{}]}}}",
+    "metadata": '{"graph_module":{"graph":{"nodes":[{"metadata":{' + '"a":"",' * 19_999 + '"a":""}}]}}}',
+    "arguments": '{"graph_module":{"graph":{"nodes":[{"inputs":[' + '{"a":{}},' * 9_999 + "{}]}]}}}",
+    "members": "{" + '"a":1,' * 19_999 + '"a":1}',
+}
+
+
+@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
+def test_memory_is_asked_for(text: str) -> None:
+    allowance = Limits(memory=1 << 40).allowance(0)
+    data = memoryview(text.encode())
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArchiveError):
+            node_bytes(data, allowance)
+        assert 5 * len(data) < tracemalloc.get_traced_memory()[1] <= allowance.peak
+    finally:
+        tracemalloc.stop()
