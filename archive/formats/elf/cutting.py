@@ -1,10 +1,10 @@
 """A shared object without what the loader never maps, and as it was again.
 
 What is left ends behind the last segment, and its header knows of no section headers: e_shoff, e_shnum and
-e_shstrndx are 0. glibc and musl load and run it as before; Android's loader asks for section headers.
+e_shstrndx are 0. glibc loads and runs it as before; other loaders were not tried.
 
 A shared object stays whole where that was not tried (other machines than x86-64), and where it would break: a
-compiled model of 2 GB and more looks for its weights from the end of its file (``USE_MMAP_SELF`` in
+compiled model with more than 2 GB of weights looks for them from the end of its file (``USE_MMAP_SELF`` in
 ``torch/csrc/inductor/aoti_runtime/model_base.h``; ``torch/_inductor/codecache.py`` appends them).
 """
 
