@@ -9,6 +9,7 @@ version that has its columns, so each version has archives of its own.
 
 from __future__ import annotations
 
+import lzma
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,6 +32,7 @@ ARCHIVES = {
         "exported/several.pt2",  # several programs, graphs inside of graphs
         "exported/shop_strict_decomposed.pt2",  # marks, functions, origins, ids
         "exported/noted.pt2",  # texts that are kept as they stand
+        "compiled/profiled.pt2",  # a shared object, kernels, sources
     ),
 }
 """By version, the archives whose companions are of it."""
@@ -42,6 +44,12 @@ def frozen_name(archive: str, profile: CompanionProfile) -> str:
     return f"{path.parent.name}_{path.name}.{profile.name.lower()}.ptdbg"
 
 
+def source(archive: str) -> bytes:
+    """An archive's bytes; some fixtures are compressed."""
+    path = FIXTURES / archive
+    return path.read_bytes() if path.exists() else lzma.decompress(Path(f"{path}.xz").read_bytes())
+
+
 def write(folder: Path) -> list[Path]:
     """The companions that a split makes of the archives, in each profile."""
     folder.mkdir(parents=True)
@@ -50,7 +58,7 @@ def write(folder: Path) -> list[Path]:
         for profile in CompanionProfile:
             target = folder / frozen_name(archive, profile)
             with TemporaryDirectory() as rest:
-                split(FIXTURES / archive, Path(rest) / "out.pt", target, profile=profile)
+                split(source(archive), Path(rest) / "out.pt", target, profile=profile)
             made.append(target)
     return made
 
