@@ -78,6 +78,7 @@ class ETRecords:
             "methods": self.methods,
             "xnnpack": self.xnnpack,
             "mapped": self.mapped,
+            "region": self.region,
         }
 
     def edge(self, sample: str) -> Any:  # noqa: ANN401 (an EdgeProgramManager)
@@ -113,6 +114,13 @@ class ETRecords:
         program = self.exir.to_edge(programs, generate_etrecord=True).to_executorch()
         calls = tuple((method, self.flat(sample.failing, {})) for method, sample in samples.items())
         return Lowered(program, calls, None)  # the Inspector knows records of one method alone
+
+    def region(self) -> Lowered:
+        """Two operators of one name that have one debug handle, on different lines."""
+        torch = self.exported.torch
+        ids, beyond = torch.tensor([1, 2]), torch.tensor([1, 9])
+        self.samples["region"] = Sample(import_module("methods").Region, (ids, ids + 1), (ids, beyond))
+        return self.plain("region")
 
     def scores(self) -> Sample:
         """A model of which a backend can take parts."""

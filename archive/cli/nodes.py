@@ -66,6 +66,10 @@ def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[Place]]:
 def _found(opened: Archive, name: str, places: dict[str, list[Place]]) -> list[Node | CalledKernel]:
     if name in places:
         return list(dict.fromkeys(node for place in places[name] for node in place.nodes))
+    if opened.instructions:
+        from archive.verbs.regions import Regions  # noqa: PLC0415 (few files have some)
+
+        return [*map(Regions(opened).sourced, nodes.found_nodes(opened.programs, name))]
     return [*nodes.found_nodes(opened.programs, name), *kernels.found_kernels(opened.compiled, name)]
 
 

@@ -25,7 +25,8 @@ have a ``debug_handle`` among their metadata. Older records have one method, and
     Events                          = {EVENT: [HANDLE]} | null
 
 INSTRUCTION is the place in the method's only chain, which the runtime prints behind the chain's number:
-``0:17``. A handle stands for all nodes that come from one node of the exported program. An instruction that
+``0:17``. A handle stands for all nodes that come from one node of the exported program, and a region without
+gradients or with other precision is one node: so they may have different lines. An instruction that
 calls a backend has the handles of all nodes that the backend took; a backend may tell those of each EVENT
 that it logs. Instructions without a node of their own (jumps, moves, views) have no handle.
 
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     Fact = TypeVar("Fact")
 
 HANDLES, DELEGATES, OUTPUTS = "debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map"
+GRAPH_ID = "export_graph_id"
+EXPORTED = "exported_program"
 EDGE = "edge_dialect_exported_program"
 ONLY_METHOD = "forward"
 """The method of ``edge_dialect_exported_program``."""

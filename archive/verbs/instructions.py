@@ -20,6 +20,7 @@ from archive.base.errors import one_line, shown
 from archive.base.steps import Steps
 from archive.formats.etrecord import edge_program, node_handles
 from archive.verbs.nodes import Node
+from archive.verbs.regions import Regions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,6 +81,7 @@ class Places:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
+        self._regions = Regions(archive)
         self._by_handle: dict[str, dict[int, list[Node]]] = {}
 
     def named(self, name: str) -> list[Place]:
@@ -153,8 +155,9 @@ class Places:
             for node in () if name is None else _all_nodes(self._archive.programs[name]):
                 handles = node_handles(node.site.metadata)
                 self._archive.allowance.take(BYTES_A_HANDLE * len(handles), "debug handles")
+                sourced = self._regions.sourced(node) if handles else node
                 for handle in handles:
-                    found[handle].append(node)
+                    found[handle].append(sourced)
             self._by_handle[method] = found
         return self._by_handle[method]
 

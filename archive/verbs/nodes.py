@@ -53,7 +53,7 @@ class Node:
     @property
     def op(self) -> str:
         """The operator that it calls: ``aten.linear.default``."""
-        return self.site.target.removeprefix(OPERATORS)
+        return self.site.target.removeprefix(OPERATORS).removeprefix(EDGE_OPERATORS)
 
     @property
     def hierarchy(self) -> str:
@@ -64,7 +64,7 @@ class Node:
         site = self.site
         names = list(_names(self._modules()))
         names += [f"<{scope}>" for scope in site.scopes]
-        return ".".join([*names, site.target.removeprefix(OPERATORS).removeprefix(EDGE_OPERATORS)])
+        return ".".join([*names, self.op])
 
     def _modules(self) -> tuple[Instance, ...]:
         site = self.site

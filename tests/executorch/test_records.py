@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def test_there_are_records_of_several_methods_and_of_backends() -> None:
-    assert NAMES == ["mapped", "methods", "shop", "sized", "xnnpack"]
+    assert NAMES == ["mapped", "methods", "region", "shop", "sized", "xnnpack"]
 
 
 @pytest.mark.parametrize("name", INSPECTED)
@@ -29,8 +29,12 @@ def test_an_instruction_leads_to_the_nodes_that_the_inspector_names(name: str) -
             (place,) = places.named(f"0:{told['instruction']}")
             handles = told["handles"]
             assert list(place.instruction.handles) == (handles if isinstance(handles, list) else [handles])
-            assert {f"{node.site.name}_": node.site.trace for node in place.nodes} == told["traces"]
+            assert [f"{node.site.name}_" for node in place.nodes] == list(told["traces"])
             for node in place.nodes:
+                trace = told["traces"][f"{node.site.name}_"]
+                if trace.startswith('File "<eval_with_key>'):  # see test_regions
+                    continue
+                assert node.site.trace == trace
                 modules = told["modules"][f"{node.site.name}_"].values()
                 assert [[one.path, one.class_name] for one in node.site.modules] == [
                     list(one) for one in modules
