@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.reader.lacking import why_no_ranges
-from archive.verbs.instructions import Places
 from archive.verbs.logs import instructions, nodes
 from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer, Cause
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
     from archive.reader.archive import Archive
+    from archive.verbs.instructions import Places
     from archive.verbs.logs.failures import LiteFailure
     from archive.verbs.logs.streams import Stream
     from archive.verbs.logs.tracebacks import LoggedFrame
@@ -125,6 +125,8 @@ class ArchiveAnswers:
 
     @cached_property
     def _places(self) -> Places:
+        from archive.verbs.instructions import Places  # noqa: PLC0415 (few archives have some)
+
         return Places(self.archive)
 
     def _code_of(self, file: bytes) -> CodeRecord:

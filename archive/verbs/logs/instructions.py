@@ -20,7 +20,6 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.verbs.instructions import ONLY_CHAIN, PRIMITIVES, runs
 from archive.verbs.logs.failures import Answer
 from archive.verbs.logs.nodes import answer_of, digest
 
@@ -72,7 +71,7 @@ class InstructionFailure:
         self.stream = stream
         found = INSTRUCTION.fullmatch(stream.text(0) or b"")
         assert found is not None  # noqa: S101 (else it is no failure)
-        self.chain = int(found["chain"] or ONLY_CHAIN)
+        self.chain = int(found["chain"] or 0)  # the runtime prints no chain of a call of a backend
         self.number = int(found["number"] or found["call"])
         self.operator = decoded(found["operator"] or b"")
 
@@ -112,6 +111,8 @@ def answer(places: Places, failure: InstructionFailure, steps: Steps) -> Answer:
         ArchiveError: a record that is needed is broken.
         LimitError: more steps are taken than allowed.
     """
+    from archive.verbs.instructions import ONLY_CHAIN, runs  # noqa: PLC0415 (few archives have some)
+
     found = places.numbered(failure.number, steps) if failure.chain == ONLY_CHAIN else []
     known = [one for one in found if bool(one.instruction.delegate) is not bool(failure.operator)]
     nodes = [node for one in known for node in one.nodes]
@@ -126,6 +127,8 @@ def answer(places: Places, failure: InstructionFailure, steps: Steps) -> Answer:
 
 def _may_be_unrecorded(places: Places, failure: InstructionFailure, known: Sequence[Place]) -> bool:
     """Whether an instruction of which no node is recorded may have failed."""
+    from archive.verbs.instructions import ONLY_CHAIN, PRIMITIVES  # noqa: PLC0415 (the same)
+
     if failure.chain != ONLY_CHAIN:
         return False
     return (
