@@ -78,12 +78,20 @@ def test_what_is_left_is_what_a_loader_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="code for x86-64")
-def test_what_is_left_runs_in_pytorch(tmp_path: Path) -> None:
+def test_what_is_left_runs_and_fails_alike_in_pytorch(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("torch", exc_type=ImportError)
-    from tests.support.running_compiled import outcome  # noqa: PLC0415 (it needs PyTorch)
+    from tests.support.running_compiled import failure, outcome  # noqa: PLC0415 (they need PyTorch)
 
     path = written("compiled", tmp_path)
-    assert outcome(halves(path)[0]) == outcome(path)
+    small, _ = halves(path)
+    assert outcome(small) == outcome(path)
+    assert failure(small) == failure(path)
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("Error: ")]
+    assert len(told) == 2
+    assert told[0] == told[1]
+    assert "wrapper.cpp, line 978" in told[0]
 
 
 def test_sources_that_are_to_be_compiled_stay(tmp_path: Path) -> None:
