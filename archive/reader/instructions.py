@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeVar
 
+    from archive.formats.etrecord import Delegate
     from archive.reader.records import Records
 
     Fact = TypeVar("Fact")
@@ -40,15 +41,18 @@ def read_instructions(source: Records) -> Instructions:
     delegates = _map(source, DELEGATES, parse_delegates)
     outputs = _map(source, OUTPUTS, parse_outputs)
     return {
-        method: {
-            number: Instruction(
-                handles.get(method, {}).get(number, ()),
-                delegates.get(method, {}).get(number),
-                outputs.get(method, {}).get(number),
-            )
-            for number in sorted({*handles.get(method, ()), *delegates.get(method, ())})
-        }
+        method: _joined(handles.get(method, {}), delegates.get(method, {}), outputs.get(method, {}))
         for method in {**handles, **delegates}
+    }
+
+
+def _joined(
+    handles: dict[int, tuple[int, ...]], delegates: dict[int, Delegate], outputs: dict[int, int]
+) -> dict[int, Instruction]:
+    """The instructions of a method, in order."""
+    return {
+        number: Instruction(handles.get(number, ()), delegates.get(number), outputs.get(number))
+        for number in sorted({*handles, *delegates})
     }
 
 

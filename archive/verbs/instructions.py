@@ -94,21 +94,23 @@ class Places:
         found = NAME.fullmatch(name)
         if found is None or int(found["chain"]) != ONLY_CHAIN:
             return []
-        places = self.numbered(int(found["number"]), Steps(self._archive.limits.work))
-        return [one for one in places if found["method"] in (None, one.method)]
+        number, steps = int(found["number"]), Steps(self._archive.limits.work)
+        return self.numbered(number, steps, only=found["method"])
 
-    def numbered(self, number: int, steps: Steps) -> list[Place]:
+    def numbered(self, number: int, steps: Steps, *, only: str | None = None) -> list[Place]:
         """The instructions of a number, in each method that has something recorded of it.
 
         Args:
             number: in the only chain.
             steps: counts a step for each of them, and for each of their nodes.
+            only: the method; None for all.
 
         Raises:
             ArchiveError: a record that is needed is broken.
             LimitError: more steps are taken than allowed.
         """
-        return [self._place(method, number, steps) for method in self._methods.get(number, ())]
+        methods = self._methods.get(number, ())
+        return [self._place(one, number, steps) for one in methods if only in (None, one)]
 
     def has_gap(self, number: int) -> bool:
         """Whether some method has an instruction of a number, and nothing is recorded of it."""
@@ -180,8 +182,9 @@ def why_no_nodes(archive: Archive, name: str, places: Sequence[Place]) -> str:
         places: that the name stands for.
     """
     if places:
-        handles = ", ".join(str(handle) for place in places for handle in place.instruction.handles[:SHOWN])
-        return f"instruction {shown(name)} has the debug handle {handles or 'of none'}, which no node has"
+        every = (handle for place in places for handle in place.instruction.handles)
+        handles = ", ".join(map(str, islice(every, SHOWN)))
+        return f"no node has the debug handle of instruction {shown(name)}: {handles or 'none is recorded'}"
     some = [
         f"{one_line(method)}/{ONLY_CHAIN}:{min(numbers)} to {max(numbers)}"
         for method, numbers in islice(archive.instructions.items(), SHOWN)

@@ -38,6 +38,8 @@ STATEMENT = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?: *:[^=]*)? = (?P<target>[\w.]+)\((?P<arguments>.*)", re.DOTALL
 )
 NAME = re.compile(r"[A-Za-z_]\w*")
+MOST_GRAPHS = 16
+"""Graphs of one node in which a node is sought by its name; PyTorch's have at most two."""
 
 
 class Regions:
@@ -87,10 +89,13 @@ class Regions:
         statement = STATEMENT.fullmatch(code)
         if statement is None:
             return None
+        held = self._held.get((holder, statement["name"]), [])
+        if len(held) > MOST_GRAPHS:
+            return None
         there = set(NAME.findall(statement["arguments"]))
         found = [
             site
-            for site in self._held.get((holder, statement["name"]), ())
+            for site in held
             if site.target == statement["target"] and there.issuperset(site.arguments or ())
         ]
         return found[0] if len(found) == 1 else None

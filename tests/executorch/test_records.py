@@ -174,7 +174,7 @@ def test_a_handle_that_no_node_has_is_told(tmp_path: Path) -> None:
     path.write_bytes(changed("shop", debug_handle_map=b'{"forward": {"0": 99}}'))
     done = run("symbolicate", path, "0:0")
     assert done.returncode == 1
-    assert b"instruction '0:0' has the debug handle 99, which no node has" in done.stderr
+    assert b"no node has the debug handle of instruction '0:0': 99" in done.stderr
 
 
 def test_inspect_counts_instructions_and_calls_of_backends() -> None:

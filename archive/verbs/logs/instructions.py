@@ -5,7 +5,7 @@ The runtime names an instruction by its number, and the operator that it ran, un
     [method.cpp:1483] KernelCall failed at instruction 0:14 in operator aten::embedding.out: 0x12
     [method.cpp:1493] arg 0 with type id 1
     …
-    [method.cpp:1531] CALL_DELEGATE execute failed at instruction 3: 0x1
+    CALL_DELEGATE execute failed at instruction 3: 0x1
 
 Module hierarchy and stack trace of the node that the instruction was made of are written below its line. An
 ETRecord leads there, if the node's operator is the one in the log. Source: ExecuTorch 1.5,
