@@ -44,6 +44,8 @@ HEADINGS = (
     "companion",
     "of zstd, xz",
     "what is left",
+    "compact",
+    "embedded",
     "split, in JSON",
 )
 
@@ -58,7 +60,9 @@ class Row(NamedTuple):
         metadata: of all metadata as text.
         companion: of the companion.
         peer: of the metadata compressed by the better of zstd and xz.
-        left: of the file without metadata.
+        left: of the file whose nodes have no metadata but module stacks.
+        compact: of the compact file.
+        embedded: of the file with the companion inside.
         json: time of reading, packing and stripping it, in that of ``json.loads`` and ``json.dumps``.
     """
 
@@ -69,13 +73,15 @@ class Row(NamedTuple):
     companion: int
     peer: int
     left: int
+    compact: int
+    embedded: int
     json: float
 
     def __str__(self) -> str:
         share = f"{self.companion / self.peer:.2f}"
-        left = f"{self.left:,} ({self.left / self.size:.0%})"
+        small = [f"{size:,} ({size / self.size:.1%})" for size in (self.left, self.compact, self.embedded)]
         cells = (self.name, f"{self.nodes:,}", f"{self.size:,}", f"{self.metadata:,}", f"{self.companion:,}")
-        return "| " + " | ".join((*cells, share, left, f"{self.json:.1f}")) + " |"
+        return "| " + " | ".join((*cells, share, *small, f"{self.json:.1f}")) + " |"
 
 
 def models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
@@ -127,7 +133,15 @@ def row(name: str, path: Path) -> Row:
     theirs = best_of(ROUNDS, lambda: json.dumps(json.loads(record)))
     peer = min(len(zstandard.compress(text, 19)), len(lzma.compress(text, preset=9 | lzma.PRESET_EXTREME)))
     return Row(
-        name, len(sites), done.size, len(text), done.companion_size, peer, done.out_size, ours / theirs
+        name,
+        len(sites),
+        done.size,
+        len(text),
+        done.companion_size,
+        peer,
+        done.out_size,
+        *(archive.shrink(path, small, level=level, force=True).out_size for level in ("compact", "embed")),
+        ours / theirs,
     )
 
 
