@@ -7,6 +7,7 @@ import tracemalloc
 import zipfile
 from typing import TYPE_CHECKING
 
+import fsspec
 import pytest
 
 import archive
@@ -259,3 +260,19 @@ def test_a_large_program_beside_few_weights_is_deflated(tmp_path: Path) -> None:
         assert opened.container.records["models/model.json"].compression == "deflated"
         assert len(opened.programs["model"].sites) > 400
     assert archive.restore(small, tmp_path / "back").programs == 1
+
+
+def test_what_lies_elsewhere_is_shrunk_there_and_read_by_ranges() -> None:
+    store = fsspec.filesystem("memory")
+    url = "memory://programs"
+    store.pipe_file(f"{url}/shop.pt2", SHOP.read_bytes())
+    try:
+        done = run("shrink", f"{url}/shop.pt2", "-o", f"{url}/small.pt2", "--level", "embed")
+        assert done.returncode == 0
+        assert run("symbolicate", f"{url}/small.pt2", "linear_3").stdout.startswith(
+            b"Module hierarchy:top(Shop)"
+        )
+        assert run("restore", f"{url}/small.pt2", "-o", f"{url}/back.pt2").returncode == 0
+        assert store.cat_file(f"{url}/back.pt2") == SHOP.read_bytes()
+    finally:
+        store.rm(url, recursive=True)
