@@ -10,6 +10,8 @@ import pytest
 
 import archive
 from archive.verbs.logs import Explainer, explain
+from archive.verbs.logs.fits import is_line
+from archive.verbs.nodes import Node
 from tests.support.commands import run
 from tests.support.exported import EXPORTED
 
@@ -348,3 +350,14 @@ def test_lines_of_processes_may_be_mixed() -> None:
     for rank in (b"[rank0]: ", b"[rank1]: "):
         lines = (line.removeprefix(rank) for line in out.splitlines(keepends=True) if line.startswith(rank))
         assert b"".join(lines) == explained(text("choice", "module"), "choice")[0]
+
+
+@pytest.mark.parametrize("name", [name for name in FAILING if name not in {"sums", "sums_strict"}])
+def test_a_node_is_known_to_stand_in_the_line_of_its_statement(name: str) -> None:
+    shown = re.findall(rb'<eval_with_key>[^"]*", line (\d+), in forward\n    (\w+) = ', text(name, "module"))
+    with archive.open(EXPORTED / f"{name}.pt2") as opened:
+        program = opened.programs["model"]
+        nodes = [Node(program, site) for site in program.sites.values()]
+        for line, statement in shown:
+            known = {node.site.name for node in nodes if is_line(int(line), node)}
+            assert statement.decode() in known

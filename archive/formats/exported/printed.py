@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from archive.formats.exported.program import NodeSite
+
 LIFTED = re.compile(r"(?:p|b|c|obj)_")
 """What stands before the names of parameters, buffers and constants in the program, and not in its module."""
 FIRST_LINE = 5
@@ -164,25 +166,48 @@ def _plain(kind: str, value: object, style: Style) -> Piece:
     return None if known is None else f"torch.{known}"
 
 
-def lines_before(arguments: Iterable[Any]) -> int:
-    """The lines of generated code that stand before a node's: one for each graph that it holds.
+def lines_before(site: NodeSite, graph: Iterable[NodeSite]) -> int:
+    """How many lines stand before a node's in the code of its graph, but for those that fetch inputs.
+
+    A graph that a node holds has a line before it, and each of several results a line behind it. Results that
+    the program did not use before it was saved (``NODE_unused_1``) have none.
 
     Args:
-        arguments: ``inputs`` of the node, as the JSON has them.
+        site: the node, whose record is known.
+        graph: all nodes of its graph, in order.
     """
-    given = (one.get("arg") for one in arguments if isinstance(one, dict))
+    lines = 0
+    for one in graph:
+        lines += _graphs(one)
+        if one is site:
+            break
+        lines += 1 + _results(one)
+    return lines
+
+
+def _graphs(site: NodeSite) -> int:
+    given = (one.get("arg") for one in (site.record or {}).get("inputs", ()) if isinstance(one, dict))
     return sum(isinstance(one, dict) and "as_graph" in one for one in given)
 
 
-def lines_behind(node: dict[str, Any]) -> int:
-    """The lines of generated code behind a node's: one for each of several results."""
-    outputs = node.get("outputs")
-    results = [_result(one) for one in outputs] if isinstance(outputs, list) else []
+def _results(site: NodeSite) -> int:
+    """How many results of a node have lines of their own; 0 where the node itself is its only result."""
+    record = site.record or {}
+    outputs = record.get("outputs")
+    results = [_value(one) for one in outputs] if isinstance(outputs, list) else []
     if len(results) > 1:
-        return sum(1 + (len(one) if isinstance(one, list) else 0) for one in results)
-    is_single = node.get("is_hop_single_tensor_return") is not False
-    return sum(len(one) if isinstance(one, list) else not is_single for one in results)
+        # A list among several results is fetched itself, before its items.
+        return sum(_has_line(one, site) + isinstance(one, list) for one in results)
+    is_single = record.get("is_hop_single_tensor_return") is not False
+    return sum(_has_line(one, site) for one in results if isinstance(one, list) or not is_single)
 
 
-def _result(output: object) -> object:
+def _has_line(result: object, site: NodeSite) -> int:
+    if isinstance(result, list):
+        return sum(_has_line(one, site) for one in result)
+    name = result.get("name") if isinstance(result, dict) else None
+    return not (isinstance(name, str) and name.startswith(f"{site.name}_unused_"))
+
+
+def _value(output: object) -> object:
     return next(iter(output.values()), None) if isinstance(output, dict) else None

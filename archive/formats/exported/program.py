@@ -15,7 +15,6 @@ alone needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of Py
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +32,6 @@ from archive.formats.exported.kinds import (
 )
 from archive.formats.exported.modules import Instance, parse_modules
 from archive.formats.exported.origins import Origin, parse_origins
-from archive.formats.exported.printed import lines_before, lines_behind
 from archive.formats.exported.traces import Trace, parse_trace
 
 if TYPE_CHECKING:
@@ -74,8 +72,7 @@ class NodeSite:
             known.
         metadata: the texts that say where it comes from, as recorded.
         inputs: the names of the values that its graph takes, in order; empty where they are not known.
-        call: what it is called with, as the JSON has it; None where that is not known.
-        line: how many lines stand before it in the generated code of its graph.
+        record: the node's JSON; None where it is not known.
     """
 
     name: str
@@ -84,8 +81,7 @@ class NodeSite:
     arguments: tuple[str, ...] | None
     metadata: Mapping[str, str] = field(repr=False)
     inputs: tuple[str, ...] = field(default=(), repr=False)
-    call: Sequence[Any] | None = field(default=None, repr=False)
-    line: int = field(default=0, repr=False)
+    record: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
     def key(self) -> str:
@@ -218,7 +214,6 @@ def _lifted(tree: Any) -> int | None:  # noqa: ANN401 (JSON with a graph)
 
 def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) -> dict[str, NodeSite]:
     found: dict[str, NodeSite] = {}
-    lines = Counter[tuple[Scope, ...]]()
     for number, (path, node, scopes, inputs) in enumerate(nodes(graph)):
         texts = None
         if metadata is not None:
@@ -227,11 +222,7 @@ def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) 
             texts = metadata[number]
         name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")
         given = _list(node.get("inputs"), f"{path}.inputs")
-        line = lines[scopes] + lines_before(given)
-        lines[scopes] = line + 1 + lines_behind(node)
-        site = NodeSite(
-            name, target, scopes, _named(given), _metadata(path, node, texts), inputs, given, line
-        )
+        site = NodeSite(name, target, scopes, _named(given), _metadata(path, node, texts), inputs, node)
         if found.setdefault(site.key, site) is not site:
             raise ArchiveError(place=path, expected="a name of its own", found=repr(site.key))
     return found

@@ -15,7 +15,15 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from archive.formats.exported.printed import FIRST_LINE, LIFTED, Style, behind, own_name, pieces
+from archive.formats.exported.printed import (
+    FIRST_LINE,
+    LIFTED,
+    Style,
+    behind,
+    lines_before,
+    own_name,
+    pieces,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +63,7 @@ def may_have(arguments: str, site: NodeSite) -> bool:
 
 def is_message(arguments: str, site: NodeSite) -> bool:
     """Whether arguments in a message of the interpreter are a node's."""
-    parts = pieces(site.call or (), Style.MESSAGE)
+    parts = pieces((site.record or {}).get("inputs", ()), Style.MESSAGE)
     if parts is None:
         return may_have(arguments, site)
     return behind(arguments, parts, lambda name: f"%{own_name(name)}") == ""
@@ -75,7 +83,7 @@ def fit(code: str, line: int, node: Node, *, is_traced: bool) -> Fit:
     """
     site = node.site
     is_anew = is_traced or TRACED_ANEW.search(code) is not None
-    if site.call is None:
+    if site.record is None:
         return Fit.MAYBE if is_anew else Fit.YES
     if not is_traced and _is_call(code, site, own_name):
         return Fit.YES if _names_input(site) or is_line(line, node) else Fit.MAYBE
@@ -86,7 +94,7 @@ def fit(code: str, line: int, node: Node, *, is_traced: bool) -> Fit:
 
 def _is_call(code: str, site: NodeSite, name: Callable[[str], str]) -> bool:
     """Whether a statement has a node's operator and arguments, values by the names that a function gives."""
-    parts = pieces(site.call or (), Style.CODE)
+    parts = pieces((site.record or {}).get("inputs", ()), Style.CODE)
     if parts is None:
         return name is own_name and may_have(code, site)
     rest = behind(code, [f"{site.target}(", *parts, ")"], name)
@@ -101,9 +109,11 @@ def _names_input(site: NodeSite) -> bool:
 def is_line(line: int, node: Node) -> bool:
     """Whether a node has this line in the code of its graph, as PyTorch loads it."""
     site, program = node.site, node.program
-    before = line - FIRST_LINE - site.line
-    if site.call is None or site.scopes:
-        return site.call is not None and before == 0
+    if site.record is None:
+        return False
+    before = line - FIRST_LINE - lines_before(site, _graph_of(node))
+    if site.scopes:
+        return before == 0
     # Inputs are unpacked in one line, and parameters, buffers and constants are fetched in one each.
     return program.lifted is not None and before - 1 - program.lifted in GUARDS
 

@@ -74,7 +74,7 @@ class NodeFailure:
         """Whether a node has this name, target and arguments; true if what it is called with is not known."""
         if (site.name, site.target) != (self.name, self.target):
             return False
-        return site.call is None or is_message(self.arguments, site)
+        return site.record is None or is_message(self.arguments, site)
 
     def leave(self) -> None:
         """Let the lines of the source stay as they are: no frame of it is the first one of a traceback."""
