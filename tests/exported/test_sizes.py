@@ -265,6 +265,8 @@ def test_the_difference_to_the_split_file_is_the_metadata(tmp_path: Path) -> Non
     changes = archive.sizes(small).difference(archive.sizes(SHOP), "kind")
     assert (changes["traces"].old, changes["traces"].new) == (6_259, None)
     assert changes["exported program"].difference <= 0
+    with archive.open(small, companion=aside) as opened:
+        assert archive.sizes(opened).pieces == archive.sizes(small).pieces  # its own file's
     companion = archive.sizes(aside)
     assert adds_up(companion, aside.stat().st_size)
     assert {"call", "line", "site", "instance"} <= companion.by("kind").keys()
