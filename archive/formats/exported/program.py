@@ -15,6 +15,7 @@ alone needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of Py
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -191,7 +192,15 @@ class Program:
     @cached_property
     def scopes(self) -> tuple[tuple[Scope, ...], ...]:
         """The graphs inside of the program's own, each as the path to it, in the order of the file."""
-        return tuple(dict.fromkeys(site.scopes for site in self.sites.values() if site.scopes))
+        return tuple(path for path in self.graphs if path)
+
+    @cached_property
+    def graphs(self) -> Mapping[tuple[Scope, ...], Sequence[NodeSite]]:
+        """The nodes of each graph in their order, by the path to it; ``()`` is the program's own."""
+        found = defaultdict[tuple[Scope, ...], list[NodeSite]](list)
+        for site in self.sites.values():
+            found[site.scopes].append(site)
+        return dict(found)
 
 
 def graph_of(tree: object) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from archive.formats.exported.printed import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from archive.formats.exported.program import NodeSite
     from archive.verbs.nodes import Node
@@ -140,9 +140,9 @@ def _base(name: str) -> str:
     return NUMBER.sub("", name)
 
 
-def _graph_of(node: Node) -> Iterator[NodeSite]:
+def _graph_of(node: Node) -> Sequence[NodeSite]:
     """The nodes of a node's graph."""
-    return (one for one in node.program.sites.values() if one.scopes == node.site.scopes)
+    return node.program.graphs[node.site.scopes]
 
 
 def _numbered(site: NodeSite, first: int) -> Callable[[str], str]:
