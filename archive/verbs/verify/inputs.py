@@ -15,7 +15,7 @@ from archive.base.mapped import Mapped
 from archive.debuginfo.model import Global
 from archive.formats.inert_values import DATA
 from archive.formats.python_pickle import Value, plain_value
-from archive.reader.recognition import opened_zip
+from archive.reader.recognition import SAVED_KINDS, FileKind, opened_zip, recognise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,34 +34,44 @@ PLAIN = re.compile(
 )
 """Names that ``weights_only`` takes."""
 REFUSED = "PyTorch 2.13 refuses it"
+LEGACY_KINDS = {FileKind.LEGACY, FileKind.LEGACY_TAR}
 NAMED = 3
 """Names that a message tells."""
-HOLDERS = ("tuple", "dict", Global("collections", "OrderedDict"))
+HOLDERS = ("tuple", "dict")
 
 
 def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnostics) -> None:
     """Check a record of sample inputs.
 
     Raises:
-        ArchiveError: it is no zip, or its pickle cannot be read.
+        ArchiveError: its pickle cannot be read.
     """
     data = record.view()
     if not len(data):
         return
+    found = recognise(data, limits=allowance.limits, look=False)
+    if found.kind in LEGACY_KINDS:
+        report.add("note", record.name, "", f"{found.what}, is not checked")
+        return
+    if found.kind not in SAVED_KINDS:
+        message = f"expected what torch.save writes, found {found.what}; {REFUSED}"
+        report.add("error", record.name, "", message)
+        return
     with opened_zip(Mapped(data, record.name), allowance) as container:
         value, _ = plain_value(container.records[DATA].view(), 0, allowance)
+    _check_value(value, record.name, report)
+
+
+def _check_value(value: object, name: str, report: Diagnostics) -> None:
     if not isinstance(value, Value) or (isinstance(value.what, str) and value.what not in HOLDERS):
         found = value.what if isinstance(value, Value) else type(value).__name__
         message = f"expected a tuple or dict, found {shown(found)}"
-        report.add("error", record.name, "", f'{message}; {REFUSED}: "expected tuple or dict, got"')
-    asked = sorted({str(one) for one in _globals(value)})
-    others = [name for name in asked if not PLAIN.fullmatch(name)]
+        report.add("error", name, "", f'{message}; {REFUSED}: "expected tuple or dict, got"')
+    others = [asked for asked in sorted({str(one) for one in _globals(value)}) if not PLAIN.fullmatch(asked)]
     if others:
         some = ", ".join(others[:NAMED]) + (", …" if len(others) > NAMED else "")
-        message = (
-            f"the pickle asks for {some}; torch.export.load then reads it without weights_only, and runs them"
-        )
-        report.add("note", record.name, "", message)
+        how = "torch.export.load then reads it without weights_only, which runs them"
+        report.add("note", name, "", f"the pickle asks for {some}; {how}")
 
 
 def _globals(value: object) -> Iterator[Global]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Rows = Mapping[str, dict[str, Any]]
 
-UNCHECKED = "PyTorch 2.13 does not check it"
+UNCHECKED = "PyTorch 2.13 may take it all the same"
 PARSERS: dict[str, Callable[[str], object]] = {
     STACK_TRACE: parse_trace,
     MODULES: parse_modules,
@@ -74,8 +74,11 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
             used |= check.used
             if record in records:
                 report.attempt(record, partial(check.program, record, payloads))
+            check.inputs()
     _note_unused(records, used, report)
-    if archive.programs and ONLY not in archive.programs:
+    if not archive.programs:
+        report.add("warning", "", "", "no program: torch.export.load fails, load_pt2 gives none")
+    elif ONLY not in archive.programs:
         message = f"torch.export.load reads the program {ONLY} alone, and there is none; load_pt2 reads all"
         report.add("note", "", "", message)
 
@@ -140,6 +143,13 @@ class _ProgramCheck:
             self._report.add("note", table, "", f"{what}; torch.export.load runs what they name")
         return rows
 
+    def inputs(self) -> None:
+        """Check the sample inputs, where there are some."""
+        record = INPUTS.format(self._name)
+        if record in self._records:
+            check = partial(check_inputs, self._records[record], self._allowance, self._report)
+            self._report.attempt(record, check)
+
     def program(self, record: str, payloads: Payloads) -> None:
         """Check a program.
 
@@ -158,11 +168,6 @@ class _ProgramCheck:
         if not is_exact(tree, data):
             message = "not as json.dumps writes it, so split leaves its metadata where it is"
             self._report.add("note", record, "", message)
-        inputs = INPUTS.format(self._name)
-        if inputs in self._records:
-            self._report.attempt(
-                inputs, partial(check_inputs, self._records[inputs], self._allowance, self._report)
-            )
 
 
 def _note_layouts(record: str, tree: dict[str, Any], report: Diagnostics) -> None:

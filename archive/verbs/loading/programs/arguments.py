@@ -70,11 +70,11 @@ class Arguments:
         elif tag == "as_string_to_argument":
             for key, inner in value.items():
                 yield from self.faults(inner, f"{place}.{key}")
+        elif not isinstance(value, list):
+            yield JsonFault(place, f"expected a list, found {words(value)}", UNHANDLED)
         elif tag not in PLAIN_LISTS:
             for number, one in enumerate(value):
                 yield from self._EACH[tag](self, one, f"{place}[{number}]")
-        elif not isinstance(value, list):
-            yield JsonFault(place, f"expected a list, found {words(value)}", UNHANDLED)
 
     def name_faults(self, name: object, place: str, expected: str = THERE) -> Faults:
         """The faults of a name of a value."""

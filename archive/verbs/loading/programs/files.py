@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import shown
 from archive.formats.exported.schema import JsonFault
-from archive.formats.record_kinds import EXPORTED_FORMAT, PROGRAMS, is_program
+from archive.formats.record_kinds import EXPORTED_FORMAT, PROGRAMS, VERSION_RECORDS, is_program
 from archive.verbs.loading.programs.payloads import CONFIGS, NO_FILE
+from archive.verbs.loading.records import INTEGER, LOADED_VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,9 +46,12 @@ def file_faults(records: Mapping[str, ReadableRecord]) -> Iterator[RecordFault]:
     for name, (value, message) in VALUES.items():
         if name not in records:
             yield _missing(name)
-        elif bytes(records[name].view()[: len(value) + 1]) != value.encode():
-            found = shown(bytes(records[name].view()[:20]).decode("utf-8", "replace"))
-            yield RecordFault(name, JsonFault("", f"expected {value!r}, found {found}", message))
+        else:
+            found = bytes(records[name].view()[:20])
+            if found != value.encode():
+                told = message if found.isascii() else ""
+                yield RecordFault(name, JsonFault("", f"expected {value!r}, found {shown(found)}", told))
+    yield from _version_faults(records)
     for name in records:
         if name.startswith(PROGRAMS[0]):
             yield from _program_faults(records, name)
@@ -55,14 +59,23 @@ def file_faults(records: Mapping[str, ReadableRecord]) -> Iterator[RecordFault]:
             yield from _extra_faults(records, name)
 
 
+def _version_faults(records: Mapping[str, ReadableRecord]) -> Iterator[RecordFault]:
+    """The faults of the zip's version, which is that of all of PyTorch's archives."""
+    name = next((name for name in VERSION_RECORDS if name in records), None)
+    number = INTEGER.match(bytes(records[name].view()[:64])) if name else None
+    if name and number and int(number[1]) not in LOADED_VERSIONS:
+        known = f"{LOADED_VERSIONS[0]} to {LOADED_VERSIONS[-1]}"
+        problem = f"expected a version from {known}, found {int(number[1])}"
+        yield RecordFault(name, JsonFault("", problem, "Attempted to read a PyTorch file with version"))
+
+
 def _program_faults(records: Mapping[str, ReadableRecord], record: str) -> Iterator[RecordFault]:
     """The faults of what goes with a program: PyTorch takes each record of the folder for one."""
     folder, ending = PROGRAMS
+    name = record[len(folder) : -len(ending)]  # whatever the name ends in, as PyTorch does
     if not is_program(record):
         problem = f"expected a name that ends in {ending}, as PyTorch takes it for a program"
-        yield RecordFault(record, JsonFault("", problem, ""))
-        return
-    name = record.removeprefix(folder).removesuffix(ending)
+        yield RecordFault(record, JsonFault("", problem, None))
     if INPUTS.format(name) not in records:
         yield _missing(INPUTS.format(name))
     for tensors, config in CONFIGS.items():

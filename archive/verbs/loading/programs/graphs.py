@@ -16,6 +16,7 @@ from archive.base.errors import shown
 from archive.formats.exported.json_text import words
 from archive.formats.exported.schema import JsonFault
 from archive.verbs.loading.programs.arguments import SYMBOLIC, Arguments, missing
+from archive.verbs.loading.programs.results import IN_NODE, NO_NAME, Results
 from archive.verbs.loading.programs.texts import text_faults
 from archive.verbs.loading.programs.values import TABLES
 
@@ -25,26 +26,11 @@ if TYPE_CHECKING:
     from archive.verbs.loading.programs.arguments import Names
     from archive.verbs.loading.programs.values import RowCheck
 
-HIGHER_ORDER = "torch.ops.higher_order"
 PREFIXES = ("_operator", "torch", "math", "#")
 """How targets begin that PyTorch looks up."""
-ARITHMETIC = (
-    *("eq", "ne", "le", "ge", "lt", "gt", "and_", "or_", "lshift", "rshift"),
-    *("neg", "pos", "mul", "add", "sub", "floordiv", "truediv", "mod", "pow"),
-)
-SYMBOLIC_TARGETS = {
-    *(f"_operator.{name}" for name in ARITHMETIC),
-    *(f"torch.sym_{name}" for name in ("not", "int", "float", "ite", "max", "min", "sqrt")),
-    *("torch._sym_sqrt", "math.trunc", "torch.ops.aten.item.default"),
-}
-"""Targets that take and give numbers."""
 PLAIN_INPUTS = {"as_int", "as_float", "as_bool", "as_none", "as_string"}
 PLAIN_OUTPUTS = PLAIN_INPUTS - {"as_string"}
-ONE_BY_ONE = {"as_tensor", "as_sym_int", "as_sym_float"}
-LISTS = {"as_tensors", "as_sym_ints", "as_sym_floats"}
-IN_NODE = "Failed deserializing node"
 TWICE = "has already been deserialized before."
-NO_NAME = "Field as_name is not set."
 
 
 class Shared(NamedTuple):
@@ -81,6 +67,7 @@ class GraphCheck:
         self._place = place
         self._shared = shared
         self._arguments = Arguments(self.values, shared.constants, self._inner)
+        self._results = Results(self._defined, self.values.add)
         self._checked: set[str] = set()
 
     def faults(self) -> Iterator[JsonFault]:
@@ -137,7 +124,7 @@ class GraphCheck:
         for number, named in enumerate(node["inputs"]):
             yield from self._arguments.faults(named["arg"], f"{place}.inputs[{number}].arg")
         yield from text_faults(node["metadata"], f"{place}.metadata")
-        yield from self._results(node, place)
+        yield from self._results.faults(node, place)
         name = node.get("name")
         if isinstance(name, str):
             self.names.add(name)
@@ -154,80 +141,6 @@ class GraphCheck:
                 f"{place}.name", f"expected a name without dots, found {shown(name)}", "module name"
             )
         yield from GraphCheck(held["graph"], f"{place}.graph", self._shared).faults()
-
-    def _results(self, node: dict[str, Any], place: str) -> Iterator[JsonFault]:
-        """The values that a node gives are there from now on."""
-        outputs = node["outputs"]
-        if node["target"] in SYMBOLIC_TARGETS:
-            yield from self._symbolic_result(outputs, place)
-        elif len(outputs) == 1:
-            yield from self._result(node, f"{place}.outputs[0]")
-        elif outputs:
-            for number, one in enumerate(outputs):
-                yield from self._part(one, f"{place}.outputs[{number}]")
-            self._also(node)
-
-    def _also(self, node: dict[str, Any]) -> None:
-        """A node of several values is itself one, under its own name."""
-        if isinstance(node.get("name"), str):
-            self.values.add(node["name"])
-
-    def _symbolic_result(self, outputs: list[dict[str, Any]], place: str) -> Iterator[JsonFault]:
-        if not outputs:
-            yield JsonFault(f"{place}.outputs", "expected a number, found nothing", "list index out of range")
-            return
-        ((tag, value),) = outputs[0].items()
-        if tag in SYMBOLIC and "as_name" in value:
-            yield from self._defined(value["as_name"], f"{place}.outputs[0].{tag}.as_name")
-        else:
-            yield JsonFault(f"{place}.outputs[0]", f"expected the name of a number, found {tag}", "as_name")
-
-    def _result(self, node: dict[str, Any], place: str) -> Iterator[JsonFault]:
-        """The only value of a node."""
-        ((tag, value),) = node["outputs"][0].items()
-        one = node["target"].startswith(HIGHER_ORDER) and not node.get("is_hop_single_tensor_return")
-        if tag == "as_none":
-            return
-        if one:
-            if tag not in ONE_BY_ONE:
-                yield JsonFault(
-                    place, f"expected a tensor or number, found {tag}", "Failed deserializing node"
-                )
-                return
-            yield from self._part(node["outputs"][0], place)
-            self._also(node)
-        elif tag == "as_tensor":
-            yield from self._defined(value["name"], f"{place}.{tag}.name")
-        elif tag in SYMBOLIC:
-            yield from self._number(value, f"{place}.{tag}")
-        elif tag == "as_tensors" and isinstance(value, list) and value:
-            yield from self._part(node["outputs"][0], place)
-            self._also(node)
-        else:
-            yield JsonFault(place, f"expected tensors or a number, found {tag}", IN_NODE)
-
-    def _part(self, output: dict[str, Any], place: str) -> Iterator[JsonFault]:
-        """One of several values of a node."""
-        ((tag, value),) = output.items()
-        place = f"{place}.{tag}"
-        if tag == "as_tensor":
-            yield from self._defined(value["name"], f"{place}.name")
-        elif tag in ONE_BY_ONE:
-            yield from self._number(value, place)
-        elif tag in LISTS and isinstance(value, list):
-            for number, one in enumerate(value):
-                if tag == "as_tensors":
-                    yield from self._defined(one["name"], f"{place}[{number}].name")
-                else:
-                    yield from self._number(one, f"{place}[{number}]")
-        elif tag != "as_none" and value != []:
-            yield JsonFault(place, f"expected a tensor, a number or a list, found {tag}", "")
-
-    def _number(self, value: dict[str, Any], place: str) -> Iterator[JsonFault]:
-        if "as_name" in value:
-            yield from self._defined(value["as_name"], f"{place}.as_name")
-        else:
-            yield JsonFault(place, "expected a name, found a number", NO_NAME)
 
     # Outputs
 

@@ -89,7 +89,7 @@ class PayloadCheck:
             yield JsonFault(place, "expected sizes and strides, found nothing", "tensor_meta cannot be None")
             return
         found = [*_number_faults(meta, place), *device_faults(meta["device"], f"{place}.device")]
-        found = found or list(layout_faults(meta, place, STRIDES))
+        found = found or list(layout_faults(meta, place, STRIDES, typed=bool(row["is_param"])))
         yield from found
         if not found:
             yield from self._stretch(row["path_name"], meta, place, record)
@@ -108,6 +108,9 @@ class PayloadCheck:
             problem = f"expected elements of {counted(width, 'byte')}, found {held} bytes in {shown(path)}"
             yield JsonFault(place, problem, "is not a multiple of element size")
         needed = stretch(meta) * width
+        if needed and not record.size:
+            problem = f"expected {needed:,} bytes or more in {shown(path)}, found none: all elements are 0"
+            yield JsonFault(place, problem, None)
         if needed > held:
             problem = f"expected {needed:,} bytes or more in {shown(path)}, found {held:,}"
             yield JsonFault(place, problem, "are out of bounds for storage of size")

@@ -113,7 +113,7 @@ class RowCheck:
                 return
             for number, one in enumerate(meta[key]):
                 yield from self._number(one, f"{place}.{key}[{number}]", "as_int", int)
-        yield from layout_faults(meta, place)
+        yield from layout_faults(meta, place, typed=meta["requires_grad"] is not None)
         yield from device_faults(meta["device"], f"{place}.device")
 
     def _number(self, number: dict[str, Any], place: str, plain: str, kind: type) -> Iterator[JsonFault]:
@@ -159,28 +159,32 @@ class RowCheck:
             problem = f"expected an expression as PyTorch writes it, which names no {shown(other)}"
             yield JsonFault(place, problem, None)
         for symbol in (one["symbol"] for one in tokens if one["symbol"]):
-            if symbol.startswith(UNBACKED) and symbol not in self._ranges:
+            if symbol not in self._ranges:
                 problem = f"expected a range of the symbol {shown(symbol)}, found none"
-                yield JsonFault(place, problem, f"KeyError: {symbol}")
+                message = f"KeyError: {symbol}" if symbol.startswith(UNBACKED) else None
+                yield JsonFault(place, problem, message)
 
 
 def _is_number(bound: object) -> bool:
     return isinstance(bound, int | float)
 
 
-def layout_faults(meta: dict[str, Any], place: str, message: str = DIMENSIONS) -> Iterator[JsonFault]:
+def layout_faults(
+    meta: dict[str, Any], place: str, message: str = DIMENSIONS, *, typed: bool = True
+) -> Iterator[JsonFault]:
     """The faults of what all tensors have: elements, and as many strides as sizes.
 
     Args:
         meta: as the schema has it.
         place: its JSON path.
         message: what PyTorch says of another number of strides.
+        typed: whether it must be true or false that the tensor requires a gradient.
     """
     element, gradients = element_of(meta), meta["requires_grad"]
     if element is None:
         problem = f"expected the number of a type of elements, found {shown(meta['dtype'])}"
         yield JsonFault(f"{place}.dtype", problem, "")
-    elif not isinstance(gradients, bool):
+    elif typed and not isinstance(gradients, bool):
         problem = f"expected true or false, found {words(gradients)}"
         yield JsonFault(f"{place}.requires_grad", problem, "must be bool")
     elif gradients and not element.has_gradients:
