@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from archive.base.errors import ArchiveError
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
-from archive.batches.inputs import KNOWN_KINDS, found, names_several, other_files
+from archive.batches.inputs import found, names_several, other_files
 from archive.batches.lines import MANIFEST_NAME
 from archive.batches.places import last_part, resolved
 from archive.batches.pool import Lost, in_order, results
+from archive.reader.recognition import READ_KINDS as OPENED_KINDS
 from archive.reader.recognition import FileKind, listed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 
 FactsT = TypeVar("FactsT")
-READ_KINDS = {*KNOWN_KINDS, FileKind.LFS}
+READ_KINDS = {*OPENED_KINDS, FileKind.COMPANION, FileKind.LFS}
 """The kinds of files in folders that are read. What a pointer stands for may be a model: nothing tells."""
 
 

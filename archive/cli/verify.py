@@ -18,7 +18,8 @@ from archive.cli import options, printing
 from archive.cli.annotations import annotations_of, annotations_option
 from archive.cli.several import files_argument, jobs_option, reading
 from archive.cli.status import Status
-from archive.verbs.verify import Diagnostic, verify
+from archive.reader.recognition import FileKind
+from archive.verbs.verify import CHECKED_KINDS, Diagnostic, verify
 from archive.verbs.verify.diagnostic import diagnostic_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from archive.batches.reading import Reading
     from archive.cli.annotations import Annotations
 
+LISTED_KINDS = CHECKED_KINDS | {FileKind.LFS}
+"""The kinds of files in folders that are checked. A pointer stands for a model, perhaps: it is told."""
 NEVER_HIDDEN = {"error", "not checked", "internal error"}
 """Severities that ``--quiet`` does not hide."""
 
@@ -139,7 +142,7 @@ class _Run:
         self, inputs: Sequence[str], check: Callable[[Listed], _Checked], jobs: int | None, *, mapped: bool
     ) -> Status:
         """Print what was found in each of several files, as they are done, and the total."""
-        files, json = listing(inputs, mapped=mapped), printing.JsonParts()
+        files, json = listing(inputs, kinds=LISTED_KINDS, mapped=mapped), printing.JsonParts()
         with reading(files, check, "verifying", jobs, as_json=self._as_json) as (lines, results):
             for result in results:
                 found = self._take(result.file.label, _checked(result))

@@ -17,8 +17,8 @@ from archive.formats.exported.json_text import MAX_DEPTH, words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-MAJOR, MINOR = 8, 20
-"""The version of the schema that PyTorch 2.13 writes."""
+MAJOR = 8
+"""The version of the schema that PyTorch 2.13 reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class DictOf:
 class Optional:
     """A value or ``null``."""
 
-    item: str | ListOf | DictOf
+    item: Type
 
 
 Type = str | ListOf | DictOf | Optional
@@ -279,10 +279,9 @@ class _Comparison:
 
     def of(self, value: object, kind: Type) -> Iterator[JsonFault]:
         if isinstance(kind, Optional):
-            if value is None:
-                return
-            kind = kind.item
-        if not isinstance(kind, str):
+            if value is not None:
+                yield from self.of(value, kind.item)
+        elif not isinstance(kind, str):
             yield from self._items(value, kind)
         elif kind in CLASSES:
             yield from self._fields(value, CLASSES[kind])

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.reader.companion import Companion
 
-__all__ = ["Diagnostic", "verify"]
+__all__ = ["CHECKED_KINDS", "Diagnostic", "verify"]
 
 CHECKED_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED, FileKind.COMPANION}
+"""The kinds of files that are checked."""
 NOT_PARSED = "source ranges are checked as the companion's columns, not as the bytes that it gives back"
 
 
@@ -130,7 +131,9 @@ def _checked(archive: Archive, *, restored: bool, ranged: Archive | None = None)
 def _companion_diagnostics(companion: Companion) -> list[Diagnostic]:
     """Check that all of a companion can be read, and that its debug records can be made."""
     report = Diagnostics()
-    for name in report.attempt("", lambda: list(companion.contents.records)) or ():
+    names = report.attempt("", lambda: list(companion.contents.records))
+    for name in names or ():
         report.attempt(name, partial(companion.contents.records.__getitem__, name))
-    check_metadata(companion, report)
+    if names is not None:
+        check_metadata(companion, report)
     return report.ordered({})
