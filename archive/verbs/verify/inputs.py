@@ -24,21 +24,18 @@ if TYPE_CHECKING:
     from archive.reader.records import ReadableRecord
     from archive.verbs.verify.diagnostic import Diagnostics
 
-PLAIN = re.compile(
-    "|".join(
-        (
-            r"collections\.(OrderedDict|Counter)|_codecs\.encode|builtins\.(bytearray|complex|set)",
-            r"torch\.(cuda\.)?(sparse\.)?(?!Typed|Untyped)[A-Z][A-Za-z0-9]*(Storage|Tensor)",
-            r"torch\.(u?int|float|bfloat|complex|bits|qu?int)[0-9]+(x[0-9]|_e[0-9]m[0-9][a-z0-9_]*)?",
-            r"torch\.(Size|Tensor|device|bool|per_(channel|tensor)_[a-z_]+)",
-            r"torch\.storage\.(Typed|Untyped)Storage|torch\.nn\.parameter\.Parameter",
-            r"torch\._utils\._rebuild_(tensor(_v[23])?|parameter(_with_state)?|qtensor|wrapper_subclass)",
-            r"torch\._utils\._rebuild_((sparse|nested)_tensor|meta_tensor_no_storage)",
-            r"torch\._utils\._rebuild_device_tensor_from_(numpy|cpu_tensor)",
-            r"torch\._tensor\._rebuild_from_type_v2|torch\.serialization\._get_layout",
-        )
-    )
+PLAIN_FORMS = (
+    r"collections\.(OrderedDict|Counter)|_codecs\.encode|builtins\.(bytearray|complex|set)",
+    r"torch\.(cuda\.)?(sparse\.)?(?!Typed|Untyped)[A-Z][A-Za-z0-9]*(Storage|Tensor)",
+    r"torch\.(u?int|float|bfloat|complex|bits|qu?int)[0-9]+(x[0-9]|_e[0-9]m[0-9][a-z0-9_]*)?",
+    r"torch\.(Size|Tensor|device|bool|per_(channel|tensor)_[a-z_]+)",
+    r"torch\.storage\.(Typed|Untyped)Storage|torch\.nn\.parameter\.Parameter",
+    r"torch\._utils\._rebuild_(tensor(_v[23])?|parameter(_with_state)?|qtensor|wrapper_subclass)",
+    r"torch\._utils\._rebuild_((sparse|nested)_tensor|meta_tensor_no_storage)",
+    r"torch\._utils\._rebuild_device_tensor_from_(numpy|cpu_tensor)",
+    r"torch\._tensor\._rebuild_from_type_v2|torch\.serialization\._get_layout",
 )
+PLAIN = re.compile("|".join(PLAIN_FORMS))
 """Names that ``weights_only`` takes."""
 REFUSED = "PyTorch 2.13 refuses it"
 LEGACY_KINDS = {FileKind.LEGACY, FileKind.LEGACY_TAR}
