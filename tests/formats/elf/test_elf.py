@@ -231,3 +231,10 @@ def test_many_headers_take_time_in_proportion() -> None:
     found = list(parsed(header + segments + bytes(2 * count) + sections).stretches())
     assert time.process_time() - started < 1
     assert len(found) == 2 * count + 3
+
+
+def test_segments_that_are_not_mapped_stay_too() -> None:
+    noted = changed(MADE.data, HEADER + PHDR, "<I", 4)  # the second one is a note
+    assert parsed(noted).needed == parsed(MADE.data).needed
+    assert parsed(noted).mapped_bytes == parsed(MADE.data).mapped_bytes - 50
+    assert parts(noted).left[64:] == noted[64 : parsed(noted).needed]
