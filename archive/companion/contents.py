@@ -68,7 +68,7 @@ class Contents:
         """
         return DebugRecords(self.form, self._raw_records())
 
-    @property
+    @cached_property
     def objects(self) -> list[tuple[SectionTable, memoryview]]:
         """Of each shared object where its section headers were, and what stood behind its segments.
 

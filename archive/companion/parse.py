@@ -47,7 +47,7 @@ class Opened:
         """All that it holds, checked."""
         parse = parse_packed if self.directory.profile is CompanionProfile.PACKED else parse_mapped
         contents = parse(self._data, self.directory, self._allowance)
-        _ = contents.records  # refuses records that cannot be told apart
+        _ = contents.records, contents.objects  # refuses what cannot be told apart
         return contents
 
     @cached_property

@@ -210,6 +210,8 @@ def test_columns_that_lie_about_shared_objects_are_refused(
     aside.write_bytes(hostile(path, CompanionProfile.MAPPED, change))
     with pytest.raises(ArchiveError, match=message):
         archive.join(small, aside, tmp_path / "back")
+    if column.startswith("object."):
+        assert message in run("verify", aside).stdout.decode()
 
 
 def test_migrate_tells_the_way_out(tmp_path: Path) -> None:
