@@ -101,6 +101,8 @@ def check_debug_info(archive: Archive, kept: Collection[MetadataKind | SpareKind
     kinds = archive.programs.kinds | archive.spare.kinds
     if kinds.issubset(kept):
         but = f" but {', '.join(sorted(kinds))}, to be kept" if kinds else ""
+        if archive.programs.whole:
+            but += f"; {archive.programs.whole[0]} stays as it is, for its JSON is not as PyTorch writes it"
         raise NothingToDoError(f"no debug info in it{but}", file=archive.file)
 
 

@@ -71,12 +71,18 @@ class Programs(Mapping[str, "Program"]):
             for record in self.left
         }
 
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The records of the other programs: no value of theirs would give their bytes again."""
+        return tuple(record for record in self.records.values() if record not in self.left)
+
     @cached_property
     def kinds(self) -> set[MetadataKind]:
-        """The kinds of metadata that nodes have."""
+        """The kinds of metadata that nodes have, in programs that ``json.dumps`` wrote."""
         from archive.formats.exported.kinds import metadata_kind  # noqa: PLC0415 (few archives have programs)
 
-        sites = (site for program in self.values() for site in program.sites.values())
+        programs = (self[name] for name, record in self.records.items() if record in self.left)
+        sites = (site for program in programs for site in program.sites.values())
         return set(map(metadata_kind, {key for site in sites for key in site.metadata}))
 
     def _left(self, record: str) -> bytes | None:

@@ -11,7 +11,7 @@ from archive.base.errors import counted, one_line
 from archive.report.fitted_table import TOTAL, FittedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from archive.backend.lite import Lite
     from archive.verbs.canonicalise import Canonical
@@ -41,9 +41,15 @@ def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group
         Text(""),
         *(Text(line) for line in facts.refused),
         *(Text(f"{name} stayed{_names(facts)}") for name in facts.kept),
-        *(Text(f"{kind} stayed{_USES.get(kind, '')}") for kind in facts.kept_kinds),
+        *map(Text, _stayed(facts)),
         Text(f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"),
     )
+
+
+def _stayed(facts: Split | Shrinkage) -> Iterator[str]:
+    """The lines about debug info that stayed in a ``.pt2``."""
+    yield from (f"{kind} stayed{_USES.get(kind, '')}" for kind in facts.kept_kinds)
+    yield from (f"{name} stayed as it is: its JSON is not as PyTorch writes it" for name in facts.whole)
 
 
 _USES = {"modules": ", which torch.export.unflatten needs"}
@@ -200,7 +206,7 @@ def _exported(facts: Shrinkage) -> list[str]:
     return [
         f"compared with the original: its programs are the same but for debug info; {unchecked}",
         "errors show no model source; debug-archive reads it as before",
-        *(f"{kind} stayed{_USES.get(kind, '')}" for kind in facts.kept_kinds),
+        *_stayed(facts),
         _back(facts),
     ]
 
@@ -214,7 +220,7 @@ def _compiled(facts: Shrinkage) -> list[str]:
     return [
         f"compared with the original: its records are the same but for debug info; {unchecked}",
         "debug-archive reads it as before",
-        *(f"{kind} stayed{_USES.get(kind, '')}" for kind in facts.kept_kinds),
+        *_stayed(facts),
         _back(facts),
     ]
 

@@ -73,6 +73,8 @@ class Shrinkage:
         prefix: of its unique handles; 0 where handles are as PyTorch numbered them, or there are none.
         refused: why PyTorch 2.13 refuses to load the result: the loader and its message.
         kept_kinds: kinds of debug info that PyTorch still finds in its exported programs.
+        whole: for ``embed``: records of exported programs that stayed as they are, for their JSON is not as
+            PyTorch writes it.
         is_package: whether it is a torch.package, of which PyTorch's checks at loading are not known.
         is_exported: whether it is an archive of exported programs, for which the same holds.
         is_compiled: whether it is an AOTInductor package, for which the same holds.
@@ -90,6 +92,7 @@ class Shrinkage:
     prefix: int
     refused: tuple[str, ...]
     kept_kinds: tuple[str, ...]
+    whole: tuple[str, ...]
     is_package: bool
     is_exported: bool
     is_compiled: bool
@@ -274,6 +277,7 @@ def _shrinkage(
         prefix,
         tuple(refusal.told for refusal in refused),
         tuple(sorted((before.programs.kinds | before.spare.kinds).intersection(kinds))),
+        before.programs.whole if level is Level.EMBED else (),
         before.recognised.kind is FileKind.PACKAGE,
         kind is FileKind.EXPORTED,
         kind is FileKind.AOTI,

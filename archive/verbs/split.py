@@ -56,6 +56,7 @@ class Split:
         debug_size: stored bytes of the debug records in the archive, without zip overhead.
         kept: names of the debug records that stayed.
         kept_kinds: kinds of debug info that stayed in exported programs.
+        whole: records of exported programs that stayed as they are: their JSON is not as PyTorch writes it.
         prefix: of the unique handles in them; 0 where handles are as PyTorch numbered them.
         largest: a handle with more than 8 digits, for which none became unique; else 0.
         exact: whether a join gives the whole file back to the byte, or its records alone.
@@ -70,6 +71,7 @@ class Split:
     debug_size: int
     kept: tuple[str, ...]
     kept_kinds: tuple[str, ...]
+    whole: tuple[str, ...]
     prefix: int
     largest: int
     exact: bool
@@ -170,6 +172,7 @@ def split(
             _debug_size(opened, parts, stays),
             kept.records,
             tuple(sorted(kinds & (opened.programs.kinds | opened.spare.kinds))),
+            opened.programs.whole,
             kept.prefix,
             kept.largest,
             "file.digest" in contents.columns,

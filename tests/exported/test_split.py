@@ -196,12 +196,23 @@ def test_another_models_companion_is_refused(tmp_path: Path) -> None:
         archive.join(small, aside, tmp_path / "back")
 
 
+def test_a_program_that_would_not_come_back_is_not_split(tmp_path: Path) -> None:
+    path = tmp_path / "odd.pt2"
+    odd = json.dumps(trees(SHOP)["model"], separators=(",", ":")).encode()
+    path.write_bytes(written(new_member("archive_format", b"pt2"), new_member("models/odd.json", odd)))
+    why = "no debug info in it; models/odd.json stays as it is, for its JSON is not as PyTorch writes it"
+    with pytest.raises(NothingToDoError, match=why):
+        halves(path, tmp_path)
+
+
 def test_json_that_json_dumps_did_not_write_keeps_its_metadata(tmp_path: Path) -> None:
     path = tmp_path / "odd.pt2"
     programs = {"plain": json.dumps(trees(SHOP)["model"]), "odd": json.dumps(trees(SHOP)["model"], indent=1)}
     members = [new_member(f"models/{name}.json", text.encode()) for name, text in programs.items()]
     path.write_bytes(written(new_member("archive_format", b"pt2"), *members))
     small, aside = halves(path, tmp_path)
+    said = run("split", path, "-o", small, "-c", aside, "--force").stdout.decode()
+    assert "models/odd.json stayed as it is: its JSON is not as PyTorch writes it" in said
     left = trees(small)
     assert all(node["metadata"].keys() <= {"nn_module_stack"} for node in nodes(left["plain"]))
     assert left["odd"] == trees(SHOP)["model"]

@@ -101,11 +101,6 @@ class NodeSite:
         return {key: text for key, text in self.metadata.items() if metadata_kind(key) in kinds}
 
     @property
-    def kinds(self) -> set[MetadataKind]:
-        """The kinds of metadata that it has."""
-        return set(map(metadata_kind, self.metadata))
-
-    @property
     def trace(self) -> str | None:
         """The stack trace as PyTorch prints it; None where none is recorded."""
         return self.metadata.get(STACK_TRACE)
