@@ -215,6 +215,14 @@ def test_a_failure_is_asked_of_all_models_whatever_the_one_before_was_called_wit
     assert b"".join(archive.explain([other + log], tmp_path)) == other + explained(log, "shop")[0]
 
 
+def test_a_node_with_other_arguments_may_be_of_a_graph_that_pytorch_traced_anew() -> None:
+    _, explainer = explained(text("own", "module").replace(b"(sub, 0.25)", b"(sub_1, 0.25)"), "own")
+    assert explainer.notes[0].endswith(
+        "the node of that name has other arguments here: the failure is another model's, "
+        "or PyTorch traced the graph anew"
+    )
+
+
 def test_a_node_with_another_argument_is_another_models() -> None:
     log = text("shop", "interpreter.stripped")
     other = log.replace(b"%second)", b"%second, %mask)")

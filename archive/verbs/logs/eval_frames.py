@@ -49,6 +49,10 @@ NOT_SHOWN = (
 )
 INSIDE = "a graph inside of another may have it, and no frame shows the node that holds the graph"
 TRACED = "PyTorch may have traced its graph anew, with other names, so nothing tells which node of it failed"
+OTHERS = (
+    "the node of that name has other arguments here: the failure is another model's, "
+    "or PyTorch traced the graph anew"
+)
 MAX_CODE = 1 << 20
 """Bytes of one statement that are looked at."""
 
@@ -177,7 +181,14 @@ class EvalTraceback:
             return Answer(self, None, ((0, f"{what}: {_why(possible, TRACED)}"),), is_possible=True)
         if not nodes and self._may_begin_inside(archive):
             return Answer(self, None, ((0, f"{what}: {INSIDE}"),), is_possible=True)
+        if not nodes and self._has_namesake(archive):
+            return Answer(self, None, ((0, f"{what}: {OTHERS}"),))
         return answer_of(self, what, nodes, lambda node: node.text.removesuffix("\n"))
+
+    def _has_namesake(self, archive: Archive) -> bool:
+        """Whether a node has the name and operator of the innermost statement, and not its arguments."""
+        sites = (site for program in archive.programs.values() for site in program.sites.values())
+        return any(self.statements[-1].may_be_of(site) for site in sites)
 
     def _may_begin_inside(self, archive: Archive) -> bool:
         """Whether an inner graph has a node of the outermost statement, as below ``torch.fx.Interpreter``."""
