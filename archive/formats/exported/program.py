@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from enum import StrEnum
     from typing import Self
 
-    from archive.formats.exported.kinds import MetadataKind
 
 MAX_SCOPES = MAX_DEPTH // 8
 """Graphs inside of graphs."""
