@@ -42,6 +42,7 @@ DESCRIBED = {
         "tools/make_exported.py: with the records of torch.export.save of PyTorch 2.7",
     ),
     "exported/models/*": ("", "the models of exported programs"),
+    "words/*": ("", "the models whose companions trained the dictionaries: tools/make_words.py"),
     "compiled/*": (ORACLE_RELEASE, "tools/make_compiled.py"),
     "compiled/models/*": ("", "the models of compiled packages"),
     "executorch/*": (ORACLE_RELEASE, "tools/make_etrecords.py: by ExecuTorch 1.5.1"),

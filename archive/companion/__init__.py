@@ -135,16 +135,17 @@ PyTorch's rules would not give again from the columns; the file holds it whole.
 
 **Versions.** Version 2 has the columns of exported programs (from ``program`` on:
 :mod:`archive.normalform.programs`) and of shared objects (``object``: :mod:`archive.formats.elf.cutting`, and
-:mod:`~archive.companion.objects` for a section of their own). It has other words for strings, and leaves out
-columns without rows. A companion without these columns is of version 1.
+:mod:`~archive.companion.objects` for a section of their own). Packed, its lines and strings are laid out
+otherwise, its dictionaries are trained, and columns without rows are left out. A companion without these
+columns is of version 1.
 
 **Two profiles** hold the same, and are converted into each other:
 
 - *packed* is small. Columns are modelled (:mod:`~archive.companion.modelling`: what other columns tell is
-  left out), encoded (:mod:`~archive.companion.encodings`), and compressed together
-  (:mod:`~archive.companion.packed`); strings are templates and numbers
-  (:mod:`~archive.companion.templates`). Long columns of large files are compressed in blocks, each for itself
-  (:mod:`~archive.companion.blocks`).
+  left out), encoded (:mod:`~archive.companion.encodings`, :mod:`~archive.companion.lines`), and compressed
+  together (:mod:`~archive.companion.packed`, :mod:`~archive.companion.dictionary`); strings are templates
+  and numbers (:mod:`~archive.companion.templates`). Long columns of large files are compressed in blocks,
+  each for itself (:mod:`~archive.companion.blocks`).
 - *mapped* opens at once, whatever its size. Columns are arrays of the narrowest integer that holds their
   values, aligned to 64 bytes, with checksums of pages (:mod:`~archive.companion.mapped`).
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from archive.base.errors import ArchiveError
-from archive.companion.dictionary import dictionary, of_programs
+from archive.companion.dictionary import columns_of_programs, dictionary, texts_of_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +35,10 @@ class Codec(IntEnum):
     """A raw LZMA1 stream."""
     WORDS = 3
     """A zstd frame that refers to the words of :mod:`archive.companion.dictionary`."""
-    PROGRAMS = 4
-    """The same that refers to the words of exported programs there."""
+    TEXTS = 4
+    """The same without zstd's magic number, which refers to the texts of exported programs there."""
+    COLUMNS = 5
+    """The same that refers to their columns."""
 
 
 def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Codec, bytes]:
@@ -61,8 +63,25 @@ def lzma(data: bytes, preset: int) -> bytes:
 
 def zstd(data: bytes, level: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
     """A zstd frame without checksum and size, for the directory has both."""
+    return _framed(data, level, words, zstandard.FORMAT_ZSTD1)
+
+
+def _trained(data: bytes, level: int, words: zstandard.ZstdCompressionDict) -> bytes:
+    """The same without a magic number. The dictionary's size is told, too: zstd searches more of it then."""
+    return _framed(data, level, words, zstandard.FORMAT_ZSTD1_MAGICLESS, dict_size=len(words))
+
+
+def _framed(
+    data: bytes, level: int, words: zstandard.ZstdCompressionDict | None, format_: int, **sizes: int
+) -> bytes:
     parameters = zstandard.ZstdCompressionParameters.from_level(
-        level, source_size=len(data), write_content_size=False, write_checksum=False, write_dict_id=False
+        level,
+        source_size=len(data),
+        write_content_size=False,
+        write_checksum=False,
+        write_dict_id=False,
+        format=format_,
+        **sizes,
     )
     return zstandard.ZstdCompressor(compression_params=parameters, dict_data=words).compress(data)
 
@@ -91,7 +110,8 @@ _COMPRESS: dict[Codec, Callable[[bytes, int], bytes]] = {
     Codec.ZSTD: lambda data, level: zstd(data, _level(data, level)),
     Codec.LZMA: lambda data, level: lzma(data, BEST if _level(data, level) >= STRONGEST else GOOD),
     Codec.WORDS: lambda data, level: zstd(data, _level(data, level), dictionary()),
-    Codec.PROGRAMS: lambda data, level: zstd(data, _level(data, level), of_programs()),
+    Codec.TEXTS: lambda data, level: _trained(data, _level(data, level), texts_of_programs()),
+    Codec.COLUMNS: lambda data, level: _trained(data, _level(data, level), columns_of_programs()),
 }
 
 
@@ -107,8 +127,10 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
         result = unzstd(data, size)
     elif codec == Codec.WORDS:
         result = unzstd(data, size, dictionary())
-    elif codec == Codec.PROGRAMS:
-        result = unzstd(data, size, of_programs())
+    elif codec == Codec.TEXTS:
+        result = unzstd(data, size, texts_of_programs(), magic=False)
+    elif codec == Codec.COLUMNS:
+        result = unzstd(data, size, columns_of_programs(), magic=False)
     elif codec == Codec.LZMA:
         result = _unlzma(data, size)
     else:
@@ -118,13 +140,19 @@ def inflated(codec: int, data: memoryview, size: int) -> bytes | memoryview:
     return result
 
 
-def unzstd(data: memoryview, size: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
+def unzstd(
+    data: memoryview, size: int, words: zstandard.ZstdCompressionDict | None = None, *, magic: bool = True
+) -> bytes:
     """A zstd frame, inflated: at most one byte more than ``size``.
 
     Raises:
         ArchiveError: this is no zstd frame, or one that was changed.
     """
-    engine = zstandard.ZstdDecompressor(dict_data=words, max_window_size=1 << 27)
+    engine = zstandard.ZstdDecompressor(
+        dict_data=words,
+        max_window_size=1 << 27,
+        format=zstandard.FORMAT_ZSTD1 if magic else zstandard.FORMAT_ZSTD1_MAGICLESS,
+    )
     try:
         result = bytearray()
         with engine.stream_reader(data, read_across_frames=False) as stream:

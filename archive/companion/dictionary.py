@@ -1,17 +1,20 @@
-"""The dictionary of zstd for the strings of companions: words that strings are likely to hold.
+"""The dictionaries of zstd that all companions share: what their strings or columns are likely to hold.
 
-The words are part of the format: a word added or moved would make companions unreadable. Version 1 has file
-names, and names of functions and records, of PyTorch's and Transformers' modules as traces and archives
-spell them. Version 2 has other words for exported programs: operators, classes, and the lines in which
-PyTorch's own modules call them.
+They are part of the format: one that changes makes companions unreadable. That of version 1 is a list of
+words: file names, and names of functions and records, of PyTorch's and Transformers' modules as traces and
+archives spell them. Those of version 2, ``texts.zdict`` and ``columns.zdict``, are trained: zstd took out of
+companions of many exported programs what they have in common, and how often each byte occurs.
+``tools/make_words.py`` did it; none of these programs is among the fixtures.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import zstandard
 
+FOLDER, TEXTS_FILE, COLUMNS_FILE = Path(__file__).parent, "texts.zdict", "columns.zdict"
 PACKAGES = "/lib/python3.11/site-packages/"
 FUNCTIONAL = (
     "linear layer_norm embedding softmax dropout scaled_dot_product_attention batch_norm relu gelu max_pool2d"
@@ -57,60 +60,13 @@ def dictionary() -> zstandard.ZstdCompressionDict:
     return zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
 
 
-OPERATORS = (
-    "abs adaptive_avg_pool2d addmm alias any arange argmax avg_pool2d bitwise_and bmm clamp "
-    "constant_pad_nd copy_ cos cumsum div.Tensor dropout eq.Scalar exp expand floor_divide full "
-    "full_like ge.Scalar group_norm gt.Scalar index.Tensor index_select item le.Scalar log logical_not "
-    "lt.Scalar masked_fill.Scalar max_pool2d mean mm native_dropout native_layer_norm ne.Scalar neg "
-    "new_ones ones pow.Tensor_Scalar reciprocal repeat rsqrt scalar_tensor sigmoid silu sin "
-    "slice.Tensor softmax.int split.Tensor sqrt squeeze.dim stack sub.Tensor sum sym_size.int t tanh "
-    "to.dtype unbind.int where.self zeros zeros_like _native_batch_norm_legit_no_training _softmax "
-    "_to_copy _unsafe_view clone contiguous convolution select.int unsqueeze permute transpose.int "
-    "reshape cat embedding batch_norm conv2d relu gelu scaled_dot_product_attention mul.Tensor "
-    "layer_norm view add.Tensor linear"
-)
-CLASSES = (
-    "activation.GELU activation.ReLU activation.SiLU activation.Sigmoid activation.Tanh "
-    "batchnorm.BatchNorm2d container.ModuleList conv.Conv1d dropout.Dropout linear.Identity "
-    "normalization.GroupNorm pooling.AdaptiveAvgPool2d pooling.MaxPool2d rnn.LSTM sparse.Embedding "
-    "container.Sequential conv.Conv2d normalization.LayerNorm linear.Linear"
-)
-LINES = (
-    "input = module(input)",
-    "return F.gelu(input, approximate=self.approximate)",
-    "return F.relu(input, inplace=self.inplace)",
-    "return F.dropout(input, self.p, self.training, self.inplace)",
-    "return F.max_pool2d(",
-    "return F.batch_norm(",
-    "return F.conv2d(",
-    "return self._conv_forward(input, self.weight, self.bias)",
-    "return F.layer_norm(",
-    "return F.embedding(",
-    "return F.linear(input, self.weight, self.bias)",
-)
-WRITERS = (
-    "method_descriptor. method_descriptor.mul method_descriptor.add function. builtin_function_or_method. "
-    "OpOverload. _export_root L__self__ ExportedProgram.module() Interpreter_PropagateUnbackedSymInts "
-    "Interpreter_DynamoGraphTransformer create replace getitem _operator.getitem "
-    "torch.ops.higher_order.cond true_graph_0 false_graph_0 <eval_with_key>.\1 "
-    "stack_trace nn_module_stack source_fn_stack torch_fn from_node forward model"
-)
+@cache
+def texts_of_programs() -> zstandard.ZstdCompressionDict:
+    """What strings of exported programs are likely to hold."""
+    return zstandard.ZstdCompressionDict((FOLDER / TEXTS_FILE).read_bytes())
 
 
 @cache
-def of_programs() -> zstandard.ZstdCompressionDict:
-    """The words of exported programs, likewise."""
-    words = [f"{PACKAGES}transformers/models/{one}/modeling_{one}.py" for one in MODELS.split()]
-    words += [f"transformers.models.{one}.modeling_{one}." for one in MODELS.split()]
-    words += [f"torch/nn/modules/{module}.py" for module in MODULES.split()]
-    words += [f"function.{name}" for name in FUNCTIONAL.split()]
-    words += [f"torch.nn.modules.{name}" for name in CLASSES.split()]
-    for operator in OPERATORS.split():
-        name, _, overload = operator.partition(".")
-        words.append(f"{name}torch.ops.aten.{name}.{overload or 'default'}builtin_function_or_method.{name}")
-    words += LINES
-    words.append(f"{PACKAGES}torch/_dynamo/functional_export.pyres = self._export_root(*args, **kwargs)")
-    words.append(f"{PACKAGES}torch/nn/modules/linear.py")
-    words += WRITERS.split()
-    content = "\0".join(words).encode()
-    return zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+def columns_of_programs() -> zstandard.ZstdCompressionDict:
+    """What columns of exported programs are likely to hold."""
+    return zstandard.ZstdCompressionDict((FOLDER / COLUMNS_FILE).read_bytes())

@@ -1,19 +1,16 @@
 """Builds packed companions: columns are modelled, encoded, and compressed together.
 
-The section SOLID holds everything. Inflated it is::
+The section SOLID holds all columns. Inflated it is::
 
-    u8           number of columns
-    COLUMN_LINE  for each column
-    bytes        of each column, in the same order
-    bytes        of the templates of strings
-    bytes        of the raw records
+    lines     how each column is encoded: see :mod:`archive.companion.lines`
+    bytes     of each column, in the same order
+    bytes     of the templates of strings, if they are no section of their own
+    bytes     of the raw records
 
-In companions of version 2, columns of no rows that must be there are left out.
-
-A line's ``count`` is 0 where the column has as many rows as the one before, else the number of rows + 1.
-
-The templates are a section of their own, STRINGS, if that is smaller with the dictionary that all companions
-share (:mod:`archive.companion.dictionary`).
+In version 1, the templates are a section of their own, STRINGS, if that is smaller with the dictionary that
+all companions share (:mod:`archive.companion.dictionary`). In version 2 they always are, with a NUL between
+them; ``template.length`` is there only if a template has a NUL of its own, and then none is between them.
+Columns of no rows that must be there are left out.
 
 If the columns are more than 4 MiB together, those of more than 65,536 rows are sections of their own, in
 blocks: see :mod:`archive.companion.blocks`. Columns of one value (SAME) stay in SOLID, and so do
@@ -25,16 +22,16 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-import construct
 import numpy as np
 
 from archive.companion.blocks import BLOCK_ROWS, build_blocks
 from archive.companion.codecs import BEST, QUICKEST, SMALL, STRONGEST, Codec, compressed, lzma, zstd
 from archive.companion.encodings import Encoded, Transform, encodings
 from archive.companion.layout import CompanionProfile, Section, written
+from archive.companion.lines import Line, build_lines
 from archive.companion.modelling import modelled
 from archive.companion.objects import built_objects
-from archive.companion.templates import templated
+from archive.companion.templates import SEPARATOR, templated
 from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, SOLID, STRINGS, TOGETHER
 
 if TYPE_CHECKING:
@@ -42,9 +39,6 @@ if TYPE_CHECKING:
     from archive.companion.contents import Contents
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
-
-COLUMN_LINE_BYTES = 24
-"""Most bytes of a column's line."""
 
 MUCH = 1 << 22
 """Bytes of all encoded columns from which on long columns get sections of their own."""
@@ -67,18 +61,6 @@ NEVER_ALONE = {"row.range", "string.template"}
 LONG, QUICK = 1 << 12, 6
 """From LONG rows on, a column's encodings are compared at zstd's level QUICK, else at its strongest."""
 
-COLUMN_LINE = construct.Struct(
-    "number" / construct.Int8ul,
-    "coding"
-    / construct.BitStruct(
-        "transform" / construct.BitsInteger(3),
-        "zigzag" / construct.Flag,
-        "width" / construct.BitsInteger(4),
-    ),
-    "count" / construct.VarInt,
-    "start" / construct.ZigZag,
-)
-
 
 def build_packed(contents: Contents, level: int) -> bytes:
     """A packed companion.
@@ -87,37 +69,70 @@ def build_packed(contents: Contents, level: int) -> bytes:
         contents: of the file.
         level: of zstd; from 19 on, whatever the size, LZMA is tried, too.
     """
-    templates = templated(contents.strings.copies())
-    columns = modelled(contents.columns, templates, contents.strings.length)
-    columns["string.template"] = templates.which
-    columns["template.length"] = np.array([len(text) for text in templates.texts], np.int64)
-    columns["number.value"] = templates.numbers
-    left_out = LEFT_OUT if contents.version > 1 else []
-    kept = [name for name, values in columns.items() if len(values) or name not in left_out]
-    encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in kept}
+    columns, texts = stored(contents)
+    encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in columns}
     apart = _apart(columns, encoded)
     encoded |= {
         name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
     }
-    body = _body(columns, {name: one for name, one in encoded.items() if name not in apart})
-    texts, raw = b"".join(templates.texts), bytes(contents.raw)
-    solid = [b"".join((body, texts, raw))]
-    words = Codec.PROGRAMS if contents.version > 1 else Codec.WORDS
-    if len(texts) <= SMALL:
-        solid = _shorter(solid, [body + raw, texts], words)
-    sections = [_section(SOLID, solid[0], *compressed(solid[0], level))]
-    if solid[1:]:
-        sections.append(_section(STRINGS, texts, *compressed(texts, level, words)))
+    body = _body(columns, {name: one for name, one in encoded.items() if name not in apart}, contents.version)
+    raw = bytes(contents.raw)
+    if contents.version == 1:
+        sections = _as_version_1(body, texts, raw, level)
+    else:
+        bodies = [body, alike(columns)] if len(body) <= SMALL and not apart else [body]
+        sections = [_least_section(SOLID, [one + raw for one in bodies], Codec.COLUMNS, level)]
+        sections.append(_least_section(STRINGS, [texts], Codec.TEXTS, level))
     blocks = [build_blocks(BY_NAME[name].number, columns[name], encoded[name], level) for name in apart]
     sections += [*blocks, *built_objects(contents.behind, level)]
     return written(CompanionProfile.PACKED, contents.archive_id, sections, contents.version)
 
 
-def _shorter(solid: list[bytes], divided: list[bytes], words: Codec) -> list[bytes]:
+def stored(contents: Contents) -> tuple[Columns, bytes]:
+    """The columns that a packed companion has, before they are encoded; and the templates of its strings."""
+    templates = templated(contents.strings.copies())
+    columns = modelled(contents.columns, templates, contents.strings.length)
+    columns["string.template"] = templates.which
+    columns["template.length"] = np.array([len(text) for text in templates.texts], np.int64)
+    columns["number.value"] = templates.numbers
+    if contents.version == 1:
+        return columns, b"".join(templates.texts)
+    columns = {name: values for name, values in columns.items() if len(values) or name not in LEFT_OUT}
+    divided = SEPARATOR.join(templates.texts)
+    if divided.split(SEPARATOR) != templates.texts:
+        return columns, b"".join(templates.texts)
+    del columns["template.length"]
+    return columns, divided
+
+
+def alike(columns: Columns) -> bytes:
+    """Columns as all companions of version 2 would encode them, for the dictionary's sake."""
+    return _body(columns, {name: _alike(values) for name, values in columns.items()}, 2)
+
+
+def _as_version_1(body: bytes, texts: bytes, raw: bytes, level: int) -> list[tuple[Section, bytes]]:
+    solid = [b"".join((body, texts, raw))]
+    if len(texts) <= SMALL:
+        solid = _shorter(solid, [body + raw, texts])
+    sections = [_section(SOLID, solid[0], *compressed(solid[0], level))]
+    if solid[1:]:
+        sections.append(_section(STRINGS, texts, *compressed(texts, level, Codec.WORDS)))
+    return sections
+
+
+def _shorter(solid: list[bytes], divided: list[bytes]) -> list[bytes]:
     """The smaller way: all in one section, or the texts in a section of their own."""
     preset = BEST if len(solid[0]) <= SMALL else QUICKEST
-    apart = lzma(divided[0], preset), compressed(divided[1], STRONGEST, words)[1]
+    apart = lzma(divided[0], preset), compressed(divided[1], STRONGEST, Codec.WORDS)[1]
     return divided if sum(map(len, apart)) + LINE < len(lzma(solid[0], preset)) else solid
+
+
+def _least_section(number: int, bodies: list[bytes], words: Codec, level: int) -> tuple[Section, bytes]:
+    """The section that is smallest of some bodies, with or without the words of a dictionary."""
+    found = [
+        _section(number, body, *compressed(body, level, codec)) for body in bodies for codec in (None, words)
+    ]
+    return min(found, key=lambda one: len(one[1]))
 
 
 def _section(number: int, body: bytes, codec: Codec, data: bytes) -> tuple[Section, bytes]:
@@ -132,17 +147,18 @@ def _apart(columns: Columns, encoded: dict[ColumnName, Encoded]) -> list[ColumnN
     return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
 
 
-def _body(columns: Columns, encoded: dict[ColumnName, Encoded]) -> bytes:
-    lines, before = [], -1
-    for name, one in encoded.items():
-        coding = {"transform": one.transform, "zigzag": one.zigzag, "width": one.width}
-        rows = len(columns[name])
-        count = 0 if rows == before else rows + 1
-        start = 0 if one.transform is Transform.FLAT else one.start
-        line = {"number": BY_NAME[name].number, "coding": coding, "count": count, "start": start}
-        lines.append(COLUMN_LINE.build(line))
-        before = rows
-    return bytes([len(lines)]) + b"".join(lines) + b"".join(one.data for one in encoded.values())
+def _body(columns: Columns, encoded: dict[ColumnName, Encoded], version: int) -> bytes:
+    lines = [Line(name, len(columns[name]), one) for name, one in encoded.items()]
+    if version > 1:
+        lines.sort(key=lambda line: BY_NAME[line.name].number)
+    return build_lines(lines, version) + b"".join(line.encoded.data for line in lines)
+
+
+def _alike(values: Ints) -> Encoded:
+    if not len(values):
+        return _least(values)
+    known = (Transform.SAME, Transform.DELTA)
+    return next(one for one in encodings(values) if one.transform in known)
 
 
 def _least(values: Ints, *, whole: bool = True) -> Encoded:

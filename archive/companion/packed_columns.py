@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import zlib
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
-
-import construct
 
 from archive.base.errors import ArchiveError
 from archive.companion.blocks import BlockColumn
@@ -16,11 +13,12 @@ from archive.companion.codecs import inflated
 from archive.companion.contents import Contents
 from archive.companion.encodings import Encoded, Transform, decoded
 from archive.companion.layout import check_crc
+from archive.companion.lines import parse_lines
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, restored
 from archive.companion.objects import parsed_objects
-from archive.companion.packed import COLUMN_LINE, COLUMN_LINE_BYTES, LEFT_OUT
-from archive.companion.templates import Templates, cut
+from archive.companion.packed import LEFT_OUT
+from archive.companion.templates import POINTER, SEPARATOR, Templates, cut
 from archive.normalform.check import CHECKED_BYTES, check
 from archive.normalform.columns import ALWAYS, BY_NAME, BY_NUMBER, SOLID, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
@@ -155,12 +153,20 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
     @cached_property
     def templates(self) -> Templates:
         """The strings as templates."""
-        which, lengths, numbers = (self[name].all() for name in STRING_COLUMNS)
-        texts = cut(self._texts, lengths)
+        which, numbers = (self[name].all() for name in ("string.template", "number.value"))
+        texts = self._cut()
         if which.min(initial=0) < 0 or which.max(initial=-1) >= len(texts):
             place = "string.template"
             raise ArchiveError(place=place, expected=f"templates of {len(texts)}", found="others")
         return Templates(texts, which, numbers)
+
+    def _cut(self) -> list[bytes]:
+        """The templates, one by one."""
+        if "template.length" in self:
+            return cut(self._texts, self["template.length"].all())
+        texts = bytes(self._texts)
+        self.allowance.take(POINTER * (texts.count(SEPARATOR) + 1), "strings", place=f"section {STRINGS}")
+        return texts.split(SEPARATOR)
 
     @cached_property
     def strings(self) -> StringTable:
@@ -186,28 +192,15 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
 
 
 def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _Line], int]:
-    """The lines of the solid section by column, and where the strings begin."""
-    count = body[0] if len(body) else 0
-    stream = io.BytesIO(body[1 : 1 + count * COLUMN_LINE_BYTES])
-    try:
-        parsed = [COLUMN_LINE.parse_stream(stream) for _ in range(count)]
-    except construct.ConstructError as cause:
-        raise ArchiveError(place=f"section {SOLID}", expected=f"{count} columns", found="others") from cause
-    at = 1 + stream.tell()
+    """The lines of the solid section by column, and where the columns end."""
+    parsed, at = parse_lines(body, directory.version)
     lines: dict[ColumnName, _Line] = {}
-    rows = 0
-    for line in parsed:
-        rows = line.count - 1 if line.count else rows
-        column, coding = BY_NUMBER.get(line.number), line.coding
-        twice = column is not None and (column.name in lines or column.number in directory.sections)
-        if column is None or twice or coding.transform > max(Transform) or coding.width > VALUE_BYTES:
-            found = f"number {line.number}, coding {coding.transform}, {coding.width}"
+    for name, rows, encoded in parsed:
+        if name in lines or BY_NAME[name].number in directory.sections:
+            found = f"number {BY_NAME[name].number}, again"
             raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=found)
-        if not -(1 << 63) <= line.start < 1 << 63:
-            raise ArchiveError(place=column.name, expected="a start of 64 bits", found=str(line.start))
-        encoded = Encoded(Transform(coding.transform), coding.zigzag, coding.width, line.start, b"")
-        lines[column.name] = _Line(rows, at, encoded)
-        at = lines[column.name].end
+        lines[name] = _Line(rows, at, encoded)
+        at = lines[name].end
     if at > len(body):
         raise ArchiveError(place=f"section {SOLID}", expected=f"{at} bytes", found=str(len(body)))
     if directory.version > 1:

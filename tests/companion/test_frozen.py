@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.companion.dictionary import dictionary, of_programs
+from archive.companion.dictionary import columns_of_programs, dictionary, texts_of_programs
 from archive.companion.layout import VERSION, CompanionProfile
 from archive.formats.record_kinds import kind_of
 from archive.verbs.verify import verify
@@ -18,7 +18,10 @@ from tests.support.plain import plain_handles, plain_methods, plain_ranges
 from tools.make_companions import ARCHIVES, frozen_name, source, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from zstandard import ZstdCompressionDict
 
     from archive.formats.exported.program import Program
 
@@ -100,12 +103,19 @@ def test_what_would_be_frozen_today_answers_like_its_archive(tmp_path: Path) -> 
         assert_answers(path, source(name))
 
 
-def test_the_words_of_exported_programs_are_those_of_version_2() -> None:
-    words = of_programs().as_bytes()
-    assert len(words) == 10_811
-    assert hashlib.sha256(words).hexdigest() == (
-        "f48b46998c8d22973235e990c1f957b8a7518177d11ea8a46c97b57e5a088db4"
-    )
+@pytest.mark.parametrize(
+    ("trained", "digest"),
+    [
+        (texts_of_programs, "1a57abdc7feeec2256e552b22e46d2db7aef7b47e29b4f7834021912b510248a"),
+        (columns_of_programs, "25fce7c8b1d95508af89afa17cb05c6df969dd601b7d918c71606e6846ca49c6"),
+    ],
+)
+def test_the_dictionaries_of_exported_programs_are_those_of_version_2(
+    trained: Callable[[], ZstdCompressionDict], digest: str
+) -> None:
+    words = trained().as_bytes()
+    assert len(words) == 1 << 14
+    assert hashlib.sha256(words).hexdigest() == digest
 
 
 def test_the_words_that_strings_refer_to_are_those_of_version_1() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archive.companion.encodings import Transform
-from archive.companion.packed import COLUMN_LINE
+from archive.companion.lines import COLUMN_LINE
 from archive.normalform.columns import BY_NAME
 
 
