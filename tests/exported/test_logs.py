@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.formats.exported.program import NodeSite, Program, Scope
 from archive.verbs.logs import Explainer, explain
-from archive.verbs.logs.fits import is_line
+from archive.verbs.logs.fits import Fit, fit, is_line
 from archive.verbs.nodes import Node
 from tests.support.commands import run
 from tests.support.exported import EXPORTED
@@ -369,3 +370,26 @@ def test_a_node_is_known_to_stand_in_the_line_of_its_statement(name: str) -> Non
         for line, statement in shown:
             known = {node.site.name for node in nodes if is_line(int(line), node)}
             assert statement.decode() in known
+
+
+@pytest.mark.parametrize(("numbers", "found"), [((1, 0), Fit.YES), ((2, 1), Fit.MAYBE), ((3, 2), Fit.MAYBE)])
+def test_numbers_of_inputs_that_may_count_from_0_or_1_prove_a_node_if_both_lead_to_it_alone(
+    numbers: tuple[int, int], found: Fit
+) -> None:
+    inputs, scope = ("a", "b", "c", "d"), (Scope("scan", "graph_0"),)
+    taken = {"f": ("b", "a"), "f_1": ("c", "b"), "f_2": ("d", "c")}
+    sites = [
+        NodeSite(name, "torch.ops.x.f.default", scope, names, {}, inputs, {"inputs": [*map(tensor, names)]})
+        for name, names in taken.items()
+    ]
+    program = Program("model", "", lambda: {site.key: site for site in sites})
+    node = next(
+        Node(program, site) for site in sites if site.arguments == tuple(inputs[number] for number in numbers)
+    )
+    first, second = numbers
+    code = f"torch.ops.x.f.default(primals_{first}, primals_{second})"
+    assert fit(code, 99, node, is_traced=False) is found
+
+
+def tensor(name: str) -> dict[str, object]:
+    return {"name": "x", "arg": {"as_tensor": {"name": name}}, "kind": 1}
