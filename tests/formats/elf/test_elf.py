@@ -238,3 +238,10 @@ def test_segments_that_are_not_mapped_stay_too() -> None:
     assert parsed(noted).needed == parsed(MADE.data).needed
     assert parsed(noted).mapped_bytes == parsed(MADE.data).mapped_bytes - 50
     assert parts(noted).left[64:] == noted[64 : parsed(noted).needed]
+
+
+def test_without_section_headers_segments_say_what_bytes_are_for() -> None:
+    left = parts(MADE.data).left
+    assert sizes(left) == {("headers", True): HEADER + 2 * PHDR, ("code", True): 100, ("data", True): 50}
+    constant = changed(left, HEADER + PHDR + 4, "<I", 4)  # the second one is read only
+    assert sizes(constant)["read-only data", True] == 50
