@@ -114,10 +114,9 @@ class Regions:
 
     @cached_property
     def _held(self) -> dict[tuple[str, str], list[NodeSite]]:
-        """The nodes in inner graphs of the exported program, by the key of what holds the graph, and name."""
+        """The exported program's nodes by the key of what holds their graph, and by their names."""
         found = defaultdict[tuple[str, str], list["NodeSite"]](list)
         if EXPORTED in self._archive.programs:
             for site in self._archive.programs[EXPORTED].sites.values():
-                if site.scopes:
-                    found[site.holder, site.name].append(site)
+                found[site.holder, site.name].append(site)
         return found

@@ -36,6 +36,12 @@ EDGE = "edge_dialect_exported_program/forward"
         ),
         (HANDLES, b'{"forward": {"3": 1.0}}', "forward.3: expected an integer"),
         (HANDLES, b'{"forward": {"3": -1}}', "forward.3: expected an integer"),
+        (HANDLES, b'{"forward": {"3": 9223372036854775808}}', "forward.3: expected an integer"),
+        (
+            DELEGATES,
+            b'{"forward": {"3": {"name": "B", "delegate_map": []}}}',
+            "forward.3: expected an object",
+        ),
         (
             HANDLES,
             b'{"forward": {"3": [1, "2"]}}',
@@ -104,7 +110,7 @@ def test_many_instructions_cost_what_the_file_allows() -> None:
         opened.instructions  # noqa: B018 (the same)
 
 
-def nodes(count: int, handle: str) -> bytes:
+def nodes(count: int, handle: str, file: str = "f.py") -> bytes:
     """A program of nodes that all have a handle."""
     every = [
         {
@@ -112,7 +118,7 @@ def nodes(count: int, handle: str) -> bytes:
             "target": "executorch.exir.dialects.edge.ops.aten.add.Tensor",
             "inputs": [],
             "outputs": [],
-            "metadata": {"debug_handle": handle, "stack_trace": f'File "f.py", line {number}, in forward'},
+            "metadata": {"debug_handle": handle, "stack_trace": f'File "{file}", line {number}, in forward'},
         }
         for number in range(count)
     ]
@@ -154,3 +160,23 @@ def test_a_name_that_stands_for_too_many_nodes_is_refused() -> None:
         pytest.raises(LimitError, match="work"),
     ):
         Places(opened).named("0:0")
+
+
+def test_each_handle_of_a_node_is_asked_memory_for() -> None:
+    handles = f"({', '.join(map(str, range(1, 10_001)))})"
+    with archive.open(changed("shop", **{EDGE: nodes(1, handles)})) as opened:
+        assert len(opened.programs[EDGE].sites) == len(opened.instructions) == 1
+        before = opened.allowance.taken
+        (place,) = Places(opened).named("0:0")
+        assert len(place.nodes) == 1
+        assert opened.allowance.taken - before >= 256 * 10_000
+
+
+def test_a_node_of_long_metadata_takes_many_steps() -> None:
+    line = b"KernelCall failed at instruction 0:0 in operator aten::add.out: 0x12\n"
+    for length, why in ((1, "nothing tells which"), (1 << 20, "too many steps")):
+        program = nodes(2, "1", "f" * length)
+        with archive.open(changed("shop", **{EDGE: program}), limits=archive.Limits(work=100)) as opened:
+            explainer = Explainer.of(opened)
+            assert b"".join(explainer.explain([line])) == line
+        assert why in explainer.notes[0]

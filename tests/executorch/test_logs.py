@@ -107,6 +107,15 @@ def test_an_instruction_between_recorded_ones_may_have_failed() -> None:
     assert explainer.ambiguous == 1
 
 
+def test_an_instruction_whose_handle_no_node_has_may_have_failed(tmp_path: Path) -> None:
+    path = tmp_path / "lost.etrecord"
+    path.write_bytes(changed("shop", debug_handle_map=b'{"forward": {"0": 99}}'))
+    with archive.open(path) as opened:
+        explainer = Explainer.of(opened)
+        b"".join(explainer.explain([FAILED + b"0:0 in operator aten::embedding.out: 0x12\n"]))
+    assert "no node is recorded for it" in explainer.notes[0]
+
+
 def test_of_the_nodes_of_a_handle_the_operator_tells_which() -> None:
     for operator in (b"permute_copy", b"addmm"):
         out, _ = explained(FAILED + b"0:6 in operator aten::" + operator + b".out: 0x12\n", "shop")

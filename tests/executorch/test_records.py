@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import zipfile
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import pytest
 
 import archive
 from archive.formats.etrecord import Delegate, Instruction, node_handles
+from archive.formats.record_kinds import programs_in
 from archive.verbs.instructions import Places, runs
 from tests.support.commands import run
 from tests.support.etrecords import INSPECTED, NAMES, changed, inspected, record
@@ -103,6 +106,33 @@ def test_an_instruction_that_calls_a_backend_has_its_name_and_all_handles() -> N
         )
 
 
+def test_a_call_of_a_backend_may_have_no_handles_or_events() -> None:
+    delegates = b'{"forward": {"1": {"name": "B", "delegate_map": null}}}'
+    file = changed("xnnpack", debug_handle_map=b'{"forward": {"2": 4}}', delegate_map=delegates)
+    with archive.open(file) as opened:
+        assert opened.instructions["forward"] == {
+            1: Instruction((), Delegate("B", {}), 1),
+            2: Instruction((4,), None, None),
+        }
+
+
+def test_an_older_record_names_no_method() -> None:
+    out, old = BytesIO(), "edge_dialect_exported_program"
+    with zipfile.ZipFile(record("shop")) as source, zipfile.ZipFile(out, "w") as target:
+        for name in source.namelist():
+            target.writestr(name.replace(f"{old}/forward", old), source.read(name))
+    with archive.open(out.getvalue()) as opened:
+        assert list(opened.programs) == ["exported_program", old]
+        (place,) = Places(opened).named("0:14")
+        assert [node.site.key for node in place.nodes] == ["aten_embedding_default_1"]
+
+
+def test_an_archive_with_a_folder_is_no_record() -> None:
+    names = ["ETRECORD_V0", "one", "one_state_dict"]
+    assert programs_in(names, "") == {"one": "one"}
+    assert programs_in(names, "model") == {}
+
+
 def test_other_archives_have_no_instructions() -> None:
     with archive.open(record("shop").parents[1] / "exported" / "shop.pt2") as opened:
         assert not opened.instructions
@@ -175,6 +205,15 @@ def test_a_handle_that_no_node_has_is_told(tmp_path: Path) -> None:
     done = run("symbolicate", path, "0:0")
     assert done.returncode == 1
     assert b"no node has the debug handle of instruction '0:0': 99" in done.stderr
+
+
+def test_a_call_of_a_backend_without_nodes_is_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "other.etrecord"
+    path.write_bytes(changed("xnnpack", debug_handle_map=b'{"forward": {"1": [99]}}'))
+    done = run("symbolicate", path, "0:1")
+    assert done.returncode == 1
+    assert done.stderr.count(b"\n") == 1
+    assert b"no node has the debug handle of instruction '0:1': 99" in done.stderr
 
 
 def test_inspect_counts_instructions_and_calls_of_backends() -> None:

@@ -92,6 +92,26 @@ def test_a_statement_in_two_graphs_of_one_node_is_not_guessed() -> None:
     assert lines(rewritten(EXPORTED, doubled)) == dict.fromkeys(LINES)
 
 
+def test_a_node_is_sought_in_few_graphs() -> None:
+    def many(text: str) -> str:
+        tree = json.loads(text)
+        (node,) = (one for one in tree["graph_module"]["graph"]["nodes"] if one["name"].startswith("wrap"))
+        (held,) = (one for one in node["inputs"] if "as_graph" in one["arg"])
+        for number in range(20):
+            other = json.loads(json.dumps(held).replace("aten.embedding.default", "aten.relu.default"))
+            other["arg"]["as_graph"]["name"] = f"other_{number}"
+            node["inputs"].append(other)
+        return json.dumps(tree)
+
+    assert lines(rewritten(EXPORTED, many)) == dict.fromkeys(LINES)
+
+
+def test_a_trace_that_has_a_line_of_the_model_stays() -> None:
+    own = 'File \\"models/other.py\\", line 1, in forward\\n  '
+    file = rewritten(EDGE, lambda text: text.replace('"File \\"<eval', f'"{own}File \\"<eval'))
+    assert lines(file) == dict.fromkeys(LINES)
+
+
 def test_a_broken_id_of_the_graph_is_told(tmp_path: Path) -> None:
     path = tmp_path / "broken.etrecord"
     path.write_bytes(changed("region", export_graph_id=b"{"))
