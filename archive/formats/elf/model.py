@@ -196,11 +196,15 @@ class SharedObject:
             yield one.offset, one.end, part, one.name
 
     def _unnamed(self) -> Iterator[_Known]:
-        """The segments that the loader maps, in the place of sections."""
+        """The segments that the loader maps, in the place of sections; the first one begins with headers."""
         for one in self.segments:
             if one.kind == PT_LOAD:
                 part = _mapped_part(one.flags & PF_X, one.flags & PF_W)
-                yield one.offset, one.offset + one.size, part, ""
+                at, last = one.offset, one.offset + one.size
+                for start, end in sorted(self.headers):
+                    yield at, min(start, last), part, ""
+                    at = max(at, end)
+                yield at, last, part, ""
 
 
 _Known = tuple[int, int, ObjectPart, str]
