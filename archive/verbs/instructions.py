@@ -34,6 +34,9 @@ ONLY_CHAIN = 0
 """ExecuTorch writes one chain of instructions a method."""
 PRIMITIVES = "executorch_prim::"
 """The namespace of operators on sizes, which in a program are functions of Python."""
+ADDED = (PRIMITIVES, "aten::copy_.")
+"""What ExecuTorch runs without a node of the model, behind the last one too: on sizes and views, and to give
+buffers their new values (``exir/passes/insert_write_back_for_buffers_pass.py``)."""
 BYTES_A_HANDLE = 256
 """Bytes of memory that a handle of a node costs at most."""
 SHOWN = 5

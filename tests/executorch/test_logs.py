@@ -89,6 +89,7 @@ def test_of_several_methods_the_only_one_whose_operator_it_is_explains() -> None
         (b"1:14 in operator aten::embedding.out: 0x12", "the failure is another model's", False),
         (b"0:99 in operator aten::embedding.out: 0x12", "the failure is another model's", False),
         (b"0:99 in operator executorch_prim::et_view.default: 0x12", "no node is recorded for it", True),
+        (b"0:99 in operator aten::copy_.: 0x12", "no node is recorded for it", True),
     ],
 )
 def test_an_operator_that_no_node_of_the_instruction_has_is_not_explained(

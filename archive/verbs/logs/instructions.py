@@ -127,12 +127,12 @@ def answer(places: Places, failure: InstructionFailure, steps: Steps) -> Answer:
 
 def _may_be_unrecorded(places: Places, failure: InstructionFailure, known: Sequence[Place]) -> bool:
     """Whether an instruction of which no node is recorded may have failed."""
-    from archive.verbs.instructions import ONLY_CHAIN, PRIMITIVES  # noqa: PLC0415 (the same)
+    from archive.verbs.instructions import ADDED, ONLY_CHAIN  # noqa: PLC0415 (the same)
 
     if failure.chain != ONLY_CHAIN:
         return False
     return (
-        failure.operator.startswith(PRIMITIVES)
+        failure.operator.startswith(ADDED)
         or any(not one.nodes for one in known)
         or places.has_gap(failure.number)
     )
