@@ -87,6 +87,7 @@ def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Pat
     ("words", "options"),
     [
         ("split -c dbg", {}),
+        ("split -c dbg --keep traces --keep origins", {"keep": ["origins", "traces", "origins"]}),
         ("shrink --level embed", {"level": Level.EMBED}),
         ("migrate --to latest", {"to": "2.13", "aside": True}),
         ("convert --profile mapped", {"profile": "mapped"}),

@@ -11,6 +11,7 @@ import pytest
 
 import archive
 from archive.base.errors import ArchiveError
+from archive.formats.record_kinds import programs_in
 from archive.reader.recognition import FileKind, recognise
 from tests.support.commands import run
 from tests.support.exported import EXPORTED
@@ -56,6 +57,15 @@ def test_inspect_and_sizes_show_its_records() -> None:
     }
     sizes = archive.sizes(LEGACY)
     assert sum(size.stored for size in sizes.by("kind").values()) == LEGACY.stat().st_size
+
+
+def test_a_file_of_that_name_in_a_folder_is_none() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as made, zipfile.ZipFile(LEGACY) as legacy:
+        for name in legacy.namelist():
+            made.writestr(f"m/{name}", legacy.read(name))
+    assert recognise(out.getvalue()).kind is FileKind.ZIP
+    assert programs_in(["serialized_exported_program.json"], "m") == {}
 
 
 @pytest.mark.parametrize("program", [b"{}", b"[", b"\xff"])

@@ -6,6 +6,7 @@ import json
 import tracemalloc
 import zipfile
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import fsspec
 import pytest
@@ -23,6 +24,8 @@ from tests.support.zips import written
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from archive.container.container import Member
 
 SHOP, STRICT = EXPORTED / "shop.pt2", EXPORTED / "choice_strict.pt2"
 LITE = EXPORTED.parent / "oracles" / "plain_stack.ptl"
@@ -63,11 +66,14 @@ def test_an_embedded_archive_is_read_as_before_and_restored_to_the_byte(path: Pa
     small, back = shrunk(path, tmp_path), tmp_path / "back"
     with archive.open(path) as before, archive.open(small) as after:
         assert before.archive_id == after.archive_id
+        assert EMBEDDED_IN_EXPORTED not in after.records
+        after.save(tmp_path / "again")
         for name, program in before.programs.items():
             for key, site in program.sites.items():
                 again = after.programs[name].sites[key]
                 assert again.metadata == site.metadata
                 assert again.arguments == site.arguments
+    assert (tmp_path / "again").read_bytes() == small.read_bytes()
     assert archive.restore(small, back).exact
     assert back.read_bytes() == path.read_bytes()
 
@@ -202,6 +208,21 @@ def test_a_companion_inside_that_is_none_or_another_models_is_refused(tmp_path: 
         done = run("inspect", path)
         assert done.returncode == 0
         assert "its programs are not known" in done.stdout.decode()
+
+
+def test_a_compact_archive_whose_program_is_another_is_not_written(tmp_path: Path) -> None:
+    archive.split(SHOP, tmp_path / "bare", tmp_path / "aside")
+    bare = records(tmp_path / "bare")["models/model.json"]
+
+    def without_metadata(name: str, *_: object) -> Member:
+        return new_member(name, bare)
+
+    with (
+        mock.patch("archive.verbs.slim._program_member", without_metadata),
+        pytest.raises(ArchiveError, match="would not be the same model; nothing is written"),
+    ):
+        archive.shrink(SHOP, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_has_no_debug_info_is_not_embedded(tmp_path: Path) -> None:
