@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import archive
 from archive.cli import printing
 from archive.cli.status import Status
+from archive.reader.lacking import why_no_traces
 from archive.report.as_json import kernel_facts, node_facts
 from archive.verbs import kernels, nodes
 
@@ -38,6 +39,9 @@ def print_nodes(
         places = _places(opened, names)
         found = {name: _found(opened, name, places) for name in names}
         lost = [f"{file}: {_why_unknown(opened, name, places)}" for name in names if not found[name]]
+        untraced = [one.label for some in found.values() for one in some if not one.is_traced]
+        why = why_no_traces(opened) if untraced else ""
+        lost += [f"{file}: no source is recorded for {one}{why and f': {why}'}" for one in untraced]
         if as_json:
             facts = _facts(found, has_kernels=bool(opened.compiled))
             printing.write_json(facts | ({"instructions": _instructions(places)} if places else {}))
@@ -46,8 +50,6 @@ def print_nodes(
     for place in {one.label: one for some in places.values() for one in some}.values():
         if place.nodes and place.instruction.delegate:
             printing.note(f"{file}: {place.of_backend}")
-    every = [one for some in found.values() for one in some]
-    lost += [f"{file}: no source is recorded for {one.label}" for one in every if not one.is_traced]
     for note in lost:
         printing.note(note)
     return Status.FINDINGS if lost else Status.WELL

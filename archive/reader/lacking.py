@@ -52,6 +52,16 @@ def why_no_ranges(archive: Archive) -> str:
     return _taken_out(archive) if _lost_ranges(archive) and not archive.range_records else ""
 
 
+def why_no_traces(archive: Archive) -> str:
+    """The reason why no node of its programs has a stack trace; "" where some have one, or none is known."""
+    if archive.companion or archive.recognised.kind is not FileKind.EXPORTED:
+        return ""
+    sites = (site for program in archive.programs.values() for site in program.sites.values())
+    if any(site.trace is not None for site in sites):
+        return ""
+    return f"no node has a stack trace; if `split` took them out, they are in {_companion_of(archive)}"
+
+
 def _lost_ranges(archive: Archive) -> bool:
     """Whether source ranges were taken out: PyTorch 1.3 and later write some for each code record.
 
@@ -64,8 +74,12 @@ def _lost_ranges(archive: Archive) -> bool:
 
 
 def _taken_out(archive: Archive, what: str = "it is") -> str:
-    name = f"the companion with the archive id {archive.archive_id.hex()} (-c COMPANION)"
+    name = _companion_of(archive)
     kind = archive.recognised.kind
     if kind is FileKind.SPLIT or (kind is FileKind.PACKAGE and is_slim(archive.container)):
         return f"debug info was split off this archive: {what} in {name}"
     return f"debug info was taken out of this archive; if `split` did it, {what} in {name}"
+
+
+def _companion_of(archive: Archive) -> str:
+    return f"the companion with the archive id {archive.archive_id.hex()} (-c COMPANION)"

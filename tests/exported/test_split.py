@@ -163,7 +163,12 @@ def test_nodes_are_looked_up_in_both_halves(tmp_path: Path) -> None:
     whole = run("symbolicate", SHOP, "embedding_1").stdout
     assert run("symbolicate", small, "-c", aside, "embedding_1").stdout == whole
     assert run("symbolicate", aside, "embedding_1").stdout == whole
-    assert run("symbolicate", small, "embedding_1").returncode == 1
+    done = run("symbolicate", small, "embedding_1")
+    assert done.returncode == 1
+    with archive.open(aside) as opened:
+        name = f"the companion with the archive id {opened.archive_id.hex()} (-c COMPANION)"
+    why = f"no node has a stack trace; if `split` took them out, they are in {name}\n"
+    assert done.stderr.decode().endswith(f"small.pt2: no source is recorded for embedding_1: {why}")
 
 
 def test_the_commands_tell_what_they_did(tmp_path: Path) -> None:
