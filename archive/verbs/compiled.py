@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.formats.elf.parse import other_object, parse_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +68,8 @@ def _facts(model: CompiledModel, *, read: bool) -> CompiledFacts:
 
 def _mapped(model: CompiledModel) -> int | None:
     """Bytes of shared objects that the loader maps; None where that is not known."""
+    from archive.formats.elf.parse import other_object, parse_object  # noqa: PLC0415 (few archives have shared objects)
+
     sizes = []
     for file in model.objects:
         data = model.view(file)

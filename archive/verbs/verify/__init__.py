@@ -21,8 +21,8 @@ from archive.reader.recognition import ARCHIVE_KINDS, DAMAGED_KINDS, FileKind, r
 from archive.verbs.verify.diagnostic import Diagnostic, Diagnostics, diagnostic_of
 from archive.verbs.verify.handles import check_handles
 from archive.verbs.verify.loads import check_loads
+from archive.verbs.verify.metadata import check_metadata
 from archive.verbs.verify.methods import check_lowered, check_methods
-from archive.verbs.verify.programs import check_metadata, check_programs
 from archive.verbs.verify.ranges import check_ranges
 from archive.verbs.verify.records import check_records
 
@@ -84,6 +84,8 @@ def _diagnostics(archive: Archive) -> list[Diagnostic]:
 
 def _exported(archive: Archive) -> list[Diagnostic]:
     """Check an archive of exported programs, and the companion that is read with it."""
+    from archive.verbs.verify.programs import check_programs  # noqa: PLC0415 (few archives have programs)
+
     report = Diagnostics()
     readable = report.attempt("", lambda: check_records(archive, report)) or set()
     check_programs(archive, readable, report)

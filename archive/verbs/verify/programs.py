@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.formats.exported.schema import JsonFault
-    from archive.normalform.metadata import Metadata
     from archive.reader.archive import Archive
-    from archive.reader.companion import Companion
     from archive.reader.records import ReadableRecord
     from archive.verbs.verify.diagnostic import Diagnostics, Severity
 
@@ -81,25 +79,6 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
     elif ONLY not in archive.programs:
         message = f"torch.export.load reads the program {ONLY} alone, and there is none; load_pt2 reads all"
         report.add("note", "", "", message)
-
-
-def check_metadata(companion: Companion | None, report: Diagnostics) -> None:
-    """Check that a companion gives the metadata of all nodes.
-
-    Args:
-        companion: None where there is none.
-        report: takes the diagnostics.
-    """
-    metadata = None if companion is None else report.attempt("", lambda: companion.metadata)
-    if metadata is not None:
-        for name, rows in metadata.programs.items():
-            report.attempt(name, partial(_read_all, metadata, rows))
-
-
-def _read_all(metadata: Metadata, rows: range) -> bool:
-    for row in rows:
-        metadata.of(row)
-    return True
 
 
 class _ProgramCheck:
