@@ -27,6 +27,7 @@ from typing import NamedTuple
 SELF = "L__self__"
 KEY = re.compile(r"(?P<base>.*?)(?:@(?P<call>0|[1-9][0-9]{0,8}))?", re.DOTALL)
 ID = re.compile(r"0|[1-9][0-9]{0,17}")
+BRACKET = re.compile(r"[()\[\]]")
 PARTS = 3
 
 
@@ -99,6 +100,8 @@ def build_key(key: Key, path: str) -> str:
 
 def split_instance(item: str) -> list[str]:
     """The parts of an instance between commas outside of brackets."""
+    if not BRACKET.search(item):
+        return item.split(",")
     parts, start, depth = [], 0, 0
     for at, char in enumerate(item):
         if char in "[(":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.formats.exported.json_text import is_exact, read_json
@@ -46,8 +46,8 @@ def without_metadata(tree: object, data: memoryview) -> bytes | None:
     """
     if not is_exact(tree, data):
         return None
-    found = sum(1 for _ in nodes(graph_of(tree)))
-    return with_metadata(tree, [{}] * found)
+    found = _nodes(tree)
+    return _rewritten(tree, found, [{}] * len(found))
 
 
 def filled(data: memoryview, metadata: Iterable[Mapping[str, str]], allowance: Allowance) -> bytes:
@@ -67,10 +67,17 @@ def filled(data: memoryview, metadata: Iterable[Mapping[str, str]], allowance: A
 
 def with_metadata(tree: object, metadata: Sequence[Mapping[str, str]]) -> bytes:
     """The same of a record's value, which is the same afterwards."""
-    found = [node for _, node, *_ in nodes(graph_of(tree))]
+    return _rewritten(tree, _nodes(tree), metadata)
+
+
+def _nodes(tree: object) -> list[dict[str, Any]]:
+    return [node for _, node, *_ in nodes(graph_of(tree))]
+
+
+def _rewritten(tree: object, found: list[dict[str, Any]], metadata: Sequence[Mapping[str, str]]) -> bytes:
     before = [node.get("metadata") for node in found]
-    if len(found) != len(metadata) or not all(isinstance(one, dict) for one in before):
-        have = sum(isinstance(one, dict) for one in before)
+    have = sum(isinstance(one, dict) for one in before)
+    if not len(found) == len(metadata) == have:
         expected = f"{len(metadata)} nodes with metadata"
         raise ArchiveError(place="graph_module.graph", expected=expected, found=f"{have} of {len(found)}")
     try:
