@@ -24,7 +24,7 @@ from archive.verbs.verify.loads import check_loads
 from archive.verbs.verify.metadata import check_metadata
 from archive.verbs.verify.methods import check_lowered, check_methods
 from archive.verbs.verify.ranges import check_ranges
-from archive.verbs.verify.records import check_records
+from archive.verbs.verify.records import check_intact, check_records
 
 if TYPE_CHECKING:
     from archive.base.mapped import Source
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKED_KINDS", "Diagnostic", "verify"]
 
-CHECKED_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED, FileKind.COMPANION}
+CHECKED_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED, FileKind.AOTI, FileKind.ETRECORD, FileKind.COMPANION}
 """The kinds of files that are checked."""
 NOT_PARSED = "source ranges are checked as the companion's columns, not as the bytes that it gives back"
 
@@ -73,8 +73,10 @@ def _named(mapped: Mapped, limits: Limits) -> list[Diagnostic]:
 
 def _diagnostics(archive: Archive) -> list[Diagnostic]:
     """The diagnostics of an archive, of the archive that a split one is restored to, or of a companion."""
-    if archive.recognised.kind is FileKind.EXPORTED:
+    if archive.recognised.kind in (FileKind.EXPORTED, FileKind.AOTI):
         return _exported(archive)
+    if archive.recognised.kind is FileKind.ETRECORD:
+        return _etrecord(archive)
     if archive.companion is None:
         return _checked(archive, restored=False)
     if archive.has_code:
@@ -83,13 +85,24 @@ def _diagnostics(archive: Archive) -> list[Diagnostic]:
 
 
 def _exported(archive: Archive) -> list[Diagnostic]:
-    """Check an archive of exported programs, and the companion that is read with it."""
-    from archive.verbs.verify.programs import check_programs  # noqa: PLC0415 (few archives have programs)
+    """Check an archive of programs and compiled models, and the companion that is read with it."""
+    from archive.verbs.verify.compiled import check_compiled  # noqa: PLC0415 (few archives have programs)
+    from archive.verbs.verify.programs import check_programs  # noqa: PLC0415 (the same)
 
     report = Diagnostics()
     readable = report.attempt("", lambda: check_records(archive, report)) or set()
     check_programs(archive, readable, report)
+    check_compiled(archive, readable, report)
     check_metadata(archive.companion, report)
+    return report.ordered(archive.records)
+
+
+def _etrecord(archive: Archive) -> list[Diagnostic]:
+    """Check an ETRecord."""
+    from archive.verbs.verify.etrecords import check_etrecord  # noqa: PLC0415 (few are one)
+
+    report = Diagnostics()
+    check_etrecord(archive, check_intact(archive, report), report)
     return report.ordered(archive.records)
 
 

@@ -63,7 +63,7 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
     """
     records = {name: record for name, record in archive.records.items() if name in readable}
     for record, fault in report.attempt("", lambda: list(file_faults(records))) or ():
-        _add([fault], record, report)
+        add_faults([fault], record, report)
     used: set[str] = set()
     for name, record in archive.programs.records.items():
         with archive.allowance.part() as allowance:
@@ -74,9 +74,9 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
                 report.attempt(record, partial(check.program, record, payloads))
             check.inputs()
     _note_unused(records, used, report)
-    if not archive.programs:
+    if not archive.programs and not archive.compiled:
         report.add("warning", "", "", "no program: torch.export.load fails, load_pt2 gives none")
-    elif ONLY not in archive.programs:
+    elif archive.programs and ONLY not in archive.programs:
         message = f"torch.export.load reads the program {ONLY} alone, and there is none; load_pt2 reads all"
         report.add("note", "", "", message)
 
@@ -111,10 +111,10 @@ class _ProgramCheck:
 
     def _rows(self, table: str, folder: str) -> Rows | None:
         tree = read_json(self._records[table].view(), self._allowance)
-        if _add(mismatches(tree, TABLE), table, self._report):
+        if add_faults(mismatches(tree, TABLE), table, self._report):
             return None
         rows: Rows = tree["config"]
-        _add(PayloadCheck(self._records, folder).faults(rows), table, self._report)
+        add_faults(PayloadCheck(self._records, folder).faults(rows), table, self._report)
         self.used |= {f"{folder}{row['path_name']}" for row in rows.values()}
         pickled = [name for name, row in rows.items() if row["use_pickle"]]
         if pickled:
@@ -137,11 +137,12 @@ class _ProgramCheck:
         """
         data = self._records[record].view()
         tree = read_json(data, self._allowance)
-        if _add(program_faults(tree, payloads), record, self._report):
+        if add_faults(program_faults(tree, payloads), record, self._report):
             return
         sites = Program.of(self._name, tree).sites
         metadata = [site.metadata for site in sites.values()]
-        _note_layouts(record, tree, self._report)
+        placed = ((place, node["metadata"]) for place, node, *_ in nodes(graph_of(tree)))
+        note_layouts(record, placed, self._report)
         if metadata and not any(metadata):
             self._report.add("note", record, "", f"no metadata for {counted(len(metadata), 'node')}")
         if not is_exact(tree, data):
@@ -149,12 +150,18 @@ class _ProgramCheck:
             self._report.add("note", record, "", message)
 
 
-def _note_layouts(record: str, tree: dict[str, Any], report: Diagnostics) -> None:
-    """Note texts that are not laid out as PyTorch writes them."""
+def note_layouts(record: str, metadata: Iterable[tuple[str, Mapping[str, str]]], report: Diagnostics) -> None:
+    """Note texts that are not laid out as PyTorch writes them.
+
+    Args:
+        record: the program's.
+        metadata: place and metadata of each node.
+        report: takes the diagnostics.
+    """
     known: dict[tuple[str, str], bool] = {}
-    for place, node, *_ in nodes(graph_of(tree)):
+    for place, texts in metadata:
         for key, parse in PARSERS.items():
-            text = node["metadata"].get(key)
+            text = texts.get(key)
             if text and (key, text) not in known:
                 known[key, text] = parse(text) is not None
             if text and not known[key, text]:
@@ -175,8 +182,8 @@ def _note_unused(records: Mapping[str, ReadableRecord], used: set[str], report: 
         report.add("note", "", "", f"no program names {some}: {size:,} bytes")
 
 
-def _add(faults: Iterable[JsonFault], record: str, report: Diagnostics) -> bool:
-    """Add faults of a record; whether PyTorch refuses one."""
+def add_faults(faults: Iterable[JsonFault], record: str, report: Diagnostics) -> bool:
+    """Add the faults of a record to the diagnostics; whether PyTorch refuses one of them."""
     count, refused = 0, False
     for fault in faults:
         count += 1
