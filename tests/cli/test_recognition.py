@@ -30,7 +30,7 @@ READ = {
     "etrecord.bin": {"symbolicate", "effects"},
 }
 """Commands that read some of these kinds."""
-CHECKED = {"exported.pt2"}
+CHECKED = {"exported.pt2", "compiled.pt2", "etrecord.bin"}
 """Kinds that ``verify`` checks, too."""
 TORCHSCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
 NO_DEBUG = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"

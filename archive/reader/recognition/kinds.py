@@ -95,8 +95,9 @@ ADVICE = {
     FileKind.EXPORTED: "all commands but `migrate` and `lite` work on it",
     FileKind.LEGACY_EXPORTED: "`inspect`, `sizes` and `symbolicate` work on it, others do once PyTorch 2.8 "
     "or later exports the model anew",
-    FileKind.AOTI: "`inspect`, `sizes`, `symbolicate`, `split` and `shrink` work on it, others not yet",
-    FileKind.ETRECORD: "`inspect`, `sizes` and `symbolicate` work on it; so does ExecuTorch's Inspector",
+    FileKind.AOTI: "all commands but `migrate` and `lite` work on it",
+    FileKind.ETRECORD: "`inspect`, `sizes`, `symbolicate` and `verify` work on it; "
+    "so does ExecuTorch's Inspector",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",

@@ -31,7 +31,7 @@ def check_compiled(archive: Archive, readable: set[str], report: Diagnostics) ->
     for model, names in model_folders(archive.records).items():
         with archive.allowance.part() as allowance:
             check = CompiledCheck(model, names, records, allowance)
-            for one in report.attempt("", lambda check=check: list(check.faults())) or ():
+            for one in report.attempt("", check.faults) or ():
                 add_faults([one.fault], one.record, report)
     for compiled in archive.compiled.values():
         report.attempt("", partial(getattr, compiled, "kernels"))

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.base.errors import shown
-from archive.formats.etrecord import HANDLES, edge_program, node_handles
+from archive.formats.etrecord import DELEGATES, HANDLES, OUTPUTS, edge_program, node_handles
 from archive.verbs.verify.programs import note_layouts
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def check_etrecord(archive: Archive, readable: set[str], report: Diagnostics) ->
         if found is not None:
             sites[name] = found
             note_layouts(record, [(site.key, site.metadata) for site in found], report)
-    methods = report.attempt("", lambda: archive.instructions)
+    broken = {HANDLES, DELEGATES, OUTPUTS} & (archive.records.keys() - readable)
+    methods = None if broken else report.attempt("", lambda: archive.instructions)
     for method, instructions in (methods or {}).items():
         program = edge_program(method, sites)
         if program is None:

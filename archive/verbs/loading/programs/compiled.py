@@ -62,39 +62,57 @@ class CompiledCheck:
         self._records = records
         self._allowance = allowance
 
-    def faults(self) -> Iterator[RecordFault]:
-        """The faults of the model's records."""
+    def faults(self) -> list[RecordFault]:
+        """The faults of the model's records.
+
+        Raises:
+            ArchiveError: metadata are no JSON.
+        """
+        return [*self._lacking(), *self._contents()]
+
+    def _lacking(self) -> Iterator[RecordFault]:
+        """The faults of which records there are."""
         folder = f"{COMPILED}{self._model}/"
-        wrappers = [name for name in self._names if name.endswith(WRAPPER)]
-        if not wrappers:
+        if not self._ending(WRAPPER):
             yield _lacks(folder, f"a file *{WRAPPER}", "Failed to find wrapper metadata for model")
-        objects = [name for name in self._names if name.endswith(OBJECT)]
-        if sum(name.endswith(WRAPPER_OBJECT) for name in objects) > 1:
+        objects, sources = self._ending(OBJECT), self._ending(SOURCE)
+        if len(self._ending(WRAPPER_OBJECT)) > 1:
             problem = f"expected one file *{WRAPPER_OBJECT} in {folder}, found several"
             yield RecordFault("", JsonFault("", problem, "Multiple wrapper shared libraries found"))
-        sources = [name for name in self._names if name.endswith(SOURCE)]
         if not objects and not sources:
             yield _lacks(folder, f"a file *{OBJECT} or *{SOURCE}", "")
         for ending in ((METADATA,) if objects else (METADATA, FLAGS)) if sources else ():
             name = sources[-1].removesuffix(SOURCE) + ending
             if name not in self._names:
                 yield _lacks(folder, name.removeprefix(folder), "File not found: ")
+
+    def _contents(self) -> Iterator[RecordFault]:
+        """The faults of records that can be read."""
         machines = set()
-        for name in self._names:
-            if name.endswith(METADATA) and name in self._records:
-                metadata = read_json(self._records[name].view(), self._allowance)
-                yield from _metadata_faults(name, metadata, is_wrapper=name in wrappers)
-                machines.add(metadata.get(MACHINE) if isinstance(metadata, dict) else None)
-        for name in objects:
-            if name in self._records:
-                yield from _object_faults(name, self._records[name].view(), machines)
+        for name in filter(self._records.__contains__, self._ending(METADATA)):
+            metadata = self._json(name)
+            yield from _metadata_faults(name, metadata)
+            machine = metadata.get(MACHINE) if isinstance(metadata, dict) else None
+            machines |= {machine} if isinstance(machine, str) else set()
+        for name in filter(self._records.__contains__, self._ending(OBJECT)):
+            yield from _object_faults(name, self._records[name].view(), machines)
+
+    def _ending(self, ending: str) -> list[str]:
+        return [name for name in self._names if name.endswith(ending)]
+
+    def _json(self, name: str) -> object:
+        try:
+            value: object = read_json(self._records[name].view(), self._allowance)
+        except ArchiveError as error:
+            raise error.within(record=name) from error.__cause__
+        return value
 
 
 def _lacks(folder: str, what: str, message: str) -> RecordFault:
     return RecordFault("", JsonFault("", f"expected {what} in {folder}, found none", message))
 
 
-def _metadata_faults(name: str, metadata: object, *, is_wrapper: bool) -> Iterator[RecordFault]:
+def _metadata_faults(name: str, metadata: object) -> Iterator[RecordFault]:
     """The faults of what a model was compiled for."""
     if not isinstance(metadata, dict):
         yield RecordFault(name, JsonFault("", f"expected an object, found {words(metadata)}", ""))
@@ -104,14 +122,14 @@ def _metadata_faults(name: str, metadata: object, *, is_wrapper: bool) -> Iterat
             yield RecordFault(
                 name, JsonFault(key, f"expected a text, found {words(value)}", "type must be string")
             )
-    if is_wrapper and DEVICE not in metadata:
+    if name.endswith(WRAPPER) and DEVICE not in metadata:
         yield RecordFault(
             name, JsonFault("", f"expected a field {DEVICE}, found none", f"KeyError: {DEVICE!r}")
         )
 
 
-def _object_faults(name: str, data: memoryview, machines: set[object]) -> Iterator[RecordFault]:
-    """The faults of a shared object; of another system's, only that it is one is told."""
+def _object_faults(name: str, data: memoryview, machines: set[str]) -> Iterator[RecordFault]:
+    """The faults of a shared object; those of other systems than Linux are not looked into."""
     if not is_elf(data) and other_object(data):
         return
     try:
@@ -120,8 +138,7 @@ def _object_faults(name: str, data: memoryview, machines: set[object]) -> Iterat
         problem = str(ArchiveError(error.problem, expected=error.expected, found=error.found))
         yield RecordFault(name, JsonFault(error.place or "", problem, ""))
         return
-    known = {MACHINES[one] for one in machines if isinstance(one, str) and one in MACHINES}
-    if known and made.machine not in known:
-        expected = ", ".join(str(one) for one in machines if one in MACHINES)
-        problem = f"expected code for {expected}, found an {made}"
-        yield RecordFault(name, JsonFault("byte 18", problem, "Error in dlopen"))
+    known = sorted(machines & MACHINES.keys())
+    if known and made.machine not in {MACHINES[machine] for machine in known}:
+        problem = f"expected code for {', '.join(known)}, as the metadata say, found an {made}"
+        yield RecordFault(name, JsonFault("byte 18", problem, None))

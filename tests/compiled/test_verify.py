@@ -1,0 +1,142 @@
+"""``verify`` of packages of AOTInductor, compared with what PyTorch 2.13 says when it loads them."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import archive
+from archive.container.container import new_member
+from archive.verbs.verify import verify
+from tests.support.broken_programs import rewritten
+from tests.support.compiled import NAMES, written
+from tests.support.elf_files import AARCH64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Change = Callable[[bytes], bytes] | None
+
+
+class Broken(NamedTuple):
+    """A change of a package.
+
+    Attributes:
+        ending: of the record that is changed.
+        change: gives its new bytes; None takes it out.
+        record: a part of the name of the record that is told; "" for the archive.
+        told: what ``verify`` says.
+        message: what PyTorch says; "" where it is not asked.
+    """
+
+    ending: str
+    change: Change
+    record: str
+    told: str
+    message: str
+
+
+def metadata(text: bytes) -> Change:
+    """Other metadata."""
+    return lambda _: text
+
+
+def header(at: int, *values: int) -> Change:
+    """Other bytes in an ELF header."""
+    return lambda data: data[:at] + struct.pack(f"<{len(values)}B", *values) + data[at + len(values) :]
+
+
+WRAPPER, KERNEL, OBJECT = "wrapper_metadata.json", "kernel_metadata.json", ".so"
+BROKEN = {
+    "no metadata": Broken(
+        WRAPPER,
+        None,
+        "",
+        "expected a file *wrapper_metadata.json in data/aotinductor/model/, found none",
+        "Failed to find wrapper metadata for model",
+    ),
+    "no metadata of a source": Broken(KERNEL, None, "", ".kernel_metadata.json in data", "File not found: "),
+    "no JSON": Broken(WRAPPER, metadata(b"{"), WRAPPER, "expected JSON", ""),
+    "a number": Broken(
+        WRAPPER,
+        metadata(b'{"AOTI_DEVICE_KEY": 5}'),
+        WRAPPER,
+        "expected a text, found a number",
+        "type must be string",
+    ),
+    "no device": Broken(
+        WRAPPER,
+        metadata(b"{}"),
+        WRAPPER,
+        "expected a field AOTI_DEVICE_KEY, found none",
+        "KeyError: 'AOTI_DEVICE_KEY'",
+    ),
+    "no object": Broken(
+        OBJECT, None, "", "kernel_compile_flags.json in data/aotinductor/model/", "File not found: "
+    ),
+    "no ELF": Broken(OBJECT, lambda _: b"abc", OBJECT, "expected an ELF file", ""),
+    "cut": Broken(OBJECT, lambda data: data[:100_000], OBJECT, "", ""),  # which ends PyTorch's process
+    "kernels": Broken("kernel_information.json", lambda _: b"[]", "kernel_inf", "expected an object", ""),
+}
+
+
+def broken(one: Broken, folder: Path) -> bytes:
+    """The package with the change."""
+    path = written("compiled", folder)
+    with archive.open(path) as source:
+        (name,) = [name for name in source.records if name.endswith(one.ending)]
+        data = bytes(source.records[name].view())
+    member = None if one.change is None else new_member(name, one.change(data), compress=False)
+    return rewritten(path, {name: member})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_packages_of_pytorch_are_well(name: str, tmp_path: Path) -> None:
+    found = verify(written(name, tmp_path))
+    assert [one.severity for one in found] == ["note"] * (name == "several")
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_the_loader_lacks_is_an_error_with_its_place(what: str, tmp_path: Path) -> None:
+    one = BROKEN[what]
+    found = [told for told in verify(broken(one, tmp_path)) if told.severity == "error"]
+    assert found
+    assert all(one.record in told.record and one.told in told.message for told in found)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("what", [what for what, one in BROKEN.items() if one.message])
+def test_pytorch_refuses_it_with_the_message_that_is_told(what: str, tmp_path: Path) -> None:
+    from tests.support.torch_exported import refusal  # noqa: PLC0415 (needs PyTorch)
+
+    data = broken(BROKEN[what], tmp_path)
+    assert BROKEN[what].message in refusal(data)
+    assert any(f'"{BROKEN[what].message.strip()}' in one.message for one in verify(data))
+
+
+def test_code_for_another_machine_than_the_metadata_say_is_a_warning(tmp_path: Path) -> None:
+    (found,) = verify(broken(Broken(OBJECT, header(18, AARCH64), "", "", ""), tmp_path))
+    assert (found.severity, found.place) == ("warning", "byte 18")
+    assert "expected code for x86_64, as the metadata say, found an ELF for AArch64" in found.message
+
+
+def test_two_wrappers_are_one_too_many(tmp_path: Path) -> None:
+    path = written("compiled", tmp_path)
+    with archive.open(path) as source:
+        (name,) = [name for name in source.records if name.endswith(OBJECT)]
+        data = bytes(source.records[name].view())
+    more = new_member(name.replace(".wrapper", "x.wrapper"), data, compress=False)
+    found = verify(rewritten(path, {"byteorder": more}))
+    assert [one.severity for one in found] == ["error"]
+    assert 'PyTorch 2.13 refuses it: "Multiple wrapper shared libraries found"' in found[0].message
+
+
+def test_what_is_left_of_a_package_and_its_companion_are_well(tmp_path: Path) -> None:
+    small, aside, embedded = tmp_path / "small.pt2", tmp_path / "model.ptdbg", tmp_path / "embedded.pt2"
+    path = written("compiled", tmp_path)
+    archive.split(path, small, aside)
+    archive.shrink(path, embedded, level="embed")
+    assert [verify(one) for one in (small, aside, embedded)] == [[], [], []]
