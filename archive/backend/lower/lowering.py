@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.collecting import without_collecting
+from archive.base.collecting import without_collecting
 from archive.backend.graph.inlining import compiled_name, inlined, unmangled
 from archive.backend.lower import codegen
 from archive.backend.lower.carried import carrying

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from archive.base.collecting import without_collecting
 from archive.base.errors import ArchiveError
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (a
     """
     allowance.take(json_cost(data), "JSON values")
     try:
-        return json.loads(str(data, "utf-8"))
+        with without_collecting():
+            return json.loads(str(data, "utf-8"))
     except UnicodeDecodeError as error:
         raise ArchiveError(place=f"byte {error.start}", expected="UTF-8", found="other bytes") from None
     except json.JSONDecodeError as error:
