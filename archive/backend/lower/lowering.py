@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.base.collecting import without_collecting
 from archive.backend.graph.inlining import compiled_name, inlined, unmangled
 from archive.backend.lower import codegen
 from archive.backend.lower.carried import carrying
@@ -50,6 +49,7 @@ from archive.backend.lower.parts import called_methods, with_lowered_parts
 from archive.backend.lower.scripting import ranges_of, refusal, scripted_module
 from archive.backend.lower.tables import write_table
 from archive.backend.registry import Original, find_backend
+from archive.base.collecting import without_collecting
 from archive.effects.capture.capture import MOST_ENTRIES
 from archive.effects.errors import LoweringError
 
