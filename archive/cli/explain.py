@@ -16,6 +16,7 @@ from archive.cli.status import Status
 from archive.client.address import is_server
 from archive.fleet.explaining import explainer_of
 from archive.fleet.sources import models_in, models_of, store_at
+from archive.reader.recognition import READ_KINDS
 from archive.verbs.logs import Explainer
 from archive.verbs.logs.unpacking import unpacked
 
@@ -75,7 +76,9 @@ def explain_log(log: Log, files: Sequence[str], companion: str | None) -> Status
     """
     with ExitStack() as stack:
         if len(files) == 1 and is_one_model(files[0]) and not (log.ids or log.names):
-            opened = archive.open(files[0], companion=companion, mapped=log.mapped, limits=log.limits)
+            opened = archive.open(
+                files[0], companion=companion, mapped=log.mapped, limits=log.limits, kinds=READ_KINDS
+            )
             explainer = Explainer.of(stack.enter_context(opened), style=log.style)
             models = None
         else:

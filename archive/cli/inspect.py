@@ -14,7 +14,7 @@ from archive.batches.reading import listing
 from archive.cli import options, printing
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
-from archive.reader.recognition import FileKind, recognise
+from archive.reader.recognition import READ_KINDS, FileKind, recognise
 from archive.report.as_text import inspection_text
 from archive.report.effects_text import effects_text
 from archive.report.listing_text import listing_text
@@ -124,7 +124,7 @@ def _facts(file: Listed, *, limits: Limits, mapped: bool) -> object:
 
 
 def _print_effects(source: Source, limits: Limits, *, as_json: bool) -> None:
-    with archive.open(source, limits=limits) as opened:
+    with archive.open(source, limits=limits, kinds=READ_KINDS) as opened:
         effects = inspect_effects(opened)
         if as_json:
             printing.write_json(effects)

@@ -8,6 +8,7 @@ import archive
 from archive.cli import printing
 from archive.cli.status import Status
 from archive.reader.lacking import why_no_traces
+from archive.reader.recognition import READ_KINDS
 from archive.report.as_json import kernel_facts, node_facts
 from archive.verbs import kernels, nodes
 
@@ -35,7 +36,7 @@ def print_nodes(
         mapped: whether it is mapped.
         as_json: print facts.
     """
-    with archive.open(file, companion=companion, limits=limits, mapped=mapped) as opened:
+    with archive.open(file, companion=companion, limits=limits, mapped=mapped, kinds=READ_KINDS) as opened:
         places = _places(opened, names)
         found = {name: _found(opened, name, places) for name in names}
         lost = [f"{file}: {_why_unknown(opened, name, places)}" for name in names if not found[name]]

@@ -219,7 +219,7 @@ def command(
     if any(option is not None for option in (log, ids, names, top)):
         raise click.UsageError("--log, --id, --model and --top are for logs")
     if one:
-        model = archive.open(files[0], companion=companion, mapped=mapped, limits=limits)
+        model = archive.open(files[0], companion=companion, mapped=mapped, limits=limits, kinds=READ_KINDS)
     else:
         model = _named_by(handles, files, store, limits)
     with model as opened:

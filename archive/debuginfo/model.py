@@ -186,6 +186,7 @@ class TensorInfo:
         shape: elements a dimension.
         strides: elements between neighbours of a dimension.
         requires_grad: whether it requires a gradient; None if that is not recorded.
+        math_bits: ``conj`` and ``neg``, as far as they are set: what is still to be done to its elements.
     """
 
     storage_key: str
@@ -196,6 +197,7 @@ class TensorInfo:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     requires_grad: bool | None
+    math_bits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

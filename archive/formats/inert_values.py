@@ -53,6 +53,8 @@ _NEW, _OPENED = object(), object()
 """A node that was not met, and one that was met but has no value yet."""
 STORAGE = 5
 """Elements of a storage's persistent id."""
+METADATA = 2
+"""Arguments of a tensor between its strides and the dict of its bits."""
 
 
 def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
@@ -219,6 +221,7 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: All
         )
     _, kind, key, device, elements = storage[0][:STORAGE]  # type: ignore[index]
     requires_grad = rest[0] if rest and isinstance(rest[0], bool) else None
+    bits = rest[METADATA] if len(rest) > METADATA else None
     return TensorInfo(
         str(key),
         kind.name.removesuffix("Storage"),
@@ -228,6 +231,7 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: All
         shape,  # type: ignore[arg-type]
         strides,  # type: ignore[arg-type]
         requires_grad,
+        tuple(sorted(str(name) for name, is_set in bits.items() if is_set)) if isinstance(bits, dict) else (),
     )
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from archive.reader.instructions import Instructions
     from archive.reader.records import ClassNames, DebugTables
     from archive.reader.spare import Spare
+    from archive.reader.tensors import Tensors
 
 EXAMPLES = 3
 """Records that a message names."""
@@ -225,6 +226,13 @@ class Archive(OpenedFile):
     def programs(self) -> Programs:
         """The exported programs by name, each parsed when it is first looked up; empty in other archives."""
         return Programs(self._source, self.companion)
+
+    @cached_property
+    def tensors(self) -> Tensors:
+        """The tensors by name, read when they are first asked for; a companion has none."""
+        from archive.reader.tensors import Tensors  # noqa: PLC0415 (only those who ask for tensors pay)
+
+        return Tensors(self._source, self.recognised.kind, self._container, self.value)
 
     @cached_property
     def compiled(self) -> CompiledModels:

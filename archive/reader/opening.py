@@ -13,7 +13,13 @@ from archive.companion.magic import is_companion
 from archive.formats.record_kinds import place_of_companion
 from archive.reader.archive import Archive
 from archive.reader.pickle_records import PickleRecords
-from archive.reader.recognition import ARCHIVE_KINDS, COMPANION, READ_KINDS, check_companion, opened_archive
+from archive.reader.recognition import (
+    ARCHIVE_KINDS,
+    COMPANION,
+    OPENED_KINDS,
+    check_companion,
+    opened_archive,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,8 +38,9 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
     limits: Limits = DEFAULT_LIMITS,
     name: str | None = None,
     mapped: bool = True,
+    kinds: Collection[FileKind] | None = None,
 ) -> Archive:
-    """Open a model archive, an exported program, or a companion, for reading.
+    """Open a model archive, an exported program, a zip of ``torch.save``, or a companion, for reading.
 
     Args:
         source: a path, a bytes-like object, or a binary file; an fsspec URL (``s3://bucket/model.pt``), or a
@@ -43,6 +50,7 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         name: how messages call the file; by default its path.
         mapped: map files on disk. A file that another process cuts short while it is mapped ends this
             process (SIGBUS); False reads it into memory first.
+        kinds: the kinds of files that are opened, beside companions; others are refused. By default all.
 
     Returns:
         The archive. Only the zip's directory is read yet; everything else is read when it is asked for.
@@ -58,7 +66,8 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         prim::GetAttr
     """
     load = by_ranges if mapped else _read
-    return _opened(load(source, name), None if companion is None else load(companion), limits, READ_KINDS)
+    beside = None if companion is None else load(companion)
+    return _opened(load(source, name), beside, limits, OPENED_KINDS if kinds is None else kinds)
 
 
 def open_whole(

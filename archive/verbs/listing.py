@@ -29,7 +29,23 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.formats.record_kinds import RecordKind
-    from archive.reader.recognition.saved import SavedTensor
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFacts:
+    """A tensor that ``torch.save`` wrote.
+
+    Attributes:
+        dtype: of its elements, as PyTorch names it.
+        shape: elements per dimension.
+        bytes: size of its elements; None for a dtype that is not known here.
+        storage: key of its storage, which is the record ``data/KEY``. Several tensors may share one.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int | None
+    storage: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +84,7 @@ class Listing:
     root: str
     size: int
     records: Mapping[str, FileFacts]
-    tensors: Mapping[str, SavedTensor]
+    tensors: Mapping[str, TensorFacts]
     programs: Mapping[str, ProgramFacts]
     compiled: Mapping[str, CompiledFacts]
     methods: Mapping[str, MethodFacts]
@@ -91,14 +107,17 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
     with opened_zip(mapped, limits.allowance(mapped.weight)) as container:
         container.check_sizes()
         found = recognise_zip(container)
-        tensors: dict[str, SavedTensor] = {}
+        tensors: dict[str, TensorFacts] = {}
         programs: dict[str, ProgramFacts] = {}
         compiled: dict[str, CompiledFacts] = {}
         methods: dict[str, MethodFacts] = {}
         unread = ""
         try:
             if found.kind in SAVED_KINDS:
-                tensors = saved_tensors(container)
+                tensors = {
+                    name: TensorFacts(one.dtype, one.shape, one.bytes, one.record.removeprefix("data/"))
+                    for name, one in saved_tensors(container).items()
+                }
             if found.kind in PROGRAM_KINDS:
                 programs = program_facts(archive_in(container).programs)
                 compiled = compiled_facts(CompiledModels(container), read=not container.is_elsewhere)

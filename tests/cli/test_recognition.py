@@ -13,7 +13,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.container.container import new_member
-from archive.reader.recognition import recognise
+from archive.reader.recognition import READ_KINDS, recognise
 from archive.verbs.verify import verify
 from tests.support.commands import called, files, told, well
 from tests.support.corpus import RELEASES
@@ -30,6 +30,8 @@ READ = {
     "etrecord.bin": {"symbolicate", "effects"},
 }
 """Commands that read some of these kinds."""
+WITH_TENSORS = {"state_dict.pt", "checkpoint.pt", "module.pt", "tensor.pt", "object.pt", "package_python.pt"}
+"""Files that ``archive.open`` opens for their tensors, and for nothing else."""
 CHECKED = {"exported.pt2", "compiled.pt2", "etrecord.bin"}
 """Kinds that ``verify`` checks, too."""
 TORCHSCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
@@ -76,8 +78,10 @@ def test_every_command_refuses_what_it_does_not_know_and_says_what_it_is(name: s
     if name in READ:
         archive.open(file).close()
         return
+    if name in WITH_TENSORS:
+        assert archive.open(file).tensors or name == "object.pt"
     with pytest.raises(ArchiveError) as caught:
-        archive.open(file)
+        archive.open(file, kinds=READ_KINDS if name in WITH_TENSORS else None)
     assert str(caught.value) == f"{file}: {NAMED[name][1]}"
 
 

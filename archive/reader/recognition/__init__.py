@@ -24,6 +24,8 @@ from archive.formats.record_kinds import RecordKind, kind_of
 from archive.reader.recognition.kinds import (
     ARCHIVE_KINDS,
     DAMAGED_KINDS,
+    OPENED_KINDS,
+    PACKAGE_KINDS,
     PROGRAM_KINDS,
     READ_KINDS,
     SAVE_WITH_DEBUG_INFO,
@@ -34,7 +36,7 @@ from archive.reader.recognition.kinds import (
     Recognised,
     kind_in,
 )
-from archive.reader.recognition.zips import is_slim, recognise_zip, saved_tensors
+from archive.reader.recognition.zips import is_slim, package_tensors, recognise_zip, saved_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -48,6 +50,8 @@ __all__ = [
     "ARCHIVE_KINDS",
     "COMPANION",
     "DAMAGED_KINDS",
+    "OPENED_KINDS",
+    "PACKAGE_KINDS",
     "PROGRAM_KINDS",
     "READ_KINDS",
     "SAVED_KINDS",
@@ -62,6 +66,7 @@ __all__ = [
     "listed_kind",
     "opened_archive",
     "opened_zip",
+    "package_tensors",
     "recognise",
     "recognise_zip",
     "saved_tensors",

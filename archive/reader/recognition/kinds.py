@@ -67,10 +67,16 @@ PROGRAM_KINDS = {FileKind.EXPORTED, FileKind.LEGACY_EXPORTED, FileKind.AOTI, Fil
 """Files that have exported programs or compiled models."""
 
 READ_KINDS = SPLIT_KINDS | PROGRAM_KINDS
-"""Files that ``archive.open`` reads, beside companions."""
+"""Files that have debug info to explain, beside companions."""
 
 SAVED_KINDS = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKind.SAVED}
 """Files that ``torch.save`` writes."""
+
+PACKAGE_KINDS = {FileKind.PACKAGE, FileKind.PYTHON_PACKAGE}
+"""Files that ``torch.package`` writes."""
+
+OPENED_KINDS = READ_KINDS | SAVED_KINDS | PACKAGE_KINDS
+"""Files that ``archive.open`` opens, beside companions."""
 
 DAMAGED_KINDS = {FileKind.CUT, FileKind.EMPTY}
 """Files that are broken, whatever they were meant to be."""

@@ -11,54 +11,38 @@ Nothing is executed: the pickle's values are :class:`~archive.formats.python_pic
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from math import prod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import one_line, shown
 from archive.debuginfo.model import Global
 from archive.formats.python_pickle import Value
+from archive.formats.tensors.dtypes import dtype_of_storage
+from archive.formats.tensors.tensor import MATH_BITS, Tensor
 from archive.reader.recognition.kinds import FileKind, Recognised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-REBUILT = [
-    Global("torch._utils", f"_rebuild_{name}") for name in ("tensor_v2", "tensor_v3", "tensor", "qtensor")
-]
+REBUILT = [Global("torch._utils", f"_rebuild_{name}") for name in ("tensor_v2", "tensor_v3", "tensor")]
 """Functions in ``torch/_utils.py`` that are called with storage, offset, shape and strides."""
 WRAPPED = [Global("torch._utils", f"_rebuild_parameter{ending}") for ending in ("", "_with_state")]
 """Functions whose first argument is a tensor."""
-DTYPES = {
-    "Float": ("float32", 4),
-    "Double": ("float64", 8),
-    "Half": ("float16", 2),
-    "BFloat16": ("bfloat16", 2),
-    "Long": ("int64", 8),
-    "Int": ("int32", 4),
-    "Short": ("int16", 2),
-    "Char": ("int8", 1),
-    "Byte": ("uint8", 1),
-    "Bool": ("bool", 1),
-    "ComplexFloat": ("complex64", 8),
-    "ComplexDouble": ("complex128", 16),
-    "QInt8": ("qint8", 1),
-    "QUInt8": ("quint8", 1),
-    "QInt32": ("qint32", 4),
-}
-"""For each storage class, ``FloatStorage`` and so on: the dtype of its elements, and bytes per element."""
-FLOAT8 = ("e5m2", "e4m3fn", "e5m2fnuz", "e4m3fnuz", "e8m0fnu")
-WIDTHS = {
-    **dict(DTYPES.values()),
-    "uint16": 2,
-    "uint32": 4,
-    "uint64": 8,
-    "complex32": 4,
-    **{f"float8_{name}": 1 for name in FLOAT8},
-}
-"""Bytes per element by dtype, also of dtypes without a storage class."""
 DICTS = ("dict", Global("collections", "OrderedDict"), Global("collections", "defaultdict"))
 FROM_TYPE = Global("torch._tensor", "_rebuild_from_type_v2")
+QUANTISED = Global("torch._utils", "_rebuild_qtensor")
+META = Global("torch._utils", "_rebuild_meta_tensor_no_storage")
+SPARSE = Global("torch._utils", "_rebuild_sparse_tensor")
+SPARSE_PARTS = {
+    "torch.sparse_coo": ("indices", "values"),
+    **dict.fromkeys(("torch.sparse_csr", "torch.sparse_bsr"), ("crow_indices", "col_indices", "values")),
+    **dict.fromkeys(("torch.sparse_csc", "torch.sparse_bsc"), ("ccol_indices", "row_indices", "values")),
+}
+"""The parts of a sparse tensor by its layout, as PyTorch's methods that give them are named."""
+QUANTISER_PARTS = (None, "q_per_channel_scales", "q_per_channel_zero_points")
+"""The parts of a quantiser that are tensors where each channel has a scale, likewise."""
+META_ARGUMENTS, QUANTISER = 4, 4
+"""Arguments of a call that makes a tensor without storage; the one that is a quantiser."""
 DTYPE = 7
 """Arguments of a call that makes a tensor, up to the dtype of ``_rebuild_tensor_v3``."""
 WRAPPERS = 8
@@ -67,25 +51,10 @@ SHOWN_KEYS = 4
 LARGEST, DIMENSIONS = (1 << 63) - 1, 256
 FIRST = 64
 """Attributes of an object that are searched for those that every module has."""
+DATA_FOLDER = "data/"
+"""Where ``torch.save`` puts the storages."""
 PATH_CHARACTERS = 512
 """Characters of a tensor's path. Tensors with longer paths are left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class SavedTensor:
-    """A tensor that a pickle describes.
-
-    Attributes:
-        dtype: of its elements, as PyTorch names it.
-        shape: elements per dimension.
-        bytes: size of its elements; None for a dtype that is not known here.
-        storage: key of its storage, which is the record ``data/KEY``. Several tensors may share one.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    bytes: int | None
-    storage: str
 
 
 def recognised(value: object) -> Recognised:
@@ -134,9 +103,9 @@ def _keys(value: Value) -> str:
     return f"a dict of {', '.join(keys + more)}" if keys else "an empty dict"
 
 
-def tensors_in(value: object) -> dict[str, SavedTensor]:
+def tensors_in(value: object) -> dict[str, Tensor]:
     """All tensors in a pickled object, by their paths: ``model.fc.weight``."""
-    found: dict[str, SavedTensor] = {}
+    found: dict[str, Tensor] = {}
     same = Counter[str]()
     for way, part in _walk(value):
         tensor, path = tensor_of(part), way
@@ -149,17 +118,20 @@ def tensors_in(value: object) -> dict[str, SavedTensor]:
 
 
 def _walk(top: object) -> Iterator[tuple[str, object]]:
-    """Tensors and modules in an object, each with its path, and only once though it is held twice."""
+    """Tensors and modules in an object, each with its path; what holds them is looked into once."""
     seen: set[int] = set()
     stack: list[tuple[str, object]] = [("", top)]
     while stack:
         path, value = stack.pop()
-        if not isinstance(value, Value) or id(value) in seen or len(path) > PATH_CHARACTERS:
+        if not isinstance(value, Value) or len(path) > PATH_CHARACTERS:
+            continue
+        if tensor_of(value) is not None:  # each of a tied tensor's names is told
+            yield path, value
+            stack.extend((_below(path, name), part) for name, part in reversed(_quantiser(value)))
+            continue
+        if id(value) in seen:
             continue
         seen.add(id(value))
-        if tensor_of(value) is not None:
-            yield path, value
-            continue
         if _is_module(value):
             yield path, value
         below = []
@@ -179,12 +151,32 @@ def _parts(value: Value) -> Iterator[tuple[Sequence[Any], Callable[[Any], Iterab
         groups = (_attribute(value.state, name) for name in ("_parameters", "_buffers", "_modules"))
         yield from ((group.pairs, iter) for group in groups if isinstance(group, Value))
         return
+    if value.what == SPARSE and len(value.arguments) > 1:
+        yield _of_sparse(*value.arguments[:2]), iter
+        return
     yield value.pairs, iter
     yield value.items, enumerate
     if not isinstance(value.what, str):
         yield value.arguments, _unnamed
     if isinstance(value.state, Value) and value.what not in DICTS:
         yield [value.state], _unnamed
+
+
+def _of_sparse(layout: object, parts: object) -> list[tuple[object, object]]:
+    """The tensors that a sparse tensor consists of, by name."""
+    named = layout.arguments[0] if isinstance(layout, Value) and layout.arguments else layout
+    names = SPARSE_PARTS.get(str(named), ())
+    return list(zip(names, parts.items if isinstance(parts, Value) else (), strict=False))
+
+
+def _quantiser(value: object) -> list[tuple[str, object]]:
+    """The tensors that a quantised tensor's scales are, by name."""
+    value = _unwrapped(value)
+    if not isinstance(value, Value) or value.what != QUANTISED or len(value.arguments) <= QUANTISER:
+        return []
+    told = value.arguments[QUANTISER]
+    parts = zip(QUANTISER_PARTS, told.items if isinstance(told, Value) else (), strict=False)
+    return [(name, part) for name, part in parts if name is not None and isinstance(part, Value)]
 
 
 def _unnamed(items: Sequence[object]) -> Iterable[tuple[object, object]]:
@@ -196,8 +188,32 @@ def _below(path: str, key: object) -> str:
     return f"{path}.{step}" if path and step else path or step
 
 
-def tensor_of(value: object) -> SavedTensor | None:
+def tensor_of(value: object) -> Tensor | None:
     """The tensor that a call would make; None where the value is no such call."""
+    made = _unwrapped(value)
+    if not isinstance(made, Value):
+        return None
+    if made.what == META:
+        return _meta(*made.arguments[:META_ARGUMENTS])
+    if made.what == QUANTISED:
+        return _quantised(made.arguments)
+    tensor = _tensor(*made.arguments[:DTYPE]) if made.what in REBUILT else None
+    asks = value.arguments[1] if isinstance(value, Value) and value.what in WRAPPED else None
+    return replace(tensor, requires_grad=asks) if tensor is not None and isinstance(asks, bool) else tensor
+
+
+def _quantised(arguments: Sequence[object]) -> Tensor | None:
+    """A tensor whose elements are numbers of a scale."""
+    tensor = _tensor(*arguments[:QUANTISER], *arguments[QUANTISER + 1 : QUANTISER + 2])
+    told = arguments[QUANTISER] if len(arguments) > QUANTISER else None
+    parts = told.items if isinstance(told, Value) else ()
+    plain = (part.name if isinstance(part, Global) else part for part in parts)
+    quantiser = tuple(part for part in plain if isinstance(part, str | int | float))
+    return None if tensor is None else replace(tensor, quantiser=quantiser)
+
+
+def _unwrapped(value: object) -> object:
+    """What a parameter or a tensor of a subclass is made of; any other value itself."""
     for _ in range(WRAPPERS):
         if not isinstance(value, Value) or not value.arguments:
             return None
@@ -208,38 +224,62 @@ def tensor_of(value: object) -> SavedTensor | None:
             value = value.arguments[0]
         else:
             break
-    return _tensor(*value.arguments[:DTYPE]) if isinstance(value, Value) and value.what in REBUILT else None
+    return value
 
 
-def _tensor(  # the parameters of torch._utils._rebuild_tensor_v3
+def _meta(
+    dtype: object = None, shape: object = None, strides: object = None, requires_grad: object = None
+) -> Tensor | None:
+    """A tensor without storage."""
+    sizes, steps = _sizes(shape), _sizes(strides)
+    if sizes is None or steps is None or not isinstance(dtype, Global):
+        return None
+    return Tensor(dtype.name, sizes, steps, 0, "", requires_grad if isinstance(requires_grad, bool) else None)
+
+
+def _tensor(  # noqa: PLR0917 (the parameters of torch._utils._rebuild_tensor_v3)
     storage: object = None,
-    _offset: object = None,
+    offset: object = None,
     shape: object = None,
-    _strides: object = None,
-    _requires_grad: object = None,
+    strides: object = None,
+    requires_grad: object = None,
     _hooks: object = None,
-    dtype: object = None,
-) -> SavedTensor | None:
+    dtype: object = None,  # of _rebuild_tensor_v2: a dict of bits
+) -> Tensor | None:
     told = storage.arguments[0] if isinstance(storage, Value) and storage.what == "persistent" else None
-    if not isinstance(told, Value) or len(told.items) < 3 or not isinstance(shape, Value):  # noqa: PLR2004
-        return None
-    if len(shape.items) > DIMENSIONS:
-        return None
-    sizes = tuple(size for size in shape.items if isinstance(size, int) and 0 <= size <= LARGEST)
-    if len(sizes) < len(shape.items):
+    sizes, steps = _sizes(shape), _sizes(strides)
+    if not isinstance(told, Value) or len(told.items) < 3 or sizes is None:  # noqa: PLR2004
         return None
     _, kind, key = told.items[:3]
     name = dtype.name if isinstance(dtype, Global) and dtype.module == "torch" else _element(kind)
-    width = WIDTHS.get(name)
-    return SavedTensor(
-        name, sizes, None if width is None else prod(sizes) * width, str(key)[:PATH_CHARACTERS]
+    return Tensor(
+        name,
+        sizes,
+        steps or (),
+        offset if isinstance(offset, int) else 0,
+        f"{DATA_FOLDER}{str(key)[:PATH_CHARACTERS]}",
+        requires_grad if isinstance(requires_grad, bool) else None,
+        math_bits=_math_bits(dtype),
     )
+
+
+def _math_bits(metadata: object) -> tuple[str, ...]:
+    """The bits of a tensor that are set, by the argument of ``_rebuild_tensor_v2`` that tells of them."""
+    pairs = metadata.pairs if isinstance(metadata, Value) else ()
+    return tuple(sorted(name for name, is_set in pairs if name in MATH_BITS and is_set is True))
+
+
+def _sizes(value: object) -> tuple[int, ...] | None:
+    """Sizes or strides; None where they are no tuple of numbers."""
+    if not isinstance(value, Value) or len(value.items) > DIMENSIONS:
+        return None
+    sizes = tuple(size for size in value.items if isinstance(size, int) and 0 <= size <= LARGEST)
+    return sizes if len(sizes) == len(value.items) else None
 
 
 def _element(storage: object) -> str:
     """The dtype of a storage class."""
-    name = storage.name.removesuffix("Storage") if isinstance(storage, Global) else "unknown"
-    return DTYPES.get(name, (name.lower(), 0))[0]
+    return dtype_of_storage(storage.name) if isinstance(storage, Global) else "unknown"
 
 
 def _key(key: object) -> str:

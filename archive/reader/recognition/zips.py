@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.container.container import Container
     from archive.container.record import Record
-    from archive.reader.recognition.saved import SavedTensor
+    from archive.formats.tensors.tensor import Tensor
 
+PACKAGED, PICKLED = (".data/", ".storage"), b"\x80\3"
+"""Folder and ending of a package's storages, and how its pickles begin: PyTorch writes protocol 3."""
 PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")
 ALONE = {
     "constants.pkl",
@@ -111,7 +113,7 @@ def _zip_of(records: Mapping[str, Record]) -> str:
 SAVED_OBJECT = "an object saved by torch.save"
 
 
-def saved_tensors(container: Container) -> dict[str, SavedTensor]:
+def saved_tensors(container: Container) -> dict[str, Tensor]:
     """The tensors in a zip by ``torch.save``, by their paths from the saved object.
 
     Raises:
@@ -123,14 +125,36 @@ def saved_tensors(container: Container) -> dict[str, SavedTensor]:
         return tensors_in(_unpickled(container, values))
 
 
-def _unpickled(container: Container, allowance: Allowance) -> object:
+def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
+    """The tensors in a ``torch.package``, by the records that Python pickled and their paths in each.
+
+    Raises:
+        ArchiveError: a pickle cannot be read.
+    """
+    from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.package alone)
+
+    found = {}
+    for name, record in container.records.items():
+        if not name.startswith(PACKAGED[0]) and bytes(record.view()[: len(PICKLED)]) == PICKLED:
+            with container.allowance.part() as values:
+                tensors = tensors_in(_unpickled(container, values, name))
+            found[name] = {path: tensor.at(_in_package(tensor.record)) for path, tensor in tensors.items()}
+    return found
+
+
+def _in_package(record: str) -> str:
+    """The record of a storage by the name that it has elsewhere: ``data/0``."""
+    return f"{PACKAGED[0]}{record.rpartition('/')[2]}{PACKAGED[1]}"
+
+
+def _unpickled(container: Container, allowance: Allowance, name: str = DATA) -> object:
     from archive.formats.python_pickle import plain_value  # noqa: PLC0415 (the same)
 
-    record = container.records[DATA]
+    record = container.records[name]
     try:
         value, _ = plain_value(record.view(), 0, allowance)
     except ArchiveError as error:
-        raise error.within(file=container.file, record=DATA) from error.__cause__
+        raise error.within(file=container.file, record=name) from error.__cause__
     return value
 
 

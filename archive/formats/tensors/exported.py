@@ -1,0 +1,63 @@
+"""The tables of tensors of exported programs: ``data/weights/NAME_weights_config.json`` and alike.
+
+    Table   = {"config": {TENSOR: Payload}}
+    Payload = {"path_name": FILE, "is_param", "use_pickle", "tensor_meta": Meta | null}
+    Meta    = {"dtype": NUMBER, "sizes": [Size], "strides": [Size], "storage_offset": Size, "requires_grad"}
+    Size    = {"as_int": NUMBER}
+
+``data/constants/NAME_constants_config.json`` is the same for constants. ``FILE`` lies in the table's own
+folder. A payload with ``use_pickle`` is an object that ``torch.save`` wrote, and no row of tensors here.
+Source: ``PayloadMeta`` and ``TensorMeta`` of ``torch/_export/serde/schema.py`` of PyTorch 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError
+from archive.formats.exported.json_text import read_json
+from archive.formats.tensors.dtypes import SCALARS
+from archive.formats.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.base.limits import Allowance
+
+TABLE = re.compile(r"(data/(?:weights|constants)/)(.+)_(?:weights|constants)_config\.json")
+"""The name of a record that holds a table: its folder, and the program that it is of."""
+
+
+def exported_tensors(record: str, data: memoryview, allowance: Allowance) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in a table, with their names.
+
+    Args:
+        record: the table's name.
+        data: its bytes.
+        allowance: the memory that it may cost.
+
+    Raises:
+        ArchiveError: the record is no such table.
+    """
+    folder = record.rpartition("/")[0]
+    table = read_json(data, allowance)
+    config = table.get("config") if isinstance(table, dict) else None
+    if not isinstance(config, dict):
+        raise ArchiveError(place="config", expected="an object of tensors", found=type(config).__name__)
+    for name, payload in config.items():
+        try:
+            if not payload["use_pickle"]:
+                yield name, _tensor(f"{folder}/{payload['path_name']}", payload["tensor_meta"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ArchiveError(place=f"config.{name}", expected="a tensor", found=f"no {error}") from None
+
+
+def _tensor(record: str, meta: dict[str, Any]) -> Tensor:
+    shape, strides = (tuple(size["as_int"] for size in meta[key]) for key in ("sizes", "strides"))
+    offset = meta["storage_offset"]["as_int"]
+    if len(shape) != len(strides) or not all(isinstance(size, int) for size in (*shape, *strides, offset)):
+        raise TypeError("sizes")
+    return Tensor(
+        SCALARS.get(meta["dtype"], "unknown"), shape, strides, offset, record, meta["requires_grad"]
+    )

@@ -1,0 +1,105 @@
+"""The tensors in inert values: the module tree, attributes and constants of TorchScript.
+
+A tensor's name is the path to it, ``encoder.layers.0.weight``: attributes by name, the items of lists and
+tuples by number, those of dicts by key. Of a tensor that several attributes hold, each path is a name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.debuginfo.model import Global, Inert, TensorInfo
+from archive.formats.inert_values import DATA
+from archive.formats.tensors.dtypes import dtype_of_storage
+from archive.formats.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from archive.base.limits import Allowance
+
+QUANTISER = (None, "q_per_channel_scales", "q_per_channel_zero_points")
+"""Names of the parts of a quantiser that may be tensors: those of PyTorch's methods that give them."""
+Container = Inert | dict[object, object] | list[object] | tuple[object, ...]
+ROW_BYTES = 400
+"""Bytes of memory that a tensor and its name cost, besides the name's characters."""
+
+
+def script_tensors(root: object, folder: str, allowance: Allowance) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in a value, with their names; "" where the value is a tensor itself.
+
+    What holds tensors is looked into once, though it be held twice.
+
+    Args:
+        root: inert values: see :mod:`archive.formats.inert_values`.
+        folder: of the records of its tensors.
+        allowance: the memory that rows may cost, and the length of names.
+
+    Raises:
+        LimitError: there are more tensors, or longer names, than allowed.
+    """
+    seen: set[int] = set()
+    stack: list[tuple[str, object]] = [("", root)]
+    while stack:
+        path, value = stack.pop()
+        tensor = _tensor(value)
+        if tensor is not None:
+            yield path, tensor.at(f"{folder}{tensor.record}")
+        if id(value) not in seen and isinstance(value, Inert | dict | list | tuple):
+            seen.add(id(value))
+            parts = [(_below(path, key), part) for key, part in _parts(value)]
+            allowance.take(sum(ROW_BYTES + len(name) for name, _ in parts), "tensors", record=DATA)
+            stack += reversed(parts)
+
+
+def _parts(
+    value: Inert | dict[object, object] | list[object] | tuple[object, ...],
+) -> Iterable[tuple[object, object]]:
+    match value:
+        case dict():
+            return value.items()
+        case list() | tuple():
+            return enumerate(value)
+        case Inert(
+            what=Global("torch._utils", "_rebuild_qtensor"), arguments=(_, _, _, _, (*quantiser,), *_)
+        ):
+            return zip(QUANTISER, quantiser, strict=False)  # of a channel's scales, an axis stands behind
+        case Inert(state=dict()):
+            return value.attributes.items()
+    return [("", value.arguments), ("", value.state)]
+
+
+def _below(path: str, key: object) -> str:
+    step = key if isinstance(key, str) else str(key) if isinstance(key, int | float) else "(…)"
+    return f"{path}.{step}" if path and step else path or step
+
+
+def _tensor(value: object) -> Tensor | None:
+    """A tensor that is described, with its storage's key for a record; None where the value is none."""
+    match value:
+        case TensorInfo(storage_key=key, dtype=kind, shape=shape, strides=strides, offset=offset):
+            return Tensor(
+                dtype_of_storage(kind), shape, strides, offset, key, value.requires_grad, (), value.math_bits
+            )
+        case Inert(
+            what=Global("torch._utils", "_rebuild_qtensor"),
+            arguments=(
+                (("storage", Global(name=kind), str(key), *_),),
+                int(offset),
+                tuple(shape),
+                tuple(strides),
+                tuple(quantiser),
+                bool(requires_grad),
+                *_,
+            ),
+        ) if len(shape) == len(strides) and all(isinstance(size, int) for size in shape + strides):
+            told = tuple(part for part in map(_plain, quantiser) if part is not None)
+            return Tensor(dtype_of_storage(kind), shape, strides, offset, key, requires_grad, told)
+    return None
+
+
+def _plain(part: object) -> object:
+    """A part of a quantiser: its scheme's name, or a number; None for a tensor."""
+    if isinstance(part, Global):
+        return part.name
+    return part if isinstance(part, int | float) else None

@@ -1,0 +1,101 @@
+"""A tensor that an archive describes, and where its elements lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from archive.base.errors import ArchiveError
+from archive.formats.tensors.dtypes import WIDTHS
+
+MATH_BITS = ("conj", "neg")
+"""What is still to be done to the stored elements: ``torch.Tensor.is_conj``, ``is_neg``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor that an archive describes.
+
+    Attributes:
+        dtype: of its elements, as PyTorch names it: ``float32``.
+        shape: elements per dimension.
+        strides: elements between neighbours of a dimension.
+        offset: its first element, counted from the beginning of its storage.
+        record: the record that is its storage. Several tensors may share one. "" of a tensor without storage.
+        requires_grad: whether it asks for a gradient; None where that is not recorded.
+        quantiser: of a quantised tensor, the scheme's name, and its scale and zero point; or, for one a
+            channel, the axis of channels: scales and zero points are then tensors of their own.
+        math_bits: of ``MATH_BITS`` those that are set.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    record: str
+    requires_grad: bool | None = None
+    quantiser: tuple[object, ...] = ()
+    math_bits: tuple[str, ...] = ()
+
+    def at(self, record: str) -> Tensor:
+        """The same tensor with another record for its storage; one without storage stays without."""
+        return replace(self, record=record) if self.record else self
+
+    @property
+    def width(self) -> int | None:
+        """Bytes per element; None for a dtype that is not known here."""
+        return WIDTHS.get(self.dtype)
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes of its elements; None for a dtype that is not known here."""
+        return None if self.width is None else self.count * self.width
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie one behind the other, in logical order."""
+        expected = 1
+        if len(self.shape) != len(self.strides):
+            return False
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and stride != expected:
+                return self.count == 0
+            expected *= size
+        return True
+
+    def span(self, size: int) -> tuple[int, int]:
+        """The bytes of its storage from the first to behind the last of its elements.
+
+        Args:
+            size: bytes of the storage.
+
+        Raises:
+            ArchiveError: the dtype is not known here, or elements are outside of the storage.
+        """
+        if self.width is None:
+            raise ArchiveError(f"the width of {self.dtype} is not known here", record=self.record)
+        if len(self.shape) != len(self.strides):
+            raise ArchiveError(
+                record=self.record,
+                expected=f"{len(self.shape)} strides, one a dimension",
+                found=f"{len(self.strides)}",
+            )
+        numbers = (*self.shape, *self.strides, self.offset)
+        if min(numbers) < 0:
+            raise ArchiveError(record=self.record, expected="sizes from 0 on", found=f"{min(numbers)}")
+        if not self.count:
+            return 0, 0
+        far = sum(stride * (size - 1) for size, stride in zip(self.shape, self.strides, strict=True))
+        stop = (self.offset + far + 1) * self.width
+        if stop > size:
+            raise ArchiveError(
+                record=self.record,
+                expected=f"a storage of {stop:,} bytes at least, for shape {self.shape}",
+                found=f"{size:,}",
+            )
+        return self.offset * self.width, stop

@@ -1,0 +1,224 @@
+"""The tensors of an archive by name, each read as bytes when it is asked for.
+
+Where an archive has several parts with tensors of their own, the part stands before the name:
+
+- the module tree of a TorchScript archive: ``encoder.weight``; constants of its code: ``CONSTANTS.c0``;
+  those of a lite archive's methods: ``bytecode:1.1.2.1.8``, the place in ``bytecode.pkl``
+- what ``torch.save`` wrote: ``optimizer.state.0.exp_avg``
+- an exported program: ``encoder.weight``, and ``NAME:encoder.weight`` unless the program is ``model``
+- an older exported program and an ETRecord, which hold files of ``torch.save``: ``RECORD:encoder.weight``
+- a torch.package: ``model/model.pkl:encoder.weight``, and ``.data/ts_code/0:encoder.weight`` of TorchScript
+
+Sample inputs, the states of tracing, and weights inside of shared objects are no tensors of this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded_members
+from archive.base.errors import ArchiveError, in_file
+from archive.base.mapped import Mapped
+from archive.container.container import Container
+from archive.container.end import has_end
+from archive.formats.bytecode import BYTECODE
+from archive.formats.record_kinds import BESIDE, BYTEORDER, LEGACY_TREE, RecordKind, kind_of
+from archive.formats.tensors.elements import elements
+from archive.formats.tensors.exported import TABLE, exported_tensors
+from archive.formats.tensors.legacy_tree import legacy_tensors
+from archive.formats.tensors.script import script_tensors
+from archive.reader.recognition import (
+    PACKAGE_KINDS,
+    PROGRAM_KINDS,
+    SAVED_KINDS,
+    FileKind,
+    package_tensors,
+    saved_tensors,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from archive.formats.tensors.tensor import Tensor
+    from archive.reader.records import ReadableRecord, Records
+
+    Part = tuple[str, Iterable[tuple[str, Tensor]]]
+
+CONSTANTS, ATTRIBUTES, PACKAGED = "constants.pkl", "attributes.pkl", ".data/"
+SAVED_INSIDE = ("serialized_state_dict.pt", "serialized_constants.pt")
+INSIDE = "!/"
+"""What stands between a record that is a zip and a record in it."""
+
+
+@bounded_members
+class Tensors(Mapping[str, "Tensor"]):
+    """The tensors of an archive by name, in the order in which it describes them.
+
+    >>> import archive
+    >>> with archive.open("fixtures/kinds/checkpoint.pt") as opened:
+    ...     weight = opened.tensors["model.fc.weight"]
+    ...     print(weight.dtype, weight.shape, weight.record)
+    float32 (3, 2) data/1
+
+    Each raises :class:`~archive.ArchiveError`, naming file and record, where a record is broken.
+
+    Args:
+        source: the archive's records.
+        kind: of the file.
+        container: the zip; None for a companion alone, which has no tensors.
+        value: gives the inert values of a record that TorchScript pickled.
+    """
+
+    def __init__(
+        self, source: Records, kind: FileKind, container: Container | None, value: Callable[[str], object]
+    ) -> None:
+        self._source, self._kind, self._container, self._value = source, kind, container, value
+        self._inner: dict[str, ReadableRecord] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def storages(self) -> Mapping[str, tuple[str, ...]]:
+        """The records that are storages, each with the names of the tensors in it, in order."""
+        found: dict[str, list[str]] = {}
+        for name, tensor in self._rows.items():
+            if tensor.record:
+                found.setdefault(tensor.record, []).append(name)
+        return {record: tuple(names) for record, names in found.items()}
+
+    @cached_property
+    def is_big_endian(self) -> bool:
+        """Whether the storages' bytes are big-endian."""
+        order = self._source.records.get(BYTEORDER)
+        return order is not None and bytes(order.view()) == b"big"
+
+    def storage(self, record: str) -> memoryview:
+        """The bytes of a storage as they lie in the file: a view of it, unless the record is deflated.
+
+        Args:
+            record: as :attr:`Tensor.record <archive.formats.tensors.tensor.Tensor.record>` names it.
+
+        Raises:
+            ArchiveError: there is no such record, or it is broken.
+        """
+        return self.record(record).view()
+
+    def record(self, name: str) -> ReadableRecord:
+        """The record that is a storage.
+
+        Raises:
+            ArchiveError: there is no such record.
+        """
+        _ = self._rows
+        found = self._source.records.get(name) or self._inner.get(name)
+        if found is None:
+            raise ArchiveError("no such storage", file=self._source.file, record=name)
+        return found
+
+    def elements(self, name: str) -> Iterator[memoryview]:
+        """The elements of a tensor as bytes, little-endian and in logical order, in pieces.
+
+        Pieces are views of the file where elements lie in order, and copies of at most 16 MiB elsewhere. Two
+        tensors of equal values give equal bytes, whatever their strides and the machine that saved them.
+
+        Raises:
+            ArchiveError: the tensor has no storage or one of another size, or its dtype is unknown.
+            KeyError: there is no tensor of that name.
+        """
+        tensor = self._rows[name]
+        with in_file(self._source.file):
+            if not tensor.record:
+                raise ArchiveError(f"{name} is a meta tensor, which has no elements")
+            yield from elements(tensor, self.storage(tensor.record), big=self.is_big_endian)
+
+    @cached_property
+    def _rows(self) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        with in_file(self._source.file):
+            for part, rows in self._parts():
+                for name, tensor in rows:
+                    path = whole = f"{part}:{name}" if part else name
+                    same = 1
+                    while path in found:  # {"a.b": …, "a": {"b": …}} has two
+                        same += 1
+                        path = f"{whole} ({same})"
+                    found[path] = tensor
+        return found
+
+    def _parts(self) -> Iterator[Part]:
+        """The tensors of each part, which has a name unless there is but one."""
+        container, records = self._container, self._source.records
+        if container is None:
+            return
+        if self._kind in SAVED_KINDS:
+            yield "", saved_tensors(container).items()
+        elif self._kind in PROGRAM_KINDS:
+            yield from self._of_programs(container)
+        elif LEGACY_TREE in records:
+            attributes = self._value(ATTRIBUTES) if ATTRIBUTES in records else None
+            yield "", self._in_record(LEGACY_TREE, attributes)
+        else:
+            if self._kind in PACKAGE_KINDS:
+                yield from ((name, rows.items()) for name, rows in package_tensors(container).items())
+            yield from self._of_scripts()
+
+    def _in_record(self, name: str, attributes: object) -> Iterator[tuple[str, Tensor]]:
+        with in_file(self._source.file, name):
+            yield from legacy_tensors(self._source.records[name].view(), attributes, self._source.allowance)
+
+    def _of_scripts(self) -> Iterator[Part]:
+        """The module trees and constants of TorchScript."""
+        kinds = (RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE)
+        for name in sorted((one for one in self._source.records if kind_of(one) in kinds), key=_order):
+            part = name.rpartition("/")[0]
+            if name == BYTECODE:
+                part = BYTECODE.removesuffix(".pkl")
+            rows = script_tensors(self._value(name), "", self._source.allowance)
+            prefix = "CONSTANTS.c" if name.endswith(CONSTANTS) else ""
+            yield part, ((prefix + path, self._placed(name, tensor)) for path, tensor in rows)
+
+    def _placed(self, pickle: str, tensor: Tensor) -> Tensor:
+        """A tensor of a pickle of TorchScript, with the record that its storage's key is of.
+
+        PyTorch puts the storages of a pickle into a folder of its name; those of a lite archive's methods,
+        from 1.9 on, are with the constants; all those of a package are in one folder.
+        """
+        folders = (f"{pickle.removesuffix('.pkl')}/", "constants/", PACKAGED)
+        places = [f"{folder}{tensor.record}" for folder in folders]
+        return tensor.at(next((place for place in places if place in self._source.records), places[0]))
+
+    def _of_programs(self, container: Container) -> Iterator[Part]:
+        """The weights and constants of exported programs."""
+        for name, record in container.records.items():
+            table = TABLE.fullmatch(name)
+            if table:
+                with in_file(self._source.file, name):
+                    rows = list(exported_tensors(name, record.view(), self._source.allowance))
+                yield "" if table[2] == "model" else table[2], rows
+            elif name in SAVED_INSIDE or (name.endswith(BESIDE[:2]) and has_end(record.view())):
+                yield name, self._of_inner(record)
+
+    def _of_inner(self, record: ReadableRecord) -> Iterator[tuple[str, Tensor]]:
+        """The tensors of a record that ``torch.save`` wrote."""
+        inner = Container(
+            Mapped(record.view(), f"{self._source.file}: {record.name}"), self._source.allowance
+        )
+        for name, tensor in saved_tensors(inner).items():
+            place = f"{record.name}{INSIDE}{tensor.record}"
+            if tensor.record in inner.records:
+                self._inner[place] = inner.records[tensor.record]
+            yield name, tensor.at(place)
+
+
+def _order(name: str) -> tuple[bool, bool, str]:
+    """Module trees first, then constants, then bytecode."""
+    return name == BYTECODE, name.endswith(CONSTANTS), name
