@@ -88,10 +88,18 @@ class Metadata:
             scope = self._list("scope.parent")[scope]
 
     def text(self, number: int) -> str:
-        """A string."""
+        """A string.
+
+        Raises:
+            ArchiveError: its bytes are not UTF-8, which programs' strings are.
+        """
         text = self._texts.get(number)
         if text is None:
-            text = self._texts[number] = str(self._strings.data(number), "utf-8", "surrogatepass")
+            try:
+                text = self._texts[number] = str(self._strings.data(number), "utf-8", "surrogatepass")
+            except UnicodeDecodeError as error:
+                place = f"string {number}, byte {error.start}"
+                raise ArchiveError(place=place, expected="UTF-8", found="other bytes") from None
         return text
 
     def _text_of(self, site: int, key: str) -> str:

@@ -21,7 +21,7 @@ from archive.formats.exported.program import NodeSite, Program, Scope
 from archive.normalform.check import check
 from archive.normalform.columns import BY_NAME
 from archive.normalform.metadata import Metadata
-from archive.normalform.pool import Pool
+from archive.normalform.pool import Pool, table_of
 from archive.normalform.program_columns import MOST_MARKED
 from archive.normalform.programs import ProgramPacker
 from archive.reader.collect import collect
@@ -135,6 +135,13 @@ def test_texts_that_share_rows_cost_what_they_take() -> None:
     columns["site.origin"] = np.array([rows - 1])
     with pytest.raises(LimitError, match="metadata"):
         Metadata(columns, pool.table(), Limits().allowance(1000)).of(0)
+
+
+def test_a_string_that_is_no_text_is_told() -> None:
+    columns, pool = packed([site({"stack_trace": "no trace"})])
+    strings = [b"no \xff" if one == b"no trace" else one for one in pool.strings()]
+    with pytest.raises(ArchiveError, match=r"string \d, byte 3: expected UTF-8, found other bytes"):
+        Metadata(columns, table_of(strings), unbounded()).of(0)
 
 
 def test_a_text_that_is_missing_is_told() -> None:
