@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from archive.reader.recognition import FileKind, Recognised, recognise
     from archive.verbs.canonicalise import Canonical, canonicalise
     from archive.verbs.convert import Conversion, convert
+    from archive.verbs.leaks import Finding, LeakKind, Leaks, leaks
     from archive.verbs.migrate.migrate import Migration, migrate
     from archive.verbs.shrink import Shrinkage, restore, shrink
     from archive.verbs.sizes import Account, sizes
@@ -38,7 +39,10 @@ _HOMES = {
     "Conversion": "verbs.convert",
     "Diagnostic": "verbs.verify",
     "FileKind": "reader.recognition",
+    "Finding": "verbs.leaks",
     "Join": "verbs.split",
+    "LeakKind": "verbs.leaks",
+    "Leaks": "verbs.leaks",
     "LimitError": "base.errors",
     "Limits": "base.limits",
     "Migration": "verbs.migrate.migrate",
@@ -54,6 +58,7 @@ _HOMES = {
     "convert": "verbs.convert",
     "explain": "fleet.explaining",
     "join": "verbs.split",
+    "leaks": "verbs.leaks",
     "migrate": "verbs.migrate.migrate",
     "open": "reader.opening",
     "recognise": "reader.recognition",
@@ -72,7 +77,10 @@ __all__ = [
     "Conversion",
     "Diagnostic",
     "FileKind",
+    "Finding",
     "Join",
+    "LeakKind",
+    "Leaks",
     "LimitError",
     "Limits",
     "Migration",
@@ -88,6 +96,7 @@ __all__ = [
     "convert",
     "explain",
     "join",
+    "leaks",
     "migrate",
     "open",
     "recognise",

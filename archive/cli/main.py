@@ -36,6 +36,7 @@ COMMANDS = {
         "archive.cli.symbolicate", "Model source for debug handles, code positions or a whole log."
     ),
     "verify": CommandEntry("archive.cli.verify", "Every inconsistency of archives, with its place."),
+    "leaks": CommandEntry("archive.cli.leaks", "What files tell strangers: paths, names, source text, keys."),
     "sizes": CommandEntry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
     "split": CommandEntry("archive.cli.split", "The debug info out of archives, into companion files."),
     "join": CommandEntry("archive.cli.join", "Archives and their companions made one file each again."),
@@ -101,6 +102,7 @@ def group() -> None:
       debug-archive symbolicate model.ptl < report.log
       debug-archive inspect model.ptl
       debug-archive verify *.ptl
+      debug-archive leaks model.pt
       debug-archive split model.ptl -o small.ptl -c model.ptdbg
       debug-archive store add build/*.ptdbg --store symbols/
       debug-archive shrink models/ -o small/

@@ -66,7 +66,7 @@ class Contents:
         Raises:
             ArchiveError: two records have one name, or the raw ones are not as long as columns say.
         """
-        return DebugRecords(self.form, self._raw_records())
+        return DebugRecords(self.form, self.raw_records)
 
     @cached_property
     def objects(self) -> list[tuple[SectionTable, memoryview]]:
@@ -86,7 +86,13 @@ class Contents:
         tables = zip(*columns, strict=True)
         return [(SectionTable(*table), piece) for table, piece in zip(tables, pieces, strict=True)]
 
-    def _raw_records(self) -> dict[str, memoryview | bytes]:
+    @cached_property
+    def raw_records(self) -> dict[str, memoryview | bytes]:
+        """The records that are kept as they were, by name.
+
+        Raises:
+            ArchiveError: two have one name, or they are not as long as columns say.
+        """
         if "raw.length" not in self.columns:
             numbers, bounds = [], [0]
         else:

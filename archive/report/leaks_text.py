@@ -1,0 +1,99 @@
+"""What files give away → a table for a terminal, a line a file, facts for JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import counted, one_line
+from archive.report.fitted_table import FittedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from archive.verbs.leaks import Finding, LeakKind, Leaks
+
+SHORTENED = 120
+"""Characters of a text that a table shows."""
+
+
+def leaks_table(found: Sequence[Finding], examples: int) -> FittedTable:
+    """The findings: for each kind how many texts, how often they were found, and the first ones.
+
+    Args:
+        found: the findings, those of a kind together.
+        examples: the number of texts that are shown of a kind; 0 shows all.
+    """
+    table = FittedTable([("kind", "name"), ("found", "number"), ("text", "text"), ("first at", "text")])
+    for kind, some in by_kind(found).items():
+        shown = some if len(some) <= examples + 1 else some[: examples or None]
+        for number, one in enumerate(shown):
+            table.add(
+                kind if number == 0 else "",
+                f"{one.count:,}",
+                one_line(one.text)[:SHORTENED],
+                one_line(str(one.places[0])),
+            )
+        if len(shown) < len(some):
+            rest = some[len(shown) :]
+            table.add("", f"{sum(one.count for one in rest):,}", f"[{len(rest):,} other texts]", "")
+    return table
+
+
+def remedies(found: Sequence[Finding]) -> list[str]:
+    """A line for each way to take findings out, with the kinds that go that way."""
+    ways: dict[str, list[str]] = {}
+    for kind in by_kind(found):
+        ways.setdefault(kind.remedy, []).append(kind)
+    return [f"{', '.join(kinds)}: {way}" for way, kinds in ways.items()]
+
+
+def listed_only(leaks: Leaks, shown: Sequence[Finding]) -> str:
+    """One line about findings that do not count, and what is allowed; "" where there are none."""
+    left = [one for one in leaks.findings if one not in shown and not one.allowed]
+    allowed = sum(one.allowed for one in leaks.findings)
+    parts = [_number(kind, some) for kind, some in by_kind(left).items()]
+    return "; ".join(
+        one
+        for one in (
+            f"not counted: {', '.join(parts)}" if parts else "",
+            f"allowed: {counted(allowed, 'text')}" if allowed else "",
+        )
+        if one
+    )
+
+
+def leaks_line(found: Sequence[Finding]) -> str:
+    """How many texts of each kind were found, on one line."""
+    kinds = [_number(kind, some) for kind, some in by_kind(found).items()]
+    return ", ".join(kinds) or "nothing found"
+
+
+def _number(kind: LeakKind, some: Sequence[Finding]) -> str:
+    return f"{kind} {len(some):,}"
+
+
+def leaks_facts(leaks: Leaks, found: Iterable[Finding]) -> dict[str, Any]:
+    """What a file gives away for JSON; ``counted`` tells what makes the exit status 1."""
+    counts = {id(one) for one in found}
+    facts = []
+    for one in leaks.findings:
+        places = [{"record": place.record, "byte": place.byte} for place in one.places]
+        how = {"counted": id(one) in counts, "allowed": one.allowed, "remedy": one.kind.remedy}
+        facts.append({"kind": one.kind, "text": one.text, "count": one.count, "places": places} | how)
+    return {
+        "file": leaks.file,
+        "kind": leaks.kind,
+        "findings": facts,
+        "more": {str(kind): count for kind, count in leaks.more.items()},
+        "read": leaks.read,
+        "passed_over": leaks.passed_over,
+        "problems": leaks.problems,
+    }
+
+
+def by_kind(found: Iterable[Finding]) -> dict[LeakKind, list[Finding]]:
+    """Findings by their kinds."""
+    kinds: dict[LeakKind, list[Finding]] = {}
+    for one in found:
+        kinds.setdefault(one.kind, []).append(one)
+    return kinds

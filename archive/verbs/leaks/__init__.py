@@ -1,0 +1,134 @@
+"""A file → what it tells strangers about its builders: paths, names, source text, keys, and where they stand.
+
+``walk`` goes through the texts of a file as stored and inflated (``forms``: within a record), ``paths``,
+``keys`` and ``sources`` find in them, ``findings`` collects. ``kinds`` names what is found.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.errors import one_line
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
+from archive.formats.record_kinds import RecordKind
+from archive.reader.recognition import READ_KINDS, SAVED_KINDS, FileKind, recognise
+from archive.verbs.leaks.findings import Collection, Finding, Leaks, Place
+from archive.verbs.leaks.keys import addresses, keys
+from archive.verbs.leaks.kinds import LeakKind
+from archive.verbs.leaks.own import own_lines
+from archive.verbs.leaks.paths import paths
+from archive.verbs.leaks.sources import names, sources
+from archive.verbs.leaks.walk import Member, Piece, Walker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from archive.base.mapped import Source
+    from archive.verbs.leaks.paths import Found
+
+__all__ = ["SCANNED_KINDS", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
+
+SCANNED_KINDS = {*READ_KINDS, *SAVED_KINDS, FileKind.COMPANION, FileKind.PYTHON_PACKAGE, FileKind.ZIP}
+"""The kinds of files whose every text is found. What is in others, compressed ones above all, is not seen."""
+BY_RECORD = {
+    RecordKind.INPUTS: LeakKind.INPUTS,
+    RecordKind.EXTRA: LeakKind.EXTRA,
+    RecordKind.COMPANION: LeakKind.COMPANION,
+    RecordKind.ASIDE: LeakKind.COMPANION,
+    RecordKind.CODE: LeakKind.GENERATED,
+    RecordKind.CPP: LeakKind.GENERATED,
+}
+"""Records that are findings as a whole."""
+OF_SOURCE = {LeakKind.SOURCE, LeakKind.COMMENT}
+"""Kinds of findings that PyTorch's own source makes, too."""
+NO_TIMES = {0, 0x210000}
+"""MS-DOS times that stand for none: PyTorch's, and the first that there is, which zip tools write instead."""
+SERIALIZATION_ID = ".data/serialization_id"
+ROOTS = {"", "archive"}
+"""Root folders that tell nothing: none, and PyTorch's where a file has no name."""
+
+
+@bounded
+def leaks(
+    source: Source, *, deep: bool = False, allow: Iterable[str] = (), limits: Limits = DEFAULT_LIMITS
+) -> Leaks:
+    """List what a file gives away: paths, names of users and hosts, source text, keys, and more.
+
+    >>> found = leaks("fixtures/oracles/plain_stack.ptl")
+    >>> sorted({str(one.kind) for one in found.counted()})
+    ['site-packages path', 'source text']
+
+    Args:
+        source: a path, a bytes-like object, or a binary file: an archive, a companion, or another zip.
+        deep: read the bytes of tensors, too.
+        allow: patterns of texts that may be there, ``*`` for any characters: ``/opt/*``; with a kind before
+            the pattern, of findings of that kind alone: ``URL=https://example.com/*``.
+        limits: what a hostile file may cost.
+
+    Returns:
+        The findings, each text once, with the first of its places.
+
+    Raises:
+        ArchiveError: the file is of a kind that is not read, contradicts itself, or costs more than allowed.
+        OSError: it cannot be read.
+    """
+    with closing(Mapped(source)) as mapped:
+        recognised = recognise(mapped.data, limits=limits)
+        if recognised.kind not in SCANNED_KINDS:
+            raise recognised.refusal(mapped.name)
+        what = recognised.kind
+        walker = Walker(limits.allowance(mapped.weight), deep=deep)
+        own, found = own_lines(mapped, what, limits), Collection()
+        for piece in walker.file(mapped):
+            for one in _found_in(piece):
+                if one.text not in own or one.kind not in OF_SOURCE:
+                    found.add(one.kind, one.text, Place(piece.record, piece.form.place(one.at)))
+        for member in walker.members:
+            for kind, text in _of_record(member):
+                found.add(kind, text.encode(errors="surrogateescape"), Place(member.record))
+        for root in walker.roots - ROOTS:
+            found.add(LeakKind.ROOT, root.encode(errors="surrogateescape"), Place(""))
+        findings = found.findings()
+    patterns = list(allow)
+    for finding in findings:
+        finding.allowed = any(_allows(pattern, finding) for pattern in patterns)
+    return Leaks(
+        mapped.name, what, findings, found.more, walker.read, walker.passed_over, tuple(walker.problems)
+    )
+
+
+def _found_in(piece: Piece) -> Iterator[Found]:
+    data = piece.form.data
+    yield from paths(data)
+    yield from keys(data)
+    yield from addresses(data)
+    yield from sources(piece.kind, data)
+    yield from names(piece.kind, data)
+
+
+def _of_record(member: Member) -> Iterator[tuple[LeakKind, str]]:
+    """What a record tells by its mere being there."""
+    if member.kind in BY_RECORD:
+        yield BY_RECORD[member.kind], one_line(member.record)
+    if member.record.endswith(SERIALIZATION_ID):
+        yield LeakKind.ID, member.record
+    if member.modified not in NO_TIMES:
+        yield LeakKind.TIME, _time(member.modified)
+
+
+def _time(modified: int) -> str:
+    """A time of MS-DOS, which counts years from 1980 and seconds by twos."""
+    time, date = modified & 0xFFFF, modified >> 16
+    day = f"{1980 + (date >> 9)}-{date >> 5 & 15:02}-{date & 31:02}"
+    return f"{day} {time >> 11:02}:{time >> 5 & 63:02}:{2 * (time & 31):02}"
+
+
+def _allows(pattern: str, finding: Finding) -> bool:
+    kind, equals, rest = pattern.partition("=")
+    if equals and kind in set(LeakKind):
+        return kind == finding.kind and fnmatchcase(finding.text, rest)
+    return fnmatchcase(finding.text, pattern)

@@ -1,0 +1,108 @@
+"""Source text in texts: functions, lines of Python that tracebacks quote, comments, docstrings; names.
+
+Lines of PyTorch's own modules are nobody's secret: in a traceback its frame tells, elsewhere the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from archive.formats.record_kinds import RecordKind
+from archive.verbs.leaks.kinds import LeakKind
+from archive.verbs.leaks.paths import Found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]*\n[ \t]+([^\n\0]+)')
+"""A frame of a traceback with its line of source."""
+OWN = re.compile(
+    rb"(?:[\\/](?:site|dist)-packages[\\/]torch[\\/].*"
+    rb"|(?:^|[\\/])torch[\\/](?:nn[\\/]modules[\\/]\w+|nn[\\/](?:functional|init)|jit[\\/]_\w+|_?[a-z]\w+)\.py)\Z"
+)
+"""Files of PyTorch itself."""
+DEFINED = re.compile(rb"(?:async )?\b(?:def (?=\w+\s*\()|class (?=\w+\s*[(:]))[^\n\0]*")
+STATEMENT = re.compile(
+    rb"(?m)(?:^|(?<=\0))[ \t]*(?:return\b|import \w|from [\w.]+ import|assert\b|raise\b|with \w[^\n\0]*:|"
+    rb"(?:if|elif|for|while) [^\n\0]+:|self\.\w[\w.\[\]]*[ \t]*=|"
+    rb"\w[\w.\[\], ]*[ \t]*=[ \t]*(?:self|torch|F)\.)[^\n\0]*"
+)
+COMMENT = re.compile(rb"(?:^|(?<=[ \t\n\0]))#(?!:)[ \t]*([^\W\d_][^\n\0]{2,})")
+DOCSTRING = re.compile(rb"[\"']{3}[ \t]*([^\W\d_][^\n\0\"]{3,})")
+HANDLE = re.compile(rb"(?:debug handle \d|type: |noqa|No stacktrace|File: )")
+"""Comments that tools read or write."""
+TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w+)+)")
+PYTHON_CLASS = re.compile(rb"(?<![^\0])([A-Za-z_]\w*(?:\.\w+)+)\.(?![^\0])")
+"""A class in a pickle: see :mod:`archive.verbs.leaks.forms`."""
+MANGLED = re.compile(rb"\.___torch_mangle_\d+")
+MODULE_STACK = re.compile(rb"\0nn_module_stack\0\s*:\s*\0([^\0]+)")
+INSTANCE_CLASS = re.compile(rb",([A-Za-z_][\w.]*)(?=;|$)")
+PARAMETER = re.compile(rb"\0(?:parameter_name|buffer_name|tensor_name)\0\s*:\s*\0([^\0]+)")
+COMMON_NAMES = {b"storage", b"cpu", b"cuda", b"training", b"_is_full_backward_hook"}
+"""Strings of PyTorch's own in such pickles."""
+OWN_MODULES = (b"torch.", b"collections.", b"builtins.", b"__builtin__.", b"numpy.", b"copyreg.", b"_codecs.")
+IDENTIFIER = re.compile(rb"(?<![^\0])[A-Za-z_]\w*(?:\.\w+)*(?![^\0])")
+GRAPH_ID = re.compile(rb"\0(?:graph_id|export_graph_id)\0\s*:\s*(\d+)|\b(0x[0-9a-f]{8,16})\b")
+
+HOLD_SOURCE = {
+    *(RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.COMPANION, RecordKind.ASIDE),
+    *(RecordKind.PROGRAM, RecordKind.KERNELS, RecordKind.MODULES, RecordKind.EXTRA, RecordKind.OTHER),
+    *(RecordKind.BYTECODE, RecordKind.EFFECTS),
+}
+"""Records in which a statement of Python is the model's source; code is generated."""
+HOLD_NAMES = {RecordKind.MODULES, RecordKind.OBJECT}
+"""Records whose strings are names of attributes."""
+
+
+def sources(kind: RecordKind, data: bytes) -> Iterator[Found]:
+    """The source text, comments and docstrings in a text of a record."""
+    if kind not in HOLD_SOURCE:
+        return
+    for one in TRACED.finditer(data):
+        if not OWN.search(one[1]):
+            yield Found(LeakKind.SOURCE, one.start(2), one[2])
+    if kind is RecordKind.PROGRAM:
+        return
+    for pattern in (DEFINED, STATEMENT):
+        for one in pattern.finditer(data):
+            yield Found(LeakKind.SOURCE, one.start(), one[0].strip())
+    for pattern in (COMMENT, DOCSTRING):
+        for one in pattern.finditer(data):
+            if not HANDLE.match(one[1]):
+                yield Found(LeakKind.COMMENT, one.start(1), one[1].strip())
+
+
+def names(kind: RecordKind, data: bytes) -> Iterator[Found]:
+    """The names of classes and attributes that are not PyTorch's, and ids of a run."""
+    if b"__torch__" in data:
+        for one in TORCHSCRIPT_CLASS.finditer(data):
+            yield from _class(one.start(1) + 1, MANGLED.sub(b"", one[1])[1:])
+    if kind is RecordKind.PROGRAM:
+        yield from _in_program(data)
+    if kind in HOLD_NAMES:
+        yield from _in_pickle(data)
+
+
+def _in_program(data: bytes) -> Iterator[Found]:
+    for one in MODULE_STACK.finditer(data):
+        for name in INSTANCE_CLASS.finditer(one[1]):
+            yield from _class(one.start(1) + name.start(1), name[1])
+    for one in PARAMETER.finditer(data):
+        yield Found(LeakKind.ATTRIBUTE, one.start(1), one[1])
+    for one in GRAPH_ID.finditer(data):
+        yield Found(LeakKind.ID, one.start(), one[1] or one[2])
+
+
+def _in_pickle(data: bytes) -> Iterator[Found]:
+    for one in PYTHON_CLASS.finditer(data):
+        if not one[1].startswith(b"__torch__."):
+            yield from _class(one.start(1), one[1])
+    for one in IDENTIFIER.finditer(data):
+        if one[0] not in COMMON_NAMES:
+            yield Found(LeakKind.ATTRIBUTE, one.start(), one[0])
+
+
+def _class(at: int, name: bytes) -> Iterator[Found]:
+    if name and not (name + b".").startswith(OWN_MODULES):
+        yield Found(LeakKind.CLASS, at, name)
