@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 SAME_FILE = "the original file, byte for byte"
 SAME_RECORDS = "the original records, byte for byte, in a zip laid out anew"
+ANOTHER_FILE = (
+    "not the original file: archive and companion are of two files of one model, or one was written anew"
+)
 
 
 class Sized(NamedTuple):
@@ -75,8 +78,15 @@ def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = No
             *halves,
             (out, f"with {_came_back(facts)} again"),
         ),
-        Text(f"\n{out} has {SAME_RECORDS}" if not facts.exact else f"\n{out} is {SAME_FILE}"),
+        Text(f"\n{out} {'is' if facts.exact or facts.another else 'has'} {_joined(facts)}"),
     )
+
+
+def _joined(facts: Join) -> str:
+    """What a join gave."""
+    if facts.another:
+        return ANOTHER_FILE
+    return SAME_FILE if facts.exact else SAME_RECORDS
 
 
 def _came_back(facts: Join) -> str:
@@ -130,7 +140,7 @@ def size_line(_: object, file: Sized, out: Sized, *companion: Sized) -> str:
 
 def join_line(facts: Join, file: Sized, out: Sized, *_: Sized) -> str:
     """A file that was joined or restored, in one line."""
-    return f"{file}: {file.size:,} -> {out.size:,} bytes, {SAME_FILE if facts.exact else SAME_RECORDS}"
+    return f"{file}: {file.size:,} -> {out.size:,} bytes, {_joined(facts)}"
 
 
 def copied_text(reason: str, file: Sized, out: Sized) -> Text:

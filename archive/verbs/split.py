@@ -89,6 +89,8 @@ class Join:
         programs: to how many exported programs their metadata came back.
         objects: to how many shared objects came back what stood behind their segments.
         exact: whether the file is the one that was split, to the byte.
+        another: whether a join should have given that file, and gave another: the companion is of another
+            file of the same model, or the archive was written anew since.
         archive_id: in hex.
     """
 
@@ -97,6 +99,7 @@ class Join:
     programs: int
     objects: int
     exact: bool
+    another: bool
     archive_id: str
 
 
@@ -264,6 +267,7 @@ def rejoin(opened: Archive, file: BinaryIO) -> Join:
         programs,
         len(contents.objects),
         bool(exact),
+        exact is False,
         companion.archive_id.hex(),
     )
 

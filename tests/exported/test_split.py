@@ -201,6 +201,17 @@ def test_another_models_companion_is_refused(tmp_path: Path) -> None:
         archive.join(small, aside, tmp_path / "back")
 
 
+def test_a_companion_of_another_export_of_the_model_does_not_give_the_original(tmp_path: Path) -> None:
+    """Exports of one model have one archive id, and other lines."""
+    canonical = tmp_path / "canonical.pt2"
+    archive.canonicalise(EXPORTED / "shop_strict.pt2", canonical)
+    small, _ = halves(EXPORTED / "shop_strict.pt2", tmp_path)
+    archive.split(canonical, tmp_path / "other.pt2", tmp_path / "other.ptdbg")
+    told = run("join", small, "-c", tmp_path / "other.ptdbg", "-o", tmp_path / "back").stdout.decode()
+    assert "the original records" not in told
+    assert " is not the original file: archive and companion are of two files of one model" in told
+
+
 def test_a_program_that_would_not_come_back_is_not_split(tmp_path: Path) -> None:
     path = tmp_path / "odd.pt2"
     odd = json.dumps(trees(SHOP)["model"], separators=(",", ":")).encode()
