@@ -56,7 +56,7 @@ COMMANDS = {
         "archive.cli.store.group", "Companions of many models in one folder, found by a log."
     ),
     "convert": CommandEntry(
-        "archive.cli.convert", "Companions in another profile, exported programs in canonical form."
+        "archive.cli.convert", "Companions in another profile, programs in canonical form."
     ),
     "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),
     "demo": CommandEntry(

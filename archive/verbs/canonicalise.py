@@ -22,7 +22,7 @@ from archive.formats.exported.json_text import is_exact, read_json
 from archive.formats.exported.rewriting import with_metadata
 from archive.reader import opening
 from archive.reader.archive import Archive
-from archive.reader.recognition import FileKind
+from archive.reader.recognition import SPLIT_KINDS, FileKind
 from archive.verbs.slim import with_new_id
 from archive.verbs.split import check_archive
 
@@ -75,12 +75,12 @@ def canonicalise(
             or is no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    kinds = {FileKind.EXPORTED}
     with (
         replacing(out, force=force) as file,
         unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=kinds) as opened,
+        opening.open_whole(source, limits=limits, kinds=SPLIT_KINDS) as opened,
     ):
+        _check_exported(opened)
         check_archive(opened)
         numbering, kept = Numbering(), list[str]()
         members = list(_members(opened, numbering, kept))
@@ -89,6 +89,16 @@ def canonicalise(
             if after.archive_id != opened.archive_id:
                 raise ArchiveError("would not be the same model; nothing is written", file=opened.file)
         return Canonical(opened.size, size, numbering.counts, tuple(kept), opened.archive_id.hex())
+
+
+def _check_exported(opened: Archive) -> None:
+    """Refuse what is no exported program.
+
+    Raises:
+        ArchiveError: the message says what it is.
+    """
+    if opened.recognised.kind is not FileKind.EXPORTED:
+        raise ArchiveError(expected="an exported program", found=opened.recognised.what, file=opened.file)
 
 
 def _members(opened: Archive, numbering: Numbering, kept: list[str]) -> Iterator[Member]:

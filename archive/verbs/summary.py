@@ -10,8 +10,9 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.formats.record_kinds import kind_of
 from archive.reader.opening import open as open_archive
 from archive.reader.provenance import provenance
-from archive.reader.recognition import FileKind, recognise
+from archive.reader.recognition import PROGRAM_KINDS, FileKind, recognise
 from archive.verbs.listing import listed
+from archive.verbs.sizes import sizes
 
 if TYPE_CHECKING:
     from archive.base.mapped import Source
@@ -25,7 +26,8 @@ class Summary:
     Attributes:
         kind: of the file.
         size: in bytes.
-        debug_bytes: stored bytes of all debug records, without zip overhead; the whole size of a companion.
+        debug_bytes: stored bytes of all debug records and of metadata, without zip overhead; the whole size
+            of a companion.
         handles: the number of debug handles.
         origin: the PyTorch releases that may have written it, in words; "" where that is not known.
     """
@@ -53,7 +55,8 @@ def summarise(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Summary:
     found = recognise(source, look=False, limits=limits)
     if not found.is_archive and found.kind is not FileKind.COMPANION:
         listing = listed(source, limits=limits)
-        return Summary(listing.kind, listing.size)
+        debug = sizes(source, inside=False, limits=limits).debug_bytes if listing.kind in PROGRAM_KINDS else 0
+        return Summary(listing.kind, listing.size, debug)
     with open_archive(source, limits=limits) as archive:
         return _of_archive(archive)
 

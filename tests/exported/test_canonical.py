@@ -14,6 +14,7 @@ import archive
 from archive.formats.exported.canonical import Numbering
 from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from tests.support.commands import run
+from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, texts
 
 if TYPE_CHECKING:
@@ -127,8 +128,16 @@ def test_one_of_two_forms_is_asked_for(tmp_path: Path) -> None:
     assert b"give --profile PROFILE, or --canonical" in done.stderr
 
 
-def test_other_archives_are_refused(tmp_path: Path) -> None:
-    plain = EXPORTED.parent / "oracles" / "plain_stack.ptl"
-    done = run("convert", plain, "-o", tmp_path / "out.ptl", "--canonical")
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("oracles/plain_stack.ptl", "a lite archive"),
+        ("compiled/sources.pt2", "an AOTInductor package (.pt2)"),
+    ],
+)
+def test_other_archives_are_refused(name: str, what: str, tmp_path: Path) -> None:
+    path = FIXTURES / name
+    done = run("convert", path, "-o", tmp_path / "out.ptl", "--canonical")
     assert done.returncode == 2
+    assert done.stderr.decode() == f"debug-archive: {path}: expected an exported program, found {what}\n"
     assert not (tmp_path / "out.ptl").exists()

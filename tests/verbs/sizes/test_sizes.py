@@ -128,6 +128,15 @@ def test_an_opened_archive_is_accounted_by_its_own_file(tmp_path: Path) -> None:
         assert account.debug_bytes == archive.sizes(path).debug_bytes
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["exported/shop.pt2", "exported/legacy/shop.pt2", "compiled/sources.pt2", "executorch/shop.etrecord"],
+)
+def test_debug_info_of_programs_is_what_a_summary_says(name: str) -> None:
+    path = FIXTURES / name
+    assert summarise(path).debug_bytes == archive.sizes(path).debug_bytes > 0
+
+
 def test_a_companion_is_debug_info_as_a_whole() -> None:
     companion = FIXTURES / "fleet" / "Ranker.ptdbg"
     assert archive.sizes(companion).debug_bytes == companion.stat().st_size
