@@ -188,6 +188,7 @@ def _level(level: Level | str) -> Level:
 
 def _compact(file: BinaryIO, opened: Archive, kept: KeptHandles) -> Shrinkage:
     expected = opened.with_unique_handles(kept.prefix) if kept.is_new else opened
+    kinds = {*opened.programs.kinds, *opened.spare.records.values()}  # first, as it asks for all JSON
     compacted, records = compact_records(expected), opened.container.records
     members = with_new_id(_compacted(opened, compacted), records)
     write_archive(file, opened.root, members, slim=True)
@@ -196,7 +197,6 @@ def _compact(file: BinaryIO, opened: Archive, kept: KeptHandles) -> Shrinkage:
         same_facts(expected, after)
         _check_same_rest(opened, after)
         changed = mended(opened.handle_table, opened.range_table)[1]
-        kinds = {*opened.programs.kinds, *opened.spare.records.values()}
         return _shrinkage(
             Level.COMPACT, opened, after, kinds, exact=False, mended=changed, prefix=kept.prefix
         )

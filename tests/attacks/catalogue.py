@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.attacks import companions, compiled, containers, logs, payloads, records
+from tests.attacks import companions, compiled, containers, logs, payloads, programs, records
 
 if TYPE_CHECKING:
     from tests.attacks.attack import Attack
@@ -15,6 +15,7 @@ GROUPS: dict[str, dict[str, Attack]] = {
     "Logs with archives": logs.ATTACKS,
     "Containers": containers.ATTACKS,
     "Companions": companions.ATTACKS,
+    "Exported programs": programs.ATTACKS,
     "Compiled models": compiled.ATTACKS,
 }
 """Heading → attacks."""

@@ -23,6 +23,8 @@ COPIES = 8
 """Times that a byte of JSON is held at most: in the record, as a character, in a text, in another record."""
 WIDE = 2
 """The same where characters take up to four bytes."""
+CHUNK_BYTES = 1 << 20
+"""Bytes that are looked at together, so that hardly any are copied."""
 KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"} | {
     int: "a number",
     float: "a number",
@@ -61,9 +63,13 @@ def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (a
 
 def json_cost(data: bytes | memoryview) -> int:
     """Bytes of memory that the values of a JSON record cost at most, whatever stands in it."""
-    held = bytes(data)
-    copies = COPIES if held.isascii() and b"\\u" not in held else WIDE * COPIES
-    return copies * len(held) + sum(cost * held.count(character) for character, cost in COSTS.items())
+    cost, copies = 0, COPIES
+    for at in range(0, len(data), CHUNK_BYTES):
+        held = bytes(data[at : at + CHUNK_BYTES])
+        cost += sum(each * held.count(character) for character, each in COSTS.items())
+        if not held.isascii() or b"\\u" in held or held.endswith(b"\\"):
+            copies = WIDE * COPIES
+    return copies * len(data) + cost
 
 
 def is_exact(value: object, data: memoryview) -> bool:

@@ -232,6 +232,8 @@ UNREAD = {"opset_version", "guards_code", "forward_arg_names", "field_names", "s
 NO_TYPE = "tuple index out of range"
 """What PyTorch says of an object in the place of a list, or of values inside of what should be plain."""
 
+KEY_CHARACTERS = 200
+"""Characters of a key in a JSON path. PyTorch's own names have some 60."""
 MISSING_FIELD = "required positional argument"
 
 
@@ -248,6 +250,16 @@ class JsonFault(NamedTuple):
     place: str
     problem: str
     message: str | None
+
+
+def short(key: str) -> str:
+    """A key of any length, for a JSON path."""
+    return key if len(key) <= KEY_CHARACTERS else f"{key[:KEY_CHARACTERS]}…"
+
+
+def key_error(key: object) -> str:
+    """What Python says of a key that is not there; "" of what is no name."""
+    return f"KeyError: {short(key)!r}".removesuffix("…'") if isinstance(key, str) else ""
 
 
 def mismatches(value: object, name: str) -> Iterator[JsonFault]:
@@ -274,7 +286,7 @@ class _Comparison:
     @property
     def place(self) -> str:
         """The JSON path."""
-        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        steps = (f"[{step}]" if isinstance(step, int) else f".{short(step)}" for step in self.path)
         return "".join(steps).removeprefix(".")
 
     def of(self, value: object, kind: Type) -> Iterator[JsonFault]:
@@ -342,7 +354,7 @@ class _Comparison:
                 yield from self._below(tag, inner, tags[tag])
             else:
                 problem = f"expected a tag like {next(iter(tags))}, found {shown(tag)}"
-                yield JsonFault(self.place, problem, f"KeyError: {tag!r}")
+                yield JsonFault(self.place, problem, key_error(tag))
 
     def _other(self, expected: str, value: object, message: str | None) -> JsonFault:
         return JsonFault(self.place, f"expected {expected}, found {words(value)}", message)

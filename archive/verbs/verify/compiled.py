@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.verbs.loading.programs.compiled import CompiledCheck, model_folders
-from archive.verbs.verify.programs import add_faults
+from archive.verbs.verify.programs import add_by_record
 
 if TYPE_CHECKING:
     from archive.reader.archive import Archive
@@ -28,10 +28,11 @@ def check_compiled(archive: Archive, readable: set[str], report: Diagnostics) ->
         report: takes the diagnostics.
     """
     records = {name: record for name, record in archive.records.items() if name in readable}
+    found = []
     for model, names in model_folders(archive.records).items():
         with archive.allowance.part() as allowance:
             check = CompiledCheck(model, names, records, allowance)
-            for one in report.attempt("", check.faults) or ():
-                add_faults([one.fault], one.record, report)
+            found += report.attempt("", check.faults) or []
+    add_by_record(found, report)
     for compiled in archive.compiled.values():
         report.attempt("", partial(getattr, compiled, "kernels"))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from archive.formats.exported.schema import JsonFault
     from archive.reader.archive import Archive
     from archive.reader.records import ReadableRecord
+    from archive.verbs.loading.programs.files import RecordFault
     from archive.verbs.verify.diagnostic import Diagnostics, Severity
 
     Rows = Mapping[str, dict[str, Any]]
@@ -62,8 +63,7 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
         report: takes the diagnostics.
     """
     records = {name: record for name, record in archive.records.items() if name in readable}
-    for record, fault in report.attempt("", lambda: list(file_faults(records))) or ():
-        add_faults([fault], record, report)
+    add_by_record(report.attempt("", lambda: list(file_faults(records))) or (), report)
     used: set[str] = set()
     for name, record in archive.programs.records.items():
         with archive.allowance.part() as allowance:
@@ -180,6 +180,15 @@ def _note_unused(records: Mapping[str, ReadableRecord], used: set[str], report: 
         size = sum(records[name].size for name in unused)
         some = f"{counted(len(unused), 'record')}, {shown(unused[0])} for one"
         report.add("note", "", "", f"no program names {some}: {size:,} bytes")
+
+
+def add_by_record(faults: Iterable[RecordFault], report: Diagnostics) -> None:
+    """Add the faults of several records to the diagnostics."""
+    found: dict[str, list[JsonFault]] = {}
+    for record, fault in faults:
+        found.setdefault(record, []).append(fault)
+    for record, some in found.items():
+        add_faults(some, record, report)
 
 
 def add_faults(faults: Iterable[JsonFault], record: str, report: Diagnostics) -> bool:

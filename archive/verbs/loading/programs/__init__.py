@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["JsonFault", "program_faults"]
 
 PROGRAM = "ExportedProgram"
+PLACES = 1_000
+"""Places of which is remembered that a fault was told."""
 
 
 def program_faults(program: Any, payloads: Payloads) -> Iterator[JsonFault]:  # noqa: ANN401 (any value)
@@ -46,22 +48,21 @@ def program_faults(program: Any, payloads: Payloads) -> Iterator[JsonFault]:  # 
     Raises:
         ArchiveError: values are nested too deeply.
     """
-    taken = []
-    refused = False
+    refused, others = False, False
     for fault in mismatches(program, PROGRAM):
+        others |= fault.message is None
         if fault.message is not None:
             refused = True
             yield fault
-        else:
-            taken.append(fault)
-    if refused:
-        yield from taken
-        return
-    places = set()
-    for fault in _uses(program, payloads):
-        places.add(fault.place)
-        yield fault
-    yield from (fault for fault in taken if fault.place not in places)
+    places: set[str] = set()
+    if not refused:
+        for fault in _uses(program, payloads):
+            if len(places) < PLACES:
+                places.add(fault.place)
+            yield fault
+    if others:
+        found = mismatches(program, PROGRAM)
+        yield from (one for one in found if one.message is None and one.place not in places)
 
 
 def _uses(program: dict[str, Any], payloads: Payloads) -> Iterator[JsonFault]:

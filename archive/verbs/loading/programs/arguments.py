@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from archive.base.errors import shown
 from archive.formats.exported.elements import ELEMENTS
 from archive.formats.exported.json_text import words
-from archive.formats.exported.schema import JsonFault
+from archive.formats.exported.schema import JsonFault, key_error, short
 from archive.verbs.loading.programs.values import device_faults
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Arguments:
             yield from self._ONE[tag](self, value, place)
         elif tag == "as_string_to_argument":
             for key, inner in value.items():
-                yield from self.faults(inner, f"{place}.{key}")
+                yield from self.faults(inner, f"{place}.{short(key)}")
         elif not isinstance(value, list):
             yield JsonFault(place, f"expected a list, found {words(value)}", UNHANDLED)
         elif tag not in PLAIN_LISTS:
@@ -141,8 +141,7 @@ class Arguments:
 
 def missing(name: object, place: str, expected: str) -> JsonFault:
     """The fault of a name that nothing has."""
-    message = f"KeyError: {name!r}" if isinstance(name, str) else ""
-    return JsonFault(place, f"expected {expected}, found {shown(name)}", message)
+    return JsonFault(place, f"expected {expected}, found {shown(name)}", key_error(name))
 
 
 def _enum_faults(tag: str, value: object, place: str) -> Faults:

@@ -8,11 +8,12 @@ Source: ``ExportedProgramDeserializer.deserialize`` and ``deserialize_module_cal
 from __future__ import annotations
 
 import json
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import shown
 from archive.formats.exported.json_text import words
-from archive.formats.exported.schema import MAJOR, JsonFault
+from archive.formats.exported.schema import MAJOR, JsonFault, key_error, short
 from archive.verbs.loading.programs.signature import named, spec_faults
 from archive.verbs.loading.programs.values import UNBACKED
 
@@ -35,12 +36,11 @@ def version_faults(program: dict[str, Any]) -> Iterator[JsonFault]:
         problem = f"expected {MAJOR}, found {shown(version['major'])}"
         yield JsonFault("schema_version.major", problem, "does not match our current schema version")
     for name, one in program["range_constraints"].items():
-        yield from _range_faults(name, one, f"range_constraints.{name}")
+        yield from _range_faults(name, one, f"range_constraints.{short(name)}")
     for number, name in enumerate(program.get("verifiers", [])):
         if not isinstance(name, str) or name not in VERIFIERS:
             problem = f"expected ATEN or TRAINING, found {shown(name)}"
-            message = f"KeyError: {name!r}" if isinstance(name, str) else ""
-            yield JsonFault(f"verifiers[{number}]", problem, message)
+            yield JsonFault(f"verifiers[{number}]", problem, key_error(name))
     yield from _custom_faults(program["graph_module"].get("metadata", {}))
 
 
@@ -58,7 +58,7 @@ def _custom_faults(metadata: dict[str, Any]) -> Iterator[JsonFault]:
 def _range_faults(name: str, constraint: dict[str, Any], place: str) -> Iterator[JsonFault]:
     low, high = constraint["min_val"], constraint["max_val"]
     for key, bound in (("min_val", low), ("max_val", high)):
-        if bound is not None and not isinstance(bound, int | float):
+        if bound is not None and (not isinstance(bound, int | float) or isnan(bound)):
             yield JsonFault(f"{place}.{key}", f"expected a number or nothing, found {words(bound)}", "")
             return
     if low is not None and high is not None and low > high:
@@ -98,9 +98,8 @@ def _signature_faults(
             name = named(one)
             known = isinstance(name.name, str) and name.name in nodes
             if not found and name.is_name and name.name and not known:
-                what = key[:-1].capitalize()
                 problem = f"expected the name of a node, found {shown(name.name)}"
-                yield JsonFault(at, problem, f"{what} {name.name} does not exist in the graph.")
+                yield JsonFault(at, problem, "does not exist in the graph.")
     for key in ("in_spec", "out_spec"):
         problem = tree_problem(signature[key])
         if problem:

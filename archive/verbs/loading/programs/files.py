@@ -6,6 +6,7 @@ Source: ``load_pt2``, ``PT2ArchiveReader`` and ``_load_exported_programs`` in
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import shown
@@ -28,6 +29,8 @@ VALUES = {
 INPUTS = "data/sample_inputs/{}.pt"
 """The record of a program's sample inputs."""
 EXTRA = "extra/"
+CHUNK_BYTES = 1 << 20
+"""Bytes that are decoded at once."""
 
 
 class RecordFault(NamedTuple):
@@ -86,10 +89,13 @@ def _program_faults(records: Mapping[str, ReadableRecord], record: str) -> Itera
 
 
 def _extra_faults(records: Mapping[str, ReadableRecord], name: str) -> Iterator[RecordFault]:
+    decoder, data = getincrementaldecoder("utf-8")(), records[name].view()
     try:
-        str(records[name].view(), "utf-8")
-    except UnicodeDecodeError as error:
-        fault = JsonFault(f"byte {error.start}", "expected UTF-8, found other bytes", "UnicodeDecodeError")
+        for at in range(0, len(data), CHUNK_BYTES):
+            decoder.decode(data[at : at + CHUNK_BYTES])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        fault = JsonFault("", "expected UTF-8, found other bytes", "UnicodeDecodeError")
         yield RecordFault(name, fault)
 
 

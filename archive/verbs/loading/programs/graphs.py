@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import shown
 from archive.formats.exported.json_text import words
-from archive.formats.exported.schema import JsonFault
+from archive.formats.exported.schema import JsonFault, short
 from archive.verbs.loading.programs.arguments import SYMBOLIC, Arguments, missing
 from archive.verbs.loading.programs.results import IN_NODE, NO_NAME, Results
 from archive.verbs.loading.programs.texts import text_faults
@@ -101,7 +101,7 @@ class GraphCheck:
             yield JsonFault(place, f"expected a text, found {words(name)}", "")
             return
         if name in self.values:
-            yield JsonFault(place, f"expected a new name, found {shown(name)} again", f"Node {name} {TWICE}")
+            yield JsonFault(place, f"expected a new name, found {shown(name)} again", TWICE)
         self.values.add(name)
         self.names.add(name)
         table = next((table for table in reversed(TABLES) if name in self._graph.get(table, ())), None)
@@ -110,7 +110,7 @@ class GraphCheck:
         elif name not in self._checked:
             self._checked.add(name)
             yield from self._shared.rows.faults(
-                table, self._graph[table][name], f"{self._place}.{table}.{name}"
+                table, self._graph[table][name], f"{self._place}.{table}.{short(name)}"
             )
 
     # Nodes

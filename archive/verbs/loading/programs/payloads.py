@@ -11,12 +11,11 @@ Source: ``_load_state_dict``, ``_load_constants`` and ``_build_file_map`` in
 from __future__ import annotations
 
 import posixpath
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import counted, shown
 from archive.formats.exported.json_text import words
-from archive.formats.exported.schema import JsonFault
+from archive.formats.exported.schema import JsonFault, short
 from archive.verbs.loading.programs.values import LARGEST, device_faults, element_of, layout_faults
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class PayloadCheck:
     def faults(self, rows: Mapping[str, dict[str, Any]]) -> Iterator[JsonFault]:
         """The faults of the rows."""
         for name, row in rows.items():
-            yield from self._row(row, f"config.{name}")
+            yield from self._row(row, f"config.{short(name)}")
 
     def _row(self, row: dict[str, Any], place: str) -> Iterator[JsonFault]:
         path = row["path_name"]
@@ -103,7 +102,7 @@ class PayloadCheck:
         if element is None:  # told of the first row
             return
         width = element.bytes
-        held = record.size or prod(_numbers(first["sizes"])) * width
+        held = record.size or elements(first) * width
         if held % width:
             problem = f"expected elements of {counted(width, 'byte')}, found {held} bytes in {shown(path)}"
             yield JsonFault(place, problem, "is not a multiple of element size")
@@ -136,6 +135,16 @@ def _number_faults(meta: dict[str, Any], place: str) -> Iterator[JsonFault]:
 
 def _numbers(values: Sequence[dict[str, int]]) -> list[int]:
     return [one["as_int"] for one in values]
+
+
+def elements(meta: dict[str, Any]) -> int:
+    """The number of elements of a tensor; the largest number that PyTorch counts to, where there are more."""
+    count = 1
+    for size in sorted(_numbers(meta["sizes"])):
+        count *= size
+        if not 0 < count < LARGEST:
+            break
+    return min(count, LARGEST)
 
 
 def stretch(meta: dict[str, Any]) -> int:

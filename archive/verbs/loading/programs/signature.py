@@ -9,6 +9,7 @@ Source: ``deserialize_signature`` in ``torch/_export/serde/serialize.py`` and
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import counted, shown
@@ -167,16 +168,21 @@ class SignatureCheck:
         source, field, message = MUTATIONS[kind]
         at = changed[kind][str(output)]
         name = self._outputs[at][kind][field]
-        if name not in self._changeable(source):
+        if str(name) not in self._changeable[source]:
             there = f"{PLACE}.output_specs[{at}].{kind}.{field}"
             yield _absent(name, there, source.replace("_", " "), message)
 
-    def _changeable(self, source: str) -> list[object]:
-        """The names of inputs that an output may change."""
-        if source != "user_input":
-            return [spec[source][f"{source}_name"] for spec in self._inputs if source in spec]
-        found = [spec for spec in self._inputs if source in spec or "constant_input" in spec]
-        return [_named_by(*next(iter(spec.items()))).name for spec in found]
+    @cached_property
+    def _changeable(self) -> dict[str, set[str]]:
+        """The names of inputs that an output may change, by their kind."""
+        found: dict[str, set[str]] = {"buffer": set(), "parameter": set(), "user_input": set()}
+        for spec in self._inputs:
+            ((kind, value),) = spec.items()
+            if kind in ("user_input", "constant_input"):
+                found["user_input"].add(str(_named_by(kind, value).name))
+            elif kind in found:
+                found[kind].add(str(value[f"{kind}_name"]))
+        return found
 
 
 def spec_faults(argument: dict[str, Any], place: str, arguments: Arguments) -> Iterator[JsonFault]:
