@@ -1,0 +1,136 @@
+"""``bytecode.pkl``, compared method by method: instructions with their operators, constants and types as lines.
+
+Numbers that a method's tables give to operators, constants, types and attributes are replaced by what they
+stand for, so a new constant changes no line that does not load it. The numbers of warnings are PyTorch's
+counter, and left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, shown
+from archive.debuginfo.model import TensorInfo
+from archive.formats.bytecode import BYTECODE, UNVERSIONED
+from archive.verbs.diff.changes import Change, Level, Status, TextChange
+from archive.verbs.diff.unified import unified
+from archive.verbs.diff.values import summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from archive.reader.archive import Archive
+    from archive.verbs.diff.pairing import Pairing
+
+TABLES = {
+    "OP": "operators",
+    "OPN": "operators",
+    "LOADC": "constants",
+    "CREATE_OBJECT": "types",
+    "ISINSTANCE": "types",
+    "TUPLE_CONSTRUCT": "",
+    "LIST_CONSTRUCT": "types",
+    "DICT_CONSTRUCT": "types",
+    "NAMED_TUPLE_CONSTRUCT": "types",
+}
+"""The table that an instruction's first number is of; PyTorch's ``torch/csrc/jit/runtime/instruction.h``."""
+SHARED_TABLES = ("operators", "constants", "types")
+LINE_BYTES = 200
+"""Bytes of memory that an instruction's line costs."""
+TEXT = 120
+"""Characters of a constant that a line tells."""
+
+
+def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]:
+    """What differs in the methods of the lite interpreter, of two archives that have them."""
+    (old_version, was), (new_version, now) = methods(old), methods(new)
+    if old_version != new_version:
+        yield Change(
+            level=Level.FORMAT, what="bytecode", name="version", status=Status.CHANGED,
+            old=f"{old_version}", new=f"{new_version}",
+        )  # fmt: skip
+    current = {names.old_name(name): (name, text) for name, text in now.items()}
+    for name, text in was.items():
+        if name not in current:
+            yield _lone(name, text, Status.GONE)
+            continue
+        shown_as, new_text = current[name]
+        lines = unified(text, names.in_old_terms(new_text))
+        if lines.lines:
+            yield TextChange(
+                level=Level.MODEL, what="bytecode", name=shown_as, status=Status.CHANGED, of="instructions",
+                lines=lines.lines, added=lines.added, gone=lines.gone,
+            )  # fmt: skip
+    for name, (shown_as, text) in current.items():
+        if name not in was:
+            yield _lone(shown_as, text, Status.ADDED)
+
+
+def _lone(name: str, text: str, status: Status) -> Change:
+    lines = f"{text.count(chr(10)):,} lines of instructions"
+    old, new = (lines, "") if status is Status.GONE else ("", lines)
+    return Change(level=Level.MODEL, what="bytecode", name=name, status=status, old=old, new=new)
+
+
+def methods(archive: Archive) -> tuple[int, dict[str, str]]:
+    """The version of the bytecode, and each method's instructions and all else that its record says, as lines.
+
+    Raises:
+        ArchiveError: the record is no bytecode.
+        LimitError: instructions cost more than the file may.
+    """
+    value = archive.value(BYTECODE)
+    if not isinstance(value, tuple):
+        raise ArchiveError(file=archive.file, record=BYTECODE, expected="a tuple", found=shown(value))
+    version = value[0] if value and isinstance(value[0], int) else UNVERSIONED
+    found = {}
+    for method in value[1:] if value and isinstance(value[0], int) else value:
+        match method:
+            case (str() as name, tuple() as table, *rest):
+                found[name] = "\n".join(_lines(archive, _entries(table), rest))
+            case _:
+                raise ArchiveError(
+                    file=archive.file, record=BYTECODE, expected="a method", found=shown(method)
+                )
+    return version, found
+
+
+def _entries(table: Sequence[object]) -> dict[str, object]:
+    return {str(entry[0]): entry[1] for entry in table if isinstance(entry, tuple) and len(entry) == 2}  # noqa: PLR2004 (key and value)
+
+
+def _lines(archive: Archive, table: Mapping[str, object], rest: Sequence[object]) -> Iterator[str]:
+    instructions = table.get("instructions")
+    rows = instructions if isinstance(instructions, tuple | list) else ()
+    archive.allowance.take(LINE_BYTES * len(rows), "instructions", record=BYTECODE)
+    for row in rows:
+        match row:
+            case (str() as code, int() as first, *others):
+                yield f"{code} {_argument(table, code, first)} {' '.join(map(shown, others))}".rstrip()
+            case _:
+                yield shown(row)
+    for key, value in table.items():
+        if key not in ("instructions", *SHARED_TABLES):
+            yield f"{key}: {shown(value, TEXT)}"
+    yield from (f"schema: {_plain(one)}" for one in rest)
+
+
+def _argument(table: Mapping[str, object], code: str, number: int) -> str:
+    """What the first number of an instruction stands for."""
+    if code == "WARN":
+        return ""
+    entries = table.get(TABLES.get(code, ""))
+    if not isinstance(entries, tuple | list) or not 0 <= number < len(entries):
+        return str(number)
+    entry = entries[number]
+    if code in ("OP", "OPN") and isinstance(entry, tuple):
+        name, overload, *arguments = entry
+        return f"{name}.{overload}".removesuffix(".") + "".join(f" of {one}" for one in arguments)
+    return _plain(entry)
+
+
+def _plain(value: object) -> str:
+    """A constant or type on one line."""
+    if isinstance(value, TensorInfo):
+        return summary(value)
+    return shown(value, TEXT)

@@ -1,0 +1,163 @@
+"""Records that are compared by their bytes, and how records are stored.
+
+Records whose content other modules compare as tensors, code, values and so on are *understood*. Every other
+one is compared here, so that nothing of a file is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.errors import counted
+from archive.container.record import Record
+from archive.container.serialization_id import RECORD_NAME
+from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind
+from archive.reader.recognition.kinds import kind_in
+from archive.verbs.diff.changes import Change, Level, Status, TextChange
+from archive.verbs.diff.numbers import equal
+from archive.verbs.diff.unified import unified
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from archive.reader.archive import Archive
+    from archive.reader.records import ReadableRecord
+
+LEVELS = {
+    **dict.fromkeys(VERSION_RECORDS, Level.FORMAT),
+    RECORD_NAME: Level.IDS,
+    BYTEORDER: Level.LAYOUT,
+    ".format_version": Level.LAYOUT,
+    ".storage_alignment": Level.LAYOUT,
+}
+"""What some records are about, by name."""
+KIND_LEVELS = {
+    RecordKind.FORMAT: Level.FORMAT,
+    RecordKind.KERNELS: Level.DEBUG,
+    RecordKind.INSTRUCTIONS: Level.DEBUG,
+}
+"""The same by kind; other kinds are debug info, or the model."""
+TEXT_BYTES = 1 << 20
+"""Bytes of a text whose lines are compared."""
+FEW_BYTES = 32
+"""Bytes of a text that is told itself."""
+
+
+def same_bytes(old: ReadableRecord, new: ReadableRecord) -> bool:
+    """Whether two records have the same bytes."""
+    if old.size != new.size:
+        return False
+    if isinstance(old, Record) and isinstance(new, Record) and old.compression == new.compression:
+        return equal(old.raw(), new.raw()) or (not old.borrowed and equal(old.view(), new.view()))
+    return equal(old.view(), new.view())
+
+
+def record_changes(old: Archive, new: Archive, understood: tuple[Collection[str], Collection[str]]) -> Iterator[Change]:
+    """What differs in the records that nothing else compares.
+
+    Args:
+        old: the old archive.
+        new: the new one.
+        understood: names of the records of each that something else compares.
+    """
+    was = {name: record for name, record in old.records.items() if name not in understood[0]}
+    now = {name: record for name, record in new.records.items() if name not in understood[1]}
+    moved = _renamed(was, now)
+    olds = set(moved.values())
+    for name, record in was.items():
+        if name in now:
+            if not same_bytes(record, now[name]):
+                yield _changed(old, record, now[name])
+        elif name not in olds:
+            yield _lone(old, record, Status.GONE)
+    for name, record in now.items():
+        if name in moved:
+            level = level_of(new, name)
+            what = str(kind_in(new.recognised.kind, name))
+            yield Change(level=level, what=what, name=name, status=Status.RENAMED, old=moved[name])
+        elif name not in was:
+            yield _lone(new, record, Status.ADDED)
+
+
+def level_of(archive: Archive, name: str) -> Level:
+    """What a record is about."""
+    kind = kind_in(archive.recognised.kind, name)
+    return LEVELS.get(name) or KIND_LEVELS.get(kind) or (Level.DEBUG if kind.is_debug else Level.MODEL)
+
+
+def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> dict[str, str]:
+    """The old names of records that came and have the bytes of one that is gone."""
+    gone = {(one.size, one.crc32): name for name, one in was.items() if name not in now and one.size}
+    found = {}
+    for name, record in now.items():
+        other = gone.get((record.size, record.crc32)) if name not in was else None
+        if other is not None and same_bytes(was[other], record):
+            found[name] = other
+            del gone[record.size, record.crc32]
+    return found
+
+
+def _changed(archive: Archive, old: ReadableRecord, new: ReadableRecord) -> Change:
+    level, what = level_of(archive, new.name), str(kind_in(archive.recognised.kind, new.name))
+    texts = [_text(one) for one in (old, new)]
+    if None not in texts and max(old.size, new.size) > FEW_BYTES:
+        lines = unified(*map(str, texts))
+        return TextChange(
+            level=level, what=what, name=new.name, status=Status.CHANGED, of="text",
+            lines=lines.lines, added=lines.added, gone=lines.gone,
+        )  # fmt: skip
+    words = [f"{one.size:,} bytes" if text is None else text.strip() for one, text in zip((old, new), texts, strict=True)]
+    if words[0] == words[1]:
+        words[1] = "other bytes"
+    return Change(level=level, what=what, name=new.name, status=Status.CHANGED, old=words[0], new=words[1])
+
+
+def _text(record: ReadableRecord) -> str | None:
+    """A record as text; None where it is none, or too long."""
+    if record.size > TEXT_BYTES:
+        return None
+    try:
+        text = bytes(record.view()).decode()
+    except UnicodeDecodeError:
+        return None
+    return text if all(one.isprintable() or one in "\n\r\t" for one in text) else None
+
+
+def _lone(archive: Archive, record: ReadableRecord, status: Status) -> Change:
+    words = f"{record.size:,} bytes"
+    old, new = (words, "") if status is Status.GONE else ("", words)
+    what = str(kind_in(archive.recognised.kind, record.name))
+    return Change(level=level_of(archive, record.name), what=what, name=record.name, status=status, old=old, new=new)
+
+
+def layout_changes(old: Archive, new: Archive) -> Iterator[Change]:
+    """How records are stored otherwise: folder, names, order, compression."""
+    if old.root != new.root:
+        yield _layout("folder of all records", old.root, new.root)
+    was, now = old.records, new.records
+    common = [name for name in was if name in now]
+    if len(common) != len(was) or len(common) != len(now):
+        yield _layout("records", f"{len(was):,}, {len(was) - len(common):,} of which are gone",
+                      f"{len(now):,}, {len(now) - len(common):,} of which are new")  # fmt: skip
+    if common != [name for name in now if name in was]:
+        yield _layout("order of records", "", "")
+    packed = [name for name in common if was[name].compression != now[name].compression]
+    if packed:
+        name = packed[0]
+        yield _layout(f"compression of {counted(len(packed), 'record')}", f"{name} {was[name].compression}",
+                      now[name].compression)  # fmt: skip
+
+
+def rewritten(old: Archive, new: Archive, understood: tuple[Collection[str], Collection[str]]) -> Iterator[Change]:
+    """Understood records whose bytes differ, though what they say is the same."""
+    for name in understood[0]:
+        if name in old.records and name in understood[1] and name in new.records:
+            if not same_bytes(old.records[name], new.records[name]):
+                yield Change(
+                    level=Level.LAYOUT, what="record", name=name, status=Status.CHANGED,
+                    old="the same", new="written otherwise",
+                )  # fmt: skip
+
+
+def _layout(name: str, old: str, new: str) -> Change:
+    return Change(level=Level.LAYOUT, what="zip", name=name, status=Status.CHANGED, old=old, new=new)

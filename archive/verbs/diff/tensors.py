@@ -1,0 +1,230 @@
+"""The tensors of two archives: by name, then by content where a name is gone here and another came there."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.container.record import Record
+from archive.verbs.diff.changes import Change, Level, Status, TensorChange
+from archive.verbs.diff.numbers import PIECE, Difference, equal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from archive.formats.tensors.tensor import Tensor
+    from archive.reader.archive import Archive
+
+READ_TIMES, READ_BYTES = 4, 1 << 28
+"""Bytes of elements that are compared: so many times the files' sizes, and so many more. Views of one storage
+may be many."""
+
+
+class Tensors:
+    """The comparison of the tensors of two archives.
+
+    Args:
+        old: the old archive.
+        new: the new one.
+
+    Attributes:
+        unchecked: what was not compared, in words.
+    """
+
+    def __init__(self, old: Archive, new: Archive) -> None:
+        self._old, self._new = old, new
+        self._left = READ_TIMES * (old.size + new.size) + READ_BYTES
+        self._storages: dict[tuple[str, str], bool] = {}
+        self._known: dict[tuple[object, ...], Difference | None] = {}
+        self.unchecked: list[str] = []
+
+    def changes(self) -> Iterator[Change]:
+        """The rows, in the order of the old archive's tensors, then of the new one's."""
+        was, now = self._old.tensors, self._new.tensors
+        renamed = self._renamed()
+        olds = set(renamed.values())
+        for name, tensor in was.items():
+            if name in now:
+                yield from self._compared(name, tensor, now[name])
+            elif name not in olds:
+                yield _lone(name, tensor, Status.GONE)
+        for name, tensor in now.items():
+            if name in renamed:
+                yield Change(
+                    level=Level.MODEL, what="tensor", name=name, status=Status.RENAMED, old=renamed[name]
+                )
+            elif name not in was:
+                yield _lone(name, tensor, Status.ADDED)
+        yield from self._sharing()
+
+    def _compared(self, name: str, old: Tensor, new: Tensor) -> Iterator[Change]:
+        """What differs in a tensor that both have: in what is told of it, or in its elements."""
+        for told, was, now in _properties(old, new):
+            yield Change(
+                level=Level.MODEL, what="tensor", name=name, status=Status.CHANGED,
+                old=f"{told}{was}", new=f"{told}{now}" if not told else f"{now}",
+            )  # fmt: skip
+        if (old.dtype, old.shape) != (new.dtype, new.shape) or not (old.record or new.record):
+            return
+        if old.record and new.record and self._are_same(old, new):
+            return
+        found = self._difference(name, old, new)
+        if found is not None and found.changed:
+            yield TensorChange(
+                level=Level.MODEL, what="tensor", name=name, status=Status.CHANGED, count=old.count,
+                changed=found.changed, bits=found.bits, unordered=found.unordered,
+                max_abs=found.max_abs, max_rel=found.max_rel,
+            )  # fmt: skip
+
+    def _are_same(self, old: Tensor, new: Tensor) -> bool:
+        """Whether two tensors lie alike in storages of the same bytes."""
+        if (old.strides, old.offset) != (new.strides, new.offset):
+            return False
+        if self._old.tensors.is_big_endian != self._new.tensors.is_big_endian:
+            return False
+        pair = old.record, new.record
+        if pair not in self._storages:
+            self._storages[pair] = self._have_same_bytes(*pair)
+        return self._storages[pair]
+
+    def _have_same_bytes(self, old: str, new: str) -> bool:
+        was, now = self._old.tensors.record(old), self._new.tensors.record(new)
+        if was.size != now.size or not self._may_read(was.size):
+            return False
+        if isinstance(was, Record) and isinstance(now, Record) and was.borrowed and now.borrowed:
+            return equal(was.raw(), now.raw())  # the same bytes are equal, whatever crc is told of them
+        return equal(was.view(), now.view())
+
+    def _may_read(self, size: int) -> bool:
+        self._left -= size
+        return self._left >= 0
+
+    def _difference(self, name: str, old: Tensor, new: Tensor) -> Difference | None:
+        """How much elements differ; None where they were not compared."""
+        key = tuple((one.record, one.offset, one.strides, one.shape, one.dtype) for one in (old, new))
+        if key not in self._known:
+            self._known[key] = self._counted(name, old)
+        return self._known[key]
+
+    def _counted(self, name: str, old: Tensor) -> Difference | None:
+        if old.bytes is None or not self._may_read(old.bytes):
+            reason = f"the width of {old.dtype} is not known" if old.bytes is None else "too many views of one storage"
+            self.unchecked.append(f"elements of {name}: {reason}")
+            return None
+        found = Difference(old.dtype)
+        try:
+            for was, now in _together(self._old.tensors.elements(name), self._new.tensors.elements(name)):
+                found.add(was, now)
+        except ArchiveError as error:
+            self.unchecked.append(f"elements of {name}: {error}")
+            return None
+        return found
+
+    def _renamed(self) -> dict[str, str]:
+        """The old names of tensors that came and have the elements of one that is gone."""
+        was, now = self._old.tensors, self._new.tensors
+        gone: dict[object, list[str]] = {}
+        for name, tensor in was.items():
+            if name not in now and tensor.record:
+                gone.setdefault((tensor.dtype, tensor.shape), []).append(name)
+        came = [name for name in now if name not in was and (now[name].dtype, now[name].shape) in gone]
+        kinds = {(now[name].dtype, now[name].shape) for name in came}
+        digests: dict[bytes, list[str]] = {}
+        for kind in kinds:
+            for name in reversed(gone[kind]):
+                digests.setdefault(self._digest(self._old, name), []).append(name)
+        found = {}
+        for name in came:
+            names = digests.get(self._digest(self._new, name))
+            if names:
+                found[name] = names.pop()
+        return found
+
+    def _digest(self, archive: Archive, name: str) -> bytes:
+        """The digest of a tensor's dtype, shape and elements; of one that cannot be read, its name's."""
+        tensor = archive.tensors[name]
+        digest = blake2b(f"{tensor.dtype} {tensor.shape}".encode())
+        if tensor.bytes is None or not tensor.record or not self._may_read(tensor.bytes):
+            return f"{archive.file} {name}".encode("utf-8", "surrogateescape")
+        try:
+            for piece in archive.tensors.elements(name):
+                digest.update(piece)
+        except ArchiveError as error:
+            self.unchecked.append(f"elements of {name}: {error}")
+            return f"{id(archive)} {name}".encode("utf-8", "surrogateescape")
+        return digest.digest()
+
+    def _sharing(self) -> Iterator[Change]:
+        """Tensors that share a storage with others than before; each is named with the first that it shares with."""
+        common = [name for name in self._old.tensors if name in self._new.tensors]
+        was, now = (_firsts(common, archive) for archive in (self._old, self._new))
+        for name in common:
+            if was[name] != now[name]:
+                old, new = (_shared(name, firsts[name]) for firsts in (was, now))
+                yield Change(
+                    level=Level.MODEL, what="tensor", name=name, status=Status.CHANGED, old=old, new=new
+                )
+
+
+def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]]:
+    """What is told of two tensors and differs: a word, and both."""
+    if (old.dtype, old.shape) != (new.dtype, new.shape):
+        yield "", kind_of(old), kind_of(new)
+    if old.strides != new.strides and old.shape == new.shape and not (old.is_contiguous and new.is_contiguous):
+        yield "strides ", list(old.strides), list(new.strides)
+    for word, name in (("requires_grad ", "requires_grad"), ("quantised by ", "quantiser"), ("bits ", "math_bits")):
+        was, now = getattr(old, name), getattr(new, name)
+        if was != now:
+            yield word, was, now
+    if bool(old.record) != bool(new.record):
+        yield "", *("with elements" if one.record else "without elements" for one in (old, new))
+
+
+def _lone(name: str, tensor: Tensor, status: Status) -> Change:
+    old, new = (kind_of(tensor), "") if status is Status.GONE else ("", kind_of(tensor))
+    return Change(level=Level.MODEL, what="tensor", name=name, status=status, old=old, new=new)
+
+
+def kind_of(tensor: Tensor) -> str:
+    """A tensor's dtype and shape in words.
+
+    >>> from archive.formats.tensors.tensor import Tensor
+    >>> kind_of(Tensor("float32", (3, 2), (2, 1), 0, "data/0"))
+    'float32 [3, 2]'
+    """
+    return f"{tensor.dtype} {list(tensor.shape)}"
+
+
+def _firsts(names: Iterable[str], archive: Archive) -> dict[str, str]:
+    """For each name the first one whose tensor is in the same storage."""
+    first: dict[str, str] = {}
+    found = {}
+    for name in names:
+        record = archive.tensors[name].record
+        found[name] = first.setdefault(record, name) if record else name
+    return found
+
+
+def _shared(name: str, first: str) -> str:
+    return "a storage of its own" if name == first else f"shared with {first}"
+
+
+def _together(
+    old: Iterator[memoryview], new: Iterator[memoryview]
+) -> Iterator[tuple[memoryview, memoryview]]:
+    """Two streams of as many bytes, cut at the same places.
+
+    Raises:
+        ArchiveError: one of them ends before the other.
+    """
+    was = now = memoryview(b"")
+    while True:
+        was, now = was or next(old, was), now or next(new, now)
+        if not was or not now:
+            if was or now:
+                raise ArchiveError("one has fewer elements than the other")
+            return
+        size = min(len(was), len(now), PIECE)
+        yield was[:size], now[:size]
+        was, now = was[size:], now[size:]

@@ -1,0 +1,176 @@
+"""Two inert values, compared part by part: attributes of modules, constants, saved objects, JSON.
+
+Parts are paired by name or number. What is reached twice in one value must be reached at the same two places
+in the other. Tensors are compared elsewhere: :mod:`archive.verbs.diff.tensors`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import shown
+from archive.debuginfo.model import Global, Inert, TensorInfo
+from archive.formats.python_pickle import Value
+from archive.verbs.diff.changes import Change, Level, Status
+from archive.verbs.diff.pairing import Pairing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Path = tuple[Any, object] | None
+
+HOLDERS = (Inert, Value, dict, list)
+"""Values that can be held at several places."""
+PATH_PARTS = 64
+"""Parts of a path that are told; of a longer one the last ones."""
+NOTHING = object()
+
+
+class Values:
+    """The comparison of values of two archives.
+
+    Args:
+        what: the kind of thing that each part is, for the rows.
+        names: pairs the classes of objects.
+        is_tensor: whether a part is compared elsewhere.
+        ordered: whether the order of keys counts.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        names: Pairing | None = None,
+        is_tensor: Callable[[object], bool] = lambda value: isinstance(value, TensorInfo),
+        *,
+        ordered: bool = True,
+    ) -> None:
+        self._what = what
+        self._names = names or Pairing()
+        self._is_tensor = is_tensor
+        self._ordered = ordered
+        self._seen: tuple[dict[int, int], dict[int, int]] = {}, {}
+
+    def changes(self, old: object, new: object, root: str = "") -> Iterator[Change]:
+        """The parts that differ.
+
+        Args:
+            old: the old value.
+            new: the new one.
+            root: what the names of parts begin with.
+        """
+        top: Path = (None, root) if root else None
+        stack: list[tuple[Path, object, object]] = [(top, old, new)]
+        while stack:
+            path, was, now = stack.pop()
+            if was is NOTHING or now is NOTHING:
+                yield self._lone(path, was, now)
+            elif isinstance(was, HOLDERS) and isinstance(now, HOLDERS) and self._is_known(was, now):
+                if self._seen[0].get(id(was)) != id(now) or self._seen[1].get(id(now)) != id(was):
+                    yield self._row(path, "held at other places, too", "held at others")
+            elif self._is_tensor(was) and self._is_tensor(now):
+                continue
+            elif _form(was) != _form(now):
+                yield self._row(path, summary(was), summary(now))
+            elif isinstance(was, (*HOLDERS, tuple)):
+                yield from self._of_class(path, was, now)
+                parts, others = _parts(was), _parts(now)
+                if self._ordered and list(parts) != list(others) and parts.keys() == others.keys():
+                    yield self._row(path, "keys in one order", "keys in another")
+                keys = [*parts, *(key for key in others if key not in parts)]
+                stack += [
+                    ((path, key), parts.get(key, NOTHING), others.get(key, NOTHING)) for key in reversed(keys)
+                ]
+            elif not self._are_equal(was, now):
+                yield self._row(path, summary(was), summary(now))
+
+    def _is_known(self, was: object, now: object) -> bool:
+        """Whether one of two values was reached before; both are known from now on."""
+        known = id(was) in self._seen[0] or id(now) in self._seen[1]
+        if not known:
+            self._seen[0][id(was)], self._seen[1][id(now)] = id(now), id(was)
+        return known
+
+    def _of_class(self, path: Path, was: Any, now: Any) -> Iterator[Change]:  # noqa: ANN401 (of one type)
+        if isinstance(was, Inert | Value) and not self._are_equal(was.what, now.what):
+            yield self._row(path, f"an object of {shown_name(was.what)}", f"of {shown_name(now.what)}")
+
+    def _are_equal(self, was: object, now: object) -> bool:
+        if isinstance(was, Global) and isinstance(now, Global):
+            if was.module.startswith("__torch__") and now.module.startswith("__torch__"):
+                return self._names.pair(str(was), str(now))
+            return was == now
+        if isinstance(was, float) and isinstance(now, float):  # so that NaN is NaN, and -0.0 not 0.0
+            return struct.pack("<d", was) == struct.pack("<d", now)
+        return bool(was == now)
+
+    def _lone(self, path: Path, was: object, now: object) -> Change:
+        status = Status.ADDED if was is NOTHING else Status.GONE
+        old, new = ("" if value is NOTHING else summary(value) for value in (was, now))
+        return Change(level=Level.MODEL, what=self._what, name=told(path), status=status, old=old, new=new)
+
+    def _row(self, path: Path, old: str, new: str) -> Change:
+        return Change(
+            level=Level.MODEL, what=self._what, name=told(path), status=Status.CHANGED, old=old, new=new
+        )
+
+
+def _form(value: object) -> type:
+    """What two values must have in common to be compared part by part."""
+    return type(value)
+
+
+def _parts(value: object) -> Mapping[Any, object]:
+    """The parts of a value by name or number."""
+    match value:
+        case dict():
+            return value
+        case list() | tuple():
+            return dict(enumerate(value))
+        case Inert():
+            state = value.state if isinstance(value.state, dict) else {"(state)": value.state}
+            return {**{f"({at})": one for at, one in enumerate(value.arguments)}, **state}
+        case Value():
+            return _parts_of_value(value)
+    return {}
+
+
+def _parts_of_value(value: Value) -> dict[Any, object]:
+    found: dict[Any, object] = {f"({at})": one for at, one in enumerate(value.arguments)}
+    found |= dict(enumerate(value.items))
+    for at, (key, one) in enumerate(value.pairs):
+        found[key if isinstance(key, str | int | float | bool | None) else f"{{{at}}}"] = one
+        if not isinstance(key, str | int | float | bool | None):
+            found[f"{{{at}}} key"] = key
+    if value.state is not None:
+        found["(state)"] = value.state
+    return found
+
+
+def told(path: Path) -> str:
+    """A path in words: ``encoder.layers.0.scale``."""
+    parts: list[str] = []
+    while path is not None and len(parts) < PATH_PARTS:
+        path, key = path
+        if key != "(state)":
+            parts.append(str(key) if isinstance(key, str | int) else shown(key))
+    return ("… " if path is not None else "") + ".".join(reversed(parts)) or "(value)"
+
+
+def summary(value: object) -> str:
+    """A value in a few words."""
+    match value:
+        case Inert() | Value():
+            return f"an object of {shown_name(value.what)}"
+        case TensorInfo():
+            return f"a tensor {list(value.shape)}"
+        case dict() | list() | tuple():
+            return f"a {type(value).__name__} of {len(value):,}"
+        case bytes() | bytearray():
+            return f"{len(value):,} bytes"
+    return shown(value if not isinstance(value, str) else value[:200])
+
+
+def shown_name(what: object) -> str:
+    """The name of a class or function."""
+    return str(what) if isinstance(what, Global | str) else shown(what)
