@@ -38,6 +38,9 @@ COMMANDS = {
     "verify": CommandEntry("archive.cli.verify", "Every inconsistency of archives, with its place."),
     "leaks": CommandEntry("archive.cli.leaks", "What files tell strangers: paths, names, source text, keys."),
     "sizes": CommandEntry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
+    "diff": CommandEntry(
+        "archive.cli.diff", "What differs between two files, from the model down to the line."
+    ),
     "split": CommandEntry("archive.cli.split", "The debug info out of archives, into companion files."),
     "join": CommandEntry("archive.cli.join", "Archives and their companions made one file each again."),
     "shrink": CommandEntry("archive.cli.shrink", "Smaller archives that PyTorch runs as before."),

@@ -1,6 +1,7 @@
 """``diff`` tells what differs between two files, from the model down to the line.
 
-Rows (:class:`~archive.verbs.diff.changes.Change`) have five levels, :class:`~archive.verbs.diff.changes.Level`.
+Rows (:class:`~archive.verbs.diff.changes.Change`) have five levels
+(:class:`~archive.verbs.diff.changes.Level`).
 Each part of a file is compared as what it stands for, so that numbers and places that a process or a save
 chooses do not count:
 

@@ -154,6 +154,4 @@ class Diff:
     def without(self, ignored: Collection[Level]) -> Diff:
         """The same without the differences of some levels."""
         kept = tuple(change for change in self.changes if change.level not in ignored)
-        return Diff(
-            self.old, self.new, self.old_kind, self.new_kind, kept, self.unchecked, self.identical
-        )
+        return Diff(self.old, self.new, self.old_kind, self.new_kind, kept, self.unchecked, self.identical)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 HEAD = re.compile(rb"^(?:(class|def) (\w+)|  def (\w+))", re.MULTILINE)
 WORDS = {"class": "class", "def": "function"}
+TRACE = re.compile(r"\s*\S[^\n]*\(\d+\): ")
+"""The first line of a stack trace, which traced models have in place of source."""
 RENAMABLE = ("function", "method")
 UNIT_BYTES = 2_000
 """Bytes of memory that a unit costs besides its text."""
@@ -109,7 +111,7 @@ def _units(record: str, data: bytes) -> Iterator[Unit]:
         yield _unit(f"{module}.{top}", WORDS[kind], data, record, (head.start(), end))
 
 
-def _unit(name: str, what: str, data: bytes, record: str, span: tuple[int, int]) -> Unit:  # noqa: PLR0917
+def _unit(name: str, what: str, data: bytes, record: str, span: tuple[int, int]) -> Unit:
     text = data[slice(*span)].decode("utf-8", "surrogateescape")
     return Unit(name, what, text, record, *span)
 
@@ -133,14 +135,16 @@ class Sources:
             ArchiveError: a record is broken, or texts are longer than ``compared_bytes`` in all.
         """
         table = self._archive.range_table
-        number = next((table.numbers[name] for name in range_records_of(unit.record) if name in table.numbers), None)
+        number = next(
+            (table.numbers[name] for name in range_records_of(unit.record) if name in table.numbers), None
+        )
         if number is None:
             return []
         rows = table.rows(number)
         offsets = table.offset[rows.start : rows.stop]
         low, high = np.searchsorted(offsets, [unit.start, unit.end])
         used = table.source[rows.start + low : rows.start + high].tolist()
-        texts = [self._text(source) for source in dict.fromkeys(used)]
+        texts = [self._text(source) for source in dict.fromkeys(used)]  # not those of traced models
         return list(dict.fromkeys(text for text in texts if text is not None))
 
     def _text(self, number: int) -> SourceText | None:
@@ -158,7 +162,9 @@ class Sources:
         source = sources[number]
         file = "" if source.filename is None else str(source.filename)
         text = bytes(source.text).decode("utf-8", "surrogateescape")
-        return SourceText(file, source.starting_line, text) if file and text else None
+        return (
+            SourceText(file, source.starting_line, text) if file and text and not TRACE.match(text) else None
+        )
 
 
 def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]:

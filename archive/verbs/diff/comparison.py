@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archive.base.errors import in_file
 from archive.formats.bytecode import BYTECODE
 from archive.formats.inert_values import DATA
-from archive.formats.python_pickle import Value, plain_value
+from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import RecordKind, is_code
-from archive.reader.recognition import SAVED_KINDS, FileKind
+from archive.reader.recognition import SAVED_KINDS
 from archive.reader.recognition.kinds import kind_in
 from archive.reader.recognition.saved import tensor_of
 from archive.verbs.diff.changes import Change, Diff, Level, Status
@@ -30,8 +30,16 @@ if TYPE_CHECKING:
 
 VALUE_KINDS = (RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.OBJECT)
 """Kinds of records that are pickled values."""
-DEBUG_TABLES = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.HANDLES, RecordKind.PATHS}
+DEBUG_TABLES = {
+    RecordKind.RANGES,
+    RecordKind.DELEGATED,
+    RecordKind.CALLSTACKS,
+    RecordKind.HANDLES,
+    RecordKind.PATHS,
+}
 """Kinds of records that are compared as columns."""
+TRACED = "traced_inputs.pkl"
+"""The example inputs that PyTorch 2.0 and later keep of a traced model."""
 ORDER = list(Level)
 
 
@@ -44,6 +52,7 @@ def compare(old: Archive, new: Archive) -> Diff:
     comparison = _Comparison(old, new)
     identical = comparison.is_identical()
     changes = [] if identical else list(comparison.changes())
+    changes += [] if identical else list(comparison.of_records(changes))
     if not identical and not changes:
         changes = [Change(level=Level.LAYOUT, what="zip", name="headers and padding", status=Status.CHANGED)]
     changes.sort(key=lambda change: ORDER.index(change.level))
@@ -69,7 +78,10 @@ class _Comparison:
 
     def is_identical(self) -> bool:
         """Whether both are one file each, of the same bytes."""
-        if any(one.companion is not None and one.has_code and not one.is_embedded for one in (self._old, self._new)):
+        if any(
+            one.companion is not None and one.has_code and not one.is_embedded
+            for one in (self._old, self._new)
+        ):
             return False
         was, now = (one._source.data for one in (self._old, self._new))  # noqa: SLF001
         return equal(was, now)
@@ -87,7 +99,6 @@ class _Comparison:
         else:
             self.unchecked.append("the model: a companion has none of it")
         yield from self._of_debug_info()
-        yield from self._of_records()
 
     def _of_model(self) -> Iterator[Change]:
         tensors = Tensors(self._old, self._new)
@@ -99,10 +110,92 @@ class _Comparison:
         for archive, understood in self._sides():
             understood.update(filter(is_code, archive.records))
         yield from code_changes(self._old, self._new, self._names)
-        if old_and_new(self._old, self._new, BYTECODE):
-            for _, understood in self._sides():
-                understood.add(BYTECODE)
-            yield from bytecode_changes(self._old, self._new, self._names)
+        for _, understood in self._sides():
+            understood.add(BYTECODE)
+        yield from self._of_bytecode()
         for archive, understood in self._sides():
             understood.update(archive.programs.records.values())
         yield from program_changes(self._old, self._new)
+
+    def _of_bytecode(self) -> Iterator[Change]:
+        having = [archive for archive in (self._old, self._new) if BYTECODE in archive.records]
+        if len(having) == 2:  # noqa: PLR2004 (both)
+            yield from bytecode_changes(self._old, self._new, self._names)
+        elif having:
+            self.unchecked.append(f"instructions: {having[0].file} alone has bytecode")
+
+    def _of_values(self) -> Iterator[Change]:
+        """Attributes, constants and saved objects, of records that both have and read alike."""
+        saved = [archive.recognised.kind in SAVED_KINDS for archive in (self._old, self._new)]
+        if saved[0] != saved[1]:
+            self.unchecked.append(
+                "attributes and other values: one file has objects of Python, the other has none"
+            )
+            return
+        for name in self._old.records:
+            if not old_and_new(self._old, self._new, name) or not self._is_value(name):
+                continue
+            for _, understood in self._sides():
+                understood.add(name)
+            if same_bytes(self._old.records[name], self._new.records[name]):
+                continue
+            what = "value" if saved[0] else "attribute"
+            values = Values(what, self._names, _is_saved_tensor) if saved[0] else Values(what, self._names)
+            root = "" if name == DATA else name.removesuffix(".pkl")
+            yield from values.changes(_value(self._old, name), _value(self._new, name), root)
+        for was, now in self._names.renamed:
+            yield Change(level=Level.MODEL, what="class", name=now, status=Status.RENAMED, old=was)
+
+    def _is_value(self, name: str) -> bool:
+        kinds = [kind_in(archive.recognised.kind, name) for archive in (self._old, self._new)]
+        return name == TRACED or (name.endswith(".pkl") and all(kind in VALUE_KINDS for kind in kinds))
+
+    def _of_debug_info(self) -> Iterator[Change]:
+        """Source ranges and handles; nothing is read where all of their records have the same bytes."""
+        for archive, understood in self._sides():
+            understood.update(name for name in archive.records if _is_table(archive, name))
+        names = [{name for name in one.records if _is_table(one, name)} for one in (self._old, self._new)]
+        if names[0] == names[1] and all(
+            same_bytes(self._old.records[name], self._new.records[name]) for name in names[0]
+        ):
+            return
+        yield from range_changes(self._old, self._new, self._names)
+        yield from handle_changes(self._old, self._new, self._names)
+        yield from method_changes(self._old, self._new)
+
+    def of_records(self, told: list[Change]) -> Iterator[Change]:
+        """All other records, and how records are stored, besides what the rows so far tell."""
+        for archive in (self._old, self._new):
+            if not archive.has_code:
+                return
+        yield from record_changes(self._old, self._new, self.understood)
+        yield from rewritten(self._old, self._new, self.understood, told)
+        yield from layout_changes(self._old, self._new)
+
+    def _sides(self) -> Iterator[tuple[Archive, set[str]]]:
+        yield from zip((self._old, self._new), self.understood, strict=True)
+
+
+def old_and_new(old: Archive, new: Archive, name: str) -> bool:
+    """Whether both have a record."""
+    return name in old.records and name in new.records
+
+
+def _classes(archive: Archive) -> list[str]:
+    return list(archive.classes) if archive.recognised.kind not in SAVED_KINDS else []
+
+
+def _is_table(archive: Archive, name: str) -> bool:
+    return kind_in(archive.recognised.kind, name) in DEBUG_TABLES
+
+
+def _is_saved_tensor(value: object) -> bool:
+    return tensor_of(value) is not None
+
+
+def _value(archive: Archive, name: str) -> object:
+    """The value of a record that a pickler wrote."""
+    if archive.recognised.kind not in SAVED_KINDS:
+        return archive.value(name)
+    with in_file(archive.file, name):
+        return plain_value(archive.records[name].view(), 0, archive.allowance)[0]

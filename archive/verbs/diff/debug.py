@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError, counted
+from archive.formats.callstack_map import CALLSTACK_MAP
+from archive.formats.method_handles import METHOD_HANDLES, MODULE_PATHS
 from archive.verbs.diff.changes import Change, Level, Status
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def range_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change
             yield Change(
                 level=Level.DEBUG, what="source ranges", name=name, status=Status.CHANGED,
                 old=counted(len(rows), "row"),
-                new=f"{counted(len(others), 'row')}; {differing:,} of {min(len(rows), len(others)):,} in one place differ",
+                new=f"{counted(len(others), 'row')}; {differing:,} differ in their place",
             )  # fmt: skip
         elif not np.array_equal(was.tag[rows.start : rows.stop], now.tag[others.start : others.stop]):
             yield Change(level=Level.IDS, what="tags", name=name, status=Status.CHANGED)
@@ -80,13 +82,17 @@ class _Texts:
             sources = self._archive.range_table.sources
             self._left -= int(sources.lengths[number])
             if self._left < 0:
-                raise ArchiveError("its sources are longer than compared_bytes in all", file=self._archive.file)
+                raise ArchiveError(
+                    "its sources are longer than compared_bytes in all", file=self._archive.file
+                )
             source = sources[number]
             self._known[number] = (str(source.filename or ""), source.starting_line, bytes(source.text))
         return self._known[number]
 
 
-def _differing(was: RangeTable, now: RangeTable, rows: range, others: range, texts: tuple[_Texts, _Texts]) -> int:  # noqa: PLR0917
+def _differing(
+    was: RangeTable, now: RangeTable, rows: range, others: range, texts: tuple[_Texts, _Texts]
+) -> int:
     """How many rows, paired in order, have another place in code or source."""
     count = min(len(rows), len(others))
     left, right = slice(rows.start, rows.start + count), slice(others.start, others.start + count)
@@ -108,7 +114,7 @@ def handle_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Chang
         if table is not None:
             words, status = counted(len(table), "handle"), Status.GONE if now is None else Status.ADDED
             yield Change(
-                level=Level.DEBUG, what="handles", name="call-stack map", status=status,
+                level=Level.DEBUG, what="handles", name=CALLSTACK_MAP, status=status,
                 old=words if now is None else "", new="" if now is None else words,
             )  # fmt: skip
         return
@@ -118,13 +124,13 @@ def handle_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Chang
     if gone or added:
         some = ", ".join(sorted({operation[0] for operation in (*gone, *added)})[:EXAMPLES])
         yield Change(
-            level=Level.DEBUG, what="handles", name="call-stack map", status=Status.CHANGED,
+            level=Level.DEBUG, what="handles", name=CALLSTACK_MAP, status=Status.CHANGED,
             old=f"{len(was):,}, {gone.total():,} of which are gone",
             new=f"{len(now):,}, {added.total():,} of which are new ({some})",
         )  # fmt: skip
     elif before != after:
         yield Change(
-            level=Level.IDS, what="handles", name="call-stack map", status=Status.CHANGED,
+            level=Level.IDS, what="handles", name=CALLSTACK_MAP, status=Status.CHANGED,
             old=_span(was), new=_span(now),
         )  # fmt: skip
 
@@ -134,6 +140,7 @@ def _span(table: HandleTable) -> str:
 
 
 Operation = tuple[str, tuple[object, ...]]
+"""An operator, and the places of its range and calls."""
 
 
 def _operations(archive: Archive, table: HandleTable, names: Pairing | None) -> dict[int, Operation]:
@@ -141,7 +148,7 @@ def _operations(archive: Archive, table: HandleTable, names: Pairing | None) -> 
     archive.allowance.take(HANDLE_BYTES * len(table), "handles")
     places = _Places(archive)
     steps = STEPS
-    found = {}
+    found: dict[int, Operation] = {}
     for row in range(len(table)):
         entry = table.entry(row)
         steps -= 1 + len(entry.stack)
@@ -181,12 +188,15 @@ class _Places:
 
 def method_changes(old: Archive, new: Archive) -> Iterator[Change]:
     """Whether the methods' lists of handles, or of module paths, are there and as long."""
-    pairs = (("method handles", old.method_table, new.method_table), ("module paths", old.path_table, new.path_table))
-    for what, was, now in pairs:
+    pairs = (
+        ("method handles", METHOD_HANDLES, old.method_table, new.method_table),
+        ("module paths", MODULE_PATHS, old.path_table, new.path_table),
+    )
+    for what, name, was, now in pairs:
         lengths, others = _lengths(was), _lengths(now)
         if lengths != others:
             yield Change(
-                level=Level.DEBUG, what=what, name="methods", status=Status.CHANGED,
+                level=Level.DEBUG, what=what, name=name, status=Status.CHANGED,
                 old=_told(lengths), new=_told(others),
             )  # fmt: skip
 

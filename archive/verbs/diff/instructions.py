@@ -1,4 +1,4 @@
-"""``bytecode.pkl``, compared method by method: instructions with their operators, constants and types as lines.
+"""``bytecode.pkl``, compared method by method, as lines: instructions with operators and constants.
 
 Numbers that a method's tables give to operators, constants, types and attributes are replaced by what they
 stand for, so a new constant changes no line that does not load it. The numbers of warnings are PyTorch's
@@ -73,7 +73,7 @@ def _lone(name: str, text: str, status: Status) -> Change:
 
 
 def methods(archive: Archive) -> tuple[int, dict[str, str]]:
-    """The version of the bytecode, and each method's instructions and all else that its record says, as lines.
+    """The version of the bytecode, and as lines, each method's instructions and all else that is said of it.
 
     Raises:
         ArchiveError: the record is no bytecode.

@@ -20,7 +20,7 @@ BFLOAT16_SHIFT = 16
 """A bfloat16 is the upper half of a float32."""
 INTEGERS = {
     "bool": "u1", "qint8": "i1", "quint8": "u1", "qint32": "<i4",
-    **{f"{sign}int{bits}": f"<{sign[:1] or 'i'}{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"{sign}int{bits}": f"<{sign or 'i'}{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
 FLOATS = {"float16": "<f2", "float32": "<f4", "float64": "<f8", "complex64": "<c8", "complex128": "<c16"}
 
@@ -88,7 +88,9 @@ class Difference:
             apart = np.where(left == right, 0.0, np.abs(left - right))
             larger = np.maximum(np.abs(left), np.abs(right))
             share = np.where(np.isinf(apart), 1.0, apart / np.where(larger == 0, 1.0, larger))
-        self._most(float(np.nan_to_num(apart, nan=np.inf, posinf=np.inf).max()), float(np.nan_to_num(share).max()))
+        self._most(
+            float(np.nan_to_num(apart, nan=np.inf, posinf=np.inf).max()), float(np.nan_to_num(share).max())
+        )
 
     def _most(self, apart: float, share: float) -> None:
         self.max_abs = apart if self.max_abs is None else max(self.max_abs, apart)

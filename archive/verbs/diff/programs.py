@@ -8,6 +8,7 @@ from archive.base.errors import counted, shown
 from archive.formats.exported.json_text import read_json
 from archive.verbs.diff.changes import Change, Level, Status
 from archive.verbs.diff.values import Values
+from archive.verbs.sizes.programs import OWN_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,7 +59,8 @@ def _nodes(name: str, old: Program, new: Program) -> Iterator[Change]:
         first = traced[0]
         yield Change(
             level=Level.DEBUG, what="metadata", name=f"{counted(len(traced), 'node')} of {name}",
-            status=Status.CHANGED, old=f"{first}{_place(was[first])}", new=f"{first}{_place(now[first])}",
+            status=Status.CHANGED, old=f"{first}{_place(was[first])}",
+            new=_place(now[first]).strip() or "another",
         )  # fmt: skip
 
 
@@ -89,11 +91,10 @@ def _argument(given: Any) -> str:  # noqa: ANN401 (JSON)
 
 
 def _place(site: NodeSite) -> str:
-    """Where a node comes from: `` at FILE:LINE``; "" where that is not recorded."""
-    trace = site.frames
-    if trace is None or not trace.frames:
-        return ""
-    return f" at {trace.frames[-1].file}:{trace.frames[-1].line}"
+    """The innermost line that is not PyTorch's own, or else the innermost: `` at FILE:LINE``."""
+    frames = list(reversed(site.frames.frames)) if site.frames else []
+    own = next((frame for frame in frames if not OWN_FILES.match(frame.file)), frames[0] if frames else None)
+    return "" if own is None else f" at {own.file}:{own.line}"
 
 
 def _bare(value: Any) -> Any:  # noqa: ANN401 (JSON)

@@ -39,8 +39,17 @@ KIND_LEVELS = {
 """The same by kind; other kinds are debug info, or the model."""
 TEXT_BYTES = 1 << 20
 """Bytes of a text whose lines are compared."""
-FEW_BYTES = 32
-"""Bytes of a text that is told itself."""
+GROUPS = {
+    RecordKind.TENSOR: {"tensor"},
+    RecordKind.MODULES: {"tensor", "attribute", "class"},
+    RecordKind.CONSTANTS: {"tensor", "attribute", "class"},
+    RecordKind.OBJECT: {"tensor", "value"},
+    RecordKind.CODE: {"class", "function", "method", "code"},
+    RecordKind.BYTECODE: {"bytecode", "class"},
+    RecordKind.PROGRAM: {"node", "program", "metadata"},
+    RecordKind.WEIGHTS: {"tensor", "program"},
+}
+"""What rows about a kind of understood records call things: then bytes differ because of them."""
 
 
 def same_bytes(old: ReadableRecord, new: ReadableRecord) -> bool:
@@ -52,7 +61,9 @@ def same_bytes(old: ReadableRecord, new: ReadableRecord) -> bool:
     return equal(old.view(), new.view())
 
 
-def record_changes(old: Archive, new: Archive, understood: tuple[Collection[str], Collection[str]]) -> Iterator[Change]:
+def record_changes(
+    old: Archive, new: Archive, understood: tuple[Collection[str], Collection[str]]
+) -> Iterator[Change]:
     """What differs in the records that nothing else compares.
 
     Args:
@@ -100,13 +111,16 @@ def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> 
 def _changed(archive: Archive, old: ReadableRecord, new: ReadableRecord) -> Change:
     level, what = level_of(archive, new.name), str(kind_in(archive.recognised.kind, new.name))
     texts = [_text(one) for one in (old, new)]
-    if None not in texts and max(old.size, new.size) > FEW_BYTES:
-        lines = unified(*map(str, texts))
+    if all(text is not None for text in texts) and any("\n" in str(text).strip() for text in texts):
+        lines = unified(str(texts[0]), str(texts[1]))
         return TextChange(
             level=level, what=what, name=new.name, status=Status.CHANGED, of="text",
             lines=lines.lines, added=lines.added, gone=lines.gone,
         )  # fmt: skip
-    words = [f"{one.size:,} bytes" if text is None else text.strip() for one, text in zip((old, new), texts, strict=True)]
+    words = [
+        f"{one.size:,} bytes" if text is None else text.strip()
+        for one, text in zip((old, new), texts, strict=True)
+    ]
     if words[0] == words[1]:
         words[1] = "other bytes"
     return Change(level=level, what=what, name=new.name, status=Status.CHANGED, old=words[0], new=words[1])
@@ -127,7 +141,9 @@ def _lone(archive: Archive, record: ReadableRecord, status: Status) -> Change:
     words = f"{record.size:,} bytes"
     old, new = (words, "") if status is Status.GONE else ("", words)
     what = str(kind_in(archive.recognised.kind, record.name))
-    return Change(level=level_of(archive, record.name), what=what, name=record.name, status=status, old=old, new=new)
+    return Change(
+        level=level_of(archive, record.name), what=what, name=record.name, status=status, old=old, new=new
+    )
 
 
 def layout_changes(old: Archive, new: Archive) -> Iterator[Change]:
@@ -148,15 +164,27 @@ def layout_changes(old: Archive, new: Archive) -> Iterator[Change]:
                       now[name].compression)  # fmt: skip
 
 
-def rewritten(old: Archive, new: Archive, understood: tuple[Collection[str], Collection[str]]) -> Iterator[Change]:
-    """Understood records whose bytes differ, though what they say is the same."""
-    for name in understood[0]:
-        if name in old.records and name in understood[1] and name in new.records:
-            if not same_bytes(old.records[name], new.records[name]):
-                yield Change(
-                    level=Level.LAYOUT, what="record", name=name, status=Status.CHANGED,
-                    old="the same", new="written otherwise",
-                )  # fmt: skip
+def rewritten(
+    old: Archive, new: Archive, understood: tuple[Collection[str], Collection[str]], told: Collection[Change]
+) -> Iterator[Change]:
+    """Understood records whose bytes differ, though what they say is the same.
+
+    Args:
+        old: the old archive.
+        new: the new one.
+        understood: as for :func:`record_changes`.
+        told: the rows about what they say.
+    """
+    names, things = {change.name for change in told}, {change.what for change in told}
+    for name in old.records:
+        if name not in understood[0] or name not in understood[1] or name not in new.records or name in names:
+            continue
+        group = GROUPS.get(kind_in(old.recognised.kind, name), set())
+        if not group & things and not same_bytes(old.records[name], new.records[name]):
+            yield Change(
+                level=Level.LAYOUT, what="record", name=name, status=Status.CHANGED,
+                old="the same", new="written otherwise",
+            )  # fmt: skip
 
 
 def _layout(name: str, old: str, new: str) -> Change:

@@ -109,7 +109,11 @@ class Tensors:
 
     def _counted(self, name: str, old: Tensor) -> Difference | None:
         if old.bytes is None or not self._may_read(old.bytes):
-            reason = f"the width of {old.dtype} is not known" if old.bytes is None else "too many views of one storage"
+            reason = (
+                f"the width of {old.dtype} is not known"
+                if old.bytes is None
+                else "too many views of one storage"
+            )
             self.unchecked.append(f"elements of {name}: {reason}")
             return None
         found = Difference(old.dtype)
@@ -156,7 +160,7 @@ class Tensors:
         return digest.digest()
 
     def _sharing(self) -> Iterator[Change]:
-        """Tensors that share a storage with others than before; each is named with the first that it shares with."""
+        """Tensors that share a storage with others than before; each with the first of them."""
         common = [name for name in self._old.tensors if name in self._new.tensors]
         was, now = (_firsts(common, archive) for archive in (self._old, self._new))
         for name in common:
@@ -171,14 +175,23 @@ def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]
     """What is told of two tensors and differs: a word, and both."""
     if (old.dtype, old.shape) != (new.dtype, new.shape):
         yield "", kind_of(old), kind_of(new)
-    if old.strides != new.strides and old.shape == new.shape and not (old.is_contiguous and new.is_contiguous):
+    if (
+        old.strides != new.strides
+        and old.shape == new.shape
+        and not (old.is_contiguous and new.is_contiguous)
+    ):
         yield "strides ", list(old.strides), list(new.strides)
-    for word, name in (("requires_grad ", "requires_grad"), ("quantised by ", "quantiser"), ("bits ", "math_bits")):
+    for word, name in (
+        ("requires_grad ", "requires_grad"),
+        ("quantised by ", "quantiser"),
+        ("bits ", "math_bits"),
+    ):
         was, now = getattr(old, name), getattr(new, name)
         if was != now:
             yield word, was, now
     if bool(old.record) != bool(new.record):
-        yield "", *("with elements" if one.record else "without elements" for one in (old, new))
+        was, now = ("with elements" if one.record else "without elements" for one in (old, new))
+        yield "", was, now
 
 
 def _lone(name: str, tensor: Tensor, status: Status) -> Change:

@@ -39,9 +39,9 @@ class Unified(NamedTuple):
 
 
 def unified(old: str, new: str, old_first: int = 1, new_first: int = 1) -> Unified:
-    """The unified difference of two texts.
+    r"""The unified difference of two texts.
 
-    >>> unified("a\\nb", "a\\nc").lines
+    >>> unified("a\nb", "a\nc").lines
     ('@@ -1,2 +1,2 @@', ' a', '-b', '+c')
 
     Args:
@@ -61,7 +61,7 @@ def unified(old: str, new: str, old_first: int = 1, new_first: int = 1) -> Unifi
 
 def differing(was: Sequence[str], now: Sequence[str]) -> list[Block]:
     """The blocks of lines that differ, in order."""
-    found = []
+    found: list[Block] = []
     old = new = 0
     for old_at, new_at in [*_anchors(was, now), (len(was), len(now))]:
         found += _between(was, now, Block(old, old_at, new, new_at))

@@ -64,25 +64,36 @@ class Values:
         while stack:
             path, was, now = stack.pop()
             if was is NOTHING or now is NOTHING:
-                yield self._lone(path, was, now)
-            elif isinstance(was, HOLDERS) and isinstance(now, HOLDERS) and self._is_known(was, now):
-                if self._seen[0].get(id(was)) != id(now) or self._seen[1].get(id(now)) != id(was):
-                    yield self._row(path, "held at other places, too", "held at others")
+                if not self._is_tensor(now if was is NOTHING else was):
+                    yield self._lone(path, was, now)
             elif self._is_tensor(was) and self._is_tensor(now):
                 continue
-            elif _form(was) != _form(now):
+            elif type(was) is not type(now):
                 yield self._row(path, summary(was), summary(now))
-            elif isinstance(was, (*HOLDERS, tuple)):
-                yield from self._of_class(path, was, now)
-                parts, others = _parts(was), _parts(now)
-                if self._ordered and list(parts) != list(others) and parts.keys() == others.keys():
-                    yield self._row(path, "keys in one order", "keys in another")
-                keys = [*parts, *(key for key in others if key not in parts)]
-                stack += [
-                    ((path, key), parts.get(key, NOTHING), others.get(key, NOTHING)) for key in reversed(keys)
-                ]
-            elif not self._are_equal(was, now):
-                yield self._row(path, summary(was), summary(now))
+            elif not isinstance(was, (*HOLDERS, tuple)):
+                if not self._are_equal(was, now):
+                    yield self._row(path, summary(was), summary(now))
+            elif isinstance(was, HOLDERS) and self._is_known(was, now):
+                if self._seen[0].get(id(was)) != id(now) or self._seen[1].get(id(now)) != id(was):
+                    yield self._row(path, "held at other places, too", "held at others")
+            else:
+                yield from self._of_holder(path, was, now)
+                stack += reversed(self._pairs(path, was, now))
+
+    def _pairs(self, path: Path, was: object, now: object) -> list[tuple[Path, object, object]]:
+        """The parts of two values, by path."""
+        parts, others = _parts(was), _parts(now)
+        keys = [*parts, *(key for key in others if key not in parts)]
+        return [((path, key), parts.get(key, NOTHING), others.get(key, NOTHING)) for key in keys]
+
+    def _of_holder(self, path: Path, was: Any, now: Any) -> Iterator[Change]:  # noqa: ANN401 (of one type)
+        """What differs in two values themselves, apart from their parts."""
+        if isinstance(was, Inert | Value) and not self._are_equal(was.what, now.what):
+            yield self._row(path, f"an object of {shown_name(was.what)}", f"of {shown_name(now.what)}")
+        if self._ordered and isinstance(was, dict | Value):
+            parts, others = _parts(was), _parts(now)
+            if parts.keys() == others.keys() and list(parts) != list(others):
+                yield self._row(path, "keys in one order", "keys in another")
 
     def _is_known(self, was: object, now: object) -> bool:
         """Whether one of two values was reached before; both are known from now on."""
@@ -90,10 +101,6 @@ class Values:
         if not known:
             self._seen[0][id(was)], self._seen[1][id(now)] = id(now), id(was)
         return known
-
-    def _of_class(self, path: Path, was: Any, now: Any) -> Iterator[Change]:  # noqa: ANN401 (of one type)
-        if isinstance(was, Inert | Value) and not self._are_equal(was.what, now.what):
-            yield self._row(path, f"an object of {shown_name(was.what)}", f"of {shown_name(now.what)}")
 
     def _are_equal(self, was: object, now: object) -> bool:
         if isinstance(was, Global) and isinstance(now, Global):
@@ -113,11 +120,6 @@ class Values:
         return Change(
             level=Level.MODEL, what=self._what, name=told(path), status=Status.CHANGED, old=old, new=new
         )
-
-
-def _form(value: object) -> type:
-    """What two values must have in common to be compared part by part."""
-    return type(value)
 
 
 def _parts(value: object) -> Mapping[Any, object]:

@@ -1,0 +1,91 @@
+"""A difference → text: rows by level, lines of source and code below, and what may be concluded."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from archive.base.errors import counted, one_line
+from archive.verbs.diff.changes import Level, TextChange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.text import Text
+
+    from archive.verbs.diff.changes import Diff
+
+TITLES = {
+    Level.MODEL: "model",
+    Level.FORMAT: "format",
+    Level.DEBUG: "debug info",
+    Level.IDS: "ids",
+    Level.LAYOUT: "layout",
+}
+SIGNS = {"added": "+", "gone": "-", "changed": "~", "renamed": ">"}
+STYLES = {"+": "green", "-": "red", "@": "cyan", "~": "yellow", ">": "yellow"}
+MOST_LINES = 60
+"""Lines of one text that are shown, unless all are asked for."""
+
+
+def diff_text(diff: Diff, rows: int, *, stat: bool = False) -> Text:
+    """The rows of a difference, and the verdict.
+
+    Args:
+        diff: the difference.
+        rows: rows of each level to show; 0 for all, with all their lines.
+        stat: show no lines of texts, and counts in their place.
+    """
+    from rich.text import Text  # noqa: PLC0415 (JSON does without)
+
+    text = Text()
+    for line in _lines(diff, rows, stat=stat):
+        text.append(f"{line}\n", STYLES.get(line.lstrip()[:1], "") if line.startswith("  ") else "bold")
+    text.append(verdict(diff), "bold")
+    return text
+
+
+def _lines(diff: Diff, rows: int, *, stat: bool) -> Iterator[str]:
+    yield one_line(f"--- {diff.old}: {diff.old_kind}")
+    yield one_line(f"+++ {diff.new}: {diff.new_kind}")
+    for level, group in groupby(diff.changes, key=lambda change: change.level):
+        changes = list(group)
+        yield TITLES[level]
+        shown = changes[: rows or None]
+        for change in shown:
+            yield f"  {SIGNS[change.status]} {one_line(f'{change.what} {change.name}: {change.told}')}"
+            if isinstance(change, TextChange) and not stat:
+                yield from _excerpt(change.lines, 0 if rows == 0 else MOST_LINES)
+        if len(shown) < len(changes):
+            yield f"  … {counted(len(changes) - len(shown), 'more difference')}; -n 0 shows all"
+
+
+def _excerpt(lines: Sequence[str], most: int) -> Iterator[str]:
+    for line in lines[: most or None]:
+        yield f"      {one_line(line.replace(chr(9), '    '))}"
+    if most and len(lines) > most:
+        yield f"      … {counted(len(lines) - most, 'more line')}; -n 0 shows all"
+
+
+def verdict(diff: Diff) -> str:
+    """What may be concluded, in one sentence; and what was not compared."""
+    if diff.identical:
+        return "identical, to the byte"
+    levels = {change.level for change in diff.changes}
+    counts = [
+        f"{sum(change.level is level for change in diff.changes):,} of {TITLES[level]}"
+        for level in Level
+        if level in levels
+    ]
+    told = f"differences: {', '.join(counts)}" if counts else "no difference that was asked for"
+    missing = [one_line(one) for one in diff.unchecked]
+    if diff.same_model:
+        told = f"same model; {told}"
+    elif missing and Level.MODEL not in levels:
+        told = f"no difference of the model in what both have; {told}"
+    return "\n".join([told, *(f"not compared: {one}" for one in missing)])
+
+
+def summary_line(diff: Diff) -> str:
+    """The verdict of one of several pairs, on one line."""
+    return verdict(diff).replace("\n", "; ")
