@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from archive.verbs.canonicalise import Canonical, canonicalise
     from archive.verbs.convert import Conversion, convert
     from archive.verbs.diff import Change, Diff, Level, TensorChange, TextChange, diff
+    from archive.verbs.digest import Digest, digest
     from archive.verbs.leaks import Finding, LeakKind, Leaks, leaks
     from archive.verbs.migrate.migrate import Migration, migrate
     from archive.verbs.shrink import Shrinkage, restore, shrink
@@ -41,6 +42,7 @@ _HOMES = {
     "Conversion": "verbs.convert",
     "Diagnostic": "verbs.verify",
     "Diff": "verbs.diff",
+    "Digest": "verbs.digest",
     "FileKind": "reader.recognition",
     "Finding": "verbs.leaks",
     "Join": "verbs.split",
@@ -63,6 +65,7 @@ _HOMES = {
     "canonicalise": "verbs.canonicalise",
     "convert": "verbs.convert",
     "diff": "verbs.diff",
+    "digest": "verbs.digest",
     "explain": "fleet.explaining",
     "join": "verbs.split",
     "leaks": "verbs.leaks",
@@ -85,6 +88,7 @@ __all__ = [
     "Conversion",
     "Diagnostic",
     "Diff",
+    "Digest",
     "FileKind",
     "Finding",
     "Join",
@@ -107,6 +111,7 @@ __all__ = [
     "canonicalise",
     "convert",
     "diff",
+    "digest",
     "explain",
     "join",
     "leaks",

@@ -41,6 +41,9 @@ COMMANDS = {
     "diff": CommandEntry(
         "archive.cli.diff", "What differs between two files, from the model down to the line."
     ),
+    "digest": CommandEntry(
+        "archive.cli.digest", "Digests of what models compute, whoever saved them, and of debug info."
+    ),
     "split": CommandEntry("archive.cli.split", "The debug info out of archives, into companion files."),
     "join": CommandEntry("archive.cli.join", "Archives and their companions made one file each again."),
     "shrink": CommandEntry("archive.cli.shrink", "Smaller archives that PyTorch runs as before."),

@@ -39,14 +39,14 @@ def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None =
 
     digest = hashlib.blake2b(digest_size=ID_BYTES)
     for name in sorted(counted_names(records)):
-        size, pieces = _counted(records[name], left, exported=FORMAT in records)
+        size, pieces = counted_pieces(records[name], left, exported=FORMAT in records)
         digest.update(name.encode("utf-8", "surrogateescape") + b"\0" + size.to_bytes(8, "little"))
         for piece in pieces:
             digest.update(piece)
     return digest.digest()
 
 
-def _counted(
+def counted_pieces(
     record: Record, left: Mapping[str, bytes] | None, *, exported: bool
 ) -> tuple[int, Iterable[bytes | memoryview]]:
     """The bytes of a record that the id depends on: how many, and in pieces."""

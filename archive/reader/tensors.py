@@ -187,14 +187,18 @@ class Tensors(Mapping[str, "Tensor"]):
             yield part, ((prefix + path, self._placed(name, tensor)) for path, tensor in rows)
 
     def _placed(self, pickle: str, tensor: Tensor) -> Tensor:
-        """A tensor of a pickle of TorchScript, with the record that its storage's key is of.
+        """A tensor of a pickle of TorchScript, with the record that its storage's key is of."""
+        return tensor.at(self.place(pickle, tensor.record))
+
+    def place(self, pickle: str, key: str) -> str:
+        """The record of a storage that a pickle of TorchScript names by a key.
 
         PyTorch puts the storages of a pickle into a folder of its name; those of a lite archive's methods,
         from 1.9 on, are with the constants; all those of a package are in one folder.
         """
         folders = (f"{pickle.removesuffix('.pkl')}/", "constants/", PACKAGED)
-        places = [f"{folder}{tensor.record}" for folder in folders]
-        return tensor.at(next((place for place in places if place in self._source.records), places[0]))
+        places = [f"{folder}{key}" for folder in folders]
+        return next((place for place in places if place in self._source.records), places[0])
 
     def _of_programs(self, container: Container) -> Iterator[Part]:
         """The weights and constants of exported programs."""

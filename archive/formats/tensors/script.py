@@ -42,7 +42,7 @@ def script_tensors(root: object, folder: str, allowance: Allowance) -> Iterator[
     stack: list[tuple[str, object]] = [("", root)]
     while stack:
         path, value = stack.pop()
-        tensor = _tensor(value)
+        tensor = tensor_in(value)
         if tensor is not None:
             yield path, tensor.at(f"{folder}{tensor.record}")
         if id(value) not in seen and isinstance(value, Inert | dict | list | tuple):
@@ -74,7 +74,7 @@ def _below(path: str, key: object) -> str:
     return f"{path}.{step}" if path and step else path or step
 
 
-def _tensor(value: object) -> Tensor | None:
+def tensor_in(value: object) -> Tensor | None:
     """A tensor that is described, with its storage's key for a record; None where the value is none."""
     match value:
         case TensorInfo(storage_key=key, dtype=kind, shape=shape, strides=strides, offset=offset):
@@ -103,3 +103,11 @@ def _plain(part: object) -> object:
     if isinstance(part, Global):
         return part.name
     return part if isinstance(part, int | float) else None
+
+
+def quantised_parts(value: object) -> list[object]:
+    """The tensors that a quantised tensor's scales and zero points are; none of other values."""
+    match value:
+        case Inert(what=Global("torch._utils", "_rebuild_qtensor"), arguments=(_, _, _, _, (*parts,), *_)):
+            return [part for part in parts if isinstance(part, TensorInfo)]
+    return []

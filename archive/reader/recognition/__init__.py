@@ -36,7 +36,7 @@ from archive.reader.recognition.kinds import (
     Recognised,
     kind_in,
 )
-from archive.reader.recognition.zips import is_slim, package_tensors, recognise_zip, saved_tensors
+from archive.reader.recognition.zips import is_slim, package_tensors, recognise_zip, saved_tensors, unpickled
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -70,6 +70,7 @@ __all__ = [
     "recognise",
     "recognise_zip",
     "saved_tensors",
+    "unpickled",
 ]
 
 ZIP = b"PK\3\4"

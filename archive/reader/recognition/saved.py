@@ -179,6 +179,21 @@ def _quantiser(value: object) -> list[tuple[str, object]]:
     return [(name, part) for name, part in parts if name is not None and isinstance(part, Value)]
 
 
+def tensor_parts(value: object) -> list[object]:
+    """What belongs to a tensor besides its elements: scales, its class where it has one, its attributes."""
+    own = [part for _, part in _quantiser(value)]
+    for _ in range(WRAPPERS):
+        if not isinstance(value, Value) or not value.arguments:
+            break
+        if value.what == FROM_TYPE:
+            own += [value.arguments[1], *value.arguments[3:]]
+        if value.what not in WRAPPED:
+            break
+        own += value.arguments[3:]
+        value = value.arguments[0]
+    return own
+
+
 def _unnamed(items: Sequence[object]) -> Iterable[tuple[object, object]]:
     return (("", item) for item in items)
 

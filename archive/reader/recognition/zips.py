@@ -122,7 +122,7 @@ def saved_tensors(container: Container) -> dict[str, Tensor]:
     from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.save alone)
 
     with container.allowance.part() as values:
-        return tensors_in(_unpickled(container, values))
+        return tensors_in(unpickled(container, values))
 
 
 def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
@@ -137,7 +137,7 @@ def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
     for name, record in container.records.items():
         if not name.startswith(PACKAGED[0]) and bytes(record.view()[: len(PICKLED)]) == PICKLED:
             with container.allowance.part() as values:
-                tensors = tensors_in(_unpickled(container, values, name))
+                tensors = tensors_in(unpickled(container, values, name))
             found[name] = {path: tensor.at(_in_package(tensor.record)) for path, tensor in tensors.items()}
     return found
 
@@ -147,7 +147,12 @@ def _in_package(record: str) -> str:
     return f"{PACKAGED[0]}{record.rpartition('/')[2]}{PACKAGED[1]}"
 
 
-def _unpickled(container: Container, allowance: Allowance, name: str = DATA) -> object:
+def unpickled(container: Container, allowance: Allowance, name: str = DATA) -> object:
+    """The value of a pickle that Python wrote, described and not made.
+
+    Raises:
+        ArchiveError: it cannot be read.
+    """
     from archive.formats.python_pickle import plain_value  # noqa: PLC0415 (the same)
 
     record = container.records[name]
@@ -194,7 +199,7 @@ def _saved(container: Container) -> Recognised:
     from archive.reader.recognition.saved import recognised  # noqa: PLC0415 (the same)
 
     with suppress(ArchiveError), container.allowance.part() as values:
-        return recognised(_unpickled(container, values))
+        return recognised(unpickled(container, values))
     return Recognised(FileKind.SAVED, f"{SAVED_OBJECT}, whose {DATA} cannot be read")
 
 

@@ -1,0 +1,88 @@
+"""The generated code of an archive as single definitions, and names of them that no process decides.
+
+PyTorch makes the name of a class unique in its process: the second ``models.Block`` is
+``models.___torch_mangle_0.Block``. Here classes of one name are numbered by their first use, beginning at
+the module tree: ``models.Block``, ``models.Block#1``. So it matters which of them is used where, and not how
+PyTorch called them. Texts in quotes stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+DEFINED = re.compile(r"^(?:class|def) ([^\s(:]+)", re.MULTILINE)
+"""The beginning of a class or function at the left margin."""
+TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|[^\W\d]\w*(?:\.\w+)+')
+"""A text in quotes, or a name with dots."""
+MANGLED = re.compile(r"\.___torch_mangle_(\d+)")
+
+
+class Definitions:
+    """The classes and functions of generated code.
+
+    Args:
+        code: the code's texts by module: ``__torch__.models``.
+    """
+
+    def __init__(self, code: Mapping[str, str]) -> None:
+        self._texts: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        for module, text in code.items():
+            starts = [*(found.start() for found in DEFINED.finditer(text)), len(text)]
+            if text[: starts[0]].strip():
+                self._texts[module] = text[: starts[0]]
+            for start, stop in pairwise(starts):
+                found = DEFINED.match(text, start)
+                name = f"{module}.{found[1]}" if found else module
+                self._texts[name] = self._texts.get(name, "") + text[start:stop]
+
+    def number(self, used: Iterable[str]) -> None:
+        """Number classes of one name by their first use.
+
+        Args:
+            used: the names of classes outside of code, in order.
+        """
+        counts = defaultdict[str, int](int)
+        queue = [*used, *sorted(self._texts, key=_by_mangle)]
+        queue.reverse()
+        while queue:
+            name = self._defined(queue.pop())
+            if name is None or name in self._names:
+                continue
+            plain = MANGLED.sub("", name)
+            self._names[name] = f"{plain}#{counts[plain]}" if counts[plain] else plain
+            counts[plain] += 1
+            queue += reversed(TOKENS.findall(self._texts[name]))
+
+    def named(self, text: str) -> str:
+        """A text of code, a type or a name, with the names of this archive's classes as they are numbered."""
+        return TOKENS.sub(lambda found: self._renamed(found[0]), text)
+
+    def texts(self) -> dict[str, str]:
+        """The text of each class and function, by its name."""
+        return {self._names[name]: self.named(text) for name, text in self._texts.items()}
+
+    def _renamed(self, token: str) -> str:
+        name = self._defined(token)
+        return token if name is None else self._names[name] + token[len(name) :]
+
+    def _defined(self, token: str) -> str | None:
+        """The class or function that a token begins with."""
+        if token[:1] in "\"'":
+            return None
+        end = len(token)
+        while end > 0:
+            if token[:end] in self._texts:
+                return token[:end]
+            end = token.rfind(".", 0, end)
+        return None
+
+
+def _by_mangle(name: str) -> tuple[str, list[int]]:
+    return MANGLED.sub("", name), [int(number) for number in MANGLED.findall(name)]

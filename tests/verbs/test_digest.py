@@ -1,0 +1,308 @@
+"""The laws of digests: what changes them, and what does not."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import archive
+from archive import ArchiveError
+from archive.verbs import digest as module
+from archive.verbs.digest import contents, value_of
+from tests.support.corpus import FIXTURES, ORACLES, RELEASES
+from tests.support.tampering import tampered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NEW = RELEASES / "torch-2.13.0"
+MODELS = [
+    *(
+        NEW / name
+        for name in ("nested.pt", "nested.ptl", "traced.ptl", "lowered.ptl", "unicode.pt", "consts.pt")
+    ),
+    FIXTURES / "exported/decoder.pt2",
+]
+
+
+@cache
+def model(path: Path) -> str:
+    return archive.digest(path).value
+
+
+def of(data: bytes) -> archive.Digest:
+    return archive.digest(data)
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
+def test_a_model_split_joined_and_made_small_has_the_same_digest(path: Path, tmp_path: Path) -> None:
+    left, half, small = tmp_path / "left.pt", tmp_path / "half", tmp_path / "small.pt"
+    archive.split(path, left, half)
+    archive.join(left, half, tmp_path / "joined.pt")
+    archive.shrink(path, small)
+    archive.shrink(path, tmp_path / "embedded.pt", level="embed")
+    for name in ("left.pt", "joined.pt", "small.pt", "embedded.pt"):
+        assert model(tmp_path / name) == model(path), name
+    if path.suffix == ".pt2":
+        archive.canonicalise(path, tmp_path / "canonical.pt2")
+        assert model(tmp_path / "canonical.pt2") == model(path)
+
+
+@pytest.mark.parametrize("to", ["1.9", "1.12", "2.13"])
+@pytest.mark.parametrize("name", ["nested.pt", "nested.ptl", "traced.ptl"])
+def test_a_migrated_model_has_the_same_digest(name: str, to: str, tmp_path: Path) -> None:
+    archive.migrate(NEW / name, tmp_path / name, to=to, lossy=True)
+    assert (tmp_path / name).read_bytes() != (NEW / name).read_bytes() or to == "2.13"
+    assert model(tmp_path / name) == model(NEW / name)
+
+
+@pytest.mark.parametrize(
+    "name", ["nested.pt", "traced.pt", "consts.pt", "unicode.ptl", "frozen.ptl", "lowered.ptl"]
+)
+def test_releases_that_wrote_the_same_code_wrote_the_same_model(name: str) -> None:
+    releases = ("2.0.0", "2.1.0", "2.4.1", "2.13.0")
+    files = [RELEASES / f"torch-{release}" / name for release in releases]
+    assert len({path.read_bytes() for path in files}) > 1
+    assert len({model(path) for path in files}) == 1
+    assert len({archive.digest(path, of="file").value for path in files}) > 1
+
+
+def test_layouts_of_debug_info_do_not_count() -> None:
+    names = ("nested.ptl", "nested-nostringtable.ptl", "nested-nodebug.ptl")
+    assert len({model(NEW / name) for name in names}) == 1
+    debug = [archive.digest(NEW / name, of="debug").parts for name in names[:2]]
+    assert debug[0] == debug[1]
+    assert archive.digest(NEW / names[2], of="debug").parts != debug[0]
+
+
+def test_names_that_a_process_made_unique_do_not_count(tmp_path: Path) -> None:
+    class Block(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = Block(), Block()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.two(self.one(x))
+
+    for name in ("one", "other"):
+        made = torch.jit.trace(Model(), torch.ones(2))
+        made.save(tmp_path / f"{name}.pt")
+        made._save_for_lite_interpreter(str(tmp_path / f"{name}.ptl"), _save_mobile_debug_info=True)
+    for ending in ("pt", "ptl"):
+        files = [tmp_path / f"{name}.{ending}" for name in ("one", "other")]
+        records = [set(archive.open(file).records) for file in files]
+        assert records[0] != records[1]
+        one, other = map(archive.digest, files)
+        assert one.parts == other.parts
+
+
+def test_classes_that_change_places_are_another_model() -> None:
+    class One(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    class Two(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 2
+
+    def saved(*parts: torch.nn.Module) -> str:
+        file = io.BytesIO()
+        torch.jit.save(torch.jit.trace(torch.nn.Sequential(*parts), torch.ones(1)), file)
+        return of(file.getvalue()).value
+
+    Two.__name__ = Two.__qualname__ = One.__name__ = One.__qualname__ = "Same"
+    assert saved(One(), Two()) == saved(One(), Two()) != saved(Two(), One())
+
+
+BITS = {
+    NEW / "nested.pt": ["data/0", "data/3"],
+    NEW / "traced.ptl": ["data/1", "constants/0.storage"],
+    FIXTURES / "exported/decoder.pt2": ["data/weights/weight_0", "data/constants/tensor_0"],
+    FIXTURES / "kinds/checkpoint.pt": ["data/0", "data/4"],
+    FIXTURES / "kinds/package.pt": [".data/1.storage"],
+    FIXTURES / "kinds/package_python.pt": [".data/2.storage"],
+}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_each_bit_of_a_tensor_counts(data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(sorted(BITS)))
+    record = data.draw(st.sampled_from(BITS[path]))
+
+    def flipped(stored: bytes) -> bytes:
+        at, bit = data.draw(st.integers(0, len(stored) - 1)), data.draw(st.integers(0, 7))
+        return stored[:at] + bytes([stored[at] ^ (1 << bit)]) + stored[at + 1 :]
+
+    before, after = archive.digest(path), of(tampered(path, {record: flipped}, renewed=False))
+    assert after.value != before.value
+    assert {name for name in before.parts if before.parts[name] != after.parts[name]} >= {
+        f"tensor/{name}" for name in archive.open(path).tensors.storages[record]
+    }
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_each_letter_of_code_counts(data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from([NEW / "nested.pt", NEW / "traced.ptl"]))
+    with archive.open(path) as opened:
+        name = data.draw(st.sampled_from(sorted(one for one in opened.records if one.endswith(".py"))))
+        text = bytes(opened.records[name].view())
+    at = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.sampled_from([letter for letter in b"x7(=" if letter != text[at]]))
+    changed = text[:at] + bytes([other]) + text[at + 1 :]
+    mangle = b"___torch_mangle_"
+    in_a_mangle = mangle in text[max(0, at - 20) : at + 20]
+    assert in_a_mangle or of(tampered(path, {name: changed}, renewed=False)).value != model(path)
+
+
+CHANGES: dict[str, tuple[Path, str, Callable[[bytes], bytes]]] = {
+    "attribute": (NEW / "nested.pt", "data.pkl", lambda data: data.replace(b"G\x3f\xe0", b"G\x3f\xe1", 1)),
+    "operator of bytecode": (
+        NEW / "nested.ptl",
+        "bytecode.pkl",
+        lambda data: data.replace(b"aten::mul", b"aten::div", 1),
+    ),
+    "operator of a graph": (
+        FIXTURES / "exported/decoder.pt2",
+        "models/model.json",
+        lambda data: data.replace(b"aten.add.Tensor", b"aten.sub.Tensor", 1),
+    ),
+    "name of a weight": (
+        FIXTURES / "exported/decoder.pt2",
+        "data/weights/model_weights_config.json",
+        lambda data: data.replace(b'"is_param": true', b'"is_param": false', 1),
+    ),
+    "version of operators": (NEW / "nested.pt", "version", lambda _: b"2\n"),
+    "key of a dict": (
+        FIXTURES / "kinds/checkpoint.pt",
+        "data.pkl",
+        lambda data: data.replace(b"epoch", b"epoxy", 1),
+    ),
+    "another record": (NEW / "nested.pt", "payload", lambda _: b"what this is nobody knows"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_any_change_of_the_model_counts(name: str) -> None:
+    path, record, change = CHANGES[name]
+    before = b"" if record == "payload" else archive.open(path).records[record].view()
+    changed = change(bytes(before))
+    assert changed != before
+    assert of(tampered(path, {record: changed}, renewed=False)).value != model(path)
+
+
+IGNORED: dict[str, tuple[Path, str, bytes | None]] = {
+    "serialization id": (NEW / "nested.pt", ".data/serialization_id", b"1" * 40),
+    "extra file": (NEW / "nested.pt", "extra/notes.txt", b"mine"),
+    "debug record": (NEW / "nested.pt", "code/__torch__/models.py.debug_pkl", None),
+    "inputs of tracing": (NEW / "traced.pt", "traced_inputs.pkl", None),
+    "sample inputs": (FIXTURES / "exported/decoder.pt2", "data/sample_inputs/model.pt", None),
+}
+
+
+@pytest.mark.parametrize("name", IGNORED)
+def test_what_is_no_part_of_the_model_does_not_count(name: str) -> None:
+    path, record, change = IGNORED[name]
+    assert of(tampered(path, {record: change}, renewed=False)).value == model(path)
+
+
+def saved(value: object) -> archive.Digest:
+    file = io.BytesIO()
+    torch.save(value, file)
+    return of(file.getvalue())
+
+
+def test_storages_do_not_count_but_strides_and_sharing_do() -> None:
+    base = torch.arange(12.0).reshape(3, 4)
+    plain = saved({"w": base})
+    assert saved({"w": torch.cat([base, base])[3:]}).value == plain.value
+    assert saved({"w": base.clone()}).value == plain.value
+    assert saved({"w": base.t().contiguous().t()}).value != plain.value
+    tied, copied = saved({"a": base, "b": base[1:]}), saved({"a": base, "b": base[1:].clone()})
+    assert tied.parts["tensor/b"] == copied.parts["tensor/b"]
+    assert set(tied.parts) - set(copied.parts) == {"alias/a"}
+    half = torch.arange(24.0)
+    assert saved([half[:12], half[12:]]).value == saved([half[:12].clone(), half[12:].clone()]).value
+
+
+def test_shared_values_differ_from_copies() -> None:
+    one = [1]
+    assert saved([one, one]).value == saved([one, one]).value != saved([[1], [1]]).value
+
+
+def test_every_scale_of_a_quantised_tensor_counts() -> None:
+    def quantised(*scales: float) -> str:
+        told = torch.tensor(scales), torch.zeros(2, dtype=torch.long)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tensor = torch.quantize_per_channel(torch.zeros(2, 2), *told, 0, torch.qint8)
+        return saved({"w": tensor}).value
+
+    assert quantised(0.5, 0.25) == quantised(0.5, 0.25) != quantised(0.5, 0.125)
+
+
+def test_a_subclass_and_its_attributes_count() -> None:
+    parameter = torch.nn.Parameter(torch.ones(2))
+    plain = saved({"w": parameter}).value
+    parameter.note = "kept"
+    assert saved({"w": parameter}).value != plain != saved({"w": torch.ones(2)}).value
+
+
+def test_pieces_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "PIECE", 7)
+    base = torch.arange(40.0).reshape(8, 5)
+    turned, straight = saved({"w": base.t()}), saved({"w": base.t().contiguous()})
+    assert turned.parts["tensor/w"] != straight.parts["tensor/w"]
+    views = [memoryview(bytes(range(at, at + 5))) for at in range(0, 50, 5)]
+    pieces = [bytes(piece) for piece in contents._pieces(views)]
+    assert b"".join(pieces) == bytes(range(50))
+    assert {len(piece) for piece in pieces[:-1]} == {7}
+
+
+def test_the_digest_follows_from_the_parts() -> None:
+    found = archive.digest(NEW / "nested.pt")
+    assert value_of("model", found.parts) == found.value
+    assert list(found.parts) == sorted(found.parts)
+    assert str(found) == f"model-{module.VERSION}:{found.value}"
+
+
+def test_the_digest_of_a_list_stays_while_its_version_does() -> None:
+    told = json.loads((Path(__file__).parent / "digests.json").read_text())
+    assert told == {name: str(archive.digest(FIXTURES / name)) for name in told}
+
+
+def test_a_tuple_that_doubles_is_bounded() -> None:
+    value: tuple[object, ...] = (1,)
+    for _ in range(64):
+        value = (value, value)
+    with pytest.raises(ArchiveError, match="memory"):
+        saved(value)
+
+
+def test_a_broken_tensor_has_no_digest() -> None:
+    with pytest.raises(ArchiveError, match="data/0: no such storage"):
+        of(tampered(NEW / "nested.pt", {"data/0": None}, renewed=False))
+
+
+def test_a_companion_has_debug_info_and_no_model(tmp_path: Path) -> None:
+    archive.split(ORACLES / "plain_stack.ptl", tmp_path / "left", tmp_path / "half")
+    with pytest.raises(ArchiveError, match="a companion has no model"):
+        archive.digest(tmp_path / "half")
+    whole = archive.digest(ORACLES / "plain_stack.ptl", of="debug")
+    half = archive.digest(tmp_path / "half", of="debug")
+    assert half.parts == whole.parts
+    assert archive.digest(tmp_path / "left", of="debug").value != whole.value
