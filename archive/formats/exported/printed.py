@@ -13,17 +13,25 @@ for a parameter ``p_weight`` once the program is a module. Source: ``CodeGen._ge
 
 from __future__ import annotations
 
+import builtins
 import re
 from enum import Enum
+from keyword import kwlist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from archive.formats.exported.program import NodeSite
 
 LIFTED = re.compile(r"(?:p|b|c|obj)_")
 """What stands before the names of parameters, buffers and constants in the program, and not in its module."""
+TAKEN = frozenset(
+    (*kwlist, *dir(builtins), "inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree")
+)
+"""Names that ``torch.fx`` gives to no value: ``_illegal_names`` in ``torch/fx/graph.py``."""
+MAX_PATH = 1_000
+"""Characters of a parameter's name that is compared without its underscores: an expression is large."""
 FIRST_LINE = 5
 """The line of generated code behind its ``def forward``, from 1."""
 POSITIONAL, KEYWORD = 1, 2
@@ -115,10 +123,22 @@ def behind(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str
     return "" if is_open else text[at:]
 
 
-def own_name(name: str) -> str:
-    """The expression of a value's name in the program, and in its module."""
-    lifted = LIFTED.sub("", name, count=1)
-    return re.escape(name) if lifted == name else f"(?:{re.escape(name)}|{re.escape(lifted)})"
+def own_name(name: str, inputs: Collection[str]) -> str:
+    """The expression of a value's name in the program, and in its module.
+
+    A module has a parameter's name of its attribute path (``p_queryproj_weight`` of ``queryProj.weight`` is
+    ``query_proj_weight``), and a number behind names that Python has taken, or another input.
+
+    Args:
+        name: in the program.
+        inputs: the names of all values that its graph takes.
+    """
+    own = LIFTED.sub("", name, count=1)
+    is_path = own != name and len(own) <= MAX_PATH
+    called = "_*".join(["", *own.replace("_", ""), ""]) if is_path else re.escape(own)
+    if own in TAKEN or (own != name and own in inputs):
+        called = rf"{called}(?:_\d+)?"
+    return rf"(?:{re.escape(name)}|{called})(?!\w)"
 
 
 def _joined(items: Sequence[list[Piece]]) -> list[Piece]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from archive.formats.exported.printed import (
     FIRST_LINE,
     LIFTED,
+    TAKEN,
     Style,
     behind,
     lines_before,
@@ -66,7 +67,7 @@ def is_message(arguments: str, site: NodeSite) -> bool:
     parts = pieces((site.record or {}).get("inputs", ()), Style.MESSAGE)
     if parts is None:
         return may_have(arguments, site)
-    return behind(arguments, parts, lambda name: f"%{own_name(name)}") == ""
+    return behind(arguments, parts, lambda name: f"%{own_name(name, site.inputs)}") == ""
 
 
 def fit(code: str, line: int, node: Node, *, is_traced: bool) -> Fit:
@@ -85,19 +86,26 @@ def fit(code: str, line: int, node: Node, *, is_traced: bool) -> Fit:
     is_anew = is_traced or TRACED_ANEW.search(code) is not None
     if site.record is None:
         return Fit.MAYBE if is_anew else Fit.YES
-    if not is_traced and _is_call(code, site, own_name):
+    if not is_traced and _is_call(code, site):
         return Fit.YES if _names_input(site) or is_line(line, node) else Fit.MAYBE
     if site.scopes and _is_only_call(code, node):
         return Fit.YES
     return Fit.MAYBE if is_anew or (site.scopes and _may_be_traced(code, node)) else Fit.NO
 
 
-def _is_call(code: str, site: NodeSite, name: Callable[[str], str]) -> bool:
-    """Whether a statement has a node's operator and arguments, values by the names that a function gives."""
+def _is_call(code: str, site: NodeSite, name: Callable[[str], str] | None = None) -> bool:
+    """Whether a statement has a node's operator and arguments.
+
+    Args:
+        code: of the statement.
+        site: the node.
+        name: gives the expression of a value's name; by default that of the value's own one.
+    """
     parts = pieces((site.record or {}).get("inputs", ()), Style.CODE)
     if parts is None:
-        return name is own_name and may_have(code, site)
-    rest = behind(code, [f"{site.target}(", *parts, ")"], name)
+        return name is None and may_have(code, site)
+    named = name or (lambda one: own_name(one, site.inputs))
+    rest = behind(code, [f"{site.target}(", *parts, ")"], named)
     return rest is not None and DELETED.fullmatch(rest) is not None
 
 
@@ -114,8 +122,10 @@ def is_line(line: int, node: Node) -> bool:
     before = line - FIRST_LINE - lines_before(site, _graph_of(node))
     if site.scopes:
         return before == 0
-    # Inputs are unpacked in one line, and parameters, buffers and constants are fetched in one each.
-    return program.lifted is not None and before - 1 - program.lifted in GUARDS
+    # Inputs are unpacked in one line, and parameters, buffers and constants are fetched in one each. An input
+    # that is renamed has a line of its own.
+    renamed = sum(one in TAKEN for one in site.inputs)
+    return program.lifted is not None and before - 1 - program.lifted - renamed in GUARDS
 
 
 def _is_only_call(code: str, node: Node) -> bool:

@@ -40,6 +40,8 @@ FRAME, INDENT = b'File "', b"  "
 """What the lines of a source begin with: the first frame may have no indentation."""
 PLACE = 2
 """The line of the failure in whose place its source is written."""
+FETCHING = "operator.getitem"
+"""What fetches one of several results: no file has such nodes."""
 MAX_LISTED = 3
 MAX_LINES = 10_000
 """Lines of one source."""
@@ -72,7 +74,8 @@ class NodeFailure:
 
     def is_of(self, site: NodeSite) -> bool:
         """Whether a node has this name, target and arguments; true if what it is called with is not known."""
-        if (site.name, site.target) != (self.name, self.target):
+        # Python's operators are recorded by the module that they are defined in, `_operator`.
+        if site.name != self.name or site.target not in (self.target, f"_{self.target}"):
             return False
         return site.record is None or is_message(self.arguments, site)
 
@@ -110,9 +113,12 @@ def answer(archive: Archive, failure: NodeFailure) -> Answer:
         for site in program.sites.values()
         if failure.is_of(site)
     ]
-    return answer_of(
-        failure, f"node {failure.name}, {failure.target}", nodes, lambda node: node.site.trace or ""
-    )
+    what = f"node {failure.name}, {failure.target}"
+    if not nodes and failure.target == FETCHING:
+        return Answer(
+            failure, None, ((0, f"{what}: PyTorch makes it when it loads a program"),), is_possible=True
+        )
+    return answer_of(failure, what, nodes, lambda node: node.site.trace or "")
 
 
 def is_source(stream: Stream, at: int) -> bool:

@@ -1,0 +1,125 @@
+"""Failures of programs whose values have other names in their modules than in their files."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import archive
+from archive.verbs.logs import Explainer
+from tests.support.exported import EXPORTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+IDS, BEYOND = torch.tensor([1, 2]), torch.tensor([1, 99])
+
+
+class Taken(nn.Module):
+    """Python has taken the names of its inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Embedding(5, 3)
+
+    def forward(self, input: Tensor, max: Tensor) -> Tensor:  # noqa: A002 (the names matter)
+        rows: Tensor = self.rows(input) + max
+        return rows
+
+
+class Humps(nn.Module):
+    """A parameter's name has capitals, which its input in the program has not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wordRows = nn.Embedding(5, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        rows: Tensor = self.wordRows(ids)
+        return rows
+
+
+class Clash(nn.Module):
+    """A buffer and an input have one name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.ones(5, 3))
+
+    def forward(self, ids: Tensor, table: Tensor) -> Tensor:
+        return torch.embedding(self.get_buffer("table"), ids) + torch.embedding(table, ids)
+
+
+class Lines(nn.Module):
+    """The failing node takes no input, so its line alone proves it: a renamed input has one, too."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 (the name matters)
+        return torch.embedding(torch.ones(30, 3), (input + 1) * 2)
+
+
+def numbered() -> nn.Module:
+    """Parameters whose paths begin with a number."""
+    return nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 3))
+
+
+CASES: list[tuple[Callable[[], nn.Module], tuple[Tensor, ...]]] = [
+    (Taken, (torch.ones(2, 3),)),
+    (Humps, ()),
+    (Clash, (torch.ones(5, 3),)),
+    (Lines, ()),
+    (numbered, ()),
+]
+
+
+def printed(call: Callable[..., object], *arguments: Tensor) -> str:
+    try:
+        call(*arguments)
+    except IndexError:
+        return traceback.format_exc()
+    raise AssertionError("does not fail")
+
+
+@pytest.mark.parametrize(("model", "others"), CASES)
+def test_failures_are_explained_as_pytorch_does(
+    model: Callable[[], nn.Module], others: tuple[Tensor, ...], tmp_path: Path
+) -> None:
+    whole, small = tmp_path / "whole.pt2", tmp_path / "small.pt2"
+    torch.export.save(torch.export.export(model(), (IDS, *others)), whole)
+    archive.split(whole, small, tmp_path / "model.ptdbg")
+    before, after = (torch.export.load(path).module() for path in (whole, small))
+    expected = printed(torch.fx.Interpreter(before).run, BEYOND, *others)
+    log = printed(torch.fx.Interpreter(after).run, BEYOND, *others)
+    with archive.open(whole) as opened:
+        assert explained(opened, log) == expected != log
+        assert "Original traceback:" in explained(opened, printed(after, BEYOND, *others))
+
+
+def explained(opened: archive.Archive, log: str) -> str:
+    return b"".join(Explainer.of(opened).explain([log.encode()])).decode()
+
+
+def executing(name: str, target: str, arguments: str) -> str:
+    """What the interpreter prints of a node without metadata."""
+    node = f"%{name} : [num_users=1] = call_function[target={target}](args = {arguments}, kwargs = {{}})"
+    return f"While executing {node}\nOriginal traceback:\nNone\n"
+
+
+def test_a_fetched_result_is_not_called_another_models() -> None:
+    """No file has the nodes that fetch one of several results."""
+    with archive.open(EXPORTED / "choice.pt2") as opened:
+        explainer = Explainer.of(opened)
+        log = executing("getitem", "operator.getitem", "(%cond, 0)")
+        assert b"".join(explainer.explain([log.encode()])).decode() == log
+    assert not any("another model" in note for note in explainer.notes)
+
+
+def test_an_operator_of_python_has_its_source() -> None:
+    """The file calls it ``_operator.mul``."""
+    with archive.open(EXPORTED / "sized_strict.pt2") as opened:
+        log = executing("mul", "operator.mul", "(%sym_size_int_1, 2)")
+        assert "n = x.shape[0] * 2 + y.shape[1]" in explained(opened, log)
