@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -16,6 +17,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition import READ_KINDS, SAVED_KINDS, FileKind, recognise
+from archive.verbs.leaks.distinct import Distinct
 from archive.verbs.leaks.findings import Collection, Finding, Leaks, Place
 from archive.verbs.leaks.keys import addresses, keys
 from archive.verbs.leaks.kinds import LeakKind
@@ -84,9 +86,9 @@ def leaks(
         walker = Walker(limits.allowance(mapped.weight), deep=deep)
         own, found = own_lines(mapped, what, limits), Collection()
         for piece in walker.file(mapped):
-            for one in _found_in(piece):
+            for one, times in _found_in(piece):
                 if one.text not in own or one.kind not in OF_SOURCE:
-                    found.add(one.kind, one.text, Place(piece.record, piece.form.place(one.at)))
+                    found.add(one.kind, one.text, Place(piece.record, piece.form.place(one.at)), times)
         for member in walker.members:
             for kind, text in _of_record(member):
                 found.add(kind, text.encode(errors="surrogateescape"), Place(member.record))
@@ -101,13 +103,15 @@ def leaks(
     )
 
 
-def _found_in(piece: Piece) -> Iterator[Found]:
-    data = piece.form.data
-    yield from paths(data)
-    yield from keys(data)
-    yield from addresses(data)
-    yield from sources(piece.kind, data)
-    yield from names(piece.kind, data)
+def _found_in(piece: Piece) -> Iterator[tuple[Found, int]]:
+    """What a text gives away, and how often it is there."""
+    strings = Distinct(piece.form.data)
+    data = strings.data
+    for one in chain(paths(data), keys(data), addresses(data), sources(piece.kind, data)):
+        at, times = strings.source(one.at)
+        yield one._replace(at=at), times
+    for one in names(piece.kind, piece.form.data):  # what a string is for, those beside it tell
+        yield one, 1
 
 
 def _of_record(member: Member) -> Iterator[tuple[LeakKind, str]]:
