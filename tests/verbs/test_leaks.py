@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 import pickle
+import time
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -280,6 +281,26 @@ def test_a_zip_in_a_zip_costs_no_more_memory_than_allowed() -> None:
         data = out.getvalue()
     with pytest.raises(ArchiveError, match="memory"):
         leaks(data, limits=Limits(memory=32 << 20))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'File "a", line 1, in ',
+        "/home/a b",
+        "/a",
+        "a@a.",
+        "# a",
+        "http://",
+        '"[{\\"',
+        "token = ",
+        "eyJaaaaaaaa.",
+    ],
+)
+def test_a_text_costs_time_in_proportion_to_its_length(text: str) -> None:
+    began = time.process_time()
+    in_record("note", text.encode() * (1_000_000 // len(text)))
+    assert time.process_time() - began < 3
 
 
 def test_planting_keeps_lengths() -> None:

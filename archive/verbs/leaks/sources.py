@@ -15,8 +15,8 @@ from archive.verbs.leaks.paths import Found
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]*\n[ \t]+([^\n\0]+)')
-"""A frame of a traceback with its line of source."""
+TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]{0,300}\n[ \t]+([^\n\0]+)')
+"""A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
 OWN = re.compile(
     rb"(?:[\\/](?:site|dist)-packages[\\/]torch[\\/].*"
     rb"|(?:^|[\\/])torch[\\/](?:nn[\\/]modules[\\/]\w+|nn[\\/](?:functional|init)|jit[\\/]_\w+|_?[a-z]\w+)\.py)\Z"
