@@ -17,6 +17,7 @@ from archive.batches.reading import Listed, listing
 from archive.cli import options, printing
 from archive.cli.several import jobs_option, problem, reading, status_of
 from archive.cli.status import Status
+from archive.formats.record_kinds import holds_ranges
 from archive.reader.recognition import OPENED_KINDS, FileKind
 from archive.report.diff_text import diff_text, summary_line
 from archive.verbs.diff.changes import Level
@@ -40,7 +41,7 @@ COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
     "companions",
     multiple=True,
     type=click.Path(dir_okay=False),
-    help="The companion of OLD, of NEW or of both; which one follows from its content. May be repeated.",
+    help="The companion of OLD, of NEW or of both; the archive id tells which. May be repeated.",
 )
 @click.option(
     "--ignore",
@@ -166,7 +167,8 @@ class _Asked:
                 fitting = [at for at, file in enumerate(files) if file.archive_id == identity]
                 if not fitting:
                     raise ArchiveError("is the companion of neither file", file=name_of(companion))
-                for at in fitting:
+                lacking = [at for at in fitting if not any(holds_ranges(name) for name in files[at].records)]
+                for at in lacking or fitting:
                     paired[at] = stack.enter_context(self._opened((old, new)[at], companion))
             return archive.diff(*paired, ignore=self.ignored)
 

@@ -178,7 +178,7 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
     was, now = units(old), units(new)
     names.pair_rest(*([name for name, unit in each.items() if unit.what != "method"] for each in (was, now)))
     current = {names.old_name(name): unit for name, unit in now.items()}
-    texts = {name: names.in_old_terms(unit.text) for name, unit in current.items()}
+    texts = {name: _in_old_terms(unit, name, names) for name, unit in current.items()}
     sources = Sources(old), Sources(new)
     moved = _renamed(was, current, texts)
     for name, unit in was.items():
@@ -196,6 +196,12 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
             yield row
         elif name not in was:
             yield _lone(unit, Status.ADDED, sources[1])
+
+
+def _in_old_terms(unit: Unit, old: str, names: Pairing) -> str:
+    """A unit's text with the old archive's names; a class's own, too."""
+    text = names.in_old_terms(unit.text)
+    return re.sub(r"^class \w+", f"class {old.rpartition('.')[2]}", text) if unit.what == "class" else text
 
 
 def _renamed(was: Mapping[str, Unit], now: Mapping[str, Unit], texts: Mapping[str, str]) -> dict[str, str]:

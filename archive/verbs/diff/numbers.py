@@ -12,9 +12,9 @@ from archive.formats.tensors.dtypes import WIDTHS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Array = np.ndarray[tuple[int], np.dtype[np.generic]]
+    Array = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
-PIECE = 1 << 20
+PIECE = 1 << 17
 """Bytes that are compared at a time: they stay in a processor's cache."""
 BFLOAT16_SHIFT = 16
 """A bfloat16 is the upper half of a float32."""
@@ -55,13 +55,12 @@ class Difference:
                 self._add(was, now, width)
 
     def _add(self, was: Array, now: Array, width: int) -> None:
-        flipped = (was.view(np.uint8) ^ now.view(np.uint8)).reshape(-1, width)
-        differs = flipped.any(1) if width == 1 else (was.view(_words(width)) != now.view(_words(width)))
-        differs = differs.reshape(len(flipped), -1).any(1)
+        flipped = was ^ now
+        words = flipped.view(f"<u{min(width, 8)}")
+        self.bits += int(np.bitwise_count(words).sum(dtype=np.int64))
+        differs = (words != 0).reshape(len(was) // width, -1).any(1)
         self.changed += int(np.count_nonzero(differs))
-        self.bits += int(np.bitwise_count(flipped.reshape(-1)[: flipped.size // 8 * 8].view(np.uint64)).sum())
-        self.bits += int(np.bitwise_count(flipped.reshape(-1)[flipped.size // 8 * 8 :]).sum())
-        left, right = (each.reshape(-1, width)[differs].reshape(-1) for each in (was, now))
+        left, right = (each.view(f"V{width}")[differs] for each in (was, now))
         if self.dtype in INTEGERS:
             self._integers(left.view(INTEGERS[self.dtype]), right.view(INTEGERS[self.dtype]))
         elif self.dtype == "bfloat16":
@@ -103,11 +102,6 @@ def _pairs(old: memoryview, new: memoryview, width: int) -> Iterator[tuple[Array
     was, now = np.frombuffer(old, np.uint8), np.frombuffer(new, np.uint8)
     for at in range(0, len(was), step):
         yield was[at : at + step], now[at : at + step]
-
-
-def _words(width: int) -> str:
-    """A NumPy dtype of so many bytes, or of parts of them."""
-    return f"<u{min(width, 8)}"
 
 
 def _widened(halves: Array) -> Array:
