@@ -13,7 +13,7 @@ from sys import getsizeof
 from typing import TYPE_CHECKING, Protocol, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import numpy as np
 
@@ -236,3 +236,15 @@ class TextPieces:
 
     def __iter__(self) -> Iterator[StringView]:
         return (StringView(self.text.table, index) for index in self.text.indices)
+
+
+def scoped(name: str, known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """A name as ``SCOPE:REST``, once for each known scope that it begins with: scopes may have colons, too.
+
+    Args:
+        name: as a user gives it.
+        known: the scopes that there are.
+    """
+    for colon in (at for at, letter in enumerate(name) if letter == ":"):
+        if name[:colon] in known:
+            yield name[:colon], name[colon + 1 :]

@@ -23,7 +23,7 @@ from archive.verbs.nodes import Node
 from archive.verbs.regions import Regions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from archive.formats.etrecord import Instruction
     from archive.formats.exported.program import Program
@@ -189,11 +189,17 @@ def why_no_nodes(archive: Archive, name: str, places: Sequence[Place]) -> str:
         handles = ", ".join(map(str, islice(every, SHOWN)))
         return f"no node has the debug handle of instruction {shown(name)}: {handles or 'none is recorded'}"
     some = [
-        f"{one_line(method)}/{ONLY_CHAIN}:{min(numbers)} to {max(numbers)}"
+        f"{_some_of(numbers)}{one_line(method)}/{ONLY_CHAIN}:{min(numbers)} to {max(numbers)}"
         for method, numbers in islice(archive.instructions.items(), SHOWN)
         if numbers
     ]
     return f"no node is recorded for instruction {shown(name)}; there are {', '.join(some) or 'none'}"
+
+
+def _some_of(numbers: Collection[int]) -> str:
+    """Words for numbers that are not all from the first to the last."""
+    every = max(numbers) - min(numbers) + 1
+    return "" if len(numbers) == every else f"{len(numbers)} of "
 
 
 def runs(operator: str, node: Node) -> bool:

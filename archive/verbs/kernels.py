@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
+from archive.base.strings import scoped
 from archive.formats.record_kinds import KERNELS
 from archive.reader.compiled import label
 
@@ -70,10 +71,8 @@ def found_kernels(models: Mapping[str, CompiledModel], name: str) -> list[Called
     Raises:
         ArchiveError: a model that is needed is broken.
     """
-    chosen, separator, key = name.partition(":")
-    if separator and chosen in models:
-        return list(_in_model(models[chosen], key))
-    return [kernel for model in models.values() for kernel in _in_model(model, name)]
+    chosen = [kernel for model, key in scoped(name, models) for kernel in _in_model(models[model], key)]
+    return chosen or [kernel for model in models.values() for kernel in _in_model(model, name)]
 
 
 def _in_model(model: CompiledModel, name: str) -> Iterator[CalledKernel]:

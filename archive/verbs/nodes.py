@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
+from archive.base.strings import scoped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,10 +92,8 @@ def found_nodes(programs: Mapping[str, Program], name: str) -> list[Node]:
     Raises:
         ArchiveError: a program that is needed is broken.
     """
-    chosen, separator, key = name.partition(":")
-    if separator and chosen in programs:
-        return list(_in_program(programs[chosen], key))
-    return [node for program in programs.values() for node in _in_program(program, name)]
+    chosen = [node for program, key in scoped(name, programs) for node in _in_program(programs[program], key)]
+    return chosen or [node for program in programs.values() for node in _in_program(program, name)]
 
 
 def _in_program(program: Program, key: str) -> Iterator[Node]:
@@ -108,7 +107,7 @@ def why_unknown(programs: Mapping[str, Program], name: str) -> str:
     """Words for a name that no node has: the nodes that there are, those alike first."""
     from difflib import get_close_matches  # noqa: PLC0415 (only then needed)
 
-    keys = [key for program in programs.values() for key in program.sites]
+    keys = list(dict.fromkeys(key for program in programs.values() for key in program.sites))
     some = get_close_matches(name, keys, EXAMPLES) or keys[:EXAMPLES]
     more = ", …" if len(keys) > len(some) else ""
     return f"no node {shown(name)}; there are {', '.join(map(one_line, some)) or 'none'}{more}"

@@ -11,7 +11,7 @@ import pytest
 
 import archive
 from archive import ArchiveError, Limits
-from archive.verbs.kernels import WITHOUT_RECORD
+from archive.verbs.kernels import WITHOUT_RECORD, found_kernels
 from tests.support.commands import called, told, well
 from tests.support.compiled import NAMES, changed, member, package, written
 
@@ -189,3 +189,19 @@ def test_what_has_no_source_is_told(tmp_path: Path) -> None:
 def _names(name: str) -> list[str]:
     with zipfile.ZipFile(io.BytesIO(package(name))) as opened:
         return [one.partition("/")[2] for one in opened.namelist()]
+
+
+def test_models_whose_names_have_colons_or_are_those_of_kernels_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "named.pt2"
+    names = {"/mixer/": "/a:b/", "/tower/": "/cpp_fused_add_relu_1/"}
+    with zipfile.ZipFile(io.BytesIO(package("several"))) as source, zipfile.ZipFile(path, "w") as target:
+        for name in source.namelist():
+            folder = next((one for one in names if f"aotinductor{one}" in name), "")
+            target.writestr(name.replace(folder, names[folder]) if folder else name, source.read(name))
+    with archive.open(path) as opened:
+        assert list(opened.compiled) == ["a:b", "cpp_fused_add_relu_1"]
+        for key, kernel in opened.kernels.items():
+            assert [(one.label, one.kernel) for one in found_kernels(opened.compiled, key)] == [(key, kernel)]
+        assert [one.label for one in found_kernels(opened.compiled, "cpp_fused_add_relu_1:3")] == [
+            "cpp_fused_add_relu_1:cpp_fused_add_relu_1:3"
+        ]

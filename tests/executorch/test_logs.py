@@ -104,7 +104,7 @@ def test_an_operator_that_no_node_of_the_instruction_has_is_not_explained(
 
 def test_an_instruction_between_recorded_ones_may_have_failed() -> None:
     _, explainer = explained(FAILED + b"0:5 in operator aten::view_copy.out: 0x12\n", "sized")
-    assert "no node is recorded for it, as for instructions that ExecuTorch adds" in explainer.notes[0]
+    assert "no node is recorded for it, as for instructions of `cond`" in explainer.notes[0]
     assert explainer.ambiguous == 1
 
 

@@ -183,6 +183,14 @@ def test_a_call_of_a_backend_is_told_as_one() -> None:
     assert b"forward/0:1 calls XnnpackBackend, which took some or all nodes of these" in done.stderr
 
 
+def test_numbers_without_a_node_among_others_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "gap.etrecord"
+    path.write_bytes(changed("shop", debug_handle_map=b'{"forward": {"0": 1, "9": 2, "4": 3}}'))
+    done = run("symbolicate", path, "0:5")
+    assert done.returncode == 1
+    assert b"instruction '0:5'; there are 3 of forward/0:0 to 9\n" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

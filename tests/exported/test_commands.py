@@ -44,6 +44,14 @@ def test_every_node_of_every_program_is_found_by_its_key() -> None:
                     assert [node.site for node in found_nodes(opened.programs, f"{name}:{key}")] == [site]
 
 
+def test_programs_whose_names_have_colons_are_found() -> None:
+    with archive.open(EXPORTED / "several.pt2") as opened:
+        programs = {f"a:{name}:": program for name, program in opened.programs.items()}
+        for name, program in programs.items():
+            for key, site in program.sites.items():
+                assert [node.site for node in found_nodes(programs, f"{name}:{key}")] == [site]
+
+
 def test_a_name_that_only_inner_graphs_have_is_told_of_each() -> None:
     done = run("symbolicate", EXPORTED / "choice_strict.pt2", "embedding", "cond")
     titles = [line for line in done.stdout.decode().splitlines() if line.startswith("node ")]

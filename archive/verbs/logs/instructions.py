@@ -46,7 +46,7 @@ CHARACTERS_A_STEP = 4096
 """Characters of a node's metadata that are looked through in a step."""
 EXPLAINED = b"Module hierarchy:"
 """The first line of an explanation."""
-UNRECORDED = "no node is recorded for it, as for instructions that ExecuTorch adds"
+UNRECORDED = "no node is recorded for it, as for instructions of `cond`, and those that ExecuTorch adds"
 
 
 def is_argument(text: bytes) -> bool:
