@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_LINES = 250
-WITH_PYTHON = {"python.md", "remote.md", "exported.md", "compiled.md", "executorch.md", "publish.md"}
+WITH_PYTHON = {
+    "python.md",
+    "remote.md",
+    "exported.md",
+    "compiled.md",
+    "executorch.md",
+    "publish.md",
+    "digest.md",
+}
 """Pages with examples in Python."""
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -31,7 +39,7 @@ def test_console_blocks_show_what_their_commands_print(page: Path, tmp_path: Pat
 
 def test_there_are_blocks_to_compare() -> None:
     found = [block for page in PAGES for block in blocks(text_of(page))]
-    assert len(found) == 78
+    assert len(found) == 82
     assert sum("~~~~ <--- HERE" in block for block in found) == 9
 
 

@@ -306,3 +306,12 @@ def test_a_companion_has_debug_info_and_no_model(tmp_path: Path) -> None:
     half = archive.digest(tmp_path / "half", of="debug")
     assert half.parts == whole.parts
     assert archive.digest(tmp_path / "left", of="debug").value != whole.value
+
+
+def test_code_of_a_package_has_the_names_that_its_values_have() -> None:
+    path = FIXTURES / "kinds/package.pt"
+    assert {"code/__torch__.net.Net", "code/__torch__.net.Affine", "code/net.py"} <= set(
+        archive.digest(path).parts
+    )
+    changed = tampered(path, {".data/python_version": b"3.99"}, renewed=False)
+    assert of(changed).value == model(path)

@@ -31,7 +31,15 @@ from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import graph_of, nodes
 from archive.formats.inert_values import DATA
 from archive.formats.lowered import IN_BLOB, LOWERED_CLASS, LOWERED_CLASS_1_9
-from archive.formats.record_kinds import BESIDE, BYTEORDER, VERSION_RECORDS, RecordKind, is_code
+from archive.formats.record_kinds import (
+    BESIDE,
+    BYTEORDER,
+    LEGACY_CODE,
+    PACKAGE_CODE,
+    VERSION_RECORDS,
+    RecordKind,
+    is_code,
+)
 from archive.formats.tensors.exported import TABLE
 from archive.reader.recognition import PACKAGE_KINDS, PROGRAM_KINDS, SAVED_KINDS, kind_in, unpickled
 from archive.verbs.digest.contents import Contents
@@ -56,8 +64,10 @@ LEFT_OUT = {
     RecordKind.COMPANION,
     RecordKind.ASIDE,
 }
-INPUTS = "traced_inputs"
+INPUTS = ("traced_inputs.pkl", "traced_inputs/")
 PACKAGED, STORAGE = ".data/", ".storage"
+INTERPRETER = ".data/python_version"
+"""The version of the Python that saved a package."""
 RELEASE = ("torch_version", "schema_version")
 """What a program says of the release that wrote it."""
 WARN = "WARN"
@@ -88,7 +98,7 @@ class _Model:
         self._kind = archive.recognised.kind
         self._records: Mapping[str, Record] = archive.container.records
         self._contents = Contents(archive.tensors, archive.file)
-        self._done: set[str] = set(archive.tensors.storages)
+        self._done: set[str] = {INTERPRETER, *archive.tensors.storages}
 
     def parts(self) -> Iterator[tuple[str, bytes]]:
         if self._kind in SAVED_KINDS:
@@ -212,9 +222,8 @@ class _Model:
         exported = self._kind in PROGRAM_KINDS
         for name in counted_names(self._records):
             kind = self._kind_of(name)
-            is_input = name == f"{INPUTS}.pkl" or name.startswith(f"{INPUTS}/")
             inside = any(one.startswith(f"{name}!/") for one in self._done)
-            if kind in LEFT_OUT or name in self._done or is_input or inside:
+            if kind in LEFT_OUT or name in self._done or name.startswith(INPUTS) or inside:
                 continue
             if name.endswith(BESIDE) and exported and not name.startswith("data/"):
                 continue
@@ -230,7 +239,8 @@ class _Model:
 
 def _module(record: str) -> str:
     """The module that a record of code is of."""
-    return record.partition("code/")[2].removesuffix(".py").replace("/", ".")
+    folder = PACKAGE_CODE if record.startswith(PACKAGE_CODE) else LEGACY_CODE[0]
+    return record.removeprefix(folder).removesuffix(".py").replace("/", ".")
 
 
 def _classes(root: object) -> Iterator[str]:
