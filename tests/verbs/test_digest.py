@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 import warnings
 from functools import cache
 from pathlib import Path
@@ -315,3 +316,20 @@ def test_code_of_a_package_has_the_names_that_its_values_have() -> None:
     )
     changed = tampered(path, {".data/python_version": b"3.99"}, renewed=False)
     assert of(changed).value == model(path)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        b"a." * 400_000,
+        b'\\"' * 400_000,
+        b"def f\n" * 130_000,
+        b"class " + b"a." * 400_000 + b"b:\n",
+        b"'" * 400_001,
+    ],
+    ids=["dots", "quotes", "one name", "a long name", "empty texts"],
+)
+def test_hostile_code_costs_time_in_proportion(code: bytes) -> None:
+    started = time.process_time()
+    of(tampered(NEW / "nested.pt", {"code/__torch__/models.py": code}, renewed=False))
+    assert time.process_time() - started < 3

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 DEFINED = re.compile(r"^(?:class|def) ([^\s(:]+)", re.MULTILINE)
 """The beginning of a class or function at the left margin."""
-TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|[^\W\d]\w*(?:\.\w+)+')
-"""A text in quotes, or a name with dots."""
+TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"?|\'(?:[^\'\\]|\\.)*+\'?|[^\W\d]\w*(?:\.\w+)+')
+"""A text in quotes, or a name with dots. What no quote closes goes to the end, which bounds the search."""
+LONGEST = 1024
+"""Characters of a name that is looked up."""
 MANGLED = re.compile(r"\.___torch_mangle_(\d+)")
 
 
@@ -31,16 +33,17 @@ class Definitions:
     """
 
     def __init__(self, code: Mapping[str, str]) -> None:
-        self._texts: dict[str, str] = {}
+        texts = defaultdict[str, list[str]](list)
         self._names: dict[str, str] = {}
         for module, text in code.items():
             starts = [*(found.start() for found in DEFINED.finditer(text)), len(text)]
             if text[: starts[0]].strip():
-                self._texts[module] = text[: starts[0]]
+                texts[module].append(text[: starts[0]])
             for start, stop in pairwise(starts):
                 found = DEFINED.match(text, start)
                 name = f"{module}.{found[1]}" if found else module
-                self._texts[name] = self._texts.get(name, "") + text[start:stop]
+                texts[name].append(text[start:stop])
+        self._texts = {name: "".join(parts) for name, parts in texts.items()}
 
     def number(self, used: Iterable[str]) -> None:
         """Number classes of one name by their first use.
@@ -66,7 +69,7 @@ class Definitions:
 
     def texts(self) -> dict[str, str]:
         """The text of each class and function, by its name."""
-        return {self._names[name]: self.named(text) for name, text in self._texts.items()}
+        return {self._names.get(name, name): self.named(text) for name, text in self._texts.items()}
 
     def _renamed(self, token: str) -> str:
         name = self._defined(token)
@@ -76,7 +79,7 @@ class Definitions:
         """The class or function that a token begins with."""
         if token[:1] in "\"'":
             return None
-        end = len(token)
+        end = len(token) if len(token) <= LONGEST else token.rfind(".", 0, LONGEST)
         while end > 0:
             if token[:end] in self._texts:
                 return token[:end]

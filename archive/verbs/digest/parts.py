@@ -71,6 +71,8 @@ INTERPRETER = ".data/python_version"
 RELEASE = ("torch_version", "schema_version")
 """What a program says of the release that wrote it."""
 WARN = "WARN"
+TOKEN_BYTES = 40
+"""Bytes of memory that a character of code costs, as a part of names that wait."""
 
 
 def model_parts(archive: Archive) -> Mapping[str, str]:
@@ -118,6 +120,7 @@ class _Model:
             _module(name): str(record.view(), "utf-8", "surrogateescape") for name, record in code.items()
         }
         pickles = [name for name in self._records if self._kind_of(name) in PICKLED and name.endswith(".pkl")]
+        self._archive.allowance.take(TOKEN_BYTES * sum(map(len, texts.values())), "names in code")
         values = {name: self._archive.value(name) for name in sorted(pickles)}
         definitions = Definitions(texts)
         definitions.number(name for value in values.values() for name in _classes(value))
