@@ -48,7 +48,7 @@ class Annotations:
             shown = list(map(one_line, lines[:MOST_LINES]))
             if len(lines) > MOST_LINES:
                 shown.append(f"… and {len(lines) - MOST_LINES:,} more, in the log")
-            place = one_line(_in_repository(file))
+            place = one_line(in_repository(file))
             self._kept[severity].append(Annotation(severity, place, title, "\n".join(shown)))
 
     @contextmanager
@@ -80,7 +80,7 @@ class Annotations:
                     printing.write_line(annotation.github())
 
 
-def _in_repository(file: str) -> str:
+def in_repository(file: str) -> str:
     """A file's path relative to the repository, if it lies in there."""
     repository = os.environ.get(REPOSITORY)
     if not repository or is_url(file):

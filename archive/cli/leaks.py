@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archive import __version__
 from archive.base.errors import counted
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.inputs import names_several
 from archive.batches.reading import Listed, listing
 from archive.cli import options, printing
-from archive.cli.annotations import annotations_of, annotations_option
+from archive.cli.annotations import annotations_of, annotations_option, in_repository
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
 from archive.reader.recognition import FileKind
 from archive.report.leaks_text import leaks_facts, leaks_line, leaks_table, listed_only, remedies
+from archive.report.sarif import Result, sarif
 from archive.verbs.leaks import SCANNED_KINDS, LeakKind, leaks
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from archive.cli.annotations import Annotations
     from archive.verbs.leaks import Finding, Leaks
 
+UNREAD = "not read"
+"""The rule of files that cannot be read."""
 LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | {FileKind.LFS}
 """The kinds of files in folders that are read. A pointer stands for a model, perhaps: it is told."""
 
@@ -61,6 +65,7 @@ LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | {FileKind.LFS}
 @annotations_option
 @options.no_map_option
 @options.limit_option
+@click.option("--sarif", "as_sarif", is_flag=True, help="Print findings as SARIF 2.1.0, for code scanners.")
 @options.json_option("Print facts as JSON; a list for several files.")
 def command(
     files: tuple[str, ...],
@@ -73,6 +78,7 @@ def command(
     annotations: str | None,
     mapped: bool,
     limits: Limits,
+    as_sarif: bool,
     as_json: bool,
 ) -> Status:
     """List what files tell strangers about their builders: paths, names, source text, keys.
@@ -93,10 +99,17 @@ def command(
       debug-archive leaks model.pt --kind 'class name'
       debug-archive leaks release/ -j 8
       debug-archive leaks 'models/**/*.ptl' --json > leaks.json
+      debug-archive leaks release/ --sarif > leaks.sarif
     """  # noqa: D301 (click reads the backspace)
+    if as_sarif and as_json:
+        raise click.UsageError("--sarif is JSON of another form: give one of both")
     read = partial(_leaks, deep=deep, allow=allow, limits=limits, mapped=mapped)
-    notes = annotations_of(annotations, as_json=as_json)
-    run = _Run(notes, [LeakKind(kind) for kind in kinds], examples, as_json=as_json)
+    notes = annotations_of(annotations, as_json=as_json or as_sarif)
+    asked = [LeakKind(kind) for kind in kinds]
+    if as_sarif:
+        with notes.behind():
+            return _write_sarif(files, read, jobs, asked, mapped=mapped)
+    run = _Run(notes, asked, examples, as_json=as_json)
     with notes.behind():
         if len(files) == 1 and not names_several(files[0]):
             return run.one(name_of(files[0]), read(Listed(files[0], "")))
@@ -105,6 +118,33 @@ def command(
 
 def _leaks(file: Listed, *, deep: bool, allow: Sequence[str], limits: Limits, mapped: bool) -> Leaks:
     return leaks(source_of(file.name, mapped=mapped), deep=deep, allow=allow, limits=limits)
+
+
+def _write_sarif(
+    inputs: Sequence[str],
+    read: Callable[[Listed], Leaks],
+    jobs: int | None,
+    kinds: Sequence[LeakKind],
+    *,
+    mapped: bool,
+) -> Status:
+    """Print the findings of all files as one SARIF log; a file that cannot be read is a finding, too."""
+    files, results, statuses = listing(inputs, kinds=LISTED_KINDS, mapped=mapped), [], {Status.WELL}
+    with reading(files, read, "reading", jobs, as_json=True) as (lines, found):
+        for result in found:
+            name = in_repository(result.file.name)
+            if result.facts is None:
+                lines.note(problem(result))
+                statuses.add(status_of(result))
+                results.append(Result(UNREAD, "error", problem(result), name, ""))
+                continue
+            for one in result.facts.counted(kinds):
+                statuses.add(Status.FINDINGS)
+                where = str(one.places[0])
+                results.append(Result(one.kind, "warning", f"{one.kind}: {one.text}", name, where))
+    rules = {UNREAD: "the file was not searched"} | {kind: kind.remedy for kind in LeakKind}
+    printing.write_json(sarif(__version__, rules, results))
+    return max(statuses)
 
 
 @dataclass(frozen=True, slots=True)

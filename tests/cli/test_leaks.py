@@ -125,3 +125,25 @@ def test_findings_are_annotated() -> None:
     done = called("leaks", SHOP, "--annotations", "github")
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("::warning"))
     assert line.startswith(f"::warning file={SHOP},title=leaks::site-packages path: /opt/py/lib")
+
+
+def test_sarif_has_a_rule_a_kind_and_a_result_a_finding(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    (folder / "cut.pt").write_bytes(STACK.read_bytes()[:500])
+    done = called("leaks", folder, "--sarif", "--kind", "user name")
+    assert done.exit_code == 2
+    log = json.loads(done.stdout)
+    (run_,) = log["runs"]
+    assert log["version"] == "2.1.0"
+    rules = [rule["id"] for rule in run_["tool"]["driver"]["rules"]]
+    unread, *found = run_["results"]
+    assert (unread["ruleId"], unread["level"]) == ("not read", "error")
+    assert [one["message"]["text"] for one in found] == [f"user name: u{number:03d}" for number in range(5)]
+    assert {rules[one["ruleIndex"]] for one in found} == {"user name"}
+    (place,) = found[0]["locations"]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == str(folder / "planted.ptl")
+    assert place["logicalLocations"][0]["fullyQualifiedName"].startswith("code/__torch__/torch/nn/")
+
+
+def test_sarif_and_json_are_one_too_many() -> None:
+    assert "give one of both" in called("leaks", SHOP, "--sarif", "--json").stderr

@@ -1,0 +1,74 @@
+"""Findings as SARIF 2.1.0, which code scanners of GitHub and GitLab read: a rule a kind, a result a finding.
+
+The specification is OASIS's "Static Analysis Results Interchange Format (SARIF) Version 2.1.0".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+VERSION = "2.1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finding.
+
+    Attributes:
+        rule: its kind.
+        level: how it is shown.
+        message: its text.
+        file: the file, relative to the repository.
+        where: the record, and where in there; "" for the whole file.
+    """
+
+    rule: str
+    level: Literal["error", "warning", "note"]
+    message: str
+    file: str
+    where: str
+
+
+def sarif(version: str, rules: Mapping[str, str], results: Sequence[Result]) -> dict[str, Any]:
+    """A log of one run.
+
+    Args:
+        version: of this program.
+        rules: kinds of findings, and a sentence about each.
+        results: the findings.
+    """
+    numbers = {rule: number for number, rule in enumerate(rules)}
+    driver = {
+        "name": "debug-archive",
+        "semanticVersion": version,
+        "rules": [
+            {"id": rule, "shortDescription": {"text": rule}, "help": {"text": text}}
+            for rule, text in rules.items()
+        ],
+    }
+    found = [_result(one, numbers[one.rule]) for one in results]
+    return {
+        "$schema": SCHEMA,
+        "version": VERSION,
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": found}],
+    }
+
+
+def _result(one: Result, number: int) -> dict[str, Any]:
+    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": quote(one.file)}}}
+    if one.where:
+        location["logicalLocations"] = [{"fullyQualifiedName": one.where}]
+    message = {"text": one.message}
+    return {
+        "ruleId": one.rule,
+        "ruleIndex": number,
+        "level": one.level,
+        "message": message,
+        "locations": [location],
+    }
