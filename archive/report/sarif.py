@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
+FIRST_LINE = {"startLine": 1}
+"""The region of each result: models have no lines, but GitHub shows no result without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ def sarif(version: str, rules: Mapping[str, str], results: Sequence[Result]) -> 
 
 
 def _result(one: Result, number: int) -> dict[str, Any]:
-    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": quote(one.file)}}}
+    physical = {"artifactLocation": {"uri": quote(one.file)}, "region": FIRST_LINE}
+    location: dict[str, Any] = {"physicalLocation": physical}
     if one.where:
         location["logicalLocations"] = [{"fullyQualifiedName": one.where}]
     message = {"text": one.message}
