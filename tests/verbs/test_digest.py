@@ -182,10 +182,15 @@ CHANGES: dict[str, tuple[Path, str, Callable[[bytes], bytes]]] = {
         "models/model.json",
         lambda data: data.replace(b"aten.add.Tensor", b"aten.sub.Tensor", 1),
     ),
-    "name of a weight": (
+    "whether a weight is a parameter": (
         FIXTURES / "exported/decoder.pt2",
         "data/weights/model_weights_config.json",
         lambda data: data.replace(b'"is_param": true', b'"is_param": false', 1),
+    ),
+    "layout of a weight": (
+        FIXTURES / "exported/decoder.pt2",
+        "data/weights/model_weights_config.json",
+        lambda data: data.replace(b'"layout": 7', b'"layout": 1', 1),
     ),
     "version of operators": (NEW / "nested.pt", "version", lambda _: b"2\n"),
     "key of a dict": (

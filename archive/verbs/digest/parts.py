@@ -201,7 +201,8 @@ class _Model:
         """What a table says of tensors besides them, and the objects that it names."""
         told = {}
         for name, payload in tree["config"].items():
-            told[name] = [payload.get("is_param"), payload.get("use_pickle")]
+            layout = (payload.get("tensor_meta") or {}).get("layout")
+            told[name] = [payload.get("is_param"), payload.get("use_pickle"), layout]
             if payload.get("use_pickle"):
                 record = f"{table.rpartition('/')[0]}/{payload.get('path_name')}"
                 self._done.add(record)
