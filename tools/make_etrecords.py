@@ -79,6 +79,7 @@ class ETRecords:
             "xnnpack": self.xnnpack,
             "mapped": self.mapped,
             "region": self.region,
+            "fork": self.fork,
         }
 
     def edge(self, sample: str) -> Any:  # noqa: ANN401 (an EdgeProgramManager)
@@ -121,6 +122,13 @@ class ETRecords:
         ids, beyond = torch.tensor([1, 2]), torch.tensor([1, 9])
         self.samples["region"] = Sample(import_module("methods").Region, (ids, ids + 1), (ids, beyond))
         return self.plain("region")
+
+    def fork(self) -> Lowered:
+        """Instructions in branches, of which nothing is recorded, behind the last one that has a record."""
+        torch = self.exported.torch
+        ids, beyond, x = torch.tensor([1, 2]), torch.tensor([1, 9]), torch.ones(2, 4)
+        self.samples["fork"] = Sample(import_module("methods").Fork, (ids, x), (beyond, x))
+        return self.plain("fork")._replace(inspected=None)  # the Inspector knows none of the branch either
 
     def scores(self) -> Sample:
         """A model of which a backend can take parts."""

@@ -121,6 +121,37 @@ class Places:
         recorded = sum(number < self._last[method] for method in self._methods.get(number, ()))
         return longer > recorded
 
+    def has_branch(self, number: int, operator: str, steps: Steps) -> bool:
+        """Whether a branch of ``cond`` may have an instruction: ExecuTorch 1.5 records none of those.
+
+        Args:
+            number: in the only chain.
+            operator: as the runtime prints it; "" for a call of a backend, which may stand in any branch.
+            steps: counts a step for each operator that is compared.
+
+        Raises:
+            ArchiveError: a program is broken.
+            LimitError: more steps are taken than allowed.
+        """
+        for method, nodes in self._inner.items():
+            steps.take(1 + len(nodes))
+            is_free = number not in self._archive.instructions[method]
+            if is_free and any(not operator or runs(operator, node) for node in nodes):
+                return True
+        return False
+
+    @cached_property
+    def _inner(self) -> dict[str, list[Node]]:
+        """A node of each operator in graphs inside of others, by method; only methods that have some."""
+        found = dict[str, list[Node]]()
+        for method in self._archive.instructions:
+            name = edge_program(method, self._archive.programs)
+            nodes = () if name is None else _all_nodes(self._archive.programs[name])
+            inner = {node.site.target: node for node in nodes if node.site.scopes}
+            if inner:
+                found[method] = list(inner.values())
+        return found
+
     @cached_property
     def _methods(self) -> dict[int, list[str]]:
         """The methods that have something recorded of an instruction, by its number."""

@@ -108,6 +108,19 @@ def test_an_instruction_between_recorded_ones_may_have_failed() -> None:
     assert explainer.ambiguous == 1
 
 
+def test_an_instruction_in_a_branch_behind_the_last_recorded_one_may_have_failed() -> None:
+    out, explainer = explained(log("fork"), "fork")
+    assert out == log("fork")
+    assert "no node is recorded for it, as for instructions of `cond`" in explainer.notes[0]
+    assert explainer.ambiguous == 1
+
+
+@pytest.mark.parametrize("line", [b"0:0 in operator aten::sin.out", b"0:3 in operator aten::cos.out"])
+def test_no_branch_has_an_instruction_that_is_recorded_or_another_operator(line: bytes) -> None:
+    _, explainer = explained(FAILED + line + b": 0x12\n", "fork")
+    assert "the failure is another model's" in explainer.notes[0]
+
+
 def test_an_instruction_whose_handle_no_node_has_may_have_failed(tmp_path: Path) -> None:
     path = tmp_path / "lost.etrecord"
     path.write_bytes(changed("shop", debug_handle_map=b'{"forward": {"0": 99}}'))
@@ -154,11 +167,15 @@ def test_a_call_of_a_backend_is_none_of_an_operator() -> None:
 
 
 def test_of_several_records_the_only_one_that_fits_explains(tmp_path: Path) -> None:
-    for path in RECORDS.glob("*.etrecord"):
+    for path in set(RECORDS.glob("*.etrecord")) - {record("fork")}:
         shutil.copy(path, tmp_path)
     shutil.copy(RECORDS.parent / "exported" / "shop.pt2", tmp_path)
     plain, _ = explained(log("shop"), "shop")
     assert b"".join(archive.explain([log("shop")], tmp_path)) == plain
+    shutil.copy(
+        record("fork"), tmp_path
+    )  # an embedding is in its branch, under a number that nobody recorded
+    assert b"".join(archive.explain([log("shop")], tmp_path)) == log("shop")
 
 
 def test_other_archives_leave_it() -> None:

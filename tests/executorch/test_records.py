@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def test_there_are_records_of_several_methods_and_of_backends() -> None:
-    assert NAMES == ["mapped", "methods", "region", "shop", "sized", "xnnpack"]
+    assert NAMES == ["fork", "mapped", "methods", "region", "shop", "sized", "xnnpack"]
 
 
 @pytest.mark.parametrize("name", INSPECTED)

@@ -118,14 +118,16 @@ def answer(places: Places, failure: InstructionFailure, steps: Steps) -> Answer:
     nodes = [node for one in known for node in one.nodes]
     if failure.operator:
         nodes = [node for node in nodes if runs(failure.operator, node)]
-    if not nodes and _may_be_unrecorded(places, failure, known):
+    if not nodes and _may_be_unrecorded(places, failure, known, steps):
         return Answer(failure, None, ((0, f"{failure.what}: {UNRECORDED}"),), is_possible=True)
     for node in nodes:
         steps.take(sum(map(len, node.site.metadata.values())) // CHARACTERS_A_STEP)
     return answer_of(failure, failure.what, nodes, lambda node: node.text.removesuffix("\n"))
 
 
-def _may_be_unrecorded(places: Places, failure: InstructionFailure, known: Sequence[Place]) -> bool:
+def _may_be_unrecorded(
+    places: Places, failure: InstructionFailure, known: Sequence[Place], steps: Steps
+) -> bool:
     """Whether an instruction of which no node is recorded may have failed."""
     from archive.verbs.instructions import ADDED, ONLY_CHAIN  # noqa: PLC0415 (the same)
 
@@ -135,4 +137,5 @@ def _may_be_unrecorded(places: Places, failure: InstructionFailure, known: Seque
         failure.operator.startswith(ADDED)
         or any(not one.nodes for one in known)
         or places.has_gap(failure.number)
+        or places.has_branch(failure.number, failure.operator, steps)
     )
