@@ -1,0 +1,180 @@
+"""Source ranges with other paths and texts. Each range stays on the lines that it was on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from archive.base.columns import firsts
+from archive.base.errors import ArchiveError
+from archive.debuginfo.tables import SourceTable
+from archive.normalform.pool import table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.columns import Ints
+    from archive.base.limits import Allowance
+    from archive.debuginfo.tables import RangeTable
+    from archive.verbs.redact.rules import Removed, Rules
+
+CALL = re.compile(rb"(?P<path>[^\n]+)(?P<rest>\([0-9]+\): [^\n]*)")
+"""A line of a traced operation's text, which is its Python stack: ``/home/me/net.py(12): forward``."""
+COPIES = 6
+"""Times that a text is in memory at most: its pieces, itself, its lines, and the same of the new one."""
+LINE_BYTES = 250
+"""Bytes of memory that a line costs besides, before and after."""
+
+
+class _Text(NamedTuple):
+    """A text before and after, line by line."""
+
+    old: list[bytes]
+    new: list[bytes]
+
+    def moved(self, positions: Ints) -> Ints:
+        """Where positions in the old text are in the new one: on the same line, at most at its end."""
+        if self.old == self.new:
+            return positions
+        old, new = (firsts(np.array([len(line) + 1 for line in lines])) for lines in self)
+        line = np.clip(np.searchsorted(old, positions, "right") - 1, 0, len(self.old) - 1)
+        width = np.array([len(line) for line in self.new])
+        behind = np.maximum(positions - (old[-1] - 1), 0)  # of a range behind its text
+        return new[line] + np.minimum(positions - old[line], width[line]) + behind
+
+
+def redacted(table: RangeTable, rules: Rules, removed: Removed, allowance: Allowance) -> RangeTable:
+    """The table with other paths and texts.
+
+    Args:
+        table: source ranges.
+        rules: what becomes of paths and texts.
+        removed: takes what is removed.
+        allowance: the memory that it may cost.
+
+    Raises:
+        LimitError: the texts would take more memory than allowed.
+    """
+    sources = table.sources
+    number, texts = _texts(sources, allowance)
+    calls = {at for at, lines in enumerate(texts) if _are_calls(lines)}
+    named = sorted({one for one in sources.filename.tolist() if one >= 0})
+    files = dict(zip(named, sources.strings.copies(np.array(named, np.int64)), strict=True))
+    in_calls = {found["path"] for at in calls for line in texts[at] if (found := CALL.fullmatch(line))}
+    names = rules.renamed({*files.values(), *in_calls})
+    removed.renamed(names)
+    marked = _marked(table, number, texts) if rules.source == "lines" else None
+    pairs = []
+    for at, lines in enumerate(texts):
+        if at in calls:
+            new = [_call(line, names) for line in lines]
+        elif rules.source == "keep":
+            new = lines
+        else:
+            new = _blanked(lines, set() if marked is None else marked[at], removed)
+        pairs.append(_Text(lines, new))
+    order = {one: len(pairs) + at for at, one in enumerate(named)}
+    strings = table_of([*(b"\n".join(pair.new) for pair in pairs), *(names[files[one]] for one in named)])
+    filename = np.array([order.get(one, -1) for one in sources.filename.tolist()], np.int64)
+    everywhere = np.arange(len(sources) + 1)
+    start, end = (_moved(table.source, positions, number, pairs) for positions in (table.start, table.end))
+    return replace(
+        table,
+        start=start,
+        end=end,
+        sources=SourceTable(strings, everywhere, number, filename, sources.line, sources.is_null),
+        table_first=np.zeros(len(table.names) + 1, np.int64),
+        table=np.zeros(0, np.int64),
+    )
+
+
+def check_lines(before: RangeTable, after: RangeTable) -> None:
+    """Refuse a table whose rows, tags or line numbers are others than before.
+
+    Raises:
+        ArchiveError: some are.
+    """
+    same = before.names == after.names and all(
+        np.array_equal(getattr(before, name), getattr(after, name)) for name in ("first", "offset", "tag")
+    )
+    if not same or not np.array_equal(_line_numbers(before), _line_numbers(after)):
+        raise ArchiveError("source ranges would be on other lines; nothing is written")
+
+
+def _line_numbers(table: RangeTable) -> Ints:
+    """The lines that each row's range begins and ends on (2 n)."""
+    texts: dict[int, Ints] = {}
+    found = []
+    for positions in (table.start, table.end):
+        for source, at in zip(table.source.tolist(), positions.tolist(), strict=True):
+            if source not in texts:
+                data = bytes(table.sources[source].text)
+                texts[source] = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+            line = int(table.sources.line[source])
+            found.append(line + int(np.searchsorted(texts[source], at)))
+    return np.array(found, np.int64)
+
+
+def _texts(sources: SourceTable, allowance: Allowance) -> tuple[Ints, list[list[bytes]]]:
+    """The number of each source's text (s), and the lines of each text."""
+    known: dict[tuple[int, ...], int] = {}
+    by_content: dict[bytes, int] = {}
+    number, texts = [], []
+    lengths = sources.lengths
+    for at, (low, high) in enumerate(zip(sources.first[:-1].tolist(), sources.first[1:].tolist(), strict=True)):
+        pieces = tuple(sources.piece[low:high].tolist())
+        if pieces not in known:
+            allowance.take(COPIES * int(lengths[at]) + LINE_BYTES, "texts of sources")
+            text = b"".join([bytes(sources.strings.data(one)) for one in pieces])
+            if text not in by_content:
+                by_content[text] = len(texts)
+                allowance.take(LINE_BYTES * (text.count(b"\n") + 1), "lines of sources")
+                texts.append(text.split(b"\n"))
+            known[pieces] = by_content[text]
+        number.append(known[pieces])
+    return np.array(number, np.int64), texts
+
+
+def _are_calls(lines: Sequence[bytes]) -> bool:
+    """Whether a text is the Python stack of a traced operation."""
+    own = [line for line in lines if line]
+    return bool(own) and all(map(CALL.fullmatch, own))
+
+
+def _call(line: bytes, names: dict[bytes, bytes]) -> bytes:
+    found = CALL.fullmatch(line)
+    return line if found is None else names[found["path"]] + found["rest"]
+
+
+def _blanked(lines: list[bytes], kept: set[int], removed: Removed) -> list[bytes]:
+    """A text, blank but for some lines. One that has something in it does not become empty."""
+    for at, line in enumerate(lines):
+        removed.line(line, kept=at in kept)
+    new = [line if at in kept else b"" for at, line in enumerate(lines)]
+    return [b" "] if new == [b""] and lines != [b""] else new
+
+
+def _marked(table: RangeTable, number: Ints, texts: Sequence[Sequence[bytes]]) -> list[set[int]]:
+    """The lines of each text that a range is on."""
+    marked: list[set[int]] = [set() for _ in texts]
+    bounds = [firsts(np.array([len(line) + 1 for line in lines])) for lines in texts]
+    rows = {*zip(number[table.source].tolist(), table.start.tolist(), table.end.tolist(), strict=True)}
+    for text, start, end in rows:
+        first, last = np.searchsorted(bounds[text], (start, max(start, end - 1)), "right").tolist()
+        marked[text].update(range(first - 1, last))
+    return marked
+
+
+def _moved(source: Ints, positions: Ints, number: Ints, pairs: Sequence[_Text]) -> Ints:
+    """Positions in old texts as those in new ones (n)."""
+    moved = positions.copy()
+    text = number[source]
+    order = np.argsort(text, kind="stable")
+    first = np.searchsorted(text[order], np.arange(len(pairs) + 1))
+    for at, pair in enumerate(pairs):
+        rows = order[first[at] : first[at + 1]]
+        moved[rows] = pair.moved(positions[rows])
+    return moved

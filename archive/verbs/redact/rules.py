@@ -1,0 +1,141 @@
+"""The rules by which paths of source files are rewritten, and what they have removed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TYPE_CHECKING, Literal
+
+from archive.base.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Self
+
+PathChoice = Literal["keep", "relative", "basename", "none"]
+SourceChoice = Literal["keep", "lines", "none"]
+PATH_CHOICES: tuple[PathChoice, ...] = ("keep", "relative", "basename", "none")
+SOURCE_CHOICES: tuple[SourceChoice, ...] = ("keep", "lines", "none")
+
+NO_FILE = b"?"
+"""Stands for the name of every file with ``--paths none``."""
+SEPARATOR = re.compile(rb"[/\\]")
+LIBRARY = re.compile(rb".*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\](.+)", re.DOTALL)
+ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z]:[/\\]|[A-Za-z]+://")
+OUTSIDE = re.compile(rb"~|\.\.[/\\]")
+"""Begins relative paths that may lead anywhere."""
+LEAST_FOLDERS = 2
+"""Folders that absolute paths have in common, at least, to be given relative to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is rewritten, and how.
+
+    Attributes:
+        maps: prefixes of paths and what replaces them, the longest first.
+        paths: what becomes of paths that no map fits.
+        source: which lines of source text stay.
+    """
+
+    maps: tuple[tuple[bytes, bytes], ...]
+    paths: PathChoice
+    source: SourceChoice
+
+    @classmethod
+    def of(cls, maps: Iterable[str], paths: PathChoice, source: SourceChoice) -> Self:
+        """Rules as options give them.
+
+        Raises:
+            ArchiveError: a map is not ``OLD=NEW``, there is no such choice, or nothing is to be rewritten.
+        """
+        pairs = [one.partition("=") for one in maps]
+        for one in pairs:
+            if not one[0] or not one[1]:
+                raise ArchiveError(expected="a map OLD=NEW", found="".join(one) or "nothing")
+        for choice, choices in ((paths, PATH_CHOICES), (source, SOURCE_CHOICES)):
+            if choice not in choices:
+                raise ArchiveError(expected=" or ".join(choices), found=choice)
+        if not pairs and paths == source == "keep":
+            raise ArchiveError("nothing to redact: give --map, --paths or --source (maps=, paths=, source=)")
+        encoded = [(old.encode(errors="surrogateescape"), new.encode()) for old, _, new in pairs]
+        return cls(tuple(sorted(encoded, key=lambda pair: -len(pair[0]))), paths, source)
+
+    def renamed(self, paths: Iterable[bytes]) -> dict[bytes, bytes]:
+        """What becomes of each of an archive's paths."""
+        distinct = sorted(set(paths))
+        mapped = {path: new for path in distinct if (new := self._mapped(path)) is not None}
+        others = [path for path in distinct if path not in mapped]
+        if self.paths == "relative":
+            common = _common([path for path in others if ABSOLUTE.match(path) and not LIBRARY.match(path)])
+            return mapped | {path: _relative(path, common) for path in others}
+        return mapped | {path: self._plain(path) for path in others}
+
+    def _mapped(self, path: bytes) -> bytes | None:
+        return next((new + path[len(old) :] for old, new in self.maps if path.startswith(old)), None)
+
+    def _plain(self, path: bytes) -> bytes:
+        if self.paths == "none" and path:
+            return NO_FILE
+        return SEPARATOR.split(path)[-1] if self.paths == "basename" else path
+
+
+def _common(paths: Sequence[bytes]) -> int:
+    """How many parts of absolute paths name the folder that all are in; 0 where that is none of use."""
+    if not paths:
+        return 0
+    folders = zip(*(SEPARATOR.split(path)[:-1] for path in paths), strict=False)
+    same = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, folders)]
+    return len(same) if len([part for part in same if part]) >= LEAST_FOLDERS else 0
+
+
+def _relative(path: bytes, common: int) -> bytes:
+    if library := LIBRARY.fullmatch(path):
+        return library[1]
+    parts = SEPARATOR.split(path)
+    if OUTSIDE.match(path):
+        return parts[-1]
+    if not ABSOLUTE.match(path):
+        return path
+    return b"/".join(parts[common:] if common else parts[-1:])
+
+
+@dataclass(slots=True)
+class Removed:
+    """The texts that rules have removed, and those that stay in their places.
+
+    Attributes:
+        paths: of files.
+        lines: of source text, without blanks at either end.
+        kept_paths: what stands in the place of paths, and paths that stay.
+        kept_lines: the lines that stay.
+    """
+
+    paths: set[bytes] = field(default_factory=set)
+    lines: set[bytes] = field(default_factory=set)
+    kept_paths: set[bytes] = field(default_factory=set)
+    kept_lines: set[bytes] = field(default_factory=set)
+
+    def renamed(self, names: dict[bytes, bytes]) -> None:
+        """Note paths, and what became of them."""
+        self.paths |= {old for old, new in names.items() if old != new and old}
+        self.kept_paths |= set(names.values())
+
+    def line(self, line: bytes, *, kept: bool) -> None:
+        """Note a line, which is kept or not."""
+        (self.kept_lines if kept else self.lines).add(line.strip())
+
+    @property
+    def folders(self) -> set[bytes]:
+        """The folders of removed absolute paths, from ``/home/NAME`` on; none that a kept path has."""
+        found = set()
+        for path in self.paths:
+            if ABSOLUTE.match(path):
+                ends = [one.start() for one in SEPARATOR.finditer(path)]
+                found |= {path[:end] for end in ends if _parts(path[:end]) >= LEAST_FOLDERS}
+        return {one for one in found if not any(one in path for path in self.kept_paths)}
+
+
+def _parts(folder: bytes) -> int:
+    return len([part for part in SEPARATOR.split(folder) if part])
