@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from archive.verbs.digest import Digest, digest
     from archive.verbs.leaks import Finding, LeakKind, Leaks, leaks
     from archive.verbs.migrate.migrate import Migration, migrate
+    from archive.verbs.redact import Redaction, redact
     from archive.verbs.shrink import Shrinkage, restore, shrink
     from archive.verbs.sizes import Account, sizes
     from archive.verbs.split import Join, Split, join, split
@@ -55,6 +56,7 @@ _HOMES = {
     "Outcome": "batches.outcome",
     "OutcomeKind": "batches.outcome",
     "Recognised": "reader.recognition",
+    "Redaction": "verbs.redact",
     "Shrinkage": "verbs.shrink",
     "Split": "verbs.split",
     "Style": "debuginfo.symbolicate",
@@ -72,6 +74,7 @@ _HOMES = {
     "migrate": "verbs.migrate.migrate",
     "open": "reader.opening",
     "recognise": "reader.recognition",
+    "redact": "verbs.redact",
     "restore": "verbs.shrink",
     "shrink": "verbs.shrink",
     "sizes": "verbs.sizes",
@@ -101,6 +104,7 @@ __all__ = [
     "Outcome",
     "OutcomeKind",
     "Recognised",
+    "Redaction",
     "Shrinkage",
     "Split",
     "Style",
@@ -118,6 +122,7 @@ __all__ = [
     "migrate",
     "open",
     "recognise",
+    "redact",
     "restore",
     "shrink",
     "sizes",

@@ -45,7 +45,8 @@ def batch(
     is nothing to do are copied, so that ``out`` holds every archive.
 
     Args:
-        verb: ``split``, ``join``, ``shrink``, ``restore``, ``migrate``, ``convert`` or ``canonicalise``.
+        verb: ``split``, ``join``, ``shrink``, ``restore``, ``redact``, ``migrate``, ``convert`` or
+            ``canonicalise``.
         inputs: files, folders and globs; or one of them.
         out: the folder for what is written.
         companions: the folder of companions: ``split`` writes them there, and ``join`` reads them there, or

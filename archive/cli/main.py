@@ -48,6 +48,9 @@ COMMANDS = {
     "join": CommandEntry("archive.cli.join", "Archives and their companions made one file each again."),
     "shrink": CommandEntry("archive.cli.shrink", "Smaller archives that PyTorch runs as before."),
     "restore": CommandEntry("archive.cli.restore", "Archives as they were before `shrink --level embed`."),
+    "redact": CommandEntry(
+        "archive.cli.redact", "Paths and source text out of debug info, with proof; the rest in a companion."
+    ),
     "migrate": CommandEntry(
         "archive.cli.migrate", "Archives as another PyTorch release writes and reads them."
     ),

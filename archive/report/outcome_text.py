@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from archive.backend.lite import Lite
     from archive.verbs.canonicalise import Canonical
     from archive.verbs.convert import Conversion
+    from archive.verbs.redact import Redaction
     from archive.verbs.shrink import Shrinkage
     from archive.verbs.split import Join, Split
 
@@ -95,6 +96,44 @@ def _came_back(facts: Join) -> str:
     parts += [f"the metadata of {counted(facts.programs, 'exported program')}"] if facts.programs else []
     parts += [f"all of {counted(facts.objects, 'shared object')}"] if facts.objects else []
     return ", ".join(parts[:-1]) + " and " * bool(parts[1:]) + "".join(parts[-1:])
+
+
+def redact_text(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> Group:
+    """The summary of a redaction: what was looked for in the result, and what was found."""
+    return Group(
+        _files(file.size, (file, "the original"), (out, "redacted"), (companion, "debug info as it was")),
+        Text(""),
+        *map(Text, facts.refused),
+        *(Text(f"left: {one}") for one in facts.left),
+        *(Text(f"not searched: {one}") for one in facts.unread),
+        Text(f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated"),
+        *map(Text, _not_proved(facts)),
+        Text(f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"),
+    )
+
+
+def redact_line(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> str:
+    """The same in one line."""
+    unread = f"; {counted(len(facts.unread), 'record')} not searched" * bool(facts.unread)
+    return f"{size_line(facts, file, out, companion)}; {_proof(facts)}{unread}"
+
+
+def _proof(facts: Redaction) -> str:
+    """How many of the texts that were looked for are left."""
+    sought = (("path", facts.paths), ("folder", facts.folders), ("line", facts.lines))
+    parts = []
+    for what, count in sought:
+        left = sum(one.startswith(f"{what} ") for one in facts.left)
+        parts.append(f"{left:,} of {counted(count, what)}")
+    return f"{', '.join(parts)} left"
+
+
+def _not_proved(facts: Redaction) -> Iterator[str]:
+    """What was not looked for, and what stands in generated code, too."""
+    if facts.in_code:
+        yield f"{counted(facts.in_code, 'line')} of source text in generated code, too, which PyTorch runs"
+    if facts.unsought:
+        yield f"{counted(facts.unsought, 'text')} not looked for: too short, or part of what stays"
 
 
 def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:

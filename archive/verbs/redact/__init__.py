@@ -1,8 +1,9 @@
 """``redact`` takes paths and source text out of the debug information of an archive, and proves that.
 
 Source ranges and stack traces stay, each on the lines that it was on: ``rules`` says what becomes of paths
-and lines, ``ranges`` rewrites TorchScript's records by it, ``programs`` the metadata of exported programs. The
-model is the same, and so is its archive id; dates of the zip go, and the serialization id is computed anew.
+and lines, ``ranges`` rewrites TorchScript's records by it, ``programs`` the metadata of exported programs.
+The model is the same, and so is its archive id; dates of the zip go, and the serialization id is computed
+anew.
 
 ``proof`` searches the result for every path, folder and line that was removed. Where one is left, or where
 something cannot be searched, nothing is written, unless that is asked for.
@@ -68,7 +69,7 @@ class Redaction:
         paths: how many removed paths the result was searched for.
         folders: the same of their folders.
         lines: the same of lines of source text.
-        short: removed texts that are too short to be searched for.
+        unsought: removed texts that the result was not searched for: too short, or part of what stays.
         left: those that are still there, each with its first place.
         in_code: lines that stand in generated code, too, which PyTorch runs.
         unread: records of the result that could not be searched, and why.
@@ -85,7 +86,7 @@ class Redaction:
     paths: int
     folders: int
     lines: int
-    short: int
+    unsought: int
     left: tuple[str, ...]
     in_code: int
     unread: tuple[str, ...]
@@ -145,15 +146,18 @@ def redact(
         companion_file.write(data)
         members = with_new_id(_members(opened, made), opened.container.records)
         write_archive(out_file, opened.root, members)
-        with opened.allowance.part() as part, Archive(Container(Mapped(out_file, "the result"), part)) as after:
+        with (
+            opened.allowance.part() as part,
+            Archive(Container(Mapped(out_file, "the result"), part)) as after,
+        ):
             check_gives(contents, memoryview(data), after.archive_id, part)
-            assert after.container is not None
             proof = prove(after.container, removed, part)
             exported = opened.recognised.kind is FileKind.EXPORTED
             refused = () if exported else tuple(one.told for one in loaded_like(after, opened))
             if not exported:
-                check_lines(opened.range_table, after.range_table)
-            result = _result(opened, after, proof, contents, len(data), refused)
+                check_lines(opened.range_table, after.range_table, part)
+            sizes = opened.size, after.size, len(data)
+            result = _result(sizes, contents, proof, refused)
         if (result.left or result.unread) and not partial:
             raise _refusal(opened.file, result)
         return result
@@ -196,23 +200,21 @@ def _members(opened: Archive, made: Mapping[str, bytes]) -> Iterator[Member]:
 
 
 def _result(
-    before: Archive, after: Archive, proof: Proof, contents: Contents, companion: int, refused: tuple[str, ...]
+    sizes: tuple[int, int, int], contents: Contents, proof: Proof, refused: tuple[str, ...]
 ) -> Redaction:
     left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
     return Redaction(
-        before.size,
-        after.size,
-        companion,
+        *sizes,
         proof.sought["path"],
         proof.sought["folder"],
         proof.sought["line"],
-        proof.short,
+        proof.unsought,
         tuple(sorted(left)),
         len(proof.in_code),
         tuple(proof.unread),
         proof.read,
         "file.digest" in contents.columns,
-        after.archive_id.hex(),
+        contents.archive_id.hex(),
         refused,
     )
 

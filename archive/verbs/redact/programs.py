@@ -64,12 +64,13 @@ def _redacted(site: NodeSite, rules: Rules, names: dict[bytes, bytes], removed: 
         removed.paths.update(map(_bytes, _files(site)))
         return metadata
     frames = []
-    for frame in site.frames.frames:
-        file = str(names[_bytes(frame.file)], "utf-8", "surrogatepass")
+    for one in site.frames.frames:
+        file = str(names[_bytes(one.file)], "utf-8", "surrogatepass")
         bare = rules.source == "none"
-        for line in _bytes(frame.code or "").split(b"\n"):
+        for line in _bytes(one.code or "").split(b"\n"):
             removed.line(line, kept=not bare)
-        frames.append(frame._replace(file=file, **({"code": None, "mark": None} if bare else {})))
+        frame = one._replace(file=file)
+        frames.append(frame._replace(code=None, mark=None) if bare else frame)
     _, indented, ended = site.frames
     metadata[STACK_TRACE] = build_trace(Trace(tuple(frames), indented, ended))
     return metadata

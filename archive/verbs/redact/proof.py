@@ -23,7 +23,7 @@ from archive.container.end import has_end
 from archive.formats.record_kinds import is_code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from archive.base.limits import Allowance
     from archive.verbs.redact.rules import Removed
@@ -41,7 +41,13 @@ DEEPEST = 4
 """Zips within zips so deep are opened."""
 INSIDE = "!"
 """Stands between the record that a zip is in and the zip's own record."""
-PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz", b"BZh": "bzip2", b"7z\xbc\xaf": "7z"}
+PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ": "xz",
+    b"BZh": "bzip2",
+    b"7z\xbc\xaf": "7z",
+}
 """The first bytes of files that are compressed."""
 
 
@@ -51,7 +57,7 @@ class Proof:
 
     Attributes:
         sought: how many texts were looked for, by what they are.
-        short: how many were too short for that.
+        unsought: how many were not: too short, or part of a path or line that stays.
         left: each text that was found, where it must not be: what it is, itself, and its first place.
         in_code: lines that were found in generated code alone, which is the model.
         unread: records that could not be searched, and why.
@@ -59,7 +65,7 @@ class Proof:
     """
 
     sought: dict[What, int] = field(default_factory=dict)
-    short: int = 0
+    unsought: int = 0
     left: dict[tuple[What, bytes], str] = field(default_factory=dict)
     in_code: set[bytes] = field(default_factory=set)
     unread: list[str] = field(default_factory=list)
@@ -79,18 +85,20 @@ def prove(container: Container, removed: Removed, allowance: Allowance) -> Proof
         LimitError: it costs more than allowed.
     """
     proof = Proof()
-    staying = b"\n".join([*removed.kept_lines, *removed.kept_paths])
-    texts: dict[What, Iterable[bytes]] = {
+    paths = b"\n".join(removed.kept_paths)
+    lines = b"\n".join([*removed.kept_lines, paths])
+    texts: dict[What, set[bytes]] = {
         "path": removed.paths,
         "folder": removed.folders,
-        "line": [line for line in removed.lines - removed.kept_lines if line not in staying],
+        "line": removed.lines - {b""},
     }
+    staying: dict[What, bytes] = {"path": paths, "folder": paths, "line": lines}
     forms: dict[bytes, tuple[What, bytes]] = {}
     for what, some in texts.items():
-        long = [one for one in some if len(one) >= SHORTEST[what]]
-        proof.sought[what] = len(long)
-        proof.short += sum(0 < len(one) < SHORTEST[what] for one in some)
-        for one in long:
+        sought = [one for one in some if len(one) >= SHORTEST[what] and one not in staying[what]]
+        proof.sought[what] = len(sought)
+        proof.unsought += len(some) - len(sought)
+        for one in sought:
             forms |= dict.fromkeys(_forms(one), (what, one))
     _Search(proof, forms, allowance).zip(container, "", 0)
     proof.in_code -= {text for what, text in proof.left if what == "line"}
@@ -99,14 +107,14 @@ def prove(container: Container, removed: Removed, allowance: Allowance) -> Proof
 
 def _forms(text: bytes) -> set[bytes]:
     """The bytes that a text may stand as."""
-    string = text.decode(errors="surrogateescape")
-    once = {json.dumps(string, ensure_ascii=ascii)[1:-1] for ascii in (True, False)}
+    try:
+        string = text.decode(errors="surrogatepass")
+    except UnicodeDecodeError:  # no text that JSON or UTF-16 could have
+        return {text}
+    once = {json.dumps(string, ensure_ascii=pure)[1:-1] for pure in (True, False)}
     twice = {json.dumps(one)[1:-1] for one in once}
-    found = {text}
-    for one in {string} | once | twice:
-        for codec in ("utf-8", "utf-16-le", "utf-16-be"):
-            found.add(one.encode(codec, "surrogateescape" if codec == "utf-8" else "surrogatepass"))
-    return found
+    codecs = ("utf-8", "utf-16-le", "utf-16-be")
+    return {one.encode(codec, "surrogatepass") for one in {string} | once | twice for codec in codecs}
 
 
 class _Search:

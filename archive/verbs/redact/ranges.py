@@ -43,7 +43,8 @@ class _Text(NamedTuple):
         line = np.clip(np.searchsorted(old, positions, "right") - 1, 0, len(self.old) - 1)
         width = np.array([len(line) for line in self.new])
         behind = np.maximum(positions - (old[-1] - 1), 0)  # of a range behind its text
-        return new[line] + np.minimum(positions - old[line], width[line]) + behind
+        moved: Ints = new[line] + np.minimum(positions - old[line], width[line]) + behind
+        return moved
 
 
 def redacted(table: RangeTable, rules: Rules, removed: Removed, allowance: Allowance) -> RangeTable:
@@ -91,40 +92,41 @@ def redacted(table: RangeTable, rules: Rules, removed: Removed, allowance: Allow
     )
 
 
-def check_lines(before: RangeTable, after: RangeTable) -> None:
+def check_lines(before: RangeTable, after: RangeTable, allowance: Allowance) -> None:
     """Refuse a table whose rows, tags or line numbers are others than before.
 
     Raises:
         ArchiveError: some are.
+        LimitError: the texts would take more memory than allowed.
     """
     same = before.names == after.names and all(
         np.array_equal(getattr(before, name), getattr(after, name)) for name in ("first", "offset", "tag")
     )
-    if not same or not np.array_equal(_line_numbers(before), _line_numbers(after)):
+    old, new = (_line_numbers(table, allowance) for table in (before, after))
+    if not same or not np.array_equal(old, new):
         raise ArchiveError("source ranges would be on other lines; nothing is written")
 
 
-def _line_numbers(table: RangeTable) -> Ints:
-    """The lines that each row's range begins and ends on (2 n)."""
-    texts: dict[int, Ints] = {}
-    found = []
-    for positions in (table.start, table.end):
-        for source, at in zip(table.source.tolist(), positions.tolist(), strict=True):
-            if source not in texts:
-                data = bytes(table.sources[source].text)
-                texts[source] = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-            line = int(table.sources.line[source])
-            found.append(line + int(np.searchsorted(texts[source], at)))
-    return np.array(found, np.int64)
+def _line_numbers(table: RangeTable, allowance: Allowance) -> Ints:
+    """The lines that each row's range begins and ends on (2, n)."""
+    number, texts = _texts(table.sources, allowance)
+    found = np.stack([table.start, table.end])
+    for rows, lines in zip(_by_text(table.source, number, len(texts)), texts, strict=True):
+        bounds = firsts(np.array([len(line) + 1 for line in lines]))
+        found[:, rows] = np.clip(np.searchsorted(bounds, found[:, rows], "right"), 1, len(lines))
+    return found + table.sources.line[table.source]
 
 
 def _texts(sources: SourceTable, allowance: Allowance) -> tuple[Ints, list[list[bytes]]]:
     """The number of each source's text (s), and the lines of each text."""
     known: dict[tuple[int, ...], int] = {}
     by_content: dict[bytes, int] = {}
-    number, texts = [], []
+    number: list[int] = []
+    texts: list[list[bytes]] = []
     lengths = sources.lengths
-    for at, (low, high) in enumerate(zip(sources.first[:-1].tolist(), sources.first[1:].tolist(), strict=True)):
+    for at, (low, high) in enumerate(
+        zip(sources.first[:-1].tolist(), sources.first[1:].tolist(), strict=True)
+    ):
         pieces = tuple(sources.piece[low:high].tolist())
         if pieces not in known:
             allowance.take(COPIES * int(lengths[at]) + LINE_BYTES, "texts of sources")
@@ -171,10 +173,19 @@ def _marked(table: RangeTable, number: Ints, texts: Sequence[Sequence[bytes]]) -
 def _moved(source: Ints, positions: Ints, number: Ints, pairs: Sequence[_Text]) -> Ints:
     """Positions in old texts as those in new ones (n)."""
     moved = positions.copy()
-    text = number[source]
-    order = np.argsort(text, kind="stable")
-    first = np.searchsorted(text[order], np.arange(len(pairs) + 1))
-    for at, pair in enumerate(pairs):
-        rows = order[first[at] : first[at + 1]]
+    for rows, pair in zip(_by_text(source, number, len(pairs)), pairs, strict=True):
         moved[rows] = pair.moved(positions[rows])
     return moved
+
+
+def _by_text(source: Ints, number: Ints, count: int) -> list[Ints]:
+    """The rows of each text.
+
+    Args:
+        source: of each row (n).
+        number: the text of each source (s).
+        count: of texts.
+    """
+    text = number[source]
+    order = np.argsort(text, kind="stable")
+    return np.split(order, np.searchsorted(text[order], np.arange(1, count))) if count else []

@@ -128,13 +128,13 @@ class Removed:
 
     @property
     def folders(self) -> set[bytes]:
-        """The folders of removed absolute paths, from ``/home/NAME`` on; none that a kept path has."""
+        """The folders of removed absolute paths, from ``/home/NAME`` on."""
         found = set()
         for path in self.paths:
             if ABSOLUTE.match(path):
                 ends = [one.start() for one in SEPARATOR.finditer(path)]
                 found |= {path[:end] for end in ends if _parts(path[:end]) >= LEAST_FOLDERS}
-        return {one for one in found if not any(one in path for path in self.kept_paths)}
+        return found
 
 
 def _parts(folder: bytes) -> int:

@@ -1,0 +1,91 @@
+"""``debug-archive redact``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from archive.cli.files import options
+
+if TYPE_CHECKING:
+    from archive.cli.files.batch import Manner
+    from archive.cli.status import Status
+    from archive.verbs.redact.rules import PathChoice, SourceChoice
+
+
+@click.command("redact")
+@options.takes_files
+@click.option(
+    "-c",
+    "--companion",
+    required=True,
+    metavar="COMPANION",
+    type=click.Path(),
+    help="File for what is taken out, which stays with you; of several archives a folder.",
+)
+@click.option(
+    "--map",
+    "maps",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Paths that begin with OLD begin with NEW. Repeatable; of several that fit the longest one counts.",
+)
+@click.option(
+    "--paths",
+    type=click.Choice(["keep", "relative", "basename", "none"]),
+    default="keep",
+    show_default=True,
+    help="Other paths: relative to site-packages, Python's library, or the folder that all others are in; "
+    "without folders; or `?` for each.",
+)
+@click.option(
+    "--source",
+    "text",
+    type=click.Choice(["keep", "lines", "none"]),
+    default="keep",
+    show_default=True,
+    help="Lines of source text: all, those that a source range is on, or none. Others become blank, so that "
+    "line numbers stay right.",
+)
+@click.option("--partial", is_flag=True, help="Write OUT even if something is left, or cannot be searched.")
+@options.takes_manner
+def command(
+    inputs: tuple[str, ...],
+    *,
+    out: str,
+    companion: str,
+    maps: tuple[str, ...],
+    paths: PathChoice,
+    text: SourceChoice,
+    partial: bool,
+    manner: Manner,
+) -> Status:
+    """Take paths and source text out of the debug info of archives IN, and prove that they are gone.
+
+    Redacted are source ranges of TorchScript and stack traces of exported programs (.pt2). Dates in the zip
+    go, and what `migrate` kept aside. OUT is the same model; its failures name the same
+    handles, files and lines as before, as far as these were kept.
+
+    Then all of OUT is searched for each path, folder and line that was taken out: as stored and inflated, in
+    zips and companions inside, in UTF-8, UTF-16 and as JSON escapes them. If one is left, in a string of the
+    model's code, say, its place is named, nothing is written, and the exit status is 1. Paths of fewer than 5
+    bytes, lines of fewer than 8, and what is part of a path or line that stays are not looked for; lines that
+    PyTorch's generated code has, too, are counted.
+
+    Not redacted are names of classes, functions and attributes, the folder inside the zip, sample inputs of
+    exported programs, extra files, and generated code; nor are compiled models, ETRecords and companions.
+
+    With COMPANION, `symbolicate` explains the logs of OUT by all that was taken out, and `join` gives IN.
+
+    \b
+    Examples:
+      debug-archive redact model.ptl -o public.ptl -c private.ptdbg --paths basename --source none
+      debug-archive redact model.pt2 -o public.pt2 -c private.ptdbg --map /home/me/src=src
+      debug-archive symbolicate public.ptl -c private.ptdbg < report.log
+      debug-archive join public.ptl -c private.ptdbg -o model.ptl
+      debug-archive redact models/ -o public/ -c private/ --paths relative --source lines
+    """  # noqa: D301 (click reads the backspace)
+    if not maps and paths == text == "keep":
+        raise click.UsageError("nothing to redact: give --map, --paths or --source")
+    return manner.run("redact", inputs, out, companion, maps=maps, paths=paths, text=text, partial=partial)
