@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
+from archive.base.errors import ImpossibleError
+from archive.batches.outcome import OutcomeKind
+from archive.cli import printing
 from archive.cli.files import options
+from archive.cli.status import Status
+from archive.verbs.redact import Redaction
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
-    from archive.cli.status import Status
     from archive.verbs.redact.rules import PathChoice, SourceChoice
 
 
@@ -48,7 +53,11 @@ if TYPE_CHECKING:
     help="Lines of source text: all, those that a source range is on, or none. Others become blank, so that "
     "line numbers stay right.",
 )
-@click.option("--partial", is_flag=True, help="Write OUT even if something is left, or cannot be searched.")
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="Write OUT even if something is left, or cannot be searched; both are listed.",
+)
 @options.takes_manner
 def command(
     inputs: tuple[str, ...],
@@ -68,7 +77,7 @@ def command(
     handles, files and lines as before, as far as these were kept.
 
     Then all of OUT is searched for each path, folder and line that was taken out: as stored and inflated, in
-    zips and companions inside, in UTF-8, UTF-16 and as JSON escapes them. If one is left, in a string of the
+    records that are zips or companions themselves, in UTF-8, UTF-16 and as JSON escapes them. If one is left, in a string of the
     model's code, say, its place is named, nothing is written, and the exit status is 1. Paths of fewer than 5
     bytes, lines of fewer than 8, and what is part of a path or line that stays are not looked for; lines that
     PyTorch's generated code has, too, are counted.
@@ -88,4 +97,15 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if not maps and paths == text == "keep":
         raise click.UsageError("nothing to redact: give --map, --paths or --source")
-    return manner.run("redact", inputs, out, companion, maps=maps, paths=paths, text=text, partial=partial)
+    try:
+        return manner.run(
+            "redact", inputs, out, companion, maps=maps, paths=paths, text=text, partial=partial
+        )
+    except ImpossibleError as refusal:
+        if not isinstance(refusal.facts, Redaction):
+            raise
+        if manner.as_json:
+            told = {"file": refusal.file, "outcome": OutcomeKind.IMPOSSIBLE}
+            printing.write_json(told | asdict(refusal.facts))
+        printing.note(str(refusal))
+        return Status.FINDINGS

@@ -57,6 +57,9 @@ FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
     "shrink": lambda file, out: archive.shrink(file, out / "k", force=True),
     "embed": lambda file, out: archive.shrink(file, out / "e", level="embed", force=True),
     "restore": lambda file, out: archive.restore(file, out / "r", force=True),
+    "redact": lambda file, out: archive.redact(
+        file, out / "d", out / "c", paths="none", text="none", partial=True, force=True
+    ),
     "migrate": lambda file, out: archive.migrate(file, out / "m", to="2.13", lossy=True, force=True),
     "canonicalise": lambda file, out: archive.canonicalise(file, out / "c", force=True),
     "convert": lambda file, out: archive.convert(file, out / "v", profile="packed", force=True),

@@ -101,7 +101,7 @@ ADVICE = {
     FileKind.EXPORTED: "all commands but `migrate` and `lite` work on it",
     FileKind.LEGACY_EXPORTED: "`inspect`, `sizes` and `symbolicate` work on it, others do once PyTorch 2.8 "
     "or later exports the model anew",
-    FileKind.AOTI: "all commands but `migrate` and `lite` work on it",
+    FileKind.AOTI: "all commands but `migrate`, `lite` and `redact` work on it",
     FileKind.ETRECORD: "`inspect`, `sizes`, `symbolicate` and `verify` work on it; "
     "so does ExecuTorch's Inspector",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",

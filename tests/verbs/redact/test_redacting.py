@@ -1,0 +1,139 @@
+"""Redacted archives: the same model, the same lines and handles, nothing of what was removed."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+from tests.support.commands import run
+from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES
+from tests.support.exported import PROGRAMS
+from tests.support.strings_in import holds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive import Redaction
+
+CHOICES = [("basename", "keep"), ("relative", "lines"), ("none", "none")]
+PACKAGE = FIXTURES / "kinds" / "package.pt"
+MODEL = ORACLES / "plain_stack.ptl"
+SAMPLE = [path for path in ARCHIVES if b"debug_pkl" in path.read_bytes()][::24] + PROGRAMS[::10]
+
+
+def redacted(path: Path, paths: Any, text: Any, **others: Any) -> tuple[bytes, bytes, Redaction]:  # noqa: ANN401
+    out, companion = io.BytesIO(), io.BytesIO()
+    facts = archive.redact(path, out, companion, paths=paths, text=text, **others)
+    return out.getvalue(), companion.getvalue(), facts
+
+
+def lines(opened: archive.Archive) -> list[tuple[int, int]]:
+    """The line and handle or node of everything that has one."""
+    table = opened.range_table
+    found = [(int(table.tag[row]), table.source_range(row).line) for row in range(len(table))]
+    for program in opened.programs.values():
+        for site in program.sites.values():
+            found += [(0, frame.line) for frame in (site.frames.frames if site.frames else ())]
+    return found
+
+
+def sources(opened: archive.Archive) -> set[str]:
+    """Paths, and lines of source text long enough to be no chance."""
+    table, found = opened.range_table, set()
+    for row in range(len(table)):
+        source = table.source_range(row).source
+        found |= {str(source.filename or ""), *map(str.strip, str(source.text).splitlines())}
+    for program in opened.programs.values():
+        for site in program.sites.values():
+            for frame in site.frames.frames if site.frames else ():
+                found |= {frame.file, frame.code or ""}
+    return {one for one in found if len(one) >= 12}
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids="-".join)
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_lines_and_model_stay_and_a_join_gives_the_original(path: Path, choice: tuple[str, str]) -> None:
+    out, companion, facts = redacted(path, *choice)
+    assert (facts.left, facts.unread) == ((), ())
+    with archive.open(path) as before, archive.open(out) as after:
+        assert after.archive_id == before.archive_id
+        assert lines(after) == lines(before)
+        if after.handle_table is not None:
+            assert list(after.handle_table.handle) == list(before.handle_table.handle)  # type: ignore[union-attr]
+    back = io.BytesIO()
+    assert archive.join(out, companion, back).exact == facts.exact
+    assert facts.exact == (back.getvalue() == path.read_bytes())
+
+
+@pytest.mark.parametrize("path", SAMPLE, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_another_scanner_finds_nothing(path: Path) -> None:
+    out, _, facts = redacted(path, "none", "none")
+    with archive.open(path) as opened:
+        code = "".join(
+            str(opened.records[name].view(), "utf-8") for name in opened.records if name.endswith(".py")
+        )
+        gone = [one for one in sources(opened) if one not in code and "(" not in one[-20:]]
+    assert gone
+    assert [one for one in gone if holds(path.read_bytes(), one)], "it does find them before"
+    assert [one for one in gone if holds(out, one)] == []
+    assert facts.paths
+    assert facts.lines
+
+
+def test_the_companion_explains_what_the_redacted_archive_reports(tmp_path: Path) -> None:
+    out, companion = tmp_path / "out.ptl", tmp_path / "private.ptdbg"
+    done = run("redact", MODEL, "-o", out, "-c", companion, "--paths", "basename", "--source", "none")
+    assert done.returncode == 0
+    assert b"0 of 5 paths, 0 of 7 folders, 0 of 27 lines left" in done.stdout
+    original = run("symbolicate", MODEL, 1452).stdout
+    assert run("symbolicate", out, "-c", companion, 1452).stdout == original
+    places = re.findall(rb'"(?:.*/)?(.*)", line (\d+), in (.*)', original)
+    assert re.findall(rb'"(.*)", line (\d+), in (.*)', run("symbolicate", out, 1452).stdout) == places
+
+
+def test_marked_lines_stay_where_they_are(tmp_path: Path) -> None:
+    out = tmp_path / "out.ptl"
+    assert run("redact", MODEL, "-o", out, "-c", tmp_path / "c", "--source", "lines").returncode == 0
+    shown = run("symbolicate", out, 1452).stdout.decode()
+    assert "            x = self.blocks(x)\n                ~~~~~~~~~~~ <--- HERE\n" in shown
+    assert "Block" in run("symbolicate", MODEL, 1452).stdout.decode()
+
+
+def test_what_is_left_is_refused_with_its_place_and_listed_where_that_is_asked_for(tmp_path: Path) -> None:
+    out = tmp_path / "out.pt"
+    words = ["redact", PACKAGE, "-o", out, "-c", tmp_path / "c", "--paths", "none", "--source", "none"]
+    done = run(*words)
+    assert done.returncode == 1
+    assert b"would be left: line def forward(self, x: torch.Tensor) -> torch.Tensor: in net.py" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    assert b'"left": [' in run(*words, "--json").stdout
+    done = run(*words, "--partial")
+    assert done.returncode == 0
+    assert b"left: line return self.fc(x) * self.scale in net.py\n" in done.stdout
+    assert b"3 of 3 lines left" in done.stdout
+
+
+def test_folders_and_maps(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    for path in (MODEL, PROGRAMS[0], PACKAGE):
+        (models / path.name).write_bytes(path.read_bytes())
+    words = ["redact", models, "-o", tmp_path / "out", "-c", tmp_path / "private", "--source", "none"]
+    done = run(*words, "--map", "/opt/py=python", "-j", 1)
+    assert done.returncode == 1, "the package has its source in a record of its own"
+    written = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert written == sorted(["manifest.jsonl", MODEL.name, PROGRAMS[0].name])
+    assert holds(MODEL.read_bytes(), "/opt/py/lib")
+    assert not holds((tmp_path / "out" / MODEL.name).read_bytes(), "/opt/py/lib")
+    assert holds((tmp_path / "out" / MODEL.name).read_bytes(), "python/lib/python3.11/site-packages")
+
+
+def test_models_without_debug_info_are_not_taken_for_redacted(tmp_path: Path) -> None:
+    split = tmp_path / "split.ptl"
+    archive.split(MODEL, split, tmp_path / "c", handles="drop")
+    with pytest.raises(archive.ArchiveError, match="no debug info in it to redact; nothing else is"):
+        redacted(split, "none", "none")

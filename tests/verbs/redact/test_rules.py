@@ -1,0 +1,58 @@
+"""What becomes of paths."""
+
+from __future__ import annotations
+
+import pytest
+
+from archive import ArchiveError
+from archive.verbs.redact.rules import PathChoice, Removed, Rules
+
+HOME = [b"/home/me/dev/net/model.py", b"/home/me/dev/net/parts/block.py"]
+LIBRARIES = [b"/home/me/v/lib/python3.11/site-packages/torch/nn.py", b"/usr/lib/python3.11/contextlib.py"]
+WINDOWS = [b"C:\\Users\\me\\net\\model.py", b"C:\\Users\\me\\net\\parts\\block.py"]
+
+
+def renamed(paths: list[bytes], *maps: str, choice: PathChoice = "keep") -> list[bytes]:
+    found = Rules.of(maps, choice, "none").renamed(paths)
+    return [found[path] for path in paths]
+
+
+def test_the_longest_map_counts_and_maps_come_before_other_rules() -> None:
+    maps = ("/home/me=~", "/home/me/dev/net=src")
+    assert renamed(HOME, *maps) == [b"src/model.py", b"src/parts/block.py"]
+    assert renamed([*HOME, b"/opt/x.py"], *maps, choice="none")[2:] == [b"?"]
+
+
+def test_relative_paths_begin_at_a_library_or_at_the_folder_of_all_others() -> None:
+    wanted = [b"model.py", b"parts/block.py", b"torch/nn.py", b"contextlib.py"]
+    assert renamed([*HOME, *LIBRARIES], choice="relative") == wanted
+    assert renamed(WINDOWS, choice="relative") == [b"model.py", b"parts/block.py"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "wanted"),
+    [
+        ([b"/home/me/a.py", b"/opt/them/b.py"], [b"a.py", b"b.py"]),  # nothing in common
+        ([b"/home/me/a.py", b"/home/you/b.py"], [b"a.py", b"b.py"]),
+        ([b"../../home/me/a.py", b"~/net/b.py"], [b"a.py", b"b.py"]),
+        ([b"net/a.py", b"<eval_with_key>.0", b""], [b"net/a.py", b"<eval_with_key>.0", b""]),
+    ],
+)
+def test_relative_paths_tell_no_home(paths: list[bytes], wanted: list[bytes]) -> None:
+    assert renamed(paths, choice="relative") == wanted
+
+
+def test_basenames_are_those_of_either_system() -> None:
+    assert renamed([HOME[0], WINDOWS[1], b"a.py"], choice="basename") == [b"model.py", b"block.py", b"a.py"]
+
+
+def test_folders_are_those_from_the_user_on() -> None:
+    removed = Removed({HOME[0], WINDOWS[0], b"net/a.py"})
+    wanted = {b"/home/me", b"/home/me/dev", b"/home/me/dev/net", b"C:\\Users", b"C:\\Users\\me"}
+    assert removed.folders == wanted | {b"C:\\Users\\me\\net"}
+
+
+@pytest.mark.parametrize("maps", [("/home/me",), ("=x",), ()])
+def test_options_that_say_nothing_are_refused(maps: tuple[str, ...]) -> None:
+    with pytest.raises(ArchiveError, match=r"expected a map OLD=NEW|nothing to redact"):
+        Rules.of(maps, "keep", "keep")

@@ -1,0 +1,90 @@
+"""Models with planted tokens: PyTorch runs what is redacted as before, and no token is left."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+from tests.support.strings_in import holds
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+import torch.jit.mobile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+TOKENS = ("home_qzxv", "comment_wkjh", "docstring_plfm", "folder_bnty")
+SOURCE = '''
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        """docstring_plfm"""
+        y = self.fc(x)  # comment_wkjh
+        return y.relu() + 1
+'''
+
+
+def saved(model: Any, way: str, path: Path) -> None:  # noqa: ANN401
+    example = torch.ones(2, 3)
+    if way == "exported":
+        torch.export.save(torch.export.export(model, (example,)), path)
+        return
+    scripted = torch.jit.trace(model, example) if way == "traced" else torch.jit.script(model)
+    if way == "lite":
+        scripted._save_for_lite_interpreter(str(path), _use_flatbuffer=False)
+        path.write_bytes(path.read_bytes())
+    else:
+        torch.jit.save(scripted, path)
+
+
+def loaded(path: Path, way: str) -> Any:  # noqa: ANN401
+    if way == "exported":
+        return torch.export.load(path).module()
+    if way == "lite":
+        return torch.jit.mobile._load_for_lite_interpreter(str(path))
+    return torch.jit.load(path)
+
+
+def failure(model: Any) -> str:  # noqa: ANN401
+    with pytest.raises((RuntimeError, AssertionError)) as failed:
+        model(torch.ones(2, 4))
+    return str(failed.value)
+
+
+@pytest.mark.parametrize("way", ["scripted", "traced", "lite", "exported"])
+def test_no_token_is_left_and_pytorch_runs_the_same(way: str, tmp_path: Path) -> None:
+    file = tmp_path / "home_qzxv" / "folder_bnty" / "net.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(SOURCE, "utf-8")
+    spec = importlib.util.spec_from_file_location("net", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    path, out = tmp_path / "model.pt2", tmp_path / "out.pt2"
+    saved(module.Net().eval(), way, path)
+    planted = [token for token in TOKENS if holds(path.read_bytes(), token)]
+    assert set(TOKENS[::3]) <= set(planted)
+    companion = io.BytesIO()
+    facts = archive.redact(path, out, companion, paths="basename", text="none")
+    assert (facts.left, facts.unread, facts.refused) == ((), (), ())
+    assert [token for token in TOKENS if holds(out.read_bytes(), token)] == []
+    before, after, x = loaded(path, way), loaded(out, way), torch.rand(2, 3)
+    assert torch.equal(before(x), after(x))
+    old, new = failure(before), failure(after)
+    assert re.findall(r"line \d+|[Hh]andle:? ?\d+", new) == re.findall(r"line \d+|[Hh]andle:? ?\d+", old)
+    assert not any(token in new for token in TOKENS)
