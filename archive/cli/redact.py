@@ -77,10 +77,10 @@ def command(
     handles, files and lines as before, as far as these were kept.
 
     Then all of OUT is searched for each path, folder and line that was taken out: as stored and inflated, in
-    records that are zips or companions themselves, in UTF-8, UTF-16 and as JSON escapes them. If one is left, in a string of the
-    model's code, say, its place is named, nothing is written, and the exit status is 1. Paths of fewer than 5
-    bytes, lines of fewer than 8, and what is part of a path or line that stays are not looked for; lines that
-    PyTorch's generated code has, too, are counted.
+    records that are zips or companions themselves, in UTF-8, UTF-16 and as JSON escapes them. If one is left,
+    in a string of the model's code, say, its place is named, nothing is written, and the exit status is 1.
+    Paths of fewer than 5 bytes, lines of fewer than 8, and what is part of a path or line that stays are not
+    looked for; lines that PyTorch's generated code has, too, are counted.
 
     Not redacted are names of classes, functions and attributes, the folder inside the zip, sample inputs of
     exported programs, extra files, and generated code; nor are compiled models, ETRecords and companions.

@@ -145,8 +145,10 @@ def test_lines_and_json_are_in_the_order_of_the_input(tmp_path: Path) -> None:
         (
             "pack",
             {},
-            "expected a verb: split, join, shrink, restore, redact, migrate, lite, canonicalise, convert, "
-            "found pack",
+            (
+                "expected a verb: split, join, shrink, restore, redact, migrate, lite, canonicalise, "
+                "convert, found pack"
+            ),
         ),
         ("shrink", {"to": "2.13"}, "expected an option of shrink: level, handles, salt, strength, found to"),
         ("migrate", {}, "migrate needs the option to"),
