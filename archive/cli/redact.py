@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     type=click.Choice(["keep", "lines", "none"]),
     default="keep",
     show_default=True,
-    help="Lines of source text: all, those that a source range is on, or none. Others become blank, so that "
-    "line numbers stay right.",
+    help="Lines of source text: all, those that a source range is on, or none. Others become blanks, so that "
+    "lines and columns stay right.",
 )
 @click.option(
     "--partial",

@@ -152,11 +152,10 @@ def _call(line: bytes, names: dict[bytes, bytes]) -> bytes:
 
 
 def _blanked(lines: list[bytes], kept: set[int], removed: Removed) -> list[bytes]:
-    """A text, blank but for some lines. One that has something in it does not become empty."""
+    """A text, blank but for some lines. It keeps its length, so that ranges stay apart, as their tags do."""
     for at, line in enumerate(lines):
         removed.line(line, kept=at in kept)
-    new = [line if at in kept else b"" for at, line in enumerate(lines)]
-    return [b" "] if new == [b""] and lines != [b""] else new
+    return [line if at in kept else b" " * len(line) for at, line in enumerate(lines)]
 
 
 def _marked(table: RangeTable, number: Ints, texts: Sequence[Sequence[bytes]]) -> list[set[int]]:
