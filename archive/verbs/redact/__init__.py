@@ -172,7 +172,9 @@ def _contents(opened: Archive) -> Contents:
     try:
         return with_digest(collect(opened), opened.container, opened.programs.left)
     except NothingToDoError as problem:
-        raise ImpossibleError("no debug info in it to redact; nothing else is", file=opened.file) from problem
+        raise ImpossibleError(
+            "no debug info in it, and `redact` takes nothing else out", file=opened.file
+        ) from problem
 
 
 def _ranges(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes]:
