@@ -90,7 +90,7 @@ def command(
     \b
     Examples:
       debug-archive redact model.ptl -o public.ptl -c private.ptdbg --paths basename --source none
-      debug-archive redact model.pt2 -o public.pt2 -c private.ptdbg --map /home/me/src=src
+      debug-archive redact model.pt2 -o public.pt2 -c private.ptdbg --map /home/ann/src/=src/
       debug-archive symbolicate public.ptl -c private.ptdbg < report.log
       debug-archive join public.ptl -c private.ptdbg -o model.ptl
       debug-archive redact models/ -o public/ -c private/ --paths relative --source lines

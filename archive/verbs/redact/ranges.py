@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from archive.verbs.redact.rules import Removed, Rules
 
 CALL = re.compile(rb"(?P<path>[^\n]+)(?P<rest>\([0-9]+\): [^\n]*)")
-"""A line of a traced operation's text, which is its Python stack: ``/home/me/net.py(12): forward``."""
+"""A line of a traced operation's text, which is its Python stack: ``/home/ann/net.py(12): forward``."""
 COPIES = 6
 """Times that a text is in memory at most: its pieces, itself, its lines, and the same of the new one."""
 LINE_BYTES = 250

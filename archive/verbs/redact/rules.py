@@ -128,7 +128,7 @@ class Removed:
 
     @property
     def folders(self) -> set[bytes]:
-        """The folders of removed absolute paths, from ``/home/NAME`` on."""
+        """The folders of removed absolute paths, two parts long and longer."""
         found = set()
         for path in self.paths:
             if ABSOLUTE.match(path):

@@ -7,8 +7,8 @@ import pytest
 from archive import ArchiveError
 from archive.verbs.redact.rules import PathChoice, Removed, Rules
 
-HOME = [b"/home/me/dev/net/model.py", b"/home/me/dev/net/parts/block.py"]
-LIBRARIES = [b"/home/me/v/lib/python3.11/site-packages/torch/nn.py", b"/usr/lib/python3.11/contextlib.py"]
+HOME = [b"/srv/ann/dev/net/model.py", b"/srv/ann/dev/net/parts/block.py"]
+LIBRARIES = [b"/srv/ann/v/lib/python3.11/site-packages/torch/nn.py", b"/usr/lib/python3.11/contextlib.py"]
 WINDOWS = [b"C:\\Users\\me\\net\\model.py", b"C:\\Users\\me\\net\\parts\\block.py"]
 
 
@@ -18,7 +18,7 @@ def renamed(paths: list[bytes], *maps: str, choice: PathChoice = "keep") -> list
 
 
 def test_the_longest_map_counts_and_maps_come_before_other_rules() -> None:
-    maps = ("/home/me=~", "/home/me/dev/net=src")
+    maps = ("/srv/ann=~", "/srv/ann/dev/net=src")
     assert renamed(HOME, *maps) == [b"src/model.py", b"src/parts/block.py"]
     assert renamed([*HOME, b"/opt/x.py"], *maps, choice="none")[2:] == [b"?"]
 
@@ -32,9 +32,9 @@ def test_relative_paths_begin_at_a_library_or_at_the_folder_of_all_others() -> N
 @pytest.mark.parametrize(
     ("paths", "wanted"),
     [
-        ([b"/home/me/a.py", b"/opt/them/b.py"], [b"a.py", b"b.py"]),  # nothing in common
-        ([b"/home/me/a.py", b"/home/you/b.py"], [b"a.py", b"b.py"]),
-        ([b"../../home/me/a.py", b"~/net/b.py"], [b"a.py", b"b.py"]),
+        ([b"/srv/ann/a.py", b"/opt/them/b.py"], [b"a.py", b"b.py"]),  # nothing in common
+        ([b"/srv/ann/a.py", b"/srv/bob/b.py"], [b"a.py", b"b.py"]),
+        ([b"../../srv/ann/a.py", b"~/net/b.py"], [b"a.py", b"b.py"]),
         ([b"net/a.py", b"<eval_with_key>.0", b""], [b"net/a.py", b"<eval_with_key>.0", b""]),
     ],
 )
@@ -48,11 +48,11 @@ def test_basenames_are_those_of_either_system() -> None:
 
 def test_folders_are_those_from_the_user_on() -> None:
     removed = Removed({HOME[0], WINDOWS[0], b"net/a.py"})
-    wanted = {b"/home/me", b"/home/me/dev", b"/home/me/dev/net", b"C:\\Users", b"C:\\Users\\me"}
+    wanted = {b"/srv/ann", b"/srv/ann/dev", b"/srv/ann/dev/net", b"C:\\Users", b"C:\\Users\\me"}
     assert removed.folders == wanted | {b"C:\\Users\\me\\net"}
 
 
-@pytest.mark.parametrize("maps", [("/home/me",), ("=x",), ()])
+@pytest.mark.parametrize("maps", [("/srv/ann",), ("=x",), ()])
 def test_options_that_say_nothing_are_refused(maps: tuple[str, ...]) -> None:
     with pytest.raises(ArchiveError, match=r"expected a map OLD=NEW|nothing to redact"):
         Rules.of(maps, "keep", "keep")
