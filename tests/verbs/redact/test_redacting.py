@@ -71,6 +71,7 @@ def test_lines_and_model_stay_and_a_join_gives_the_original(path: Path, choice: 
         if after.handle_table is not None:
             assert list(after.handle_table.handle) == list(before.handle_table.handle)  # type: ignore[union-attr]
     assert messages(out) <= messages(path)
+    assert archive.digest(out) == archive.digest(path)
     back = io.BytesIO()
     assert archive.join(out, companion, back).exact == facts.exact
     assert facts.exact == (back.getvalue() == path.read_bytes())
