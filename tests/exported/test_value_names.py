@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import archive
+from archive.formats.exported.printed import own_name
 from archive.verbs.logs import Explainer
 from tests.support.exported import EXPORTED
 
@@ -123,3 +125,8 @@ def test_an_operator_of_python_has_its_source() -> None:
     with archive.open(EXPORTED / "sized_strict.pt2") as opened:
         log = executing("mul", "operator.mul", "(%sym_size_int_1, 2)")
         assert "n = x.shape[0] * 2 + y.shape[1]" in explained(opened, log)
+
+
+def test_a_long_name_takes_no_longer_than_its_bytes() -> None:
+    name = "x" * (1 << 17)
+    assert re.match(own_name(name, ()), name)

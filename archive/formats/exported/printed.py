@@ -31,7 +31,7 @@ TAKEN = frozenset(
 )
 """Names that ``torch.fx`` gives to no value: ``_illegal_names`` in ``torch/fx/graph.py``."""
 MAX_PATH = 1_000
-"""Characters of a parameter's name that is compared without its underscores: an expression is large."""
+"""Characters of a name that may have another form: an expression of alternatives is large."""
 FIRST_LINE = 5
 """The line of generated code behind its ``def forward``, from 1."""
 POSITIONAL, KEYWORD = 1, 2
@@ -134,9 +134,10 @@ def own_name(name: str, inputs: Collection[str]) -> str:
         inputs: the names of all values that its graph takes.
     """
     own = LIFTED.sub("", name, count=1)
-    is_path = own != name and len(own) <= MAX_PATH
-    called = "_*".join(["", *own.replace("_", ""), ""]) if is_path else re.escape(own)
-    if own in TAKEN or (own != name and own in inputs):
+    if len(name) > MAX_PATH or (own == name and own not in TAKEN):
+        return rf"{re.escape(name)}(?!\w)"
+    called = own if own == name else "_*".join(["", *own.replace("_", ""), ""])
+    if own in TAKEN or own in inputs:
         called = rf"{called}(?:_\d+)?"
     return rf"(?:{re.escape(name)}|{called})(?!\w)"
 
