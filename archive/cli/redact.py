@@ -87,6 +87,9 @@ def command(
 
     With COMPANION, `symbolicate` explains the logs of OUT by all that was taken out, and `join` gives IN.
 
+    Several archives, a folder or a glob take folders for OUT and COMPANION. A second run goes on from
+    OUT/manifest.jsonl, which has the names of files and the maps: keep it to yourself.
+
     \b
     Examples:
       debug-archive redact model.ptl -o public.ptl -c private.ptdbg --paths basename --source none
