@@ -7,15 +7,27 @@ import pickle
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import archive
 from archive.container.container import new_member
 from archive.formats.exported import schema
 from archive.verbs.verify import verify
 from archive.verbs.verify.inputs import PLAIN
-from tests.support.broken_programs import BROKEN, INPUTS, RECORDS, TAKEN, rewritten
+from tests.support.broken_programs import (
+    BROKEN,
+    GONE,
+    INPUTS,
+    RECORDS,
+    TAKEN,
+    found_at,
+    positions,
+    put,
+    rewritten,
+)
 from tests.support.commands import run
-from tests.support.exported import EXPORTED, PROGRAMS
+from tests.support.exported import EXPORTED, PROGRAMS, trees
 from tests.support.zips import zipped
 
 if TYPE_CHECKING:
@@ -246,3 +258,40 @@ def test_the_names_that_count_as_plain_are_those_of_weights_only() -> None:
     modules = (torch, torch._utils, torch._tensor, torch.storage, torch.serialization, torch.nn.parameter)
     names = {f"{module.__name__}.{name}" for module in modules for name in dir(module)}
     assert sorted(name for name in names if PLAIN.fullmatch(name) and name not in allowed) == []
+
+
+OTHERS = [None, 5, -1, True, "x", [], [1], {}, 1.5, GONE]
+"""What is put in the place of values."""
+UNLISTED = ("in deserialize_inputs", "_get_schema_from_target", "failed to resolve", "sympy", "hint")
+"""Parts of tracebacks where PyTorch refuses what is not checked: arguments of operators, expressions."""
+
+
+@pytest.mark.torch
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["sized", "picked", "odd", "choice_strict", "sums"]),
+    st.integers(0, 1 << 20),
+    st.integers(0, 1 << 20),
+    st.sampled_from([*OTHERS, "another"]),
+)
+def test_what_is_broken_at_random_is_told_if_pytorch_refuses_it(
+    name: str, at: int, source: int, value: object
+) -> None:
+    from tests.support.torch_exported import refusal  # noqa: PLC0415 (needs PyTorch)
+
+    path = EXPORTED / f"{name}.pt2"
+    tree = trees(path)["model"]
+    ways = list(positions(tree))
+    way = ways[at % len(ways)]
+    new = found_at(tree, ways[source % len(ways)]) if value == "another" else value
+    if new is GONE and isinstance(way[-1], int):
+        new = None
+    data = rewritten(
+        path, {MODEL: new_member(MODEL, json.dumps(put(tree, way, new)).encode(), compress=False)}
+    )
+    found, answer = verify(data), refusal(data)
+    if answer:
+        unlisted = any(part in answer for part in UNLISTED)
+        assert unlisted or any(one.severity in ("error", "warning") for one in found), (way, answer)
+    else:
+        assert refused(found) == [], way

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import archive
 from archive.container.container import member_from, new_member
 from archive.container.serialization_id import RECORD_NAME
 from tests.support.exported import EXPORTED
 from tests.support.zips import written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RECORDS = {
     "model": "models/model.json",
@@ -60,6 +63,13 @@ def steps(path: str) -> list[str | int]:
     return [int(number) if number else key.strip('"') for number, key in STEP.findall(path)]
 
 
+def found_at(tree: Any, way: list[str | int]) -> object:  # noqa: ANN401 (any JSON)
+    """The value at the end of a path."""
+    for step in way:
+        tree = tree[step]
+    return tree
+
+
 def put(tree: Any, way: list[str | int], value: object) -> Any:  # noqa: ANN401 (any JSON)
     """A tree with another value at the end of a path."""
     if not way:
@@ -71,6 +81,19 @@ def put(tree: Any, way: list[str | int], value: object) -> Any:  # noqa: ANN401 
         key: Any = way[0]
         new[key] = put(tree[key] if len(way) > 1 else None, way[1:], value)
     return new
+
+
+def positions(tree: Any) -> Iterator[list[str | int]]:  # noqa: ANN401 (any JSON)
+    """The ways to all values of a tree, but texts of metadata."""
+    below: list[tuple[list[str | int], Any]] = [([], tree)]
+    while below:
+        way, value = below.pop()
+        if way:
+            yield way
+        items = (
+            value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+        )
+        below += [([*way, key], one) for key, one in items if key not in ("metadata", "guards_code")]
 
 
 def rewritten(path: Path, changes: dict[str, Any], root: str = "m") -> bytes:
