@@ -38,19 +38,13 @@ COMMANDS = {
     "verify": CommandEntry("archive.cli.verify", "Every inconsistency of archives, with its place."),
     "leaks": CommandEntry("archive.cli.leaks", "What files tell strangers: paths, names, source text, keys."),
     "sizes": CommandEntry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
-    "diff": CommandEntry(
-        "archive.cli.diff", "What differs between two files, from the model down to the line."
-    ),
-    "digest": CommandEntry(
-        "archive.cli.digest", "Digests of what models compute, whoever saved them, and of debug info."
-    ),
+    "diff": CommandEntry("archive.cli.diff", "What differs between two files, from model to line."),
+    "digest": CommandEntry("archive.cli.digest", "Digests of what models compute, whoever saved them."),
     "split": CommandEntry("archive.cli.split", "The debug info out of archives, into companion files."),
     "join": CommandEntry("archive.cli.join", "Archives and their companions made one file each again."),
     "shrink": CommandEntry("archive.cli.shrink", "Smaller archives that PyTorch runs as before."),
     "restore": CommandEntry("archive.cli.restore", "Archives as they were before `shrink --level embed`."),
-    "redact": CommandEntry(
-        "archive.cli.redact", "Paths and source text out of debug info, with proof; the rest in a companion."
-    ),
+    "redact": CommandEntry("archive.cli.redact", "Paths and source text out of debug info, with proof."),
     "migrate": CommandEntry(
         "archive.cli.migrate", "Archives as another PyTorch release writes and reads them."
     ),

@@ -14,7 +14,7 @@ from tests.support.kinds import KINDS
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS = ["split", "join", "shrink", "restore", "migrate", "convert"]
+COMMANDS = ["split", "join", "shrink", "restore", "redact", "migrate", "convert", "leaks", "diff", "digest"]
 STACK = ORACLES / "plain_stack.ptl"
 SCRIPT = ORACLES / "plain_stack.pt"
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
@@ -34,8 +34,11 @@ def test_help_names_all_commands_in_the_order_of_a_users_day() -> None:
         "inspect",
         "symbolicate",
         "verify",
+        "leaks",
         "sizes",
-        *COMMANDS[:-1],
+        "diff",
+        "digest",
+        *("split", "join", "shrink", "restore", "redact", "migrate"),
         "lite",
         "profile",
         "store",
