@@ -172,9 +172,7 @@ def test_of_several_records_the_only_one_that_fits_explains(tmp_path: Path) -> N
     shutil.copy(RECORDS.parent / "exported" / "shop.pt2", tmp_path)
     plain, _ = explained(log("shop"), "shop")
     assert b"".join(archive.explain([log("shop")], tmp_path)) == plain
-    shutil.copy(
-        record("fork"), tmp_path
-    )  # an embedding is in its branch, under a number that nobody recorded
+    shutil.copy(record("fork"), tmp_path)  # an embedding is in its branch
     assert b"".join(archive.explain([log("shop")], tmp_path)) == log("shop")
 
 
