@@ -283,6 +283,16 @@ def test_nan_and_signed_zero_are_told_apart() -> None:
     assert archive.diff(saved([0.0]), saved([-0.0])).changes[0].told == "0.0 → -0.0"
 
 
+def test_another_device_is_told() -> None:
+    edited = tampered(NESTED, {"data.pkl": lambda data: data.replace(b"X\x03\0\0\0cpu", b"X\x03\0\0\0gpu")})
+    told = [one.told for one in of_level(archive.diff(NESTED, edited), Level.MODEL)]
+    assert told
+    assert set(told) == {"on cpu → on gpu"}
+    file = saved([torch.ones(2)])
+    edited = tampered(file, {"data.pkl": lambda data: data.replace(b"X\x03\0\0\0cpu", b"X\x03\0\0\0gpu")})
+    assert [one.told for one in of_level(archive.diff(file, edited), Level.MODEL)] == ["on cpu → on gpu"]
+
+
 # Programs
 
 

@@ -77,7 +77,8 @@ class Difference:
 
     def _floats(self, left: np.ndarray, right: np.ndarray) -> None:
         wide = np.complex128 if left.dtype.kind == "c" else np.float64
-        left, right = left.astype(wide), right.astype(wide)
+        with np.errstate(invalid="ignore"):  # signaling NaN
+            left, right = left.astype(wide), right.astype(wide)
         ordered = ~(np.isnan(left) | np.isnan(right))
         self.unordered += int(np.count_nonzero(~ordered))
         left, right = left[ordered], right[ordered]

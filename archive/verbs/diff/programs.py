@@ -59,8 +59,7 @@ def _nodes(name: str, old: Program, new: Program) -> Iterator[Change]:
         first = traced[0]
         yield Change(
             level=Level.DEBUG, what="metadata", name=f"{counted(len(traced), 'node')} of {name}",
-            status=Status.CHANGED, old=f"{first}{_place(was[first])}",
-            new=_place(now[first]).strip() or "another",
+            status=Status.CHANGED, old="one", new=f"another, first of {first}{_place(now[first])}",
         )  # fmt: skip
 
 

@@ -24,6 +24,8 @@ HOLDERS = (Inert, Value, dict, list)
 """Values that can be held at several places."""
 PATH_PARTS = 64
 """Parts of a path that are told; of a longer one the last ones."""
+DEVICE = 3
+"""The place of the device in a storage's persistent id: ``("storage", class, key, device, elements)``."""
 NOTHING = object()
 
 
@@ -67,7 +69,7 @@ class Values:
                 if not self._is_tensor(now if was is NOTHING else was):
                     yield self._lone(path, was, now)
             elif self._is_tensor(was) and self._is_tensor(now):
-                continue
+                yield from self._of_tensor(path, was, now)
             elif type(was) is not type(now):
                 yield self._row(path, summary(was), summary(now))
             elif not isinstance(was, (*HOLDERS, tuple)):
@@ -79,6 +81,11 @@ class Values:
             else:
                 yield from self._of_holder(path, was, now)
                 stack += reversed(self._pairs(path, was, now))
+
+    def _of_tensor(self, path: Path, was: object, now: object) -> Iterator[Change]:
+        """What differs in two tensors and is not told elsewhere."""
+        if device_of(was) != device_of(now):
+            yield self._row(path, f"on {device_of(was)}", f"on {device_of(now)}")
 
     def _pairs(self, path: Path, was: object, now: object) -> list[tuple[Path, object, object]]:
         """The parts of two values, by path."""
@@ -171,6 +178,18 @@ def summary(value: object) -> str:
         case bytes() | bytearray():
             return f"{len(value):,} bytes"
     return shown(value if not isinstance(value, str) else value[:200])
+
+
+def device_of(tensor: object) -> str:
+    """The device that a tensor was saved from; "" where it is not known."""
+    if isinstance(tensor, TensorInfo):
+        return tensor.device
+    while isinstance(tensor, Value) and tensor.arguments:  # a parameter, a call, a storage's persistent id
+        told = tensor.arguments[0]
+        if tensor.what == "persistent" and isinstance(told, Value) and len(told.items) > DEVICE:
+            return str(told.items[DEVICE])
+        tensor = told
+    return ""
 
 
 def shown_name(what: object) -> str:
