@@ -181,10 +181,11 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
     texts = {name: _in_old_terms(unit, name, names) for name, unit in current.items()}
     sources = Sources(old), Sources(new)
     moved = _renamed(was, current, texts)
+    left = set(moved.values())
     for name, unit in was.items():
         if name in current:
             yield from _compared(unit, current[name], texts[name], sources)
-        elif name in moved.values():
+        elif name in left:
             continue
         else:
             yield _lone(unit, Status.GONE, sources[0])
