@@ -187,7 +187,7 @@ def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[Fil
     """
     jobs, where = planned.jobs, ", ".join(map(name_of, inputs))
     if not jobs:
-        what = "archive" if ARCHIVE_KINDS.issubset(wanted) else "companion"
+        what = "archive" if ARCHIVE_KINDS.issubset(wanted) else " or ".join(sorted(wanted))
         raise ArchiveError(f"no {what} in it{other_files(planned.others)}", file=where)
     if all(job.searched and job.use is Use.READ and not places.exists(job.companion) for job in jobs):
         raise ArchiveError("no archive with a companion in it", file=where)

@@ -110,6 +110,8 @@ def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in {"keep", "drop"} & noted.keys():
         if kinds := sorted(set(noted.pop(name))):
             noted[name] = kinds
+    if "maps" in noted:
+        noted["maps"] = list(noted["maps"])  # as JSON gives them back
     if "to" in noted:
         from archive.verbs.migrate.migrate import target_named  # noqa: PLC0415 (a migration's alone)
 

@@ -150,7 +150,11 @@ def test_lines_and_json_are_in_the_order_of_the_input(tmp_path: Path) -> None:
                 "convert, found pack"
             ),
         ),
-        ("shrink", {"to": "2.13"}, "expected an option of shrink: level, handles, salt, strength, found to"),
+        (
+            "shrink",
+            {"to": "2.13"},
+            "expected an option of shrink: level, handles, salt, keep, drop, strength, found to",
+        ),
         ("migrate", {}, "migrate needs the option to"),
     ],
 )

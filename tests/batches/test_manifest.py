@@ -16,6 +16,7 @@ from archive.batches.jobs import Use, plan
 from archive.batches.tasks import VERBS, Task
 from archive.verbs.shrink import Level
 from tests.support.commands import called, files, process
+from tests.support.exported import EXPORTED
 from tests.support.many_archives import MANIFEST, NESTED, STACK, kinds, make_archives, manifest, numbered
 
 if TYPE_CHECKING:
@@ -25,21 +26,25 @@ if TYPE_CHECKING:
 OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "split": ({"keep": ("traces", "origins")}, {"handles": "keep"}),
     "shrink": ({"level": "embed"}, {"level": "compact"}),
+    "redact": ({"maps": ("models=m",)}, {"paths": "basename", "text": "none"}),
     "migrate": ({"to": "1.12", "lossy": True}, {"to": "1.9", "lossy": True}),
     "convert": ({"profile": "mapped"}, {"profile": "packed", "level": 3}),
 }
 """Verbs with options, and with others."""
 NEEDS = {"lite": pytest.mark.torch}
-INPUTS = {"join": "left", "restore": "embedded", "convert": "companions"}
+INPUTS = {"join": "left", "restore": "embedded", "canonicalise": "programs", "convert": "companions"}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two archives; the same split, and with embedded companions."""
+    """Two archives; the same split, and with embedded companions; two exported programs."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "models" / "deep").mkdir(parents=True)
     shutil.copy(STACK, folder / "models" / "deep")
     shutil.copy(NESTED, folder / "models")
+    (folder / "programs").mkdir()
+    for name in ("noted.pt2", "own.pt2"):
+        shutil.copy(EXPORTED / name, folder / "programs")
     archive.batch("split", folder / "models", folder / "left", folder / "companions", jobs=1)
     archive.batch("shrink", folder / "models", folder / "embedded", jobs=1, level="embed")
     return folder
