@@ -9,7 +9,14 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.fuzz import archive_targets, companion_targets, file_targets, large_targets, record_targets
+from tests.fuzz import (
+    archive_targets,
+    companion_targets,
+    file_targets,
+    large_targets,
+    program_targets,
+    record_targets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +30,7 @@ TARGETS = {
     **companion_targets.TARGETS,
     **large_targets.TARGETS,
     **file_targets.TARGETS,
+    **program_targets.TARGETS,
 }
 ALL_TARGETS = {**TARGETS, **archive_targets.TARGETS}
 KEPT = 400

@@ -21,7 +21,15 @@ from tests.support.corpus import FIXTURES
 if TYPE_CHECKING:
     from pathlib import Path
 
-RUNS = {"plain": 5_000, "kinds": 4_500, "container": 4_000, "records": 300, "windows": 150, "blocks": 100}
+RUNS = {
+    "plain": 5_000,
+    "kinds": 4_500,
+    "container": 4_000,
+    "records": 300,
+    "windows": 150,
+    "blocks": 100,
+    "program": 300,
+}
 """Of quick targets, and of slow ones; the others share what is left of 20,000."""
 OTHERS = (20_000 - sum(RUNS.values())) // (len(TARGETS) - len(RUNS))
 
