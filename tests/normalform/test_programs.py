@@ -137,6 +137,18 @@ def test_texts_that_share_rows_cost_what_they_take() -> None:
         Metadata(columns, pool.table(), Limits().allowance(1000)).of(0)
 
 
+def test_classes_that_modules_share_cost_what_they_take() -> None:
+    columns, pool = packed([site({"nn_module_stack": f"L__self__,,{'A' * 10_000}"})])
+    rows = 60
+    columns |= {
+        name: np.repeat(values, rows) for name, values in columns.items() if name.startswith("inside.")
+    }
+    columns["inside.outer"] = np.arange(rows) - 1
+    columns["site.inside"] = np.array([rows - 1])
+    with pytest.raises(LimitError, match="metadata"):
+        Metadata(columns, pool.table(), Limits(memory=200_000).allowance(0)).of(0)
+
+
 def test_a_string_that_is_no_text_is_told() -> None:
     columns, pool = packed([site({"stack_trace": "no trace"})])
     strings = [b"no \xff" if one == b"no trace" else one for one in pool.strings()]
