@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import archive
 from archive.container.container import new_member
 from archive.formats.exported import schema
+from archive.verbs.loading.programs import needs
 from archive.verbs.verify import verify
 from archive.verbs.verify.inputs import PLAIN
 from tests.support.broken_programs import (
@@ -136,15 +137,32 @@ def test_a_hundred_faults_are_listed_and_the_others_counted() -> None:
 # --- what PyTorch takes
 
 
+NEEDED = "PyTorch loads it where others have registered"
+NOTED = {
+    "teller": [f"{NEEDED} shop.Bill", "the pickle asks for shop.Bill; torch.export.load then reads it"],
+    "several": ["torch.export.load reads the program model alone"],
+    "counter": [f"{NEEDED} shop.Offer"],
+    "counter_strict": [f"{NEEDED} shop.Offer"],
+    "own": [f"{NEEDED} torch.ops.shop.discount.default"],
+    "own_strict": [f"{NEEDED} torch.ops.shop.discount.default"],
+}
+
+
 @pytest.mark.parametrize("path", PROGRAMS, ids=[path.stem for path in PROGRAMS])
 def test_programs_of_pytorch_are_well(path: Path) -> None:
-    noted = {
-        "teller": "the pickle asks for shop.Bill",
-        "several": "torch.export.load reads the program model",
-    }
-    found = verify(path)
-    assert [one.severity for one in found] == ["note"] * (path.stem in noted)
-    assert all(one.message.startswith(noted[path.stem]) for one in found)
+    found, noted = verify(path), NOTED.get(path.stem, [])
+    assert [one.severity for one in found] == ["note"] * len(noted)
+    assert all(one.message.startswith(told) for one, told in zip(found, noted, strict=True))
+
+
+@pytest.mark.torch
+def test_what_comes_with_pytorch_is_not_noted() -> None:
+    import torch  # noqa: PLC0415 (the test is of PyTorch)
+    from torch.utils import _pytree  # noqa: PLC0415 (the same)
+
+    operators = {one.name.partition("::")[0] for one in torch._C._jit_get_all_schemas()}
+    assert needs.NAMESPACES - operators == {"higher_order"}
+    assert not needs.TYPES - _pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.keys()
 
 
 @pytest.mark.parametrize("taken", TAKEN, ids=[one.what for one in TAKEN])

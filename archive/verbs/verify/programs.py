@@ -2,6 +2,7 @@
 
 - PyTorch 2.13 loads them: the checks of :mod:`archive.verbs.loading.programs`. What it refuses is an error,
   what is not of its schema and not checked is a warning.
+- Operators and types that do not come with PyTorch are noted: whether a process has them is not known.
 - Each node can be named: names are unique in their graph.
 - Texts of metadata are laid out as PyTorch writes them: notes. ``split`` keeps others as they are. A program
   whose nodes have none was split, or saved so: a note.
@@ -25,6 +26,7 @@ from archive.formats.exported.schema import mismatches
 from archive.formats.exported.traces import parse_trace
 from archive.verbs.loading.programs import program_faults
 from archive.verbs.loading.programs.files import INPUTS, file_faults
+from archive.verbs.loading.programs.needs import needs
 from archive.verbs.loading.programs.payloads import CONFIGS, TABLE, PayloadCheck, Payloads
 from archive.verbs.verify.diagnostic import MAX_LISTED
 from archive.verbs.verify.inputs import REFUSED, check_inputs
@@ -50,6 +52,8 @@ PARSERS: dict[str, Callable[[str], object]] = {
     ORIGINS: parse_origins,
 }
 """The kinds of metadata that have a layout, by key."""
+NEEDED = 3
+"""Types and operators that a message names."""
 ONLY = "model"
 """The program that ``torch.export.load`` reads."""
 
@@ -143,6 +147,10 @@ class _ProgramCheck:
         metadata = [site.metadata for site in sites.values()]
         placed = ((place, node["metadata"]) for place, node, *_ in nodes(graph_of(tree)))
         note_layouts(record, placed, self._report)
+        needed = needs(tree)
+        if needed:
+            some = ", ".join(map(one_line, needed[:NEEDED])) + (", …" if len(needed) > NEEDED else "")
+            self._report.add("note", record, "", f"PyTorch loads it where others have registered {some}")
         if metadata and not any(metadata):
             self._report.add("note", record, "", f"no metadata for {counted(len(metadata), 'node')}")
         if not is_exact(tree, data):

@@ -5,10 +5,10 @@ its JSON path and PyTorch's message, and each kind of fault was tried with PyTor
 
 Not checked:
 
-- operators: whether they exist, and take such arguments;
+- operators: whether they exist, and take such arguments (``needs`` names those of others);
 - expressions of sizes, which PyTorch evaluates as Python;
 - what is pickled: sample inputs, custom objects, subclasses of tensors, tables of PyTorch before 2.9;
-- types of inputs and outputs that users register, and what stands in such trees;
+- types of inputs and outputs that users register (the same), and what stands in such trees;
 - whether this machine has a device.
 
 Source: ``torch/export/pt2_archive/_package.py``, ``torch/_export/serde/serialize.py``,
