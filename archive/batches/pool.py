@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
-from threading import Event, Thread
+from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -102,12 +102,12 @@ def _in_worker(work: Callable[[ItemT], ResultT], item: ItemT) -> ResultT:
     """Call the function in a worker process, which a signal ends once its work has cleaned up."""
     try:
         with _handled_by(_leave):
-            if _ending.is_set():
+            if _Ending.came:
                 os._exit(INTERRUPTED)  # the signal came between two items
             return work(item)
     finally:
         # The function has cleaned up; the pool would go on with the next item.
-        if _ending.is_set():
+        if _Ending.came:
             os._exit(INTERRUPTED)
 
 
@@ -133,14 +133,20 @@ def _end_late() -> None:
     os._exit(INTERRUPTED)
 
 
-_ending = Event()
-"""A signal has come to this worker; later ones are ignored, so that its clean-up is not interrupted."""
+class _Ending:
+    """Whether a signal has come to this worker; later ones are ignored, lest they interrupt its clean-up.
+
+    No ``threading.Event``: a second signal may come while the first one is handled, and would wait for ever
+    for the lock that setting an event holds.
+    """
+
+    came = False
 
 
 def _leave(*_: object) -> None:
     """End the work on an item; :func:`_in_worker` ends the worker."""
-    if not _ending.is_set():
-        _ending.set()
+    if not _Ending.came:
+        _Ending.came = True
         raise SystemExit(INTERRUPTED)
 
 
@@ -150,8 +156,8 @@ def _end_soon(*_: object) -> None:
     An exception would do harm here: where a result is on its way to the parent, it cuts the result in two, or
     keeps the lock of the pipe that all workers write to, and they and the parent wait for ever.
     """
-    if not _ending.is_set():
-        _ending.set()
+    if not _Ending.came:
+        _Ending.came = True
         Thread(target=_end_late, daemon=True).start()
 
 

@@ -34,5 +34,36 @@ def test_a_signal_between_the_work_and_its_result_cuts_nothing() -> None:
     assert done.stdout.decode() == f"[{SIZE}, {SIZE}]\n"
 
 
+TWICE = """
+import importlib, signal, sys
+from archive.batches import pool
+
+for late in range(40):  # lines after which the second signal comes
+    importlib.reload(pool)
+    left = late
+
+    def trace(frame, event, _):
+        global left
+        left -= event == "line"
+        if event == "line" and left == -1:
+            signal.raise_signal(signal.SIGTERM)
+        return trace
+
+    signal.signal(signal.SIGTERM, pool._leave)
+    sys.settrace(trace)
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except SystemExit:
+        pass
+    finally:
+        sys.settrace(None)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process at once, whatever it does")
+def test_a_second_signal_at_any_line_of_the_first_ones_handling_ends_the_work_too() -> None:
+    subprocess.run([sys.executable, "-c", TWICE], timeout=ENOUGH, check=True)
+
+
 if __name__ == "__main__":
     _sizes_of_all_results()
