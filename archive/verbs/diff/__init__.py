@@ -47,7 +47,7 @@ def diff(
 ) -> Diff:
     """Compare two archives, saved objects, exported programs or companions, of the same kind or not.
 
-    >>> found = diff("fixtures/releases/torch-2.13.0/nested.pt", "fixtures/releases/torch-2.1.0/nested.pt")
+    >>> found = diff("fixtures/releases/torch-1.10.0/nested.pt", "fixtures/releases/torch-2.13.0/nested.pt")
     >>> found.identical, found.same_model
     (False, True)
 

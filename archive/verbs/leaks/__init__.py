@@ -60,9 +60,9 @@ def leaks(
 ) -> Leaks:
     """List what a file gives away: paths, names of users and hosts, source text, keys, and more.
 
-    >>> found = leaks("fixtures/oracles/plain_stack.ptl")
+    >>> found = leaks("fixtures/exported/shop.pt2")
     >>> sorted({str(one.kind) for one in found.counted()})
-    ['site-packages path', 'source text']
+    ['sample inputs', 'site-packages path', 'source text']
 
     Args:
         source: a path, a bytes-like object, or a binary file: an archive, a companion, or another zip.
