@@ -79,7 +79,7 @@ def _in_model(model: CompiledModel, name: str) -> Iterator[CalledKernel]:
     if name in model.kernels:
         yield CalledKernel(model, model.kernels[name])
         return
-    names = {name, *model.profiled.get(name, ())}
+    names = sorted({name, *model.profiled.get(name, ())})  # a set's own order differs from run to run
     yield from (CalledKernel(model, kernel) for one in names for kernel in model.named.get(one, ()))
 
 
