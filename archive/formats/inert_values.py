@@ -183,6 +183,8 @@ def _dict(tree: Tree, node: int, parts: list[object]) -> dict[object, object]:
 def _made(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> object:
     """The result of a call, described; ``parts``: callee, arguments, and the state if there is one."""
     what, arguments, *state = parts
+    if tree.kind(node) == ValueKind.REDUCE and _is_enum(what, arguments):
+        return Inert(what, (arguments,), None)
     if not isinstance(arguments, tuple):
         raise tree.tokens.fault(node, "expected a tuple of arguments")
     if tree.kind(node) == ValueKind.REDUCE and not state and isinstance(what, Global) and arguments:
@@ -193,6 +195,11 @@ def _made(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> o
     if what == Global("collections", "OrderedDict") and not arguments and not state:
         return {}
     return Inert(what, arguments, state[0] if state else None)
+
+
+def _is_enum(what: object, value: object) -> bool:
+    """Whether a call makes an enum's member: TorchScript writes its value without a tuple around."""
+    return isinstance(what, Global) and what.module.startswith("__torch__") and not isinstance(value, tuple)
 
 
 def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: Allowance) -> TensorInfo:

@@ -10,7 +10,7 @@ import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
 from archive.debuginfo.model import Generation, Global, Inert, TensorInfo
-from tests.support.corpus import RELEASES
+from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.programs import PROTO, STOP, get, put, text
 from tests.support.readings import RANGES, archive_of
 
@@ -135,6 +135,15 @@ def test_values_are_inert() -> None:
         pytest.raises(LimitError, match="dimensions is limited to 256, found 257"),
     ):
         _ = opened.data
+
+
+def test_a_member_of_an_enum_is_its_class_and_value() -> None:
+    with archive.open(FIXTURES / "canaries" / "scripted.pt") as opened:
+        module = opened.data
+    assert isinstance(module, Inert)
+    assert isinstance(module.state, dict)
+    member = Global("__torch__.zqpackagexz.zqmodulexz", "zqenumxz")
+    assert module.state["kind"] == Inert(member, ("zqenumvaluexz",), None)
 
 
 def test_a_broken_record_spoils_only_what_needs_it() -> None:
