@@ -1,0 +1,56 @@
+"""Every planted token stands in its file, and ``leaks`` names it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from tests.support.scanner import tokens_in
+from tests.support.tokens import FILES, planted_in, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNTED = {str(kind) for kind in archive.LeakKind if kind.counts}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_table_is_true(path: Path) -> None:
+    found = tokens_in(path.read_bytes())
+    assert found.keys() == {one.token for one in planted_in(path)}
+    for one in planted_in(path):
+        assert bool(one.goes) != bool(one.why), "it goes, or is told why it stays"
+
+
+def test_tokens_of_all_kinds_that_count_but_those_of_machines_are_planted() -> None:
+    others = {"temporary path", "site-packages path", "drive path", "network path", "other path"}
+    assert {one.kind for one in table()} & COUNTED >= COUNTED - others - {
+        "host name",
+        "key",
+        "time stamp",
+        "companion",
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_leaks_names_every_token_of_a_kind(path: Path) -> None:
+    found = archive.leaks(path)
+    texts = {str(kind): {one.text for one in found.findings if one.kind is kind} for kind in archive.LeakKind}
+    missed = [
+        one
+        for one in planted_in(path)
+        if one.kind and not any(one.token in text or text == one.place for text in texts[one.kind])
+    ]
+    assert missed == []
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path.name not in {"checkpoint.pt", "module.pt", "package.pt"}],
+    ids=lambda path: path.name,
+)
+def test_they_are_well(path: Path) -> None:
+    assert [str(one) for one in archive.verify(path) if one.severity == "error"] == []
