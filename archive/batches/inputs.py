@@ -39,8 +39,8 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
 
     A glob is a path with ``*``, ``?`` or ``[``, unless a file has that very name; or a URL with ``*``. ``**``
     stands for any folders.
-    A file that is named twice is found once. Links to folders are not followed, for they may lead in circles:
-    a search of a folder yields the link itself.
+    A file that is named twice is found once, and counts as given itself if it was. Links to folders are not
+    followed, for they may lead in circles: a search of a folder yields the link itself.
 
     Args:
         inputs: files, folders to search, and globs.
@@ -50,13 +50,15 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
         ArchiveError: nothing matches a glob.
         OSError: a folder cannot be read.
     """
-    known = set()
+    inputs = list(inputs)
+    known, named = set[str](), {absolute(given) for given in inputs if not is_glob(given)}
     for given in inputs:
+        others = named - {absolute(given)}  # an empty folder is found by its own name
         for one in _matching(given, skipped) if is_glob(given) else _below(given, skipped):
             place = absolute(one.file)  # two links to one file are two files
             if place not in known:
                 known.add(place)
-                yield one
+                yield one._replace(searched=False) if place in others else one
 
 
 def is_glob(given: str) -> bool:

@@ -8,26 +8,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive import __version__
 from archive.base.errors import counted
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.inputs import names_several
 from archive.batches.reading import Listed, listing
 from archive.cli import options, printing
-from archive.cli.annotations import annotations_of, annotations_option, in_repository
+from archive.cli.annotations import annotations_of, annotations_option
+from archive.cli.code_scanning import refuse_two_forms, result_of, sarif_option, write_sarif
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
 from archive.reader.recognition import FileKind
 from archive.report.leaks_text import leaks_facts, leaks_line, leaks_table, listed_only, remedies
-from archive.report.sarif import Result, sarif
 from archive.verbs.leaks import SCANNED_KINDS, LeakKind, leaks
+from archive.verbs.leaks.allowed import project_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from archive import Limits
+    from archive.batches.reading import Reading
     from archive.cli.annotations import Annotations
+    from archive.cli.progress import Tracker
+    from archive.report.sarif import Result
     from archive.verbs.leaks import Finding, Leaks
 
 UNREAD = "not read"
@@ -52,6 +55,13 @@ LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | {FileKind.LFS}
     help="Texts that may be there, `*` for any characters: '/opt/*', 'URL=https://example.com/*'. May be "
     "repeated.",
 )
+@click.option(
+    "--config",
+    metavar="TOML",
+    type=click.Path(),
+    show_default="the nearest pyproject.toml that has one",
+    help="Allow texts of the table [tool.debug-archive.leaks] of this file, too.",
+)
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
 @click.option(
     "-n",
@@ -65,13 +75,14 @@ LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | {FileKind.LFS}
 @annotations_option
 @options.no_map_option
 @options.limit_option
-@click.option("--sarif", "as_sarif", is_flag=True, help="Print findings as SARIF 2.1.0, for code scanners.")
+@sarif_option
 @options.json_option("Print facts as JSON; a list for several files.")
 def command(
     files: tuple[str, ...],
     *,
     kinds: tuple[str, ...],
     allow: tuple[str, ...],
+    config: str | None,
     deep: bool,
     examples: int,
     jobs: int | None,
@@ -89,6 +100,12 @@ def command(
     Names of classes and attributes, generated code and ids are in nearly every model, and PyTorch needs most
     of them; they are counted below the table, and shown if --kind names them.
 
+    What --allow takes can be kept in pyproject.toml:
+
+    \b
+      [tool.debug-archive.leaks]
+      allow = ["/opt/*", "URL=https://example.com/*"]
+
     Exit status: 0 nothing is found, 1 findings, 2 a file cannot be read.
 
     \b
@@ -101,16 +118,15 @@ def command(
       debug-archive leaks 'models/**/*.ptl' --json > leaks.json
       debug-archive leaks release/ --sarif > leaks.sarif
     """  # noqa: D301 (click reads the backspace)
-    if as_sarif and as_json:
-        raise click.UsageError("--sarif is JSON of another form: give one of both")
-    read = partial(_leaks, deep=deep, allow=allow, limits=limits, mapped=mapped)
+    refuse_two_forms(as_sarif=as_sarif, as_json=as_json)
+    allowed = [*allow, *project_patterns(config)]
+    read = partial(_leaks, deep=deep, allow=allowed, limits=limits, mapped=mapped)
     notes = annotations_of(annotations, as_json=as_json or as_sarif)
     asked = [LeakKind(kind) for kind in kinds]
-    if as_sarif:
-        with notes.behind():
-            return _write_sarif(files, read, jobs, asked, mapped=mapped)
     run = _Run(notes, asked, examples, as_json=as_json)
     with notes.behind():
+        if as_sarif:
+            return run.scanned(files, read, jobs, mapped=mapped)
         if len(files) == 1 and not names_several(files[0]):
             return run.one(name_of(files[0]), read(Listed(files[0], "")))
         return run.several(files, read, jobs, mapped=mapped)
@@ -118,33 +134,6 @@ def command(
 
 def _leaks(file: Listed, *, deep: bool, allow: Sequence[str], limits: Limits, mapped: bool) -> Leaks:
     return leaks(source_of(file.name, mapped=mapped), deep=deep, allow=allow, limits=limits)
-
-
-def _write_sarif(
-    inputs: Sequence[str],
-    read: Callable[[Listed], Leaks],
-    jobs: int | None,
-    kinds: Sequence[LeakKind],
-    *,
-    mapped: bool,
-) -> Status:
-    """Print the findings of all files as one SARIF log; a file that cannot be read is a finding, too."""
-    files, results, statuses = listing(inputs, kinds=LISTED_KINDS, mapped=mapped), [], {Status.WELL}
-    with reading(files, read, "reading", jobs, as_json=True) as (lines, found):
-        for result in found:
-            name = in_repository(result.file.name)
-            if result.facts is None:
-                lines.note(problem(result))
-                statuses.add(status_of(result))
-                results.append(Result(UNREAD, "error", problem(result), name, ""))
-                continue
-            for one in result.facts.counted(kinds):
-                statuses.add(Status.FINDINGS)
-                where = str(one.places[0])
-                results.append(Result(one.kind, "warning", f"{one.kind}: {one.text}", name, where))
-    rules = {UNREAD: "the file was not searched"} | {kind: kind.remedy for kind in LeakKind}
-    printing.write_json(sarif(__version__, rules, results))
-    return max(statuses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +178,7 @@ class _Run:
             for result in results:
                 name, facts = result.file.label, result.facts
                 if facts is None:
-                    lines.note(problem(result))
-                    self.notes.add("error", name, "leaks", [problem(result)])
-                    statuses.append(status_of(result))
+                    statuses.append(self._fail(result, lines))
                     part = {"file": name, "error": problem(result)}
                 else:
                     shown = self._take(name, facts)
@@ -208,6 +195,29 @@ class _Run:
         else:
             printing.write_line(_total(statuses))
         return max(statuses)
+
+    def scanned(
+        self, inputs: Sequence[str], read: Callable[[Listed], Leaks], jobs: int | None, *, mapped: bool
+    ) -> Status:
+        """Print the findings of all files as one SARIF log; a file that cannot be read is a finding, too."""
+        files, statuses = listing(inputs, kinds=LISTED_KINDS, mapped=mapped), {Status.WELL}
+        results: list[Result] = []
+        with reading(files, read, "reading", jobs, as_json=True) as (lines, readings):
+            for one in readings:
+                if one.facts is None:
+                    statuses.add(self._fail(one, lines))
+                    results.append(result_of(one.file, UNREAD, "error", problem(one)))
+                elif shown := self._take(one.file.label, one.facts):
+                    statuses.add(Status.FINDINGS)
+                    results += (_result(one.file, finding) for finding in shown)
+        write_sarif({UNREAD: "the file was not searched"} | {kind: kind.remedy for kind in LeakKind}, results)
+        return max(statuses)
+
+    def _fail(self, reading: Reading[Leaks], lines: Tracker) -> Status:
+        """Note and annotate a file that cannot be read; its exit status."""
+        lines.note(problem(reading))
+        self.notes.add("error", reading.file.label, "leaks", [problem(reading)])
+        return status_of(reading)
 
     def _take(self, name: str, found: Leaks) -> list[Finding]:
         """Annotate a file; its findings that count."""
@@ -226,6 +236,10 @@ class _Run:
             printing.note(f"{kind}: {count:,} more, of texts that are not listed")
         for one in found.problems:
             printing.note(one)
+
+
+def _result(file: Listed, one: Finding) -> Result:
+    return result_of(file, one.kind, "warning", f"{one.kind}: {one.text}", str(one.places[0]))
 
 
 def _total(statuses: Sequence[Status]) -> str:

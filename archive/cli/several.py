@@ -72,7 +72,7 @@ def note_left_out(others: Mapping[FileKind, int]) -> None:
 
 def problem(reading: Reading[FactsT]) -> str:
     """Why a file could not be read, on one line that begins with the file's name."""
-    name = reading.file.label
+    name = one_line(reading.file.label)
     return one_line(reading.error if reading.error.startswith(name) else f"{name}: {reading.error}")
 
 

@@ -16,6 +16,7 @@ from archive.batches.inputs import names_several
 from archive.batches.reading import Listed, listing
 from archive.cli import options, printing
 from archive.cli.annotations import annotations_of, annotations_option
+from archive.cli.code_scanning import refuse_two_forms, result_of, sarif_option, write_sarif
 from archive.cli.several import files_argument, jobs_option, reading
 from archive.cli.status import Status
 from archive.reader.recognition import FileKind
@@ -23,16 +24,28 @@ from archive.verbs.verify import CHECKED_KINDS, Diagnostic, verify
 from archive.verbs.verify.diagnostic import diagnostic_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from archive import Limits
     from archive.batches.reading import Reading
     from archive.cli.annotations import Annotations
+    from archive.report.sarif import Level, Result
+    from archive.verbs.verify.diagnostic import Severity
 
 LISTED_KINDS = CHECKED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that are checked. A pointer stands for a model, perhaps: it is told."""
 NEVER_HIDDEN = {"error", "not checked", "internal error"}
 """Severities that ``--quiet`` does not hide."""
+RULES: Mapping[str, str] = {
+    "error": "something cannot be read, or it leads to wrong source or none",
+    "warning": "all can be read, but something is lost or contradicts itself",
+    "note": "allowed, but not as PyTorch writes an archive with all of its debug info",
+    "not checked": "the file is no archive, or a pointer to one",
+    "internal error": "a fault of debug-archive ended the check",
+}
+"""Severities, as rules of a code scanner."""
+LEVELS: Mapping[Severity, Level] = {"warning": "warning", "note": "note"}
+"""Levels of severities in SARIF; that of the others is ``error``."""
 
 
 @click.command("verify")
@@ -42,6 +55,7 @@ NEVER_HIDDEN = {"error", "not checked", "internal error"}
 @annotations_option
 @options.no_map_option
 @options.limit_option
+@sarif_option
 @options.json_option()
 def command(
     files: tuple[str, ...],
@@ -51,6 +65,7 @@ def command(
     annotations: str | None,
     mapped: bool,
     limits: Limits,
+    as_sarif: bool,
     as_json: bool,
 ) -> Status:
     """Check files: structure, checksums, and that all debug records agree with each other.
@@ -68,11 +83,15 @@ def command(
       debug-archive verify models/ -j 8
       debug-archive verify 'models/**/*.ptl'
       debug-archive verify models/ --json > problems.json
+      debug-archive verify models/ --sarif > problems.sarif
     """  # noqa: D301 (click reads the backspace)
+    refuse_two_forms(as_sarif=as_sarif, as_json=as_json)
     check = partial(_check, limits=limits, mapped=mapped)
-    notes = annotations_of(annotations, as_json=as_json)
+    notes = annotations_of(annotations, as_json=as_json or as_sarif)
     run = _Run(notes, quiet=quiet, as_json=as_json)
     with notes.behind():
+        if as_sarif:
+            return run.scanned(files, check, jobs, mapped=mapped)
         if len(files) == 1 and not names_several(files[0]):
             return run.one(name_of(files[0]), check(Listed(files[0], "")))
         return run.several(files, check, jobs, mapped=mapped)
@@ -156,6 +175,19 @@ class _Run:
             printing.write_line(self._total())
         return max(self._files)
 
+    def scanned(
+        self, inputs: Sequence[str], check: Callable[[Listed], _Checked], jobs: int | None, *, mapped: bool
+    ) -> Status:
+        """Print what was found in all files as one SARIF log."""
+        files = listing(inputs, kinds=LISTED_KINDS, mapped=mapped)
+        results: list[Result] = []
+        with reading(files, check, "verifying", jobs, as_json=True) as (_, readings):
+            for one in readings:
+                found = self._take(one.file.label, _checked(one))
+                results += (_result(one.file, diagnostic) for diagnostic in found)
+        write_sarif(RULES, results)
+        return max(self._files)
+
     def _take(self, name: str, checked: _Checked) -> list[Diagnostic]:
         """Count a file and annotate it; the diagnostics that are shown."""
         found = [one for one in checked.found if not self._quiet or one.severity in NEVER_HIDDEN]
@@ -175,6 +207,11 @@ class _Run:
             f"{counted(files.total(), 'file')}: {files[Status.WELL]:,} well{warned}, "
             f"{files[Status.FINDINGS]:,} with findings, {files[Status.FAILED]:,} not checked{internal}"
         )
+
+
+def _result(file: Listed, one: Diagnostic) -> Result:
+    where = ", ".join(part for part in (one.record, one.place) if part)
+    return result_of(file, one.severity, LEVELS.get(one.severity, "error"), one.message, where)
 
 
 def _write_lines(name: str, found: Sequence[Diagnostic], write_line: Callable[[str], None]) -> None:

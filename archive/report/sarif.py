@@ -1,13 +1,16 @@
-"""Findings as SARIF 2.1.0, which code scanners of GitHub and GitLab read: a rule a kind, a result a finding.
+"""Findings as SARIF 2.1.0, which code scanning of GitHub reads: a rule a kind, a result a finding.
 
 The specification is OASIS's "Static Analysis Results Interchange Format (SARIF) Version 2.1.0".
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
+
+from archive.base.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +19,8 @@ SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
 FIRST_LINE = {"startLine": 1}
 """The region of each result: models have no lines, but GitHub shows no result without one."""
+
+Level = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +31,12 @@ class Result:
         rule: its kind.
         level: how it is shown.
         message: its text.
-        file: the file, relative to the repository.
+        file: the file, relative to the repository; or a URL.
         where: the record, and where in there; "" for the whole file.
     """
 
     rule: str
-    level: Literal["error", "warning", "note"]
+    level: Level
     message: str
     file: str
     where: str
@@ -63,7 +68,8 @@ def sarif(version: str, rules: Mapping[str, str], results: Sequence[Result]) -> 
 
 
 def _result(one: Result, number: int) -> dict[str, Any]:
-    physical = {"artifactLocation": {"uri": quote(one.file)}, "region": FIRST_LINE}
+    uri = quote(os.fsencode(one.file), safe="/:" if is_url(one.file) else "/")
+    physical = {"artifactLocation": {"uri": uri}, "region": FIRST_LINE}
     location: dict[str, Any] = {"physicalLocation": physical}
     if one.where:
         location["logicalLocations"] = [{"fullyQualifiedName": one.where}]

@@ -14,6 +14,7 @@ from archive.base.errors import ArchiveError
 from archive.batches.reading import Listed, listing, readings
 from archive.reader.recognition import FileKind
 from tests.support.corpus import RELEASES
+from tests.support.kinds import KINDS
 
 needs_kill = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system kills in another way")
 
@@ -78,3 +79,9 @@ def test_a_link_to_a_folder_is_not_followed_but_told(tmp_path: Path) -> None:
     # Who names the link, or a pattern for its very place, means it.
     assert [file.relative for file in listing([str(models / "away")]).files] == ["nested.pt"]
     assert [file.relative for file in listing([f"{models}/a*/**/*.pt"]).files] == ["away/nested.pt"]
+
+
+def test_a_file_that_is_named_is_read_though_its_folder_is_searched_and_it_is_no_archive() -> None:
+    other = KINDS / "state_dict.pt"
+    assert str(other) in [file.name for file in listing([str(KINDS), str(other)]).files]
+    assert str(other) not in [file.name for file in listing([str(KINDS)]).files]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.support.canaries import planted
 from tests.support.commands import called, row, run, well
@@ -127,6 +130,46 @@ def test_findings_are_annotated() -> None:
     assert line.startswith(f"::warning file={SHOP},title=leaks::site-packages path: /opt/py/lib")
 
 
+def counted_kinds(*arguments: object) -> set[str]:
+    facts = json.loads(called("leaks", *arguments, "--json").stdout)
+    return {one["kind"] for one in facts["findings"] if one["counted"]}
+
+
+def test_a_project_allows_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = '[tool.debug-archive.leaks]\nallow = ["/opt/py/*", "source text=*"]\n'
+    (tmp_path / "pyproject.toml").write_text(settings + '[tool.debug-archive.budgets]\n"*.pt2" = "9MB"\n')
+    (tmp_path / "strict.toml").write_text("[tool.debug-archive.leaks]\nallow = []\n")
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(SHOP, "shop.pt2")
+    assert counted_kinds("shop.pt2") == {"sample inputs"}
+    assert "allowed: 9 texts" in well("leaks", "shop.pt2", "--allow", "sample inputs=*")
+    assert "kept" in well("sizes", "shop.pt2")
+    strict = {"sample inputs", "site-packages path", "source text"}
+    assert counted_kinds("shop.pt2", "--config", "strict.toml") == strict
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (
+            "allow = 1",
+            "pyproject.toml: [tool.debug-archive.leaks], allow: expected a list of texts, found 1",
+        ),
+        ("allow = [1]", "expected a list of texts"),
+        ("alow = []", "pyproject.toml: [tool.debug-archive.leaks]: expected allow, found"),
+        ("[tool.debug-archive.other]", "[tool.debug-archive]: expected budgets or leaks"),
+    ],
+)
+def test_settings_that_are_none_are_refused(
+    settings: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.debug-archive.leaks]\n{settings}\n")
+    monkeypatch.chdir(tmp_path)
+    done = run("leaks", SHOP)
+    assert done.returncode == 2
+    assert why in done.stderr.decode()
+
+
 def test_sarif_has_a_rule_a_kind_and_a_result_a_finding(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     (folder / "cut.pt").write_bytes(STACK.read_bytes()[:500])
@@ -143,7 +186,3 @@ def test_sarif_has_a_rule_a_kind_and_a_result_a_finding(tmp_path: Path) -> None:
     (place,) = found[0]["locations"]
     assert place["physicalLocation"]["artifactLocation"]["uri"] == str(folder / "planted.ptl")
     assert place["logicalLocations"][0]["fullyQualifiedName"].startswith("code/__torch__/torch/nn/")
-
-
-def test_sarif_and_json_are_one_too_many() -> None:
-    assert "give one of both" in called("leaks", SHOP, "--sarif", "--json").stderr

@@ -1,13 +1,13 @@
 """A file → what it tells strangers about its builders: paths, names, source text, keys, and where they stand.
 
 ``walk`` goes through the texts of a file as stored and inflated (``forms``: within a record), ``paths``,
-``keys`` and ``sources`` find in them, ``findings`` collects. ``kinds`` names what is found.
+``keys`` and ``sources`` find in them, ``findings`` collects. ``kinds`` names what is found; ``allowed``
+tells what may be there.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
-from fnmatch import fnmatchcase
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition import READ_KINDS, SAVED_KINDS, FileKind, recognise
+from archive.verbs.leaks.allowed import allows
 from archive.verbs.leaks.distinct import Distinct
 from archive.verbs.leaks.findings import Collection, Finding, Leaks, Place
 from archive.verbs.leaks.keys import addresses, keys
@@ -97,7 +98,7 @@ def leaks(
         findings = found.findings()
     patterns = list(allow)
     for finding in findings:
-        finding.allowed = any(_allows(pattern, finding) for pattern in patterns)
+        finding.allowed = any(allows(pattern, finding) for pattern in patterns)
     return Leaks(
         mapped.name, what, findings, found.more, walker.read, walker.passed_over, tuple(walker.problems)
     )
@@ -129,10 +130,3 @@ def _time(modified: int) -> str:
     time, date = modified & 0xFFFF, modified >> 16
     day = f"{1980 + (date >> 9)}-{date >> 5 & 15:02}-{date & 31:02}"
     return f"{day} {time >> 11:02}:{time >> 5 & 63:02}:{2 * (time & 31):02}"
-
-
-def _allows(pattern: str, finding: Finding) -> bool:
-    kind, equals, rest = pattern.partition("=")
-    if equals and kind in set(LeakKind):
-        return kind == finding.kind and fnmatchcase(finding.text, rest)
-    return fnmatchcase(finding.text, pattern)

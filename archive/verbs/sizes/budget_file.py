@@ -12,26 +12,21 @@ number of folders. A file has the budgets of all globs that fit. Labels are kind
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from glob import iglob
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.urls import is_url
+from archive.verbs import settings
 from archive.verbs.sizes.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-MOST_BYTES = 1 << 24
-"""A TOML file is not larger."""
-NAME = "pyproject.toml"
-TOOL = "debug-archive"
-BUDGETS = "budgets"
-TABLE = f"[tool.{TOOL}.{BUDGETS}]"
+BUDGETS: settings.TableName = "budgets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +68,8 @@ class BudgetFile:
             ArchiveError: one on the way is no TOML, or its budgets are none.
             OSError: one on the way cannot be read.
         """
-        try:
-            here = Path.cwd()
-        except FileNotFoundError:  # somebody has removed it
-            return None
-        for folder in (here, *here.parents):
-            path = os.path.relpath(folder / NAME)
-            if Path(path).is_file() and (table := _table(path)) is not None:
-                return cls(path, list(_rules(path, table)))
-        return None
+        table = settings.nearest(BUDGETS)
+        return cls(table.path, list(_rules(table))) if table else None
 
     @classmethod
     def read(cls, path: str) -> BudgetFile:
@@ -91,10 +79,7 @@ class BudgetFile:
             ArchiveError: it is no TOML, or has no budgets, or what stands there is none.
             OSError: it cannot be read.
         """
-        table = _table(path)
-        if table is None:
-            raise ArchiveError(f"has no table {TABLE}", file=path)
-        return cls(path, list(_rules(path, table)))
+        return cls(path, list(_rules(settings.read(path, BUDGETS))))
 
     @property
     def folder(self) -> Path:
@@ -130,58 +115,24 @@ def _fits(glob: Sequence[str], path: Sequence[str]) -> bool:
     return bool(path) and fnmatch(path[0], glob[0]) and _fits(glob[1:], path[1:])
 
 
-def _table(path: str) -> dict[str, Any] | None:
-    """The table of budgets in a TOML file; None if it has none.
-
-    Raises:
-        ArchiveError: the file is no TOML, or there is something else in the place of the table or beside it.
-    """
-    found: Any = _parsed(path)
-    for key in ("tool", TOOL, BUDGETS):
-        if key not in found:
-            return None
-        found = found[key]
-        if not isinstance(found, dict):
-            raise ArchiveError(file=path, place=key, expected="a table", found=shown(found))
-        if key == TOOL and set(found) != {BUDGETS}:
-            raise ArchiveError(file=path, place=f"[tool.{TOOL}]", expected=BUDGETS, found=shown(list(found)))
-    return dict(found)
-
-
-def _parsed(path: str) -> dict[str, Any]:
-    """A TOML file.
-
-    Raises:
-        ArchiveError: it is none, or too large for one.
-    """
-    with Path(path).open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ArchiveError(f"is no TOML: it has more than {MOST_BYTES:,} bytes", file=path)
-    try:
-        return tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:
-        raise ArchiveError(f"is no TOML: {error}", file=path) from None
-
-
-def _rules(path: str, table: dict[str, Any]) -> Iterator[Rule]:
+def _rules(table: settings.Table) -> Iterator[Rule]:
     """The rules of a table.
 
     Raises:
         ArchiveError: a glob leads out of the folder, or there is no budget where one should be.
     """
-    for glob, budgets in table.items():
+    for glob, budgets in table.values.items():
         parts = PurePosixPath(glob)
         if not parts.parts or parts.is_absolute() or ".." in parts.parts:
-            raise ArchiveError(file=_place(path, glob), expected="a glob below the folder of this file")
+            raise ArchiveError(file=_place(table.path, glob), expected="a glob below the folder of this file")
         texts = budgets if isinstance(budgets, list) else [budgets]
         for number, text in enumerate(texts, 1):
-            place = _place(path, glob) + (f", item {number}" if isinstance(budgets, list) else "")
+            place = _place(table.path, glob) + (f", item {number}" if isinstance(budgets, list) else "")
             yield Rule(glob, place, _budget(place, text))
 
 
 def _place(path: str, glob: str) -> str:
-    return f"{path}: {TABLE}, {shown(glob)}"
+    return f"{path}: {settings.header(BUDGETS)}, {shown(glob)}"
 
 
 def _budget(place: str, text: object) -> Budget:

@@ -1,0 +1,101 @@
+"""A project's settings: tables below ``[tool.debug-archive]`` in a TOML file, else in ``pyproject.toml``."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from archive.base.errors import ArchiveError, shown
+
+MOST_BYTES = 1 << 24
+"""A TOML file is not larger."""
+NAME = "pyproject.toml"
+TOOL = "debug-archive"
+TABLES = ["budgets", "leaks"]
+
+TableName = Literal["budgets", "leaks"]
+
+
+class Table(NamedTuple):
+    """The settings for a command.
+
+    Attributes:
+        path: of the TOML file.
+        values: what stands in the table.
+    """
+
+    path: str
+    values: dict[str, Any]
+
+
+def nearest(name: TableName) -> Table | None:
+    """The table of the nearest ``pyproject.toml`` that has it: here, or in a folder above.
+
+    Raises:
+        ArchiveError: one on the way is no TOML, or something else stands in the place of the table.
+        OSError: one on the way cannot be read.
+    """
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # somebody has removed it
+        return None
+    for folder in (here, *here.parents):
+        path = os.path.relpath(folder / NAME)
+        if Path(path).is_file() and (values := _values(path, name)) is not None:
+            return Table(path, values)
+    return None
+
+
+def read(path: str, name: TableName) -> Table:
+    """The table of a TOML file.
+
+    Raises:
+        ArchiveError: it is no TOML, or has no such table.
+        OSError: it cannot be read.
+    """
+    values = _values(path, name)
+    if values is None:
+        raise ArchiveError(f"has no table {header(name)}", file=path)
+    return Table(path, values)
+
+
+def header(name: TableName) -> str:
+    """The line above a table."""
+    return f"[tool.{TOOL}.{name}]"
+
+
+def _values(path: str, name: TableName) -> dict[str, Any] | None:
+    """A table of a TOML file; None if it has none.
+
+    Raises:
+        ArchiveError: the file is no TOML, or there is something else in the place of the table or beside it.
+    """
+    found: Any = _parsed(path)
+    for key in ("tool", TOOL, name):
+        if key not in found:
+            return None
+        found = found[key]
+        if not isinstance(found, dict):
+            raise ArchiveError(file=path, place=key, expected="a table", found=shown(found))
+        if key == TOOL and not set(found) <= set(TABLES):
+            expected = " or ".join(TABLES)
+            raise ArchiveError(file=path, place=f"[tool.{TOOL}]", expected=expected, found=shown(list(found)))
+    return dict(found)
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    """A TOML file.
+
+    Raises:
+        ArchiveError: it is none, or too large for one.
+    """
+    with Path(path).open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ArchiveError(f"is no TOML: it has more than {MOST_BYTES:,} bytes", file=path)
+    try:
+        return tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise ArchiveError(f"is no TOML: {error}", file=path) from None
