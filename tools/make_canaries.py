@@ -12,15 +12,20 @@ from __future__ import annotations
 
 import linecache
 import logging
+import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 import types
 import warnings
+import zipfile
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tools.make_compiled import PORTABLE, PROFILE, PROVENANCE, PYTHON, SOURCES
+from tools.make_etrecords import MADE
 from tools.make_exported import PACKAGES
 from tools.make_fixtures import DEMO_BACKEND, DEMO_LIBRARIES, FIXTURES, Module, run_as_script
 
@@ -32,6 +37,8 @@ FOLDER = "/home/zquserxz/zqfolderxz"
 ROOT = "zqrootxz"
 """The saved file's name, which PyTorch gives to the folder inside of the zip."""
 EXTRA = {"zqextranamexz.txt": "zqextratextxz"}
+CACHE = "/opt/cache/zqcachexz"
+"""Where compiled code is kept."""
 SAMPLE = b"zqsampletensorxz"
 """The bytes of a sample input."""
 
@@ -61,6 +68,8 @@ class Canaries:
             "exported": self.exported,
             "saved": self.saved,
             "package": self.package,
+            "compiled": self.compiled,
+            "etrecord": self.etrecord,
         }
 
     def module(self, name: str) -> types.ModuleType:
@@ -85,7 +94,7 @@ class Canaries:
     def torchscript(self, name: str, model: Module) -> None:
         """Save a model of TorchScript for it, and for the lite interpreter."""
         self.write(f"{name}.pt", lambda path: self.torch.jit.save(model, path, _extra_files=dict(EXTRA)))
-        mobile = {"_use_flatbuffer": False, "_extra_files": dict(EXTRA)}
+        mobile = {"_save_mobile_debug_info": True, "_extra_files": dict(EXTRA)}
         self.write(f"{name}.ptl", lambda path: model._save_for_lite_interpreter(path, **mobile))
 
     def scripted(self) -> None:
@@ -137,17 +146,17 @@ class Canaries:
         torch = self.torch
         models = self.module("exported")
         torch.utils._pytree.register_dataclass(models.zqresultxz, serialized_type_name="zqserialisedxz")
-        sample = torch.frombuffer(bytearray(SAMPLE), dtype=torch.float32).reshape(1, 4).repeat(3, 1)
         with torch.fx.traceback.preserve_node_meta():
             return torch.export.export(
                 models.zqclassxz(),
-                (sample,),
+                tuple(self.sample_inputs()),
                 {"zqkeywordxz": "zqsampletextxz"},
                 dynamic_shapes={
                     "zqargumentxz": {0: torch.export.Dim("zqdimensionxz", max=63)},
                     "zqkeywordxz": None,
                 },
                 strict=strict,
+                preserve_module_call_signature=("zqsubmodulexz",),
             )
 
     def saved(self) -> None:
@@ -175,6 +184,32 @@ class Canaries:
                 package.save_pickle("zqresourcexz", "model.pkl", model.state_dict())
 
         self.write("package.pt", save)
+
+    def compiled(self) -> None:
+        """A package of AOTInductor: sources, provenance of kernels, names of kernels for the profiler."""
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = CACHE
+        places = dict.fromkeys(("base", "platbase", "installed_base", "installed_platbase"), PYTHON)
+        sysconfig.get_config_vars().update({**places, "LIBDIR": f"{PYTHON}/lib"})
+        program = self.torch.export.export(self.module("compiled").zqclassxz(), (self.torch.ones(3, 4),))
+        options = PORTABLE | PROVENANCE | SOURCES | PROFILE
+        compile_ = import_module("torch._inductor").aoti_compile_and_package
+        self.write(
+            "compiled.pt2", lambda path: compile_(program, package_path=path, inductor_configs=options)
+        )
+
+    def etrecord(self) -> None:
+        """A record of ExecuTorch, which must be installed beside PyTorch."""
+        zipfile.time.localtime = lambda _=None: MADE  # type: ignore[attr-defined]
+        exir = import_module("executorch.exir")
+        model, example = self.module("compiled").zqclassxz(), (self.torch.ones(3, 4),)
+        edge = exir.to_edge(self.torch.export.export(model, example), generate_etrecord=True)
+        record = edge.to_executorch().get_etrecord()
+        record.update_representative_inputs(self.sample_inputs())
+        self.write("record.etrecord", record.save)
+
+    def sample_inputs(self) -> list[Any]:
+        """Inputs whose bytes are a token."""
+        return [self.torch.frombuffer(bytearray(SAMPLE), dtype=self.torch.float32).reshape(1, 4).repeat(3, 1)]
 
 
 def main() -> None:

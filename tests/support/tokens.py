@@ -21,7 +21,7 @@ class Token(NamedTuple):
     """A token in the files of one name.
 
     Attributes:
-        files: their name without its ending.
+        files: their name, or their names without endings.
         token: the token.
         place: a record that has it.
         kind: the kind of finding by which ``leaks`` names it; "" for none.
@@ -48,4 +48,4 @@ def table() -> list[Token]:
 
 def planted_in(path: Path) -> list[Token]:
     """The tokens of a file."""
-    return [one for one in table() if one.files == path.stem.removesuffix(ALIKE)]
+    return [one for one in table() if one.files in (path.stem.removesuffix(ALIKE), path.name)]
