@@ -16,7 +16,7 @@ from archive.verbs.redact import Redaction
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
-    from archive.verbs.redact.rules import PathChoice, SourceChoice
+    from archive.verbs.redact.rules import PathChoice, Preset, SourceChoice, TimeChoice
 
 
 @click.command("redact")
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     help="File for what is taken out, which stays with you; of several archives a folder.",
 )
 @click.option(
+    "--for",
+    "preset",
+    type=click.Choice(["publish", "vendor"]),
+    help="Choose for who gets OUT: everybody, or somebody who is to explain failures of the model. Other "
+    "options change single choices.",
+)
+@click.option(
     "--map",
     "maps",
     multiple=True,
@@ -39,8 +46,7 @@ if TYPE_CHECKING:
 @click.option(
     "--paths",
     type=click.Choice(["keep", "relative", "basename", "none"]),
-    default="keep",
-    show_default=True,
+    show_default="keep",
     help="Other paths: relative to site-packages, Python's library, or the folder that all others are in; "
     "without folders; or `?` for each.",
 )
@@ -48,10 +54,23 @@ if TYPE_CHECKING:
     "--source",
     "text",
     type=click.Choice(["keep", "lines", "none"]),
-    default="keep",
-    show_default=True,
+    show_default="keep",
     help="Lines of source text: all, those that a source range is on, or none. Others become blanks, so that "
     "lines and columns stay right.",
+)
+@click.option(
+    "--inputs/--no-inputs",
+    "inputs_",
+    default=None,
+    help="Keep sample inputs of exported programs, or not.  [default: keep]",
+)
+@click.option("--extra/--no-extra", default=None, help="Keep extra files, or not.  [default: keep]")
+@click.option(
+    "--time",
+    "times",
+    type=click.Choice(["keep", "none"]),
+    show_default="none",
+    help="Dates of records in the zip.",
 )
 @click.option(
     "--partial",
@@ -64,9 +83,13 @@ def command(
     *,
     out: str,
     companion: str,
+    preset: Preset | None,
     maps: tuple[str, ...],
-    paths: PathChoice,
-    text: SourceChoice,
+    paths: PathChoice | None,
+    text: SourceChoice | None,
+    inputs_: bool | None,
+    extra: bool | None,
+    times: TimeChoice | None,
     partial: bool,
     manner: Manner,
 ) -> Status:
@@ -98,11 +121,20 @@ def command(
       debug-archive join public.ptl -c private.ptdbg -o model.ptl
       debug-archive redact models/ -o public/ -c private/ --paths relative --source lines
     """  # noqa: D301 (click reads the backspace)
-    if not maps and paths == text == "keep":
-        raise click.UsageError("nothing to redact: give --map, --paths or --source")
     try:
         return manner.run(
-            "redact", inputs, out, companion, maps=maps, paths=paths, text=text, partial=partial
+            "redact",
+            inputs,
+            out,
+            companion,
+            preset=preset,
+            maps=maps,
+            paths=paths,
+            text=text,
+            inputs=inputs_,
+            extra=extra,
+            times=times,
+            partial=partial,
         )
     except ImpossibleError as refusal:
         if not isinstance(refusal.facts, Redaction):

@@ -32,6 +32,10 @@ are:
      23 file.prefix         prefix of the unique handles that the split archive prints
      24 member.kind         where a join takes a record from, and how it was stored
      25 member.modified     time and date of the record, as the zip has them
+     26 file.redacted       archive id of the redacted archive, in hexadecimal digits → string
+     27 file.root           folder of all records, if the redacted archive has another → string
+     28 replaced.name       record that the redacted archive has under another name → string
+     29 replaced.by         that name → string
      32 record.name         name of a source-range record → string
      33 record.layout       layout of the record's rows
      34 record.rows         how many rows the record has

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from archive.base.columns import firsts
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, shown
+from archive.container.names import decoded
 from archive.normalform.names import record_names
+from archive.normalform.pool import Pool
 from archive.normalform.records import DebugRecords
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from archive.base.strings import StringTable
     from archive.formats.elf.model import SectionTable
     from archive.normalform.column_names import ColumnName
@@ -21,6 +26,26 @@ if TYPE_CHECKING:
 
 OBJECT_TABLE: tuple[ColumnName, ...] = ("object.start", "object.sections", "object.names")
 """The columns of a :class:`~archive.formats.elf.model.SectionTable`."""
+
+REPLACED: tuple[ColumnName, ...] = ("replaced.name", "replaced.by")
+"""The columns of records that the redacted archive has under other names."""
+
+ID_DIGITS = re.compile("[0-9a-f]{32}")
+LATER: set[ColumnName] = {"program.name", "object.length", "file.redacted", "file.root", "replaced.name"}
+"""Columns that version 1 of the format does not have."""
+
+
+def redacted_id(digits: str | None) -> bytes | None:
+    """An archive id of its digits.
+
+    Raises:
+        ArchiveError: they are none of one.
+    """
+    if digits is None:
+        return None
+    if not ID_DIGITS.fullmatch(digits):
+        raise ArchiveError(place="file.redacted", expected="32 hexadecimal digits", found=shown(digits))
+    return bytes.fromhex(digits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +73,7 @@ class Contents:
     @property
     def version(self) -> int:
         """The first version of the format that has all its columns."""
-        return 2 if {"program.name", "object.length"} & self.columns.keys() else 1
+        return 2 if LATER & self.columns.keys() else 1
 
     @property
     def strings(self) -> StringTable:
@@ -58,6 +83,18 @@ class Contents:
     def with_columns(self, columns: Columns) -> Contents:
         """The same archive id, strings and raw records with other columns."""
         return replace(self, form=self.form.with_columns(columns))
+
+    def with_strings(self, columns: Mapping[ColumnName, Sequence[bytes]]) -> Contents:
+        """The same with further columns, whose values are strings.
+
+        Raises:
+            LimitError: the strings take more memory than allowed.
+        """
+        pool = Pool(self.form.allowance)
+        pool.numbers(self.strings.copies())
+        made = {name: pool.numbers(strings) for name, strings in columns.items()}
+        form = replace(self.form, columns={**self.columns, **made}, strings=pool.table())
+        return replace(self, form=form)
 
     @cached_property
     def records(self) -> DebugRecords:
@@ -85,6 +122,35 @@ class Contents:
         pieces = [memoryview(self.behind)[begin:end] for begin, end in pairwise(bounds)]
         tables = zip(*columns, strict=True)
         return [(SectionTable(*table), piece) for table, piece in zip(tables, pieces, strict=True)]
+
+    @property
+    def root(self) -> str | None:
+        """The folder that all records were in; None where that of the other file's records is the same."""
+        return self._string("file.root")
+
+    @property
+    def redacted_id(self) -> bytes | None:
+        """The archive id of the redacted archive; None where it is the archive's own, or there is none.
+
+        Raises:
+            ArchiveError: it is no archive id.
+        """
+        return redacted_id(self._string("file.redacted"))
+
+    @cached_property
+    def replaced(self) -> dict[str, str]:
+        """The records that stand in the redacted archive under other names, and the names here."""
+        if "replaced.name" not in self.columns:
+            return {}
+        names, others = (
+            record_names(self.strings, self.columns[name].tolist(), self.form.allowance) for name in REPLACED
+        )
+        return dict(zip(others, names, strict=True))
+
+    def _string(self, name: ColumnName) -> str | None:
+        if name not in self.columns:
+            return None
+        return decoded(bytes(self.strings.data(int(self.columns[name][0]))))
 
     @cached_property
     def raw_records(self) -> dict[str, memoryview | bytes]:

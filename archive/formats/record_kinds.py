@@ -236,6 +236,12 @@ def programs_in(names: Collection[str], root: str) -> dict[str, str]:
     return {}
 
 
+def records_of_program(name: str) -> set[str]:
+    """The names that the record of an exported program may have: see :func:`programs_in`."""
+    folder, ending = PROGRAMS
+    return {folder + name + ending, LEGACY_PROGRAM, name}
+
+
 def kind_in_etrecord(name: str) -> RecordKind:
     """The kind of a record of an ETRecord."""
     if name in ETRECORD_KINDS:

@@ -80,6 +80,22 @@ COLUMNS = (
     Column(
         25, "member.modified", "time and date of the record, as the zip has them", high=1 << 32, optional=True
     ),
+    Column(
+        26,
+        "file.redacted",
+        "archive id of the redacted archive, in hexadecimal digits",
+        "string",
+        optional=True,
+    ),
+    Column(
+        27,
+        "file.root",
+        "folder of all records, if the redacted archive has another",
+        "string",
+        optional=True,
+    ),
+    Column(28, "replaced.name", "record that the redacted archive has under another name", "string"),
+    Column(29, "replaced.by", "that name", "string"),
     Column(32, "record.name", "name of a source-range record", "string"),
     Column(33, "record.layout", "layout of the record's rows", high=len(Layout)),
     Column(34, "record.rows", "how many rows the record has"),

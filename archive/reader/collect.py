@@ -53,12 +53,9 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
         others: names of further records to add raw.
 
     Raises:
-        NothingToDoError: there is none.
         ArchiveError: it cannot be read.
     """
     records = archive.container.records
-    if not others:
-        check_debug_info(archive)
     form = FormBuilder.of(
         archive.range_table,
         archive.handle_table,
@@ -79,7 +76,7 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
     if raw:
         form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
         form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
-    cuts = archive.spare.cuts
+    cuts = {name: one for name, one in archive.spare.cuts.items() if name not in raw}
     form.columns |= _objects(cuts) | _members(records, raw, packed, cuts)
     archive.allowance.take(sum(2 * len(one.behind) for one in cuts.values()), "bytes of shared objects")
     behind = b"".join(one.behind for one in cuts.values())

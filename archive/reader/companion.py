@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError, in_file
+from archive.companion.contents import redacted_id
 from archive.companion.parse import Opened
 from archive.formats.archive_id import archive_id
 from archive.formats.source_ranges import SUFFIX
@@ -138,6 +139,24 @@ class Companion:
         """The id of the archive whose debug information this is."""
         return self.opened.directory.archive_id
 
+    @cached_property
+    def redacted_id(self) -> bytes | None:
+        """The archive id of the redacted archive that it is kept beside; None if that has no other one.
+
+        Raises:
+            ArchiveError: the companion has no archive id in its place.
+        """
+        if not self.opened.lookup.has("file.redacted"):
+            return None
+        with in_file(self.file):
+            return redacted_id(self._name("file.redacted"))
+
+    @cached_property
+    def replaced(self) -> Mapping[str, str]:
+        """The records that a redacted archive has under other names, by these, and the names here."""
+        with in_file(self.file):
+            return self.contents.replaced if self.opened.lookup.has("replaced.name") else {}
+
     @property
     def profile(self) -> str:
         """How its columns are stored: ``packed`` or ``mapped``."""
@@ -252,17 +271,18 @@ class Companion:
             return self.opened.places.of_line(name + SUFFIX, line, column)
 
 
-def check_same_model(records: Mapping[str, Record], known: bytes, file: str, companion: str) -> None:
+def check_same_model(records: Mapping[str, Record], companion: Companion, file: str) -> None:
     """Refuse a companion of another archive.
 
     Raises:
-        ArchiveError: the archive ids differ.
+        ArchiveError: the archive id is not that of the companion, nor of the archive that it was redacted to.
     """
     found = archive_id(records)
-    if found != known:
+    known = [one for one in (companion.archive_id, companion.redacted_id) if one is not None]
+    if found not in known:
         raise ArchiveError(
-            f"{companion} is the companion of another model",
+            f"{companion.file} is the companion of another model",
             file=file,
-            expected=f"archive id {known.hex()}",
+            expected=f"archive id {' or '.join(one.hex() for one in known)}",
             found=found.hex(),
         )

@@ -37,6 +37,7 @@ class Facts:
         qualified_top: the same with its module.
         handles: its debug handles without a prefix, as ascending ranges.
         code: the code records that a traceback may name; of a companion, those with source ranges.
+        redacted_id: the archive id of the redacted archive, in the same digits; "" where it has no other one.
     """
 
     archive_id: str
@@ -46,12 +47,13 @@ class Facts:
     qualified_top: str
     handles: tuple[range, ...]
     code: frozenset[str]
+    redacted_id: str = ""
 
     @property
     def ids(self) -> frozenset[str]:
         """The ids that stand for this model alone."""
         prefix = str(self.prefix) if self.prefix else ""
-        return frozenset({self.archive_id, prefix, self.serialization_id}) - {""}
+        return frozenset({self.archive_id, self.redacted_id, prefix, self.serialization_id}) - {""}
 
     def names(self, file: str) -> frozenset[str]:
         """What a log may call the model: its file, with and without ending; its top class.
@@ -99,6 +101,8 @@ def facts_of(opened: Archive) -> Facts:
     serialization_id = ""
     if opened.has_code and RECORD_NAME in opened.container.records:
         serialization_id = decoded(opened.container.records[RECORD_NAME].view()[:MAX_ID]).strip()
+    companion = opened.companion
+    redacted = None if companion is None else companion.redacted_id
     return Facts(
         archive_id=opened.archive_id.hex(),
         prefix=opened.handle_form.prefix,
@@ -107,6 +111,7 @@ def facts_of(opened: Archive) -> Facts:
         qualified_top=opened.qualified_top,
         handles=_handles(opened),
         code=_code(opened),
+        redacted_id="" if redacted is None else redacted.hex(),
     )
 
 

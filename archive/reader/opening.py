@@ -147,7 +147,7 @@ def _rejoined(container: Container, mapped: Mapped) -> Archive:
 
     companion = Companion(mapped, container.allowance)
     if not _prints_its_handles(container, companion):
-        check_same_model(container.records, companion.archive_id, container.file, companion.file)
+        check_same_model(container.records, companion, container.file)
     return Archive(container, companion=companion)
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Known
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
+    from archive.reader.companion import Companion
 
 
 class ReadableRecord(Protocol):
@@ -167,7 +168,7 @@ class Rejoined:
         companion: its companion.
     """
 
-    def __init__(self, archive: Records, companion: Records) -> None:
+    def __init__(self, archive: Records, companion: Companion) -> None:
         self._archive, self._companion = archive, companion
         self.file, self.root, self.allowance = archive.file, archive.root, archive.allowance
 
@@ -183,9 +184,12 @@ class Rejoined:
 
     @cached_property
     def records(self) -> Mapping[str, ReadableRecord]:
-        """The records by name. The companion itself and the serialization id of what was left are none."""
+        """The records by name. The companion itself and the serialization id of what was left are none.
+
+        Nor are those of a redacted archive that the companion has under their former names.
+        """
         there = self._archive.records
-        gone = (place_of_companion(there), RECORD_NAME)
+        gone = {place_of_companion(there), RECORD_NAME, *self._companion.replaced}
         kept = {name: record for name, record in there.items() if name not in gone}
         return kept | dict(self._companion.records)
 

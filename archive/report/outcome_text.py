@@ -98,14 +98,21 @@ def _came_back(facts: Join) -> str:
     return ", ".join(parts[:-1]) + " and " * bool(parts[1:]) + "".join(parts[-1:])
 
 
+SOUGHT = {"root": "root folder", "file": "part of inputs or extra file"}
+"""What removed texts are, in other words than facts have."""
+
+
 def redact_text(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> Group:
     """The summary of a redaction: what was looked for in the result, and what was found."""
+    kept = "what it was" if facts.archive_id != facts.redacted_id else "debug info as it was"
     return Group(
-        _files(file.size, (file, "the original"), (out, "redacted"), (companion, "debug info as it was")),
+        _files(file.size, (file, "the original"), (out, "redacted"), (companion, kept)),
         Text(""),
+        *(Text(f"taken out: {one_line(one)}") for one in facts.gone),
         *map(Text, facts.refused),
         *(Text(f"left: {one}") for one in facts.left),
         *(Text(f"not searched: {one}") for one in facts.unread),
+        *(Text(f"stays: {one}") for one in facts.stays),
         Text(f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated"),
         *map(Text, _not_proved(facts)),
         Text(f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"),
@@ -120,12 +127,13 @@ def redact_line(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> 
 
 def _proof(facts: Redaction) -> str:
     """How many of the texts that were looked for are left."""
-    sought = (("path", facts.paths), ("folder", facts.folders), ("line", facts.lines))
     parts = []
-    for what, count in sought:
+    for what, count in facts.sought.items():
+        if not count:
+            continue
         left = sum(one.startswith(f"{what} ") for one in facts.left)
-        parts.append(f"{left:,} of {counted(count, what)}")
-    return f"{', '.join(parts)} left"
+        parts.append(f"{left:,} of {counted(count, SOUGHT.get(what, what))}")
+    return f"{', '.join(parts) or 'nothing was to go, and nothing is'} left"
 
 
 def _not_proved(facts: Redaction) -> Iterator[str]:

@@ -63,6 +63,7 @@ def entry_json(entry: Entry | Listed, *, complete: bool) -> dict[str, Any]:
     facts = entry.facts
     found: dict[str, Any] = {
         "archive_id": facts.archive_id,
+        "redacted_id": facts.redacted_id,
         "prefix": facts.prefix,
         "serialization_id": facts.serialization_id,
         "top": facts.top,
@@ -94,6 +95,7 @@ def listed(found: object) -> Listed:
         qualified_top=_value(found, "qualified_top", str),
         handles=_runs(_value(found, "handles", list)),
         code=frozenset(_names(_value(found, "code", list))),
+        redacted_id=_value(found, "redacted_id", str) and _id(found, "redacted_id"),
     )
     return Listed(
         facts,

@@ -24,7 +24,7 @@ def found_by(word: str, entries: Sequence[Entry]) -> Sequence[Entry]:
     name, _, beginning = word.rpartition("@")
     found = [entry for entry in entries if word in _words(entry)]
     if not found and BEGINNING.fullmatch(beginning.lower()):
-        found = [entry for entry in entries if entry.archive_id.startswith(beginning.lower())]
+        found = [entry for entry in entries if _begins(entry, beginning.lower())]
         found = [entry for entry in found if not name or PurePath(entry.file).stem == name]
     return found
 
@@ -37,6 +37,11 @@ def not_one(word: str, found: Sequence[Entry]) -> str:
     labels = ", ".join(entry.label for entry in found[:LISTED])
     more = f" and {len(found) - LISTED:,} more" if len(found) > LISTED else ""
     return f"{word!r} may be {labels}{more}; give the id"
+
+
+def _begins(entry: Entry, digits: str) -> bool:
+    """Whether an id of the model, or of what it was redacted to, begins with some digits."""
+    return any(one.startswith(digits) for one in (entry.archive_id, entry.facts.redacted_id))
 
 
 def _words(entry: Entry) -> set[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-APPLICATION_ID, VERSION = 0x50544442, 1
+APPLICATION_ID, VERSION = 0x50544442, 2
 """``PRAGMA application_id`` and ``user_version`` of an index."""
 TABLE = """CREATE TABLE companions (
     archive_id TEXT PRIMARY KEY,
@@ -41,6 +41,7 @@ TABLE = """CREATE TABLE companions (
     qualified_top TEXT,
     handles BLOB,
     code TEXT,
+    redacted_id TEXT,
     root TEXT,
     file TEXT,
     added INTEGER,
@@ -53,7 +54,7 @@ TABLE = """CREATE TABLE companions (
     kept_size INTEGER,
     changed INTEGER
 ) WITHOUT ROWID"""
-TYPES = (str, int, str, str, str, bytes, str, str, str, int, int, str, str, str, int, int, int, int)
+TYPES = (str, int, str, str, str, bytes, str, str, str, str, int, int, str, str, str, int, int, int, int)
 INSERT = f"INSERT INTO companions VALUES ({', '.join('?' * len(TYPES))})"  # noqa: S608 (of constants)
 MOST_BYTES = 1 << 30
 """Bytes of an index that is read."""
@@ -135,6 +136,7 @@ def _row(entry: Entry) -> tuple[object, ...]:
         facts.qualified_top,
         _packed(facts.handles),
         json.dumps(sorted(facts.code)),
+        facts.redacted_id,
         entry.root,
         entry.file,
         entry.added,
@@ -159,15 +161,22 @@ def _entry(row: Sequence[Any], room: int) -> Entry:
     """
     if tuple(map(type, row)) != TYPES:
         raise ValueError
-    *model, handles, code, root, file, added, size, digest, body, base, depth, number, kept, changed = row
+    *model, handles, code, redacted_id, root, file, added, size, digest, body, base, depth = row[:-3]
     names = json.loads(code)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError
     archive_id, prefix, serialization_id, top, qualified_top = model
     facts = Facts(
-        archive_id, prefix, serialization_id, top, qualified_top, _unpacked(handles, room), frozenset(names)
+        archive_id,
+        prefix,
+        serialization_id,
+        top,
+        qualified_top,
+        _unpacked(handles, room),
+        frozenset(names),
+        redacted_id,
     )
-    return Entry(facts, root, file, added, size, digest, body, base, depth, Signature(number, kept, changed))
+    return Entry(facts, root, file, added, size, digest, body, base, depth, Signature(*row[-3:]))
 
 
 def _packed(handles: Sequence[range]) -> bytes:

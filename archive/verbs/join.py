@@ -16,6 +16,7 @@ from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import deflated_as_by_pytorch
 from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import counted_names
+from archive.formats.record_kinds import records_of_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +50,10 @@ class _Digest:
 
 
 def with_digest(
-    contents: Contents, container: Container, left: Mapping[str, bytes] | None = None
+    contents: Contents,
+    container: Container,
+    left: Mapping[str, bytes] | None = None,
+    others: Mapping[str, Record] | None = None,
 ) -> Contents:
     """Add the digest of the file to a companion's contents, if a join gives the file again to the byte.
 
@@ -58,6 +62,7 @@ def with_digest(
         container: the archive before it is split.
         left: the records of exported programs without metadata, by name, as far as they are known: those of
             the archive do as well, and take longer.
+        others: the records of what is left of it; those of the archive do unless they were changed.
     """
     original, joined = _Digest(), _Digest()
     original.write(container.data)
@@ -65,7 +70,7 @@ def with_digest(
     records = container.records
     kept = set(counted_names(records)) - raw.keys()
     known = {name: record.view() for name, record in records.items() if name not in kept}
-    members = joined_members(records, contents, known, left)
+    members = joined_members(records if others is None else others, contents, known, left)
     write_archive(joined, container.root, members)
     if joined.number != original.number:
         return contents
@@ -79,7 +84,7 @@ def joined_to(
 
     Args:
         file: where to write.
-        root: the folder that all records are in.
+        root: the folder that all records are in, unless the contents name another.
         records: the archive without debug information.
         contents: of its companion.
 
@@ -89,7 +94,7 @@ def joined_to(
     """
     digested = _Digest(file)
     members = joined_members(records, contents, contents.records)
-    size = write_archive(digested, root, members)
+    size = write_archive(digested, root if contents.root is None else contents.root, members)
     digest = contents.columns.get("file.digest")
     return size, None if digest is None else int(digest[0]) == digested.number
 
@@ -116,7 +121,8 @@ def joined_members(
     values = contents.columns["member.kind"].tolist()
     modified = contents.columns.get("member.modified", np.zeros(len(values), np.int64)).tolist()
     raw = contents.records.raw
-    kept = iter([records[name] for name in counted_names(records) if name not in raw])
+    gone = raw.keys() | contents.replaced.keys()
+    kept = iter([records[name] for name in counted_names(records) if name not in gone])
     names = _names(contents)
     programs, objects = _program_metadata(contents), iter(contents.objects)
     try:
@@ -145,11 +151,12 @@ def joined_members(
 
 
 def _program_metadata(contents: Contents) -> Iterator[list[dict[str, str]]]:
-    """The metadata of each program's nodes, in the archive's order."""
+    """The metadata of each program's nodes, in the archive's order; raw ones have theirs."""
     if "program.name" in contents.columns:
         metadata = contents.form.metadata
-        for rows in metadata.programs.values():
-            yield [metadata.of(row) for row in rows]
+        for name, rows in metadata.programs.items():
+            if contents.records.raw.keys().isdisjoint(records_of_program(name)):
+                yield [metadata.of(row) for row in rows]
 
 
 def _program(

@@ -207,6 +207,7 @@ def companion_of(opened: Archive) -> bytes:
         LimitError: it asks for more than allowed.
     """
     check_archive(opened)
+    check_debug_info(opened)
     kept = kept_handles(opened, None, "", by_default="unique")
     contents = kept.noted(with_digest(collect(opened), opened.container, opened.programs.left))
     data = build_companion(contents)

@@ -185,6 +185,7 @@ JSON = st.recursive(
 
 WHOLE: Facts = {
     "archive_id": "0" * 32,
+    "redacted_id": "",
     "digest": "1" * 32,
     "prefix": 1,
     "added": 2,

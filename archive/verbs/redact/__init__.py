@@ -1,99 +1,61 @@
-"""``redact`` takes paths and source text out of the debug information of an archive, and proves that.
+"""``redact`` takes out of an archive what tells of its builders, and proves that.
 
-Source ranges and stack traces stay, each on the lines that it was on: ``rules`` says what becomes of paths
-and lines, ``ranges`` rewrites TorchScript's records by it, ``programs`` the metadata of exported programs.
-The model is the same, and so is its archive id; dates of the zip go, and the serialization id is computed
-anew.
+``rules`` says what is to go, and collects what went. A *rewriter* is a function ``(opened, rules, removed)``,
+which gives records by name: others in the place of those that the archive has, or None where one goes.
+``ranges`` rewrites TorchScript's source ranges, each on the lines that it was on, ``programs`` the metadata
+of exported programs, ``records`` sample inputs and extra files. No two rewrite the same record.
 
-``proof`` searches the result for every path, folder and line that was removed. Where one is left, or where
-something cannot be searched, nothing is written, unless that is asked for.
+``writing`` makes the redacted archive of that, and the companion. The companion keeps what the archive was:
+with it, logs of the redacted archive are explained as before, and a join gives the original. Where records of
+the model itself were changed, the redacted archive has another archive id; the companion then has both.
 
-A companion keeps what the archive was: with it, logs of the redacted archive are explained as before, and a
-join gives the original.
+``proof`` searches the result for every text that was removed. Where one is left, or where something cannot be
+searched, nothing is written, unless that is asked for.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, ImpossibleError, NothingToDoError, one_line
+from archive.base.errors import ArchiveError, ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped, unchanged
+from archive.base.mapped import unchanged
 from archive.base.output import is_path, replacing_all
-from archive.base.strings import decoded
-from archive.companion.build import build_companion
-from archive.container.container import Container, member_from, new_member, write_archive
-from archive.container.serialization_id import RECORD_NAME
-from archive.formats.record_kinds import MIGRATED
-from archive.normalform.builder import FormBuilder
-from archive.normalform.records import DebugRecords
 from archive.reader import opening
-from archive.reader.archive import Archive
-from archive.reader.collect import collect
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind
-from archive.verbs.join import check_gives, with_digest
 from archive.verbs.loading import loaded_like
 from archive.verbs.redact.programs import redacted_programs
 from archive.verbs.redact.proof import prove
-from archive.verbs.redact.ranges import check_lines, redacted
-from archive.verbs.redact.rules import PathChoice, Removed, Rules, SourceChoice
-from archive.verbs.slim import with_new_id
+from archive.verbs.redact.ranges import check_lines, redacted_ranges
+from archive.verbs.redact.records import without_extra, without_inputs
+from archive.verbs.redact.result import Redaction, redaction
+from archive.verbs.redact.rules import Removed, Rules
+from archive.verbs.redact.writing import Changes, companion_contents, opened_again, write_redacted
 from archive.verbs.split import check_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
-    from archive.companion.contents import Contents
-    from archive.container.container import Member
-    from archive.verbs.redact.proof import Proof
+    from archive.reader.archive import Archive
+    from archive.verbs.redact.rules import PathChoice, Preset, SourceChoice, TimeChoice
+
+__all__ = ["REDACTED_KINDS", "Redaction", "redact"]
 
 REDACTED_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED}
 """The kinds of files that are redacted."""
+REWRITERS: tuple[Callable[[Archive, Rules, Removed], Mapping[str, bytes | None]], ...] = (
+    redacted_ranges,
+    redacted_programs,
+    without_inputs,
+    without_extra,
+)
+"""What makes records in the place of others."""
 SHOWN = 3
 """Texts that a message names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Redaction:
-    """The result of a redaction; sizes in bytes.
-
-    Attributes:
-        size: of the archive.
-        out_size: of the redacted archive.
-        companion_size: of the companion.
-        paths: how many removed paths the result was searched for.
-        folders: the same of their folders.
-        lines: the same of lines of source text.
-        unsought: removed texts that the result was not searched for: too short, or part of what stays.
-        left: those that are still there, each with its first place.
-        in_code: lines that stand in generated code, too, which PyTorch runs.
-        unread: records of the result that could not be searched, and why.
-        read: bytes that were searched: those of the file, and what is inflated from them.
-        exact: whether a join gives the whole original back to the byte, or its records alone.
-        archive_id: in hex; the same before and after.
-        refused: why PyTorch 2.13 refuses to load the result: the loader and its message. Of exported
-            programs, this is not known.
-    """
-
-    size: int
-    out_size: int
-    companion_size: int
-    paths: int
-    folders: int
-    lines: int
-    unsought: int
-    left: tuple[str, ...]
-    in_code: int
-    unread: tuple[str, ...]
-    read: int
-    exact: bool
-    archive_id: str
-    refused: tuple[str, ...]
 
 
 @bounded
@@ -102,36 +64,47 @@ def redact(
     out: Sink,
     companion: Sink,
     *,
+    preset: Preset | None = None,
     maps: Sequence[str] = (),
-    paths: PathChoice = "keep",
-    text: SourceChoice = "keep",
+    paths: PathChoice | None = None,
+    text: SourceChoice | None = None,
+    inputs: bool | None = None,
+    extra: bool | None = None,
+    times: TimeChoice | None = None,
     partial: bool = False,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Redaction:
-    """Take paths and source text out of an archive's debug information, and search the result for them.
+    """Take out of an archive what tells of its builders, and search the result for all that went.
 
     Args:
         source: the archive.
         out: where to write the redacted one: a path, or a binary file.
-        companion: where to write the debug information as it was: the same.
+        companion: where to write what the archive was: the same.
+        preset: choices to begin with, of which those below may change single ones: ``publish``, for
+            everybody; ``vendor``, for somebody who is to explain failures of the model. See
+            :data:`archive.verbs.redact.rules.PRESETS`.
         maps: prefixes of paths to replace, ``OLD=NEW``; of several that fit the longest one counts.
         paths: what becomes of other paths: ``keep``; ``relative`` to site-packages, to Python's library, or
-            to the folder that all others are in; ``basename``; ``none``.
+            to the folder that all others are in; ``basename``; ``none``. Unless they are kept, the folder
+            inside the zip, whose name is that of the file when it was saved, becomes ``archive``.
         text: which lines of source text stay: ``keep`` all; ``lines``, those that a range is on; ``none``.
             Python stacks of traced operations stay.
+        inputs: whether sample inputs of exported programs stay, by default.
+        extra: whether extra files stay, by default.
+        times: what becomes of the dates of records: ``none``, by default, or ``keep``.
         partial: write the result even if something is left in it, or cannot be searched.
         force: replace existing files.
         limits: what hostile input may cost.
 
     Raises:
-        ImpossibleError: something is left, and ``partial`` is not given; the archive has no debug
-            information, or is of a kind that is not redacted.
+        ImpossibleError: something is left, and ``partial`` is not given; or the archive is of a kind that is
+            not redacted.
         ArchiveError: an option is wrong, the archive cannot be read or changed meanwhile, or a target exists
             or is no regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
-    rules = Rules.of(maps, paths, text)
+    rules = Rules.of(maps, preset, paths=paths, source=text, inputs=inputs, extra=extra, times=times)
     if is_path(out) and is_path(companion) and os.path.abspath(out) == os.path.abspath(companion):  # noqa: PTH100 (links are no matter)
         raise ArchiveError("archive and companion need two names", file=os.fspath(out))
     with (
@@ -140,85 +113,32 @@ def redact(
         opening.open_whole(source, limits=limits, kinds=REDACTED_KINDS) as opened,
     ):
         check_archive(opened)
-        contents, removed = _contents(opened), Removed()
-        made = {**_ranges(opened, rules, removed), **redacted_programs(opened, rules, removed)}
-        data = build_companion(contents)
-        companion_file.write(data)
-        members = with_new_id(_members(opened, made), opened.container.records)
-        write_archive(out_file, opened.root, members)
-        with (
-            opened.allowance.part() as part,
-            Archive(Container(Mapped(out_file, "the result"), part)) as after,
-        ):
-            check_gives(contents, memoryview(data), after.archive_id, part)
-            proof = prove(after.container, removed, part)
+        changes, removed = _changes(opened, rules)
+        write_redacted(out_file, opened, changes)
+        with opened_again(out_file, opened) as after:
+            contents, data = companion_contents(opened, after, changes)
+            companion_file.write(data)
+            proof = prove(after.container, removed, after.allowance)
             exported = opened.recognised.kind is FileKind.EXPORTED
             refused = () if exported else tuple(one.told for one in loaded_like(after, opened))
             if not exported:
-                check_lines(opened.range_table, after.range_table, part)
-            sizes = opened.size, after.size, len(data)
-            result = _result(sizes, contents, proof, refused)
-        if (result.left or result.unread) and not partial:
+                check_lines(opened.range_table, after.range_table, after.allowance)
+            made = after, contents, data
+            result = redaction(opened, changes, removed, made, proof, refused=refused)
+        if not (result.is_clean or partial):
             raise _refusal(opened.file, result)
         return result
 
 
-def _contents(opened: Archive) -> Contents:
-    """What the companion keeps.
-
-    Raises:
-        ImpossibleError: the archive has no debug information.
-    """
-    try:
-        return with_digest(collect(opened), opened.container, opened.programs.left)
-    except NothingToDoError as problem:
-        raise ImpossibleError(
-            "no debug info in it, and `redact` takes nothing else out", file=opened.file
-        ) from problem
-
-
-def _ranges(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes]:
-    """The records of source ranges, rewritten, by name."""
-    if not opened.range_records:
-        return {}
-    table = redacted(opened.range_table, rules, removed, opened.allowance)
-    made = DebugRecords(FormBuilder.of(table, allowance=opened.allowance).form())
-    records = {}
-    for name in made:
-        records[name] = made[name]
-        opened.allowance.take(len(records[name]), "bytes of a record", record=name)
-    return records
-
-
-def _members(opened: Archive, made: Mapping[str, bytes]) -> Iterator[Member]:
-    """The records but the serialization id and what a migration kept aside, without dates."""
-    for name, record in opened.container.records.items():
-        if name in (RECORD_NAME, MIGRATED):
-            continue
-        if name in made and made[name] != record.view():
-            yield new_member(name, made[name], compress=record.entry.deflated)
-        else:
-            yield replace(member_from(record), modified=0)
-
-
-def _result(
-    sizes: tuple[int, int, int], contents: Contents, proof: Proof, refused: tuple[str, ...]
-) -> Redaction:
-    left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
-    return Redaction(
-        *sizes,
-        proof.sought["path"],
-        proof.sought["folder"],
-        proof.sought["line"],
-        proof.unsought,
-        tuple(sorted(left)),
-        len(proof.in_code),
-        tuple(proof.unread),
-        proof.read,
-        "file.digest" in contents.columns,
-        contents.archive_id.hex(),
-        refused,
-    )
+def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed]:
+    """What all rewriters make of an archive, and what is gone then."""
+    removed, records = Removed(), dict[str, bytes | None]()
+    for rewriter in REWRITERS:
+        records |= rewriter(opened, rules, removed)
+    root = rules.root(opened.root)
+    if root != opened.root:
+        removed.roots.add(opened.root.encode(errors="surrogateescape"))
+    return Changes(records, root=root, times=rules.times == "keep"), removed
 
 
 def _refusal(file: str, result: Redaction) -> ImpossibleError:

@@ -20,6 +20,7 @@ from archive.companion.magic import is_companion
 from archive.companion.parse import parse_companion
 from archive.container.container import Container
 from archive.container.end import has_end
+from archive.container.names import encoded
 from archive.formats.record_kinds import is_code
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.verbs.redact.rules import Removed
 
-What = Literal["path", "folder", "line"]
-SHORTEST: dict[What, int] = {"path": 5, "folder": 5, "line": 8}
+What = Literal["path", "folder", "line", "name", "root", "file"]
+SHORTEST: dict[What, int] = {"path": 5, "folder": 5, "line": 8, "name": 5, "root": 5, "file": 16}
 """Bytes of the shortest texts that are looked for: shorter ones stand anywhere by chance."""
 HEAD = 8
 """Bytes by which long texts are found."""
@@ -91,11 +92,15 @@ def prove(container: Container, removed: Removed, allowance: Allowance) -> Proof
         "path": removed.paths,
         "folder": removed.folders,
         "line": removed.lines - {b""},
+        "name": removed.names,
+        "root": {root + b"/" for root in removed.roots},
+        "file": removed.files - {b""},
     }
-    staying: dict[What, bytes] = {"path": paths, "folder": paths, "line": lines}
+    records = b"\n".join(map(encoded, container.records))
+    staying: dict[What, bytes] = {"path": paths, "folder": paths, "line": lines, "root": records}
     forms: dict[bytes, tuple[What, bytes]] = {}
     for what, some in texts.items():
-        sought = [one for one in some if len(one) >= SHORTEST[what] and one not in staying[what]]
+        sought = [one for one in some if len(one) >= SHORTEST[what] and one not in staying.get(what, b"")]
         proof.sought[what] = len(sought)
         proof.unsought += len(some) - len(sought)
         for one in sought:

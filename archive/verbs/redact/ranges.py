@@ -11,7 +11,9 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError
 from archive.debuginfo.tables import SourceTable
+from archive.normalform.builder import FormBuilder
 from archive.normalform.pool import table_of
+from archive.normalform.records import DebugRecords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.debuginfo.tables import RangeTable
+    from archive.reader.archive import Archive
     from archive.verbs.redact.rules import Removed, Rules
 
 CALL = re.compile(rb"(?P<path>[^\n]+)(?P<rest>\([0-9]+\): [^\n]*)")
@@ -45,6 +48,19 @@ class _Text(NamedTuple):
         behind = np.maximum(positions - (old[-1] - 1), 0)  # of a range behind its text
         moved: Ints = new[line] + np.minimum(positions - old[line], width[line]) + behind
         return moved
+
+
+def redacted_ranges(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes]:
+    """The records of source ranges, rewritten, by name."""
+    if not opened.range_records:
+        return {}
+    table = redacted(opened.range_table, rules, removed, opened.allowance)
+    made = DebugRecords(FormBuilder.of(table, allowance=opened.allowance).form())
+    records = {}
+    for name in made:
+        records[name] = made[name]
+        opened.allowance.take(len(records[name]), "bytes of a record", record=name)
+    return records
 
 
 def redacted(table: RangeTable, rules: Rules, removed: Removed, allowance: Allowance) -> RangeTable:

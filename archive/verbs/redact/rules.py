@@ -1,11 +1,11 @@
-"""The rules by which paths of source files are rewritten, and what they have removed."""
+"""The rules by which an archive is rewritten, and what they have removed."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from archive.base.errors import ArchiveError
 
@@ -15,8 +15,31 @@ if TYPE_CHECKING:
 
 PathChoice = Literal["keep", "relative", "basename", "none"]
 SourceChoice = Literal["keep", "lines", "none"]
-PATH_CHOICES: tuple[PathChoice, ...] = ("keep", "relative", "basename", "none")
-SOURCE_CHOICES: tuple[SourceChoice, ...] = ("keep", "lines", "none")
+NameChoice = Literal["keep", "hash"]
+TimeChoice = Literal["keep", "none"]
+IdChoice = Literal["keep", "anew"]
+Preset = Literal["publish", "vendor"]
+CHOICES: dict[str, tuple[str, ...]] = {
+    "paths": ("keep", "relative", "basename", "none"),
+    "source": ("keep", "lines", "none"),
+    "names": ("keep", "hash"),
+    "times": ("none", "keep"),
+    "ids": ("keep", "anew"),
+}
+"""What may be chosen; the first of each is the default."""
+PRESETS: dict[str, dict[str, str | bool]] = {
+    "publish": {"paths": "basename", "source": "none", "ids": "anew", "inputs": False, "extra": False},
+    "vendor": {"paths": "relative", "source": "lines", "inputs": False},
+}
+"""Choices for those that a file is to be given to: everybody, or somebody who is to explain its failures."""
+NEW_ROOT = "archive"
+"""The folder of all records where their own one goes; PyTorch's, where a file has no name."""
+
+OPTIONS = (
+    "--for, --map, --paths, --source, --names, --ids, --no-inputs or --no-extra (preset=, maps=, paths=, "
+    "text=, names=, ids=, inputs=False, extra=False)"
+)
+"""Options that take something out."""
 
 NO_FILE = b"?"
 """Stands for the name of every file with ``--paths none``."""
@@ -29,7 +52,7 @@ LEAST_FOLDERS = 2
 """Folders that absolute paths have in common, at least, to be given relative to them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """What is rewritten, and how.
 
@@ -37,15 +60,30 @@ class Rules:
         maps: prefixes of paths and what replaces them, the longest first.
         paths: what becomes of paths that no map fits.
         source: which lines of source text stay.
+        names: what becomes of names of classes and attributes that loading does not need.
+        times: what becomes of the dates of records.
+        ids: what becomes of the ids of a run in exported programs.
+        inputs: whether sample inputs stay.
+        extra: whether extra files stay.
     """
 
-    maps: tuple[tuple[bytes, bytes], ...]
-    paths: PathChoice
-    source: SourceChoice
+    maps: tuple[tuple[bytes, bytes], ...] = ()
+    paths: PathChoice = "keep"
+    source: SourceChoice = "keep"
+    names: NameChoice = "keep"
+    times: TimeChoice = "none"
+    ids: IdChoice = "keep"
+    inputs: bool = True
+    extra: bool = True
 
     @classmethod
-    def of(cls, maps: Iterable[str], paths: PathChoice, source: SourceChoice) -> Self:
+    def of(cls, maps: Iterable[str] = (), preset: Preset | None = None, **given: str | bool | None) -> Self:
         """Rules as options give them.
+
+        Args:
+            maps: ``OLD=NEW`` each.
+            preset: the choices to begin with.
+            given: other attributes; None for those that the preset, or the default, decides.
 
         Raises:
             ArchiveError: a map is not ``OLD=NEW``, there is no such choice, or nothing is to be rewritten.
@@ -54,13 +92,22 @@ class Rules:
         for one in pairs:
             if not one[0] or not one[1]:
                 raise ArchiveError(expected="a map OLD=NEW", found="".join(one) or "nothing")
-        for choice, choices in ((paths, PATH_CHOICES), (source, SOURCE_CHOICES)):
-            if choice not in choices:
-                raise ArchiveError(expected=" or ".join(choices), found=choice)
-        if not pairs and paths == source == "keep":
-            raise ArchiveError("nothing to redact: give --map, --paths or --source (maps=, paths=, source=)")
+        if preset is not None and preset not in PRESETS:
+            raise ArchiveError(expected=" or ".join(PRESETS), found=preset)
+        chosen: dict[str, Any] = dict(PRESETS.get(preset or "", {}))
+        chosen |= {name: choice for name, choice in given.items() if choice is not None}
+        for name, choices in CHOICES.items():
+            if chosen.get(name, choices[0]) not in choices:
+                raise ArchiveError(expected=" or ".join(choices), found=str(chosen[name]))
         encoded = [(old.encode(errors="surrogateescape"), new.encode()) for old, _, new in pairs]
-        return cls(tuple(sorted(encoded, key=lambda pair: -len(pair[0]))), paths, source)
+        rules = cls(maps=tuple(sorted(encoded, key=lambda pair: -len(pair[0]))), **chosen)
+        if rules == cls(times=rules.times):
+            raise ArchiveError(f"nothing to redact: give {OPTIONS}")
+        return rules
+
+    def root(self, root: str) -> str:
+        """The folder of all records: its name is that of the file when it was saved."""
+        return root if self.paths == "keep" or not root else NEW_ROOT
 
     def renamed(self, paths: Iterable[bytes]) -> dict[bytes, bytes]:
         """What becomes of each of an archive's paths."""
@@ -110,12 +157,20 @@ class Removed:
         lines: of source text, without blanks at either end.
         kept_paths: what stands in the place of paths, and paths that stay.
         kept_lines: the lines that stay.
+        names: of classes and attributes.
+        roots: folders of all records.
+        files: the first bytes of extra files, and of tensors of sample inputs.
+        stays: what cannot go, and why, in words.
     """
 
     paths: set[bytes] = field(default_factory=set)
     lines: set[bytes] = field(default_factory=set)
     kept_paths: set[bytes] = field(default_factory=set)
     kept_lines: set[bytes] = field(default_factory=set)
+    names: set[bytes] = field(default_factory=set)
+    roots: set[bytes] = field(default_factory=set)
+    files: set[bytes] = field(default_factory=set)
+    stays: list[str] = field(default_factory=list)
 
     def renamed(self, names: dict[bytes, bytes]) -> None:
         """Note paths, and what became of them."""

@@ -63,7 +63,7 @@ def test_zips_in_records_are_searched_and_broken_ones_named() -> None:
 def test_nothing_is_found_where_nothing_is() -> None:
     found = proof_of(b"/srv/someone/net.py" * 100)
     assert (found.left, found.unread, found.unsought) == ({}, [], 0)
-    assert found.sought == {"path": 1, "folder": 1, "line": 0}
+    assert (found.sought["path"], found.sought["folder"], found.sought["line"]) == (1, 1, 0)
 
 
 def test_what_is_compressed_otherwise_is_named() -> None:

@@ -13,7 +13,7 @@ WINDOWS = [b"C:\\Users\\me\\net\\model.py", b"C:\\Users\\me\\net\\parts\\block.p
 
 
 def renamed(paths: list[bytes], *maps: str, choice: PathChoice = "keep") -> list[bytes]:
-    found = Rules.of(maps, choice, "none").renamed(paths)
+    found = Rules.of(maps, paths=choice, source="none").renamed(paths)
     return [found[path] for path in paths]
 
 
@@ -55,4 +55,4 @@ def test_folders_are_those_from_the_user_on() -> None:
 @pytest.mark.parametrize("maps", [("/srv/ann",), ("=x",), ()])
 def test_options_that_say_nothing_are_refused(maps: tuple[str, ...]) -> None:
     with pytest.raises(ArchiveError, match=r"expected a map OLD=NEW|nothing to redact"):
-        Rules.of(maps, "keep", "keep")
+        Rules.of(maps)

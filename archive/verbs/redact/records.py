@@ -1,0 +1,58 @@
+"""Records that a model runs without: sample inputs of exported programs, and extra files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.mapped import Mapped
+from archive.container.container import Container
+from archive.formats.record_kinds import RecordKind
+from archive.reader.recognition import kind_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.reader.archive import Archive
+    from archive.verbs.redact.rules import Removed, Rules
+
+NO_INPUTS = b""
+"""What PyTorch writes for a program without sample inputs; its loaders ask for the record."""
+LONGEST = 1 << 12
+"""Bytes of a file by which it is searched for."""
+LEAST_DISTINCT = 8
+"""Different bytes in a tensor that is searched for: zeros and ones stand anywhere."""
+
+
+def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes | None]:
+    """The records of sample inputs, as those of programs without any."""
+    made: dict[str, bytes | None] = {}
+    for name in () if rules.inputs else _of_kind(opened, RecordKind.INPUTS):
+        record = opened.records[name]
+        if record.size:
+            made[name] = NO_INPUTS
+            removed.files |= set(_inside(record.view(), opened))
+    return made
+
+
+def without_extra(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes | None]:
+    """No record in the place of each extra file."""
+    made: dict[str, bytes | None] = {}
+    for name in () if rules.extra else _of_kind(opened, RecordKind.EXTRA):
+        made[name] = None
+        removed.files.add(bytes(opened.records[name].view()[:LONGEST]).strip())
+    return made
+
+
+def _of_kind(opened: Archive, kind: RecordKind) -> list[str]:
+    file = opened.recognised.kind
+    return [name for name in opened.container.records if kind_in(file, name) is kind]
+
+
+def _inside(data: memoryview, opened: Archive) -> Iterator[bytes]:
+    """The bytes of the tensors in a file of ``torch.save``."""
+    with Container(Mapped(data, opened.file), opened.allowance) as container:
+        for name, record in container.records.items():
+            if name.startswith("data/"):
+                found = bytes(record.view()[:LONGEST])
+                if len(set(found)) >= LEAST_DISTINCT:
+                    yield found

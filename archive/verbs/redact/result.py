@@ -1,0 +1,108 @@
+"""The result of a redaction, as facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.errors import one_line
+from archive.base.strings import decoded
+
+if TYPE_CHECKING:
+    from archive.companion.contents import Contents
+    from archive.reader.archive import Archive
+    from archive.verbs.redact.proof import Proof
+    from archive.verbs.redact.rules import Removed
+    from archive.verbs.redact.writing import Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """The result of a redaction; sizes in bytes.
+
+    Attributes:
+        size: of the archive.
+        out_size: of the redacted archive.
+        companion_size: of the companion.
+        sought: how many removed texts the result was searched for, by what they are: ``path``, ``folder``,
+            ``line``, ``root``, ``file``.
+        unsought: removed texts that the result was not searched for: too short, or part of what stays.
+        left: those that are still there, each with its first place.
+        in_code: lines that stand in generated code, too, which PyTorch runs.
+        unread: records of the result that could not be searched, and why.
+        read: bytes that were searched: those of the file, and what is inflated from them.
+        stays: what these options would take out and cannot, and why.
+        rewritten: records that the result has with other bytes.
+        gone: records that it does not have, or without content.
+        exact: whether a join gives the whole original back to the byte, or its records alone.
+        archive_id: of the archive, in hex.
+        redacted_id: of the redacted archive, in hex; the same unless records of the model were rewritten.
+        refused: why PyTorch 2.13 refuses to load the result: the loader and its message. Of exported
+            programs, this is not known.
+    """
+
+    size: int
+    out_size: int
+    companion_size: int
+    sought: dict[str, int]
+    unsought: int
+    left: tuple[str, ...]
+    in_code: int
+    unread: tuple[str, ...]
+    read: int
+    stays: tuple[str, ...]
+    rewritten: tuple[str, ...]
+    gone: tuple[str, ...]
+    exact: bool
+    archive_id: str
+    redacted_id: str
+    refused: tuple[str, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all was searched, and nothing found."""
+        return not (self.left or self.unread)
+
+
+def redaction(
+    before: Archive,
+    changes: Changes,
+    removed: Removed,
+    after: tuple[Archive, Contents, bytes],
+    proof: Proof,
+    *,
+    refused: tuple[str, ...],
+) -> Redaction:
+    """The facts about a redaction.
+
+    Args:
+        before: the archive.
+        changes: what was done to it.
+        removed: what is gone.
+        after: the redacted archive, and the companion's contents and bytes.
+        proof: what the search for all that is gone found.
+        refused: why PyTorch refuses the result.
+    """
+    redacted, contents, companion = after
+    left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
+    records = before.container.records
+    rewritten = [name for name, data in changes.records.items() if data and data != records[name].view()]
+    gone = [name for name in records if name in changes.gone or changes.records.get(name) == b""]
+    return Redaction(
+        size=before.size,
+        out_size=redacted.size,
+        companion_size=len(companion),
+        sought={str(what): count for what, count in proof.sought.items()},
+        unsought=proof.unsought,
+        left=tuple(sorted(left)),
+        in_code=len(proof.in_code),
+        unread=tuple(proof.unread),
+        read=proof.read,
+        stays=tuple(dict.fromkeys(removed.stays)),
+        rewritten=tuple(rewritten),
+        gone=tuple(gone),
+        exact="file.digest" in contents.columns,
+        archive_id=contents.archive_id.hex(),
+        redacted_id=(contents.redacted_id or contents.archive_id).hex(),
+        refused=refused,
+    )
