@@ -18,8 +18,8 @@ REFUSED = {"checkpoint.pt", "module.pt", "package.pt", "compiled.pt2", "record.e
 """Files that are not redacted."""
 MODELS = [path for path in FILES if path.name not in REFUSED]
 WAYS: dict[str, tuple[dict[str, Any], set[str]]] = {
-    "basename, no source": ({"paths": "basename", "text": "none"}, {"basename", "lines", "source"}),
-    "no paths, lines": ({"paths": "none", "text": "lines"}, {"basename", "none", "lines"}),
+    "basename, no source": ({"paths": "basename", "text": "none"}, {"basename", "lines", "source", "root"}),
+    "no paths, lines": ({"paths": "none", "text": "lines"}, {"basename", "none", "lines", "root"}),
     "map": ({"maps": ["/home/zquserxz/zqfolderxz=src"]}, {"basename"}),
     "no source": ({"text": "none"}, {"lines", "source"}),
 }
