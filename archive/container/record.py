@@ -98,6 +98,11 @@ class Record:
         return not self.entry.deflated
 
     @property
+    def is_at_hand(self) -> bool:
+        """Whether its bytes are in memory, or in a mapped file: neither to be inflated nor fetched."""
+        return self.borrowed and not self._file.is_elsewhere
+
+    @property
     def place(self) -> Place:
         """Where its stored bytes are in the file.
 

@@ -16,7 +16,7 @@ from archive.verbs.diff.changes import Change, Diff, Level, Status
 from archive.verbs.diff.code import code_changes
 from archive.verbs.diff.debug import handle_changes, method_changes, range_changes
 from archive.verbs.diff.instructions import bytecode_changes
-from archive.verbs.diff.numbers import equal
+from archive.verbs.diff.numbers import equal_on_cores
 from archive.verbs.diff.pairing import Pairing
 from archive.verbs.diff.programs import program_changes
 from archive.verbs.diff.records import layout_changes, record_changes, rewritten, same_bytes
@@ -84,7 +84,7 @@ class _Comparison:
         ):
             return False
         was, now = (one._source.data for one in (self._old, self._new))  # noqa: SLF001
-        return equal(was, now)
+        return equal_on_cores(was, now)
 
     def changes(self) -> Iterator[Change]:
         """The rows of all parts."""

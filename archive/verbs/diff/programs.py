@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted, shown
 from archive.formats.exported.json_text import read_json
+from archive.formats.exported.traces import OWN_FILES
 from archive.verbs.diff.changes import Change, Level, Status
 from archive.verbs.diff.values import Values
-from archive.verbs.sizes.programs import OWN_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,9 +6,9 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.container.record import Record
 from archive.verbs.diff.changes import Change, Level, Status, TensorChange
-from archive.verbs.diff.numbers import PIECE, Difference, equal
+from archive.verbs.diff.numbers import Difference
+from archive.verbs.diff.storages import Storages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ class Tensors:
     def __init__(self, old: Archive, new: Archive) -> None:
         self._old, self._new = old, new
         self._left = READ_TIMES * (old.size + new.size) + READ_BYTES
-        self._storages: dict[tuple[str, str], bool] = {}
+        self._storages = Storages(old.tensors, new.tensors, self._expected(), self._may_read)
         self._known: dict[tuple[object, ...], Difference | None] = {}
         self.unchecked: list[str] = []
 
@@ -65,9 +65,7 @@ class Tensors:
                 level=Level.MODEL, what="tensor", name=name, status=Status.CHANGED,
                 old=f"{told}{was}", new=f"{told}{now}" if not told else f"{now}",
             )  # fmt: skip
-        if (old.dtype, old.shape) != (new.dtype, new.shape) or not (old.record or new.record):
-            return
-        if old.record and new.record and self._are_same(old, new):
+        if not _have_elements(old, new) or self._are_same(old, new):
             return
         found = self._difference(name, old, new)
         if found is not None and found.changed:
@@ -83,18 +81,14 @@ class Tensors:
             return False
         if self._old.tensors.is_big_endian != self._new.tensors.is_big_endian:
             return False
-        pair = old.record, new.record
-        if pair not in self._storages:
-            self._storages[pair] = self._have_same_bytes(*pair)
-        return self._storages[pair]
+        return self._storages.are_same(old.record, new.record)
 
-    def _have_same_bytes(self, old: str, new: str) -> bool:
-        was, now = self._old.tensors.record(old), self._new.tensors.record(new)
-        if was.size != now.size or not self._may_read(was.size):
-            return False
-        if isinstance(was, Record) and isinstance(now, Record) and was.borrowed and now.borrowed:
-            return equal(was.raw(), now.raw())  # the same bytes are equal, whatever crc is told of them
-        return equal(was.view(), now.view())
+    def _expected(self) -> Iterator[tuple[str, str]]:
+        """The pairs of storages whose elements are going to be compared."""
+        pairs = ((tensor, self._new.tensors.get(name)) for name, tensor in self._old.tensors.items())
+        yield from dict.fromkeys(
+            (was.record, now.record) for was, now in pairs if now is not None and _have_elements(was, now)
+        )
 
     def _may_read(self, size: int) -> bool:
         self._left -= size
@@ -171,6 +165,11 @@ class Tensors:
                 )
 
 
+def _have_elements(old: Tensor, new: Tensor) -> bool:
+    """Whether two tensors have elements that can be compared one by one."""
+    return (old.dtype, old.shape) == (new.dtype, new.shape) and bool(old.record and new.record)
+
+
 def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]]:
     """What is told of two tensors and differs: a word, and both."""
     if (old.dtype, old.shape) != (new.dtype, new.shape):
@@ -238,6 +237,6 @@ def _together(
             if was or now:
                 raise ArchiveError("one has fewer elements than the other")
             return
-        size = min(len(was), len(now), PIECE)
+        size = min(len(was), len(now))
         yield was[:size], now[:size]
         was, now = was[size:], now[size:]

@@ -8,11 +8,9 @@ all cores. The digest of a tensor is that of its dtype, shape, strides, flags an
 from __future__ import annotations
 
 import hashlib
-import os
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from archive.base.cores import Cores
 from archive.base.errors import in_file
 from archive.formats.tensors.elements import elements
 
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 23
 """Bytes of elements that have a digest of their own."""
-AHEAD = 4
-"""Pieces a core that are read before they are hashed."""
 
 
 class Contents:
@@ -38,7 +34,7 @@ class Contents:
 
     def __init__(self, tensors: Tensors, file: str) -> None:
         self._tensors, self._file = tensors, file
-        self._cores = os.cpu_count() or 1
+        self._cores = Cores()
         self._values: dict[tuple[object, ...], bytes] = {}
 
     def of(self, tensor: Tensor) -> bytes:
@@ -71,19 +67,8 @@ class Contents:
 
     def _hashed(self, data: Iterable[memoryview]) -> bytes:
         whole = hashlib.sha256()
-        pieces = _pieces(data)
-        first = next(pieces, None)
-        if first is None or len(first) < PIECE:  # threads take longer than so few bytes
-            whole.update(b"" if first is None else _sha256(first))
-            return whole.digest()
-        with ThreadPoolExecutor(self._cores) as pool:
-            waiting = deque([pool.submit(_sha256, first)])
-            for piece in pieces:
-                waiting.append(pool.submit(_sha256, piece))
-                if len(waiting) > AHEAD * self._cores:
-                    whole.update(waiting.popleft().result())
-            for one in waiting:
-                whole.update(one.result())
+        for digest in self._cores.map(_sha256, _pieces(data)):
+            whole.update(digest)
         return whole.digest()
 
 

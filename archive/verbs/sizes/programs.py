@@ -15,7 +15,7 @@ from archive.formats.exported.json_text import read_json
 from archive.formats.exported.kinds import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
 from archive.formats.exported.modules import parse_modules
 from archive.formats.exported.places import node_bytes
-from archive.formats.exported.traces import parse_trace
+from archive.formats.exported.traces import OWN_FILES, parse_trace
 from archive.verbs.nodes import ONLY
 from archive.verbs.sizes.account import Part
 from archive.verbs.sizes.contents import Cell
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 TOP_MODULE = "(top)"
 WRAPPED = "_export_root"
 """The attribute of PyTorch's own module that holds the model, in some strict exports."""
-OWN_FILES = re.compile(r"<|.*(?:site|dist)-packages[/\\]torch[/\\]", re.DOTALL)
-"""Files of PyTorch, as it is installed, and names of generated code."""
 CONFIG = re.compile(
     r"(?P<folder>data/(?:weights|constants)/)(?P<program>.*)_(?:weights|constants)_config\.json"
 )
