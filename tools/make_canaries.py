@@ -62,6 +62,7 @@ class Canaries:
         """What makes each kind of models, by its name."""
         return {
             "scripted": self.scripted,
+            "enums": self.enums,
             "traced": self.traced,
             "lowered": self.lowered,
             "effects": self.effects,
@@ -100,6 +101,10 @@ class Canaries:
     def scripted(self) -> None:
         """A model of all that TorchScript has names for."""
         self.torchscript("scripted", self.torch.jit.script(self.module("scripted").zqclassxz()))
+
+    def enums(self) -> None:
+        """A model with an enum."""
+        self.torchscript("enums", self.torch.jit.script(self.module("enums").zqclassxz()))
 
     def traced(self) -> None:
         """A model whose archive has the Python stacks of its operations, and of the script around them."""

@@ -25,6 +25,8 @@ from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.pickles.ops import NEWTRUE, ValueKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from archive.base.limits import Allowance
     from archive.pickles.tree import Tree
 
@@ -123,7 +125,11 @@ def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
 
 def class_names(root: object) -> set[str]:
     """The qualified names of the classes of all objects in a value."""
-    names: set[str] = set()
+    return {str(one.what) if isinstance(one.what, Global) else "" for one in objects(root)}
+
+
+def objects(root: object) -> Iterator[Inert]:
+    """All objects in a value, each once."""
     seen: set[int] = set()
     stack = [root]
     while stack:
@@ -132,13 +138,19 @@ def class_names(root: object) -> set[str]:
             continue
         seen.add(id(value))
         if isinstance(value, Inert):
-            names.add(str(value.what) if isinstance(value.what, Global) else "")
+            yield value
             stack += [value.arguments, value.state]
         elif isinstance(value, dict):
             stack += value.values()
         elif isinstance(value, list | tuple):
             stack += value
-    return names
+
+
+def is_member(value: Inert) -> bool:
+    """Whether an object is a member of an enum of the model's, whose other classes take no arguments."""
+    return (
+        isinstance(value.what, Global) and value.what.module.startswith("__torch__") and bool(value.arguments)
+    )
 
 
 def _value(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> object:  # noqa: PLR0911 (one a kind)
@@ -183,8 +195,10 @@ def _dict(tree: Tree, node: int, parts: list[object]) -> dict[object, object]:
 def _made(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> object:
     """The result of a call, described; ``parts``: callee, arguments, and the state if there is one."""
     what, arguments, *state = parts
-    if tree.kind(node) == ValueKind.REDUCE and _is_enum(what, arguments):
-        return Inert(what, (arguments,), None)
+    if tree.kind(node) == ValueKind.REDUCE and not isinstance(arguments, tuple):
+        member = Inert(what, (arguments,), None)  # TorchScript writes a member's value without a tuple
+        if is_member(member):
+            return member
     if not isinstance(arguments, tuple):
         raise tree.tokens.fault(node, "expected a tuple of arguments")
     if tree.kind(node) == ValueKind.REDUCE and not state and isinstance(what, Global) and arguments:
@@ -195,11 +209,6 @@ def _made(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> o
     if what == Global("collections", "OrderedDict") and not arguments and not state:
         return {}
     return Inert(what, arguments, state[0] if state else None)
-
-
-def _is_enum(what: object, value: object) -> bool:
-    """Whether a call makes an enum's member: TorchScript writes its value without a tuple around."""
-    return isinstance(what, Global) and what.module.startswith("__torch__") and not isinstance(value, tuple)
 
 
 def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: Allowance) -> TensorInfo:

@@ -138,12 +138,12 @@ def test_values_are_inert() -> None:
 
 
 def test_a_member_of_an_enum_is_its_class_and_value() -> None:
-    with archive.open(FIXTURES / "canaries" / "scripted.pt") as opened:
+    with archive.open(FIXTURES / "canaries" / "enums.pt") as opened:
         module = opened.data
     assert isinstance(module, Inert)
     assert isinstance(module.state, dict)
     member = Global("__torch__.zqpackagexz.zqmodulexz", "zqenumxz")
-    assert module.state["kind"] == Inert(member, ("zqenumvaluexz",), None)
+    assert module.state["zqattributexz"] == Inert(member, ("zqenumvaluexz",), None)
 
 
 def test_a_broken_record_spoils_only_what_needs_it() -> None:

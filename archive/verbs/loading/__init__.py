@@ -184,6 +184,7 @@ CHECKS = (
         "The numbers of instructions and debug handles strings do not match.",
         records.instructions,
     ),
+    Check(Loader.LITE, "Expected GenericDict but got", records.members),
     Check(
         Loader.LITE,
         "Pickled map must have four elements: debug_handle, source_range_tag, op name, "

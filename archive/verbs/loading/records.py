@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import counted, shown
 from archive.formats import method_handles
 from archive.formats.bytecode import BYTECODE
+from archive.formats.inert_values import DATA, is_member, objects
 from archive.formats.record_kinds import LEGACY_TREE, VERSION_RECORDS
 from archive.formats.releases import LOADED_BYTECODE
 from archive.verbs.loading.facts import Fault, whole
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 LOADED_VERSIONS = range(1, 11)
 """The versions of the archive's format that PyTorch 2.13 reads."""
+CLASS = b"c__torch__."
+"""A pickle's instruction that names a class of the model's."""
 INTEGER = re.compile(rb"\s*([+-]?\d{1,40})")
 
 
@@ -91,6 +94,20 @@ def method_names(facts: ParsedRecords) -> Iterator[Fault]:
                 f"expected {shown(expected[row])}, as in {BYTECODE}, found {shown(found[row])}",
             ),
         )
+
+
+def members(facts: ParsedRecords) -> Iterator[Fault]:
+    """Members of enums, which the lite interpreter has no types for, though it is given them."""
+    if facts.bytecode is None:
+        return
+    for name in (BYTECODE, DATA):
+        record = facts.archive.records[name] if name in facts.readable else None
+        if record is not None and CLASS in bytes(record.view()):
+            value = facts.archive.data if name == DATA else facts.archive.value(name)
+            found = next((one for one in objects(value) if is_member(one)), None)
+            if found is not None:
+                yield whole(name, f"a member of the enum {shown(str(found.what))}")
+                return
 
 
 def instructions(facts: ParsedRecords) -> Iterator[Fault]:

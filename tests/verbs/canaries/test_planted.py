@@ -13,6 +13,7 @@ from tests.support.tokens import FILES, planted_in, table
 if TYPE_CHECKING:
     from pathlib import Path
 
+WITHOUT_CODE = {"checkpoint.pt", "module.pt", "package.pt"}
 COUNTED = {str(kind) for kind in archive.LeakKind if kind.counts}
 
 
@@ -24,14 +25,9 @@ def test_the_table_is_true(path: Path) -> None:
         assert bool(one.goes) != bool(one.why), "it goes, or is told why it stays"
 
 
-def test_tokens_of_all_kinds_that_count_but_those_of_machines_are_planted() -> None:
-    others = {"temporary path", "site-packages path", "drive path", "network path", "other path"}
-    assert {one.kind for one in table()} & COUNTED >= COUNTED - others - {
-        "host name",
-        "key",
-        "time stamp",
-        "companion",
-    }
+def test_tokens_of_all_kinds_that_tell_of_people_and_sources_are_planted() -> None:
+    kinds = {"home path", "other path", "user name", "e-mail address", "URL", "source text", "comment"}
+    assert {one.kind for one in table()} & COUNTED == {*kinds, "sample inputs", "extra file"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -48,9 +44,9 @@ def test_leaks_names_every_token_of_a_kind(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
-    [path for path in FILES if path.name not in {"checkpoint.pt", "module.pt", "package.pt"}],
-    ids=lambda path: path.name,
+    "path", [path for path in FILES if path.name not in WITHOUT_CODE], ids=lambda path: path.name
 )
-def test_they_are_well(path: Path) -> None:
-    assert [str(one) for one in archive.verify(path) if one.severity == "error"] == []
+def test_they_are_well_but_for_enums_which_the_lite_interpreter_refuses(path: Path) -> None:
+    errors = [str(one) for one in archive.verify(path) if one.severity == "error"]
+    assert all("a member of the enum" in one for one in errors)
+    assert bool(errors) == (path.name == "enums.ptl")

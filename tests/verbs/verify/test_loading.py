@@ -16,7 +16,7 @@ from archive.formats.callstack_map import build_callstack_map
 from archive.verbs.loading import CHECKS, loaded_like, refusals
 from archive.verbs.verify import verify
 from tests.support.commands import well
-from tests.support.corpus import ARCHIVES, CALLSTACKS, HANDLES, ORACLES, RELEASES
+from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, ORACLES, RELEASES
 from tests.support.tampering import LINEAR, PLAIN, STACK, edited, handles, methods, ranges, tampered, without
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def written(old: str, new: str, path: Path = ORACLES / "plain_free_functions.pt"
     return tampered(path, {PLAIN: lambda data: data.replace(old.encode(), new.encode())})
 
 
+ENUMS = FIXTURES / "canaries" / "enums.ptl"
 FOUR = next(check.message for check in CHECKS if "four elements" in check.message)
 TAG = "Source range tag must exist in deserialized source range map."
 BROKEN: dict[str, tuple[Callable[[], bytes], str, str]] = {
@@ -122,6 +123,7 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "The numbers of bytecode values and debug info values do not match.",
         "",
     ),
+    "an enum": (ENUMS.read_bytes, "Expected GenericDict but got", ""),
     "no data.pkl": (
         lambda: tampered(STACK, {"data.pkl": None}),
         "PytorchStreamReader failed locating file data.pkl: file not found",
