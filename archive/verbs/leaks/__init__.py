@@ -1,13 +1,13 @@
 """A file → what it tells strangers about its builders: paths, names, source text, keys, and where they stand.
 
-``walk`` goes through the texts of a file as stored and inflated (``forms``: within a record), ``paths``,
-``keys`` and ``sources`` find in them, ``findings`` collects. ``kinds`` names what is found; ``allowed``
-tells what may be there.
+The room ``pieces`` gives the strings of a file, each line once; ``paths``, ``keys`` and ``sources`` find in
+them, ``findings`` collects. ``kinds`` names what is found; ``allowed`` tells what may be there.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,22 +16,21 @@ from archive.base.errors import one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.formats.record_kinds import RecordKind
+from archive.pieces.walker import Walker
 from archive.reader.recognition import READ_KINDS, SAVED_KINDS, FileKind, recognise
 from archive.verbs.leaks.allowed import allows
-from archive.verbs.leaks.distinct import Distinct
 from archive.verbs.leaks.findings import Collection, Finding, Leaks, Place
 from archive.verbs.leaks.keys import addresses, keys
 from archive.verbs.leaks.kinds import LeakKind
 from archive.verbs.leaks.own import own_lines
 from archive.verbs.leaks.paths import paths
-from archive.verbs.leaks.sources import names, sources
-from archive.verbs.leaks.walk import Member, Piece, Walker
+from archive.verbs.leaks.sources import names, of_nodes, sources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Container, Iterable, Iterator
 
     from archive.base.mapped import Source
-    from archive.verbs.leaks.paths import Found
+    from archive.pieces.piece import Member, Piece
 
 __all__ = ["SCANNED_KINDS", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
 
@@ -87,14 +86,13 @@ def leaks(
         walker = Walker(limits.allowance(mapped.weight), deep=deep)
         own, found = own_lines(mapped, what, limits), Collection()
         for piece in walker.file(mapped):
-            for one, times in _found_in(piece):
-                if one.text not in own or one.kind not in OF_SOURCE:
-                    found.add(one.kind, one.text, Place(piece.record, piece.form.place(one.at)), times)
+            if not piece.is_packed:
+                _find_in(piece, own, found)
         for member in walker.members:
             for kind, text in _of_record(member):
-                found.add(kind, text.encode(errors="surrogateescape"), Place(member.record))
+                found.add(kind, text.encode(errors="surrogateescape"), member.record, _nowhere)
         for root in walker.roots - ROOTS:
-            found.add(LeakKind.ROOT, root.encode(errors="surrogateescape"), Place(""))
+            found.add(LeakKind.ROOT, root.encode(errors="surrogateescape"), "", _nowhere)
         findings = found.findings()
     patterns = list(allow)
     for finding in findings:
@@ -104,15 +102,24 @@ def leaks(
     )
 
 
-def _found_in(piece: Piece) -> Iterator[tuple[Found, int]]:
-    """What a text gives away, and how often it is there."""
-    strings = Distinct(piece.form.data)
-    data = strings.data
-    for one in chain(paths(data), keys(data), addresses(data), sources(piece.kind, data)):
-        at, times = strings.source(one.at)
-        yield one._replace(at=at), times
-    for one in names(piece.kind, piece.form.data):  # what a string is for, those beside it tell
-        yield one, 1
+def _find_in(piece: Piece, own: Container[bytes], found: Collection) -> None:
+    """Collect what the strings of a piece give away, but for PyTorch's own lines of source."""
+    strings = piece.strings
+    data, kind = strings.data, piece.kind
+    for one in chain(paths(data), keys(data), addresses(data), sources(kind, data), names(kind, data)):
+        if one.text not in own or one.kind not in OF_SOURCE:
+            found.add(one.kind, one.text, piece.record, partial(_byte, piece, one.at), strings.times(one.at))
+    if kind is RecordKind.PROGRAM and strings.json is not None:
+        for one, times in of_nodes(strings.json):
+            found.add(one.kind, one.text, piece.record, partial(piece.place, one.at), times)
+
+
+def _byte(piece: Piece, position: int) -> int:
+    return piece.place(piece.strings.place(position))
+
+
+def _nowhere() -> None:
+    """A record as a whole is at no byte."""
 
 
 def _of_record(member: Member) -> Iterator[tuple[LeakKind, str]]:

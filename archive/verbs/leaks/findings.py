@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from archive.verbs.leaks.kinds import LeakKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from archive.reader.recognition import FileKind
 
@@ -100,8 +100,18 @@ class Collection:
         self._kept: dict[LeakKind, int] = {}
         self.more: dict[LeakKind, int] = {}
 
-    def add(self, kind: LeakKind, text: bytes, place: Place, count: int = 1) -> None:
-        """Add a text that was found."""
+    def add(
+        self, kind: LeakKind, text: bytes, record: str, byte: Callable[[], int | None], count: int = 1
+    ) -> None:
+        """Add a text that was found.
+
+        Args:
+            kind: what it gives away.
+            text: the text.
+            record: the record that it stands in.
+            byte: tells its place there; asked for those places alone that are kept.
+            count: how often it stands there.
+        """
         key = kind, text[:MOST_CHARACTERS]
         found = self._found.get(key)
         if found is None:
@@ -111,8 +121,8 @@ class Collection:
             self._kept[kind] = self._kept.get(kind, 0) + 1
             found = self._found[key] = Finding(kind, key[1].decode(errors="backslashreplace"))
         found.count += count
-        if len(found.places) < MOST_PLACES and all(place.record != one.record for one in found.places):
-            found.places.append(place)
+        if len(found.places) < MOST_PLACES and all(record != one.record for one in found.places):
+            found.places.append(Place(record, byte()))
 
     def findings(self) -> list[Finding]:
         """All, by kind, the most frequent first."""

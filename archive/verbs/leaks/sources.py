@@ -6,6 +6,7 @@ Lines of PyTorch's own modules are nobody's secret: in a traceback its frame tel
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from archive.formats.record_kinds import RecordKind
@@ -34,16 +35,17 @@ HANDLE = re.compile(rb"(?:debug handle \d|type: |noqa|No stacktrace|File: )")
 """Comments that tools read or write."""
 TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w+)+)")
 PYTHON_CLASS = re.compile(rb"(?<![^\0])([A-Za-z_]\w*(?:\.\w+)+)\.(?![^\0])")
-"""A class in a pickle: see :mod:`archive.verbs.leaks.forms`."""
+"""A class in a pickle: see :mod:`archive.pieces.layers`."""
 MANGLED = re.compile(rb"\.___torch_mangle_\d+")
-MODULE_STACK = re.compile(rb"\0nn_module_stack\0\s*:\s*\0([^\0]+)")
+MODULE_STACK = re.compile(rb'"nn_module_stack"\s*:\s*"([^"]+)')
 INSTANCE_CLASS = re.compile(rb",([A-Za-z_][\w.]*)(?=;|$)")
-PARAMETER = re.compile(rb"\0(?:parameter_name|buffer_name|tensor_name)\0\s*:\s*\0([^\0]+)")
+PARAMETER = re.compile(rb'"(?:parameter_name|buffer_name|tensor_name)"\s*:\s*"([^"]+)')
 COMMON_NAMES = {b"storage", b"cpu", b"cuda", b"training", b"_is_full_backward_hook"}
 """Strings of PyTorch's own in such pickles."""
 OWN_MODULES = (b"torch.", b"collections.", b"builtins.", b"__builtin__.", b"numpy.", b"copyreg.", b"_codecs.")
 IDENTIFIER = re.compile(rb"(?<![^\0])[A-Za-z_]\w*(?:\.\w+)*(?![^\0])")
-GRAPH_ID = re.compile(rb"\0(?:graph_id|export_graph_id)\0\s*:\s*(\d+)|\b(0x[0-9a-f]{8,16})\b")
+GRAPH_ID = re.compile(rb"graph_id[^\w:]{1,16}:\s{0,4}(\d+)")
+ADDRESS = re.compile(rb"0x[0-9a-f]{8,16}(?![0-9A-Za-z_])")
 
 HOLD_SOURCE = {
     *(RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.COMPANION, RecordKind.ASIDE),
@@ -79,19 +81,31 @@ def names(kind: RecordKind, data: bytes) -> Iterator[Found]:
         for one in TORCHSCRIPT_CLASS.finditer(data):
             yield from _class(one.start(1) + 1, MANGLED.sub(b"", one[1])[1:])
     if kind is RecordKind.PROGRAM:
-        yield from _in_program(data)
+        for one in ADDRESS.finditer(data):
+            yield Found(LeakKind.ID, one.start(), one[0])
     if kind in HOLD_NAMES:
         yield from _in_pickle(data)
 
 
-def _in_program(data: bytes) -> Iterator[Found]:
-    for one in MODULE_STACK.finditer(data):
-        for name in INSTANCE_CLASS.finditer(one[1]):
-            yield from _class(one.start(1) + name.start(1), name[1])
-    for one in PARAMETER.finditer(data):
-        yield Found(LeakKind.ATTRIBUTE, one.start(1), one[1])
-    for one in GRAPH_ID.finditer(data):
-        yield Found(LeakKind.ID, one.start(), one[1] or one[2])
+def of_nodes(json: bytes) -> Iterator[tuple[Found, int]]:
+    """Names of classes and parameters in a program's JSON, and ids of a run, with how often each is there.
+
+    Args:
+        json: the program, with other bytes in the place of escaped quotes.
+    """
+    times: Counter[bytes] = Counter()
+    first: dict[bytes, tuple[bytes, int]] = {}
+    for stack, count in Counter(MODULE_STACK.findall(json)).items():
+        for one in INSTANCE_CLASS.finditer(stack):
+            times[one[1]] += count
+            first.setdefault(one[1], (stack, one.start(1)))
+    for name, (stack, at) in first.items():
+        for found in _class(json.find(stack) + at, name):
+            yield found, times[name]
+    for one in PARAMETER.finditer(json):
+        yield Found(LeakKind.ATTRIBUTE, one.start(1), one[1]), 1
+    for number, count in Counter(GRAPH_ID.findall(json)).items():
+        yield Found(LeakKind.ID, json.find(number), number), count
 
 
 def _in_pickle(data: bytes) -> Iterator[Found]:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import base64
+import bz2
 import gzip
 import io
 import json
+import lzma
+import pickle
 import zipfile
+import zlib
 
 import pytest
+import zstandard
 
 from archive.base.limits import unbounded
 from archive.container.container import Container, new_member
-from archive.verbs.redact.proof import WINDOW, Proof, prove
+from archive.verbs.redact.proof import Proof, prove
 from archive.verbs.redact.rules import Removed
+from archive.verbs.redact.search import WINDOW
 from tests.support.tampering import packed
 
 PATH = '/srv/"zoë"/net.py'
+
+NUMBERS = " ".join(map(str, range(500))).encode()
 
 
 def zipped(data: bytes) -> bytes:
@@ -66,8 +75,42 @@ def test_nothing_is_found_where_nothing_is() -> None:
     assert (found.sought["path"], found.sought["folder"], found.sought["line"]) == (1, 1, 0)
 
 
-def test_what_is_compressed_otherwise_is_named() -> None:
-    assert proof_of(gzip.compress(PATH.encode())).unread == ["extra/x: compressed by gzip"]
+@pytest.mark.parametrize(
+    ("data", "inside"),
+    [
+        (gzip.compress(PATH.encode()), "gzip"),
+        (lzma.compress(NUMBERS + PATH.encode()), "xz"),
+        (bz2.compress(PATH.encode()), "bzip2"),
+        (zlib.compress(PATH.encode()), "zlib"),
+        (zstandard.compress(NUMBERS + PATH.encode()), "zstd"),
+        (b"x" + gzip.compress(PATH.encode()) + b"y", "gzip at byte 1"),
+        (b"x" + zstandard.compress(NUMBERS + PATH.encode()) + b"y", "zstd at byte 1"),
+        (b"x" + bz2.compress(PATH.encode()) + b"y", "bzip2 at byte 1"),
+        (b"note: " + base64.b64encode(PATH.encode()), "base64"),
+        (b"data " + base64.urlsafe_b64encode(gzip.compress(PATH.encode())), "base64!gzip"),
+        (pickle.dumps([gzip.compress(PATH.encode()), 1], 2), "bytes!gzip"),
+        (b"x" + zipped(PATH.encode()) + b"y", "zip at byte 1!record"),
+        (json.dumps([json.dumps([json.dumps([PATH])])]).encode(), ""),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_what_a_program_has_packed_itself_is_searched(data: bytes, inside: str) -> None:
+    found = proof_of(data)
+    assert found.left["path", PATH.encode()] == f"extra/x{'!' if inside else ''}{inside}"
+    assert not found.unread
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (gzip.compress(PATH.encode())[:-9], "extra/x!gzip: its end is missing"),
+        (b"7z\xbc\xaf'\x1c\0\4", "extra/x: compressed by 7z, which is not read"),
+        (b"\x28\xb5\x2f\xfd" + bytes(9), "extra/x!zstd: "),
+    ],
+)
+def test_what_cannot_be_unpacked_is_named(data: bytes, why: str) -> None:
+    (unread,) = proof_of(data).unread
+    assert unread.startswith(why)
 
 
 def test_lines_of_generated_code_are_the_models() -> None:

@@ -1,0 +1,9 @@
+"""A file → every piece of bytes that can be read in it, and the strings of each.
+
+In: a file that is mapped. Out: its records as stored and as inflated, what stands between them, what records
+hold that is a zip, a companion, a compressed stream or section, or base64 (``walker``, ``packed``,
+``encoded``), each with its place; the strings of a piece, each once, with escapes undone (``strings``).
+
+``leaks`` looks for all that tells something, the proof of ``redact`` for what was to go: what one of them can
+read, so can the other.
+"""

@@ -1,0 +1,168 @@
+"""The strings of a piece, line by line, each line once: files repeat them at every node, a search need not.
+
+A frame of a Python stack stays one line with the source that follows it. Strings that are JSON or pickles
+themselves are read in the same way; what base64 in them stands for is a piece of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.pieces.encoded import FILES, from_latin, runs
+from archive.pieces.layers import JSON, PICKLE, SHORTEST, JsonLayer, PickleLayer, layers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.limits import Allowance
+    from archive.pieces.layers import Layer
+
+DEEPEST = 4
+"""Strings within strings so deep are read."""
+FRAME = b'File "'
+FRAMES = re.compile(rb'\n(?=[ \t]*File ")')
+LINE = 160
+"""Bytes of memory that a line costs besides its text."""
+HAS_FORM = (b"[", b"{", b"\x80", b" ", b"\n")
+"""First bytes of strings that may have strings in them."""
+
+
+class String(NamedTuple):
+    """A string as it stands in a layer.
+
+    Attributes:
+        layer: that it stands in.
+        raw: as it stands there.
+    """
+
+    layer: Layer
+    raw: bytes
+
+    def place(self, position: int) -> int:
+        """The byte of the record that a position in the decoded string comes from."""
+        return self.layer.place(self.raw, position)
+
+
+class Encoded(NamedTuple):
+    """What a part of a string stands for.
+
+    Attributes:
+        data: the bytes.
+        how: they are encoded.
+        string: that they are in.
+        start: the first encoded letter in the decoded string.
+    """
+
+    data: bytes
+    how: str
+    string: String
+    start: int
+
+    @property
+    def is_file(self) -> bool:
+        """Whether that is no text: a pickle, a zip, a stream."""
+        return bool(FILES.match(self.data))
+
+    @property
+    def place(self) -> int:
+        """The first encoded byte in the record."""
+        return self.string.place(self.start)
+
+
+class Strings:
+    """The strings of some bytes.
+
+    Args:
+        data: the bytes.
+        allowance: takes the memory that the strings cost.
+
+    Attributes:
+        encoded: what base64 in them stands for, and ``bytes`` of Python that are files.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+
+    def __init__(self, data: bytes, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._times: dict[bytes, int] = {}
+        self._first: dict[bytes, tuple[String, int]] = {}
+        self.encoded: list[Encoded] = []
+        self._layers = layers(data, allowance)
+        self._read(self._layers, 1, 0)
+
+    @property
+    def json(self) -> bytes | None:
+        """The bytes if they are JSON, with other bytes for escaped quotes; None else."""
+        first = self._layers[0]
+        return first.data if isinstance(first, JsonLayer) else None
+
+    @cached_property
+    def data(self) -> bytes:
+        """The lines, each once, with NULs between them."""
+        self._allowance.take(sum(map(len, self._times)), "lines of strings")
+        return b"\0".join(self._times)
+
+    @cached_property
+    def _lines(self) -> list[bytes]:
+        return list(self._times)
+
+    @cached_property
+    def _at(self) -> Sequence[int]:
+        return [0, *accumulate(len(line) + 1 for line in self._times)]
+
+    def times(self, position: int) -> int:
+        """How often the line is there that stands at a position in ``data``."""
+        return self._times[self._lines[bisect_right(self._at, position) - 1]]
+
+    def place(self, position: int) -> int:
+        """The first byte of the record at which there is what stands at a position in ``data``."""
+        number = bisect_right(self._at, position) - 1
+        string, begin = self._first[self._lines[number]]
+        return string.place(begin + position - self._at[number])
+
+    def _read(self, found: Sequence[Layer], times: int, depth: int) -> None:
+        for layer in found:
+            for raw, count in layer.counts.items():
+                text = layer.decoded(raw)
+                inner = depth < DEEPEST and len(raw) < len(layer.data) and _has_form(text)
+                if inner:
+                    self._read(layers(text, self._allowance, (layer, raw)), times * count, depth + 1)
+                else:
+                    self._add(String(layer, raw), text, times * count)
+
+    def _add(self, string: String, text: bytes, times: int) -> None:
+        file = from_latin(string.raw) if isinstance(string.layer, PickleLayer) else None
+        if file is not None:
+            self.encoded.append(Encoded(file, "bytes", string, 0))
+        text = self._decode(string, text)
+        lines = [text] if b"\n" not in text else FRAMES.split(text) if FRAME in text else text.split(b"\n")
+        self._allowance.take(LINE * len(lines) + len(text), "lines of strings")
+        known, at = self._times, 0
+        for line in lines:
+            if line in known:
+                known[line] += times
+            elif len(line) >= SHORTEST:
+                known[line] = times
+                self._first[line] = string, at
+            at += len(line) + 1
+
+    def _decode(self, string: String, text: bytes) -> bytes:
+        """Keep what base64 in a text stands for; the text without letters that tell nothing."""
+        masked = None
+        for one in runs(text):
+            if one.data is not None:
+                self._allowance.take(LINE + len(one.data), "what base64 stands for")
+                self.encoded.append(Encoded(one.data, "base64", string, one.start))
+            if one.is_masked:
+                masked = masked or bytearray(text)
+                masked[one.start : one.end] = bytes(one.end - one.start)
+        return text if masked is None else bytes(masked)
+
+
+def _has_form(text: bytes) -> bool:
+    return text[:1] in HAS_FORM and bool(JSON.match(text) or PICKLE.match(text))
