@@ -41,8 +41,9 @@ def batch(
 ) -> list[Outcome]:
     """Do one thing to many files, as the command of that name does it.
 
-    What is done is told in ``out/manifest.jsonl``; another run goes on from there. Archives for which there
-    is nothing to do are copied, so that ``out`` holds every archive.
+    What is done is told in ``out/manifest.jsonl``, of ``redact`` in the folder of companions; another run
+    goes on from there. Archives for which there is nothing to do are copied, so that ``out`` holds every
+    archive.
 
     Args:
         verb: ``split``, ``join``, ``shrink``, ``restore``, ``redact``, ``migrate``, ``convert`` or
@@ -99,7 +100,7 @@ def outcomes(
         ArchiveError: the manifest is no regular file.
         OSError: it cannot be written.
     """
-    with Manifest(work.out, task) as manifest:
+    with Manifest(work.told, task) as manifest:
         jobs = work.jobs
         if not task.force:
             jobs = [replace(job, known=manifest.known(job)) for job in jobs]

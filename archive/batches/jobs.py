@@ -28,12 +28,21 @@ STANDARD_OUTPUT = "-"
 
 
 class Use(Enum):
-    """Whether a verb reads companions of archives or in them, writes them, or neither."""
+    """Whether a verb reads companions of archives or in them, writes them, or neither.
+
+    Attributes:
+        PRIVATE: written, and only those who have them are to know what was done: the manifest is with them.
+    """
 
     NONE = auto()
     READ = auto()
     EMBEDDED = auto()
     WRITTEN = auto()
+    PRIVATE = auto()
+
+
+WRITTEN = {Use.WRITTEN, Use.PRIVATE}
+"""The uses of verbs that write companions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class Job:
     @property
     def targets(self) -> list[str]:
         """The files that are written."""
-        return [self.out, self.companion] if self.use is Use.WRITTEN else [self.out]
+        return [self.out, self.companion] if self.use in WRITTEN else [self.out]
 
     def absolute(self) -> Job:
         """The same with absolute paths, for processes that work in another folder."""
@@ -84,12 +93,14 @@ class FilePlan:
         jobs: one job a file.
         many: whether several files, a folder or a glob were given.
         out: the target, or the folder of all targets.
+        told: the folder of the manifest.
         others: the numbers of files in folders that are neither archives nor companions, by their kind.
     """
 
     jobs: list[Job]
     many: bool
     out: str
+    told: str
     others: Mapping[FileKind, int]
 
 
@@ -124,12 +135,12 @@ def plan(
         raise ArchiveError(expected="a path", found="an empty one")
     many = several or len(inputs) > 1 or names_several(inputs[0])
     streamed = out == STANDARD_OUTPUT
-    if streamed and (many or use is Use.WRITTEN):
+    if streamed and (many or use in WRITTEN):
         raise ArchiveError("takes one file, and several are written", file=OUTPUT_NAME)
     folders = [folder for folder in (out, companion) if folder is not None]
     if many:
         _check_folders(folders)
-        if use is Use.WRITTEN and companion is None:
+        if use in WRITTEN and companion is None:
             raise ArchiveError(
                 "companions would lie beside the archives to ship; name a folder of their own: -c COMPANIONS "
                 "(companions=...)",
@@ -147,7 +158,8 @@ def plan(
         if companion is not None:
             debug = _target(companion, _companion_of(one.name), many=many)
         jobs.append(Job(one.file, one.name, target, debug, use, one.searched, streamed))
-    planned = FilePlan(jobs, many, out, +others)
+    told = companion if use is Use.PRIVATE and companion is not None else out
+    planned = FilePlan(jobs, many, out, told, +others)
     _check_jobs(planned, inputs, wanted)
     return planned
 

@@ -5,6 +5,7 @@
 - ``outcome`` and ``reason``, as :class:`~archive.batches.outcome.OutcomeKind` lists them;
 - ``sources`` and ``outputs``: the files that were read and written, each with its ``path`` from the
   manifest's folder, ``bytes`` and ``digest`` (blake2b of 16 bytes, in hex); none where nothing was written;
+- ``clean``, only if it is false: something was left in the result that should not be there;
 - ``archive_id``, and of a migration ``from``, the release that wrote the input, where they are known.
 """
 
@@ -33,12 +34,14 @@ class ManifestLine(NamedTuple):
         options: with which options.
         sources: the files that were read, then.
         outputs: the files that were written, with their paths from the manifest's folder.
+        clean: whether they hold nothing that should not be there.
     """
 
     verb: str
     options: Mapping[str, Any]
     sources: tuple[Fingerprint, ...]
     outputs: tuple[tuple[str, Fingerprint], ...]
+    clean: bool = True
 
 
 class Known(NamedTuple):
@@ -50,6 +53,7 @@ class Known(NamedTuple):
         sources: the files that were read, then.
         targets: the files that were written; None for a target of which nothing is told.
         is_whole: whether the line tells of no other files.
+        clean: whether the targets hold nothing that should not be there.
     """
 
     verb: str
@@ -57,6 +61,7 @@ class Known(NamedTuple):
     sources: tuple[Fingerprint, ...]
     targets: tuple[Fingerprint | None, ...]
     is_whole: bool
+    clean: bool = True
 
 
 def parsed(line: bytes) -> tuple[str, ManifestLine] | None:
@@ -68,6 +73,7 @@ def parsed(line: bytes) -> tuple[str, ManifestLine] | None:
             dict(read["options"]),
             tuple(_fingerprint(one) for one in read["sources"]),
             tuple((str(one["path"]), _fingerprint(one)) for one in read["outputs"]),
+            read.get("clean") is not False,
         )
         return (str(read["input"]), facts) if facts.outputs else None
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):  # of whatever stands there
@@ -88,7 +94,7 @@ def known(line: ManifestLine, targets: Iterable[str], folder: str) -> Known:
     """
     outputs = dict(line.outputs)
     told = tuple(outputs.pop(path_from(folder, target), None) for target in targets)
-    return Known(line.verb, line.options, line.sources, told, not outputs)
+    return Known(line.verb, line.options, line.sources, told, not outputs, line.clean)
 
 
 def built(name: str, line: Mapping[str, object]) -> bytes:

@@ -92,7 +92,7 @@ class Manifest:
         job = outcome.job
         paths = [path_from(self._folder, target) for target in outcome.written]
         outputs = tuple(zip(paths, outcome.outputs, strict=True))
-        line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outputs)
+        line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outputs, outcome.is_clean)
         if self._file is None or (outcome.outputs and self._known.get(escaped(job.name)) == line):
             return
         told: dict[str, object] = {
@@ -103,6 +103,8 @@ class Manifest:
             "sources": files(job.sources, outcome.sources, self._folder),
             "outputs": files(job.targets, outcome.outputs, self._folder),
         }
+        if not line.clean:
+            told["clean"] = False
         if hasattr(outcome.facts, "archive_id"):
             told["archive_id"] = outcome.facts.archive_id
         if hasattr(outcome.facts, "origin"):

@@ -54,6 +54,11 @@ class Outcome:
     is_internal: bool = False
 
     @property
+    def is_clean(self) -> bool:
+        """Whether what was made holds nothing that it should not hold."""
+        return bool(getattr(self.facts, "is_clean", True))
+
+    @property
     def file(self) -> str:
         """The path of the input."""
         return self.job.file

@@ -39,7 +39,7 @@ VERBS = {
     "join": Verb("archive.verbs.split", Use.READ, SPLIT_KINDS),
     "shrink": Verb("archive.verbs.shrink", kinds=SPLIT_KINDS),
     "restore": Verb("archive.verbs.shrink", Use.EMBEDDED, SPLIT_KINDS),
-    "redact": Verb("archive.verbs.redact", Use.WRITTEN, ARCHIVE_KINDS | {FileKind.EXPORTED}),
+    "redact": Verb("archive.verbs.redact", Use.PRIVATE, ARCHIVE_KINDS | {FileKind.EXPORTED}),
     "migrate": Verb("archive.verbs.migrate.migrate"),
     "lite": Verb("archive.backend.lite"),
     "canonicalise": Verb("archive.verbs.canonicalise", kinds={FileKind.EXPORTED}),

@@ -84,7 +84,7 @@ def _is_same(task: Task, job: Job, known: Known, sources: tuple[Fingerprint, ...
     """Whether the targets are there as the manifest tells, made of these sources with these options."""
     asked = known.verb == task.verb and known.options == task.noted and known.sources == sources
     pairs = zip(job.targets, known.targets, strict=True)
-    whole = asked and known.is_whole
+    whole = asked and known.is_whole and known.clean
     return whole and all(told is None or places.look(target) == told for target, told in pairs)
 
 
@@ -109,6 +109,8 @@ def _again(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> str:
         return "done again: with other options"
     if known.sources != sources:
         return "done again: the input has changed"
+    if not known.clean:
+        return "done again: something was left in it"
     pairs = zip(job.targets, known.targets, strict=True)
     there = all(places.exists(target) for target, told in pairs if told is not None)
     return f"done again: the result {'has changed' if there else 'was gone'}"

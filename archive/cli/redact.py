@@ -111,7 +111,7 @@ def command(
     With COMPANION, `symbolicate` explains the logs of OUT by all that was taken out, and `join` gives IN.
 
     Several archives, a folder or a glob take folders for OUT and COMPANION. A second run goes on from
-    OUT/manifest.jsonl, which has the names of files and the maps: keep it to yourself.
+    COMPANION/manifest.jsonl; it is not in OUT, as it has the maps, and the names of files.
 
     \b
     Examples:

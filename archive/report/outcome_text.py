@@ -112,6 +112,8 @@ def redact_text(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> 
         *map(Text, facts.refused),
         *(Text(f"left: {one}") for one in facts.left),
         *(Text(f"not searched: {one}") for one in facts.unread),
+        *(Text(f"`leaks` finds: {one}") for one in facts.leaks),
+        *map(Text, facts.remedies),
         *(Text(f"stays: {one}") for one in facts.stays),
         Text(f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated"),
         *map(Text, _not_proved(facts)),

@@ -62,16 +62,18 @@ def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Pat
         pytest.importorskip("torch", exc_type=ImportError)
     out, inputs = tmp_path / "out", made / INPUTS.get(verb, "models")
     use = VERBS[verb].use
-    companions = {Use.WRITTEN: tmp_path / "dbg", Use.READ: made / "companions"}.get(use)
+    private = tmp_path / "dbg"
+    companions = {Use.WRITTEN: private, Use.PRIVATE: private, Use.READ: made / "companions"}.get(use)
+    told_in = private if use is Use.PRIVATE else out
     usual, others = OPTIONS.get(verb, ({}, {}))
 
     def again(**options: Any) -> list[str]:  # noqa: ANN401 (the verb's)
         return kinds(archive.batch(verb, inputs, out, companions, jobs=1, **options))
 
     assert again(**usual) == ["done", "done"]
-    before, told = contents(tmp_path), (out / MANIFEST).read_bytes()
+    before, told = contents(tmp_path), (told_in / MANIFEST).read_bytes()
     assert again(**usual) == ["same", "same"]
-    assert (contents(tmp_path), (out / MANIFEST).read_bytes()) == (before, told)
+    assert (contents(tmp_path), (told_in / MANIFEST).read_bytes()) == (before, told)
 
     first, last = (path for path in out.rglob("*.pt*") if path.name != MANIFEST)
     first.unlink()
@@ -82,10 +84,10 @@ def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Pat
     if others:
         assert again(**others) == ["done", "done"]
         assert again(**others) == ["same", "same"]
-    for line in manifest(out)[-2:]:
+    for line in manifest(told_in)[-2:]:
         assert (line["verb"], line["outcome"]) == (verb, "done")
         for file in (*line["sources"], *line["outputs"]):
-            assert (out / file["path"]).stat().st_size == file["bytes"]
+            assert (told_in / file["path"]).stat().st_size == file["bytes"]
 
 
 @pytest.mark.parametrize(

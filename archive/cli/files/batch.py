@@ -132,7 +132,7 @@ def _one(work: FilePlan, task: Task, words: Words, manner: Manner) -> Status:
             _print_plan(refusal.facts, name_of(job.file), words)
         raise
     _print_one(outcome, words, manner)
-    return Status.WELL
+    return status_of(outcome)
 
 
 def _streamed(work: FilePlan, task: Task, words: Words, manner: Manner) -> Status:
@@ -142,7 +142,7 @@ def _streamed(work: FilePlan, task: Task, words: Words, manner: Manner) -> Statu
     with printing.naming_output():
         outcome = perform(task, work.jobs[0], sys.stdout.buffer)
     _print_one(outcome, words, manner, aside=True)
-    return Status.WELL
+    return status_of(outcome)
 
 
 def _print_one(outcome: Outcome, words: Words, manner: Manner, *, aside: bool = False) -> None:
@@ -251,7 +251,8 @@ def status_of(outcome: Outcome) -> Status:
         return Status.INTERNAL
     if outcome.kind is OutcomeKind.FAILED:
         return Status.FAILED
-    return Status.FINDINGS if outcome.kind is OutcomeKind.IMPOSSIBLE else Status.WELL
+    well = outcome.kind is not OutcomeKind.IMPOSSIBLE and outcome.is_clean
+    return Status.WELL if well else Status.FINDINGS
 
 
 def _sizes(outcome: Outcome) -> list[Sized]:

@@ -124,7 +124,7 @@ def _nowhere() -> None:
 
 def _of_record(member: Member) -> Iterator[tuple[LeakKind, str]]:
     """What a record tells by its mere being there."""
-    if member.kind in BY_RECORD:
+    if member.kind in BY_RECORD and member.size:
         yield BY_RECORD[member.kind], one_line(member.record)
     if member.record.endswith(SERIALIZATION_ID):
         yield LeakKind.ID, member.record

@@ -19,12 +19,13 @@ import os
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, ImpossibleError
+from archive.base.errors import ArchiveError, ImpossibleError, counted, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import unchanged
 from archive.base.output import is_path, replacing_all
 from archive.reader import opening
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind
+from archive.verbs.leaks import leaks
 from archive.verbs.loading import loaded_like
 from archive.verbs.redact.programs import redacted_programs
 from archive.verbs.redact.proof import prove
@@ -124,7 +125,8 @@ def redact(
             if not exported:
                 check_lines(opened.range_table, after.range_table, after.allowance)
             made = after, contents, data
-            result = redaction(opened, changes, removed, made, proof, refused=refused)
+            found = _leaks(after) if preset == "publish" else ((), ())
+            result = redaction(opened, changes, removed, made, proof, leaks=found, refused=refused)
         if not (result.is_clean or partial):
             raise _refusal(opened.file, result)
         return result
@@ -141,14 +143,28 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed]:
     return Changes(records, root=root, times=rules.times == "keep"), removed
 
 
+def _leaks(after: Archive) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the redacted archive still gives away, and how each kind of that gets out."""
+    found = leaks(after.container.data, limits=after.limits)
+    told = [f"{one.kind} {one_line(one.text)} in {one.places[0]}" for one in found.counted()]
+    told += [counted(count, f"more {kind}") for kind, count in found.more.items() if kind.counts]
+    told += [f"what cannot be read: {one_line(problem)}" for problem in found.problems]
+    remedies = {f"{one.kind}: {one.kind.remedy}": None for one in found.counted()}
+    return tuple(told), tuple(remedies)
+
+
 def _refusal(file: str, result: Redaction) -> ImpossibleError:
     """The error for a result that is not clean."""
     parts = []
-    for what, texts in (("would be left", result.left), ("could not be searched", result.unread)):
+    for what, texts in (
+        ("would be left", result.left),
+        ("could not be searched", result.unread),
+        ("`leaks` would find", result.leaks),
+    ):
         if texts:
             more = f" and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
             parts.append(f"{what}: {', '.join(texts[:SHOWN])}{more}")
-    why = f"{'; '.join(parts)}; pass --partial (partial=True) to write it all the same"
+    why = f"{'; '.join((*parts, *result.remedies))}; pass --partial (partial=True) to write it all the same"
     refusal = ImpossibleError(why, file=file)
     refusal.facts = result
     return refusal

@@ -31,6 +31,8 @@ class Redaction:
         in_code: lines that stand in generated code, too, which PyTorch runs.
         unread: records of the result that could not be searched, and why.
         read: bytes that were searched: those of the file, and what is inflated from them.
+        leaks: what :func:`archive.leaks` finds in the result and counts; asked for what is published alone.
+        remedies: how each kind of that gets out.
         stays: what these options would take out and cannot, and why.
         rewritten: records that the result has with other bytes.
         gone: records that it does not have, or without content.
@@ -50,6 +52,8 @@ class Redaction:
     in_code: int
     unread: tuple[str, ...]
     read: int
+    leaks: tuple[str, ...]
+    remedies: tuple[str, ...]
     stays: tuple[str, ...]
     rewritten: tuple[str, ...]
     gone: tuple[str, ...]
@@ -60,8 +64,8 @@ class Redaction:
 
     @property
     def is_clean(self) -> bool:
-        """Whether all was searched, and nothing found."""
-        return not (self.left or self.unread)
+        """Whether all was searched, and nothing found that was to go."""
+        return not (self.left or self.unread or self.leaks)
 
 
 def redaction(
@@ -71,6 +75,7 @@ def redaction(
     after: tuple[Archive, Contents, bytes],
     proof: Proof,
     *,
+    leaks: tuple[tuple[str, ...], tuple[str, ...]],
     refused: tuple[str, ...],
 ) -> Redaction:
     """The facts about a redaction.
@@ -81,6 +86,7 @@ def redaction(
         removed: what is gone.
         after: the redacted archive, and the companion's contents and bytes.
         proof: what the search for all that is gone found.
+        leaks: what `leaks` finds, and how that gets out.
         refused: why PyTorch refuses the result.
     """
     redacted, contents, companion = after
@@ -98,6 +104,8 @@ def redaction(
         in_code=len(proof.in_code),
         unread=tuple(proof.unread),
         read=proof.read,
+        leaks=leaks[0],
+        remedies=leaks[1],
         stays=tuple(dict.fromkeys(removed.stays)),
         rewritten=tuple(rewritten),
         gone=tuple(gone),

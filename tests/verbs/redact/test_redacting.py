@@ -120,7 +120,8 @@ def test_what_is_left_is_refused_with_its_place_and_listed_where_that_is_asked_f
     assert list(tmp_path.iterdir()) == []
     assert b'"left": [' in run(*words, "--json").stdout
     done = run(*words, "--partial")
-    assert done.returncode == 0
+    assert done.returncode == 1
+    assert out.exists()
     assert b"left: line return self.fc(x) * self.scale in net.py\n" in done.stdout
     assert b"3 of 3 lines, 0 of 1 root folder left" in done.stdout
 
@@ -134,10 +135,26 @@ def test_folders_and_maps(tmp_path: Path) -> None:
     done = run(*words, "--map", "/opt/py=python", "-j", 1)
     assert done.returncode == 1, "the package has its source in a record of its own"
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert written == sorted(["manifest.jsonl", MODEL.name, PROGRAMS[0].name])
+    assert written == sorted([MODEL.name, PROGRAMS[0].name]), "the manifest has paths of the original"
+    assert b"/opt/py=python" in (tmp_path / "private" / "manifest.jsonl").read_bytes()
     assert holds(MODEL.read_bytes(), "/opt/py/lib")
     assert not holds((tmp_path / "out" / MODEL.name).read_bytes(), "/opt/py/lib")
     assert holds((tmp_path / "out" / MODEL.name).read_bytes(), "python/lib/python3.11/site-packages")
+
+
+def test_a_second_run_says_again_what_is_left(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    for path in (MODEL, PACKAGE):
+        (models / path.name).write_bytes(path.read_bytes())
+    words = ["redact", models, "-o", tmp_path / "out", "-c", tmp_path / "private", "--source", "none"]
+    for _ in range(2):
+        done = run(*words, "-j", 1, "--partial")
+        assert done.returncode == 1
+        assert b"3 of 3 lines left" in done.stdout
+    assert b"plain_stack.ptl: same\n" in done.stdout
+    assert b"done again: something was left in it" in done.stdout
+    assert run(*words, "-j", 1, "--partial", "--dry-run").returncode == 1
 
 
 def test_a_model_without_debug_info_is_written_and_searched_all_the_same(tmp_path: Path) -> None:
