@@ -22,6 +22,10 @@ WAYS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "no paths, lines": ({"paths": "none", "text": "lines"}, {"basename", "none", "lines", "root"}),
     "map": ({"maps": ["/home/zquserxz/zqfolderxz=src"]}, {"basename"}),
     "no source": ({"text": "none"}, {"lines", "source"}),
+    "no inputs": ({"inputs": False}, {"inputs"}),
+    "no extra files": ({"extra": False}, {"extra"}),
+    "publish": ({"preset": "publish"}, {"basename", "lines", "source", "root", "inputs", "extra"}),
+    "vendor": ({"preset": "vendor"}, {"basename", "lines", "root", "inputs"}),
 }
 """Options, and what goes with them, as the table has it."""
 

@@ -1,0 +1,41 @@
+"""PyTorch loads redacted models with planted tokens, computes the same, and fails at the same lines."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from tests.support.scanner import TOKEN
+from tests.support.tokens import FILES, planted_in
+from tests.verbs.canaries.test_redacted import REFUSED
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+from tests.support.running_canaries import called, failure
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.verbs.redact.rules import Preset
+
+pytestmark = pytest.mark.torch
+RUN = [path for path in FILES if path.name not in {*REFUSED, "enums.ptl"}]
+LINE = re.compile(r"line \d+|\.py\(\d+\)|debug_handle:-?\d+")
+
+
+@pytest.mark.parametrize("preset", ["publish", "vendor"])
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
+def test_redacted_models_compute_the_same_and_fail_at_the_same_lines(
+    path: Path, preset: Preset, tmp_path: Path
+) -> None:
+    out = tmp_path / path.name
+    archive.redact(path, out, tmp_path / "private.ptdbg", preset=preset)
+    assert called(out) == called(path)
+    if path.name not in {"lowered.pt", "enums.pt"}:  # one's message has addresses, the other takes any width
+        before, after = failure(path), failure(out)
+        assert LINE.findall(after) == LINE.findall(before)
+        gone = {one.token for one in planted_in(path) if one.goes in {"basename", "lines"}}
+        assert gone.isdisjoint(one.decode() for one in TOKEN.findall(after.encode()))
