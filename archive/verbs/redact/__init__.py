@@ -3,7 +3,8 @@
 ``rules`` says what is to go, and collects what went. A *rewriter* is a function ``(opened, rules, removed)``,
 which gives records by name: others in the place of those that the archive has, or None where one goes.
 ``ranges`` rewrites TorchScript's source ranges, each on the lines that it was on, ``programs`` the metadata
-of exported programs, ``records`` sample inputs and extra files. No two rewrite the same record.
+of exported programs, ``effects`` paths in calls that log, ``records`` sample inputs and extra files. No two
+rewrite the same record.
 
 ``writing`` makes the redacted archive of that, and the companion. The companion keeps what the archive was:
 with it, logs of the redacted archive are explained as before, and a join gives the original. Where records of
@@ -27,6 +28,7 @@ from archive.reader import opening
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 from archive.verbs.leaks import leaks
 from archive.verbs.loading import loaded_like
+from archive.verbs.redact.effects import redacted_effects
 from archive.verbs.redact.programs import redacted_programs
 from archive.verbs.redact.proof import prove
 from archive.verbs.redact.ranges import check_lines, redacted_ranges
@@ -34,7 +36,6 @@ from archive.verbs.redact.records import without_extra, without_inputs
 from archive.verbs.redact.result import Redaction, redaction
 from archive.verbs.redact.rules import Removed, Rules
 from archive.verbs.redact.writing import Changes, companion_contents, opened_again, write_redacted
-from archive.verbs.split import check_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,6 +52,7 @@ REDACTED_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED}
 REWRITERS: tuple[Callable[[Archive, Rules, Removed], Mapping[str, bytes | None]], ...] = (
     redacted_ranges,
     redacted_programs,
+    redacted_effects,
     without_inputs,
     without_extra,
 )
@@ -113,7 +115,6 @@ def redact(
         unchanged(source),
         opening.open_whole(source, limits=limits, kinds=REDACTED_KINDS) as opened,
     ):
-        check_archive(opened)
         changes, removed = _changes(opened, rules)
         write_redacted(out_file, opened, changes)
         with opened_again(out_file, opened) as after:
@@ -122,7 +123,7 @@ def redact(
             proof = prove(after.container, removed, after.allowance)
             exported = opened.recognised.kind is FileKind.EXPORTED
             refused = () if exported else tuple(one.told for one in loaded_like(after, opened))
-            if not exported:
+            if not (exported or opened.is_embedded):
                 check_lines(opened.range_table, after.range_table, after.allowance)
             made = after, contents, data
             found = _leaks(after) if preset == "publish" else ((), ())
@@ -133,13 +134,17 @@ def redact(
 
 
 def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed]:
-    """What all rewriters make of an archive, and what is gone then."""
+    """What all rewriters make of an archive, and what is gone then.
+
+    Records that an embedded companion stands for are not in the archive, and nothing takes their places.
+    """
     removed, records = Removed(), dict[str, bytes | None]()
     for rewriter in REWRITERS:
         records |= rewriter(opened, rules, removed)
     root = rules.root(opened.root)
     if root != opened.root:
         removed.roots.add(opened.root.encode(errors="surrogateescape"))
+    records = {name: data for name, data in records.items() if name in opened.container.records}
     return Changes(records, root=root, times=rules.times == "keep"), removed
 
 

@@ -160,6 +160,7 @@ class Removed:
         names: of classes and attributes.
         roots: folders of all records.
         files: the first bytes of extra files, and of tensors of sample inputs.
+        became: what stands in the place of paths of source files, and of those that stay.
         stays: what cannot go, and why, in words.
     """
 
@@ -170,12 +171,14 @@ class Removed:
     names: set[bytes] = field(default_factory=set)
     roots: set[bytes] = field(default_factory=set)
     files: set[bytes] = field(default_factory=set)
+    became: dict[bytes, bytes] = field(default_factory=dict)
     stays: list[str] = field(default_factory=list)
 
     def renamed(self, names: dict[bytes, bytes]) -> None:
         """Note paths, and what became of them."""
         self.paths |= {old for old, new in names.items() if old != new and old}
         self.kept_paths |= set(names.values())
+        self.became |= names
 
     def line(self, line: bytes, *, kept: bool) -> None:
         """Note a line, which is kept or not."""

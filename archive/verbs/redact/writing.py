@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.container.container import Container, member_from, new_member, write_archive
 from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.archive_id import archive_id, counted_names
-from archive.formats.record_kinds import MIGRATED
+from archive.formats.record_kinds import EMBEDDED, EMBEDDED_IN_EXPORTED, MIGRATED
 from archive.reader.archive import Archive
 from archive.reader.collect import collect
 from archive.verbs.join import check_gives, with_digest
@@ -28,9 +30,8 @@ if TYPE_CHECKING:
     from archive.container.record import Record
     from archive.normalform.column_names import ColumnName
 
-DROPPED = {RECORD_NAME, MIGRATED}
-"""Records that no redacted archive has as they were: the id is computed anew, and what a migration kept aside
-is the original."""
+ORIGINALS = {MIGRATED, EMBEDDED, EMBEDDED_IN_EXPORTED}
+"""Records that hold debug information as it was: no redacted archive has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Changes:
     @property
     def gone(self) -> set[str]:
         """The records that go, if they are there."""
-        return {name for name, data in self.records.items() if data is None} | {MIGRATED}
+        return {name for name, data in self.records.items() if data is None} | ORIGINALS
 
 
 def write_redacted(file: BinaryIO, opened: Archive, changes: Changes) -> None:
@@ -63,7 +64,7 @@ def write_redacted(file: BinaryIO, opened: Archive, changes: Changes) -> None:
 
 def _members(opened: Archive, changes: Changes) -> Iterator[Member]:
     for name, record in opened.container.records.items():
-        if name in DROPPED or name in changes.gone:
+        if name == RECORD_NAME or name in changes.gone:
             continue
         data = changes.records.get(name)
         member = member_from(record)
@@ -92,6 +93,8 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
     """
     raw = _changed(opened, after, changes)
     contents = collect(opened, raw)
+    if opened.is_embedded and (prefix := opened.handle_form.prefix):
+        contents = contents.with_columns({**contents.columns, "file.prefix": np.array([prefix])})
     redacted_id = after.archive_id
     facts: dict[ColumnName, list[bytes]] = {}
     if redacted_id != contents.archive_id:
@@ -116,10 +119,13 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
 def _changed(opened: Archive, after: Archive, changes: Changes) -> list[str]:
     """The records of the model that the redacted archive does not have as they were."""
     before = opened.container.records
+    # A join would put metadata that an embedded companion has into the program, where it never was.
+    programs = opened.programs.records.values() if opened.is_embedded else ()
     return [
         name
         for name in counted_names(before)
-        if name in changes.renamed or (name in changes.records and not _is_kept(name, opened, after))
+        if name in {*changes.renamed, *programs}
+        or (name in changes.records and not _is_kept(name, opened, after))
     ]
 
 

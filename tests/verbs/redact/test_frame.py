@@ -10,6 +10,7 @@ import pytest
 import archive
 from archive.store.store import Store
 from tests.support.commands import run
+from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED
 
 if TYPE_CHECKING:
@@ -53,3 +54,31 @@ def test_a_companion_of_another_model_is_refused_with_both_ids(published: tuple[
     _, companion, facts = published
     with pytest.raises(archive.ArchiveError, match=f"{facts.archive_id} or {facts.redacted_id}"):
         archive.open(EXPORTED / "several.pt2", companion=companion)
+
+
+EMBEDDED = FIXTURES / "frozen" / "v1" / "embedded" / "torch-1.9.0_nested.ptl"
+
+
+def test_an_embedded_companion_goes_and_is_what_the_new_one_explains_by(tmp_path: Path) -> None:
+    out, companion, back = (tmp_path / name for name in ("out.ptl", "private.ptdbg", "back.ptl"))
+    facts = archive.redact(EMBEDDED, out, companion, paths="basename", text="none")
+    assert facts.gone == ("extra/debug.ptdbg",)
+    assert run("symbolicate", out, "-c", companion, 10).stdout == run("symbolicate", EMBEDDED, 10).stdout
+    assert b"/src/models.py" in run("symbolicate", EMBEDDED, 10).stdout
+    archive.join(out, companion, back)
+    with archive.open(EMBEDDED) as before, archive.open(back) as after:
+        there = after.container.records
+        assert {name: bytes(one.view()) for name, one in before.container.records.items()} == {
+            name: bytes(one.view()) for name, one in there.items()
+        }
+
+
+def test_paths_in_effects_go_as_those_of_source_ranges_do(tmp_path: Path) -> None:
+    path, out = FIXTURES / "effects" / "reporting.pt", tmp_path / "out.pt"
+    with archive.open(path) as before:
+        assert "models/reporting.py" in repr(before.effects)
+    facts = archive.redact(path, out, tmp_path / "c", paths="basename")
+    assert (facts.left, "extra/effects.pkl" in facts.rewritten) == ((), True)
+    with archive.open(out) as after:
+        assert "'reporting.py'" in repr(after.effects)
+        assert "models/" not in repr(after.effects)
