@@ -44,7 +44,7 @@ SURROGATES, BEHIND_SURROGATES = 0xD800, 0xDC00
 BACKSLASHES, QUOTE = (b"\\\\", b"\2\2"), (b'\\"', b"\\\1")
 """Escapes, and what stands for them while JSON is cut at its quotes."""
 SHORTEST = 4
-"""Bytes of a string that may give something away."""
+"""Bytes of a string that may give something away; names in pickles and JSON may be shorter."""
 LONG = re.compile(rb"[^\0]{4,}")
 ASCII_TEXT = bytes(range(32, 127)) + b"\t\n\r"
 NO_TEXT = {*range(32), 127} - {*b"\t\n\r"}
@@ -104,7 +104,7 @@ class JsonLayer(Layer):
         """The string without escapes."""
         if b"\\" not in raw and BACKSLASHES[1] not in raw:
             return raw
-        escaped = _with_quotes(raw)
+        escaped = with_quotes(raw)
         try:
             return str(json.loads(b'"%s"' % escaped, strict=False)).encode(errors="surrogatepass")
         except ValueError:  # an escape that JSON does not know
@@ -119,7 +119,7 @@ class JsonLayer(Layer):
     def _shift(self, raw: bytes, position: int) -> int:
         """The byte behind all escapes before a position; that of the same escape, at least."""
         length = end = 0
-        for one in ESCAPE.finditer(_with_quotes(raw)):
+        for one in ESCAPE.finditer(with_quotes(raw)):
             if length + one.start() - end >= position:
                 break
             length += one.start() - end + len(_stands_for(one))
@@ -201,13 +201,13 @@ def _json(data: bytes, allowance: Allowance, outer: Outer | None) -> Layer:
     if b"\\" in data:
         text = data.replace(*BACKSLASHES).replace(*QUOTE)
     with allowance.lent(2 * len(data) + PART * text.count(b'"'), "strings of JSON"):
-        return JsonLayer(text, _counted(text.split(b'"'), allowance), outer)
+        return JsonLayer(text, _counted(text.split(b'"'), allowance, 1), outer)
 
 
-def _counted(strings: Iterable[bytes], allowance: Allowance) -> Mapping[bytes, int]:
+def _counted(strings: Iterable[bytes], allowance: Allowance, shortest: int = SHORTEST) -> dict[bytes, int]:
     counts = Counter(strings)
-    with allowance.lent(KEPT * len(counts), "distinct strings"):
-        return {one: times for one, times in counts.items() if len(one) >= SHORTEST}
+    allowance.take(KEPT * len(counts), "distinct strings")
+    return {one: times for one, times in counts.items() if len(one) >= shortest}
 
 
 def _wide(data: bytes, allowance: Allowance, outer: Outer | None) -> Layer | None:
@@ -242,7 +242,7 @@ def _pickled(data: bytes, allowance: Allowance, outer: Outer | None) -> Layer:
     every = [*strings, *classes, *behind]
     with allowance.lent(PART * len(every), "strings of a pickle"):
         first = dict(zip(reversed(every), reversed([*starts, *[end] * len(behind)]), strict=True))
-        return PickleLayer(data, first, _counted(every, allowance), set(classes), outer)
+        return PickleLayer(data, first, _counted(every, allowance, 1), set(classes), outer)
 
 
 def _of_python(data: bytes) -> tuple[list[tuple[list[int], list[int]]], int]:
@@ -263,7 +263,8 @@ def _of_python(data: bytes) -> tuple[list[tuple[list[int], list[int]]], int]:
     return [texts, names], end
 
 
-def _with_quotes(raw: bytes) -> bytes:
+def with_quotes(raw: bytes) -> bytes:
+    """A string of JSON with the escapes that other bytes stand for."""
     return raw.replace(BACKSLASHES[1], BACKSLASHES[0]).replace(QUOTE[1], QUOTE[0])
 
 

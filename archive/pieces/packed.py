@@ -41,7 +41,7 @@ WINDOW = 1 << 27
 """Bytes of the largest window of zstd that is allowed; also what xz may take."""
 PART = 1 << 20
 """Bytes that are unpacked at once, at most some 32 times as many."""
-WBITS = {"gzip": 16 + zlib.MAX_WBITS, "zlib": zlib.MAX_WBITS}
+WBITS = {"gzip": 16 + zlib.MAX_WBITS, "zlib": zlib.MAX_WBITS, "deflate": -zlib.MAX_WBITS}
 CHUNK = 1 << 14
 """Bytes of a stream that are read at once."""
 

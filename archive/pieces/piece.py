@@ -46,7 +46,7 @@ class Piece:
         self.data = data
         self.place = place
         self.is_packed = is_packed
-        self._allowance = allowance
+        self.allowance = allowance
 
     @cached_property
     def bytes(self) -> bytes:
@@ -55,7 +55,7 @@ class Piece:
         Raises:
             LimitError: they would take more memory than allowed.
         """
-        self._allowance.take(len(self.data), "bytes of a record")
+        self.allowance.take(len(self.data), "bytes of a record")
         return bytes(self.data)
 
     @cached_property
@@ -65,7 +65,7 @@ class Piece:
         Raises:
             LimitError: they would take more memory than allowed.
         """
-        return Strings(self.bytes, self._allowance)
+        return Strings(self.bytes, self.allowance)
 
 
 @dataclass(frozen=True, slots=True)

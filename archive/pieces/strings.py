@@ -115,9 +115,13 @@ class Strings:
     def _at(self) -> Sequence[int]:
         return [0, *accumulate(len(line) + 1 for line in self._times)]
 
+    def line(self, position: int) -> bytes:
+        """The line that stands at a position in ``data``."""
+        return self._lines[bisect_right(self._at, position) - 1]
+
     def times(self, position: int) -> int:
         """How often the line is there that stands at a position in ``data``."""
-        return self._times[self._lines[bisect_right(self._at, position) - 1]]
+        return self._times[self.line(position)]
 
     def place(self, position: int) -> int:
         """The first byte of the record at which there is what stands at a position in ``data``."""
@@ -146,7 +150,7 @@ class Strings:
         for line in lines:
             if line in known:
                 known[line] += times
-            elif len(line) >= SHORTEST:
+            elif len(line) >= SHORTEST or len(lines) == 1:
                 known[line] = times
                 self._first[line] = string, at
             at += len(line) + 1

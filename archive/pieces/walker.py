@@ -19,6 +19,7 @@ from archive.container.end import has_end
 from archive.formats.record_kinds import RecordKind
 from archive.pieces.packed import Stream, how_packed, packed_sections, streams, unpacked, unread
 from archive.pieces.piece import Member, Piece, Places
+from archive.pieces.zips import ZIP_HEAD, embedded, fields, unlisted
 from archive.reader.recognition import kind_in, recognise_zip
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from archive.pieces.strings import Encoded
     from archive.reader.recognition import FileKind
 
+BETWEEN = "between records"
+"""The record that stands for none where a place has to be named."""
 INSIDE = "!"
 """Stands between a record and what is in it."""
 DEEPEST = 4
@@ -39,8 +42,6 @@ MOST_STREAMS = 10_000
 """Streams of a file that are unpacked, or tried."""
 SHARE = 4
 """The part of the allowed memory that all streams of a file may hold, one after the other."""
-ZIP_HEAD, ZIP_END = b"PK\3\4", b"PK\5\6"
-END_BYTES = 22
 OBJECTS = ("custom_obj", "opaque_obj")
 """Parts of the names of records that lie among tensors and are pickles: ``data/constants/custom_obj_0``."""
 
@@ -104,17 +105,20 @@ class Walker:
         at, source, end, length = [0], [0], 0, 0
         places = sorted((one.place.data, one.stored_size) for one in container.records.values())
         for start, size in [*places, (len(whole), 0)]:
-            if start > end:
+            for low, high in fields(whole, end, start):
                 at.append(length)
-                source.append(end)
-                pieces += [whole[end:start], b"\0"]
-                length += start - end + 1
+                source.append(low)
+                pieces += [whole[low:high], b"\0"]
+                length += high - low + 1
             end = max(end, start + size)
         name = inside.removesuffix(INSIDE)
         with self._allowance.part() as part:
             part.take(length, "what is between records")
             data = memoryview(b"".join(pieces))
             yield from self._texts(Piece(name, RecordKind.OTHER, data, part, place=Places(at, source)), depth)
+        for place in unlisted(whole, source[1:], {start for start, _ in places}):
+            stream = Stream("deflate", place)
+            yield from self._stream(stream, whole, name or BETWEEN, RecordKind.OTHER, depth)
 
     def _record(self, record: Record, file: FileKind, inside: str, depth: int) -> Iterator[Piece]:
         kind = kind_in(file, record.name)
@@ -246,9 +250,7 @@ class Walker:
 
     def _zips(self, piece: Piece, depth: int) -> Iterator[Piece]:
         """The zips that stand somewhere in a piece."""
-        at = piece.bytes.find(ZIP_HEAD)
-        while at >= 0 and (end := piece.bytes.find(ZIP_END, at)) >= 0:
-            end += END_BYTES + int.from_bytes(piece.bytes[end + END_BYTES - 2 : end + END_BYTES], "little")
+        for at, end in embedded(piece.bytes):
             inside = f"{piece.record}{INSIDE}zip at byte {at:,}"
             if self._may_unpack(inside, depth):
                 try:
@@ -257,7 +259,6 @@ class Walker:
                     raise
                 except ArchiveError as problem:
                     self._tell(inside, f"{problem}")
-            at = piece.bytes.find(ZIP_HEAD, end)
 
     def _sections(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
         """The compressed sections of a shared object, unpacked."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted, one_line
@@ -10,8 +11,12 @@ from archive.report.fitted_table import FittedTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from archive.verbs.leaks import Finding, LeakKind, Leaks
+    from archive.verbs.leaks import Finding, LeakKind, Leaks, Place
 
+STEPS = 3
+"""Steps of a path in JSON that a table shows."""
+RECORD = 60
+"""Characters of a record's name that a table shows."""
 SHORTENED = 120
 """Characters of a text that a table shows."""
 
@@ -31,12 +36,27 @@ def leaks_table(found: Sequence[Finding], examples: int) -> FittedTable:
                 kind if number == 0 else "",
                 f"{one.count:,}",
                 one_line(one.text)[:SHORTENED],
-                one_line(str(one.places[0])),
+                one_line(_short(one.places[0])),
             )
         if len(shown) < len(some):
             rest = some[len(shown) :]
             table.add("", f"{sum(one.count for one in rest):,}", f"[{len(rest):,} other texts]", "")
     return table
+
+
+def _short(place: Place) -> str:
+    """A place for a table: a path in JSON stands for the byte, by its last steps."""
+    steps = place.within.split(".")
+    within = place.within if len(steps) <= STEPS else "…" + ".".join(steps[-STEPS:])
+    record = place.record
+    if len(record) > RECORD:
+        record = f"{record[: RECORD // 2]}…{record[-RECORD // 2 :]}"
+    return f"{record}, {within}" if within else str(replace(place, record=record))
+
+
+def _place_facts(place: Place) -> dict[str, Any]:
+    facts = {"record": place.record, "byte": place.byte}
+    return facts | ({"within": place.within} if place.within else {})
 
 
 def remedies(found: Sequence[Finding]) -> list[str]:
@@ -77,7 +97,7 @@ def leaks_facts(leaks: Leaks, found: Iterable[Finding]) -> dict[str, Any]:
     counts = {id(one) for one in found}
     facts = []
     for one in leaks.findings:
-        places = [{"record": place.record, "byte": place.byte} for place in one.places]
+        places = [_place_facts(place) for place in one.places]
         how = {"counted": id(one) in counts, "allowed": one.allowed, "remedy": one.kind.remedy}
         facts.append({"kind": one.kind, "text": one.text, "count": one.count, "places": places} | how)
     return {

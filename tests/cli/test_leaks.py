@@ -37,7 +37,8 @@ def test_a_table_has_kind_count_text_place_and_the_way_out() -> None:
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["kind", "found", "text", "first", "at"]
     assert row(done.stdout, "source text") == [
-        *("11", "a", "=", "self.price(self.goods(first))", "models/model.json,", "byte", "913"),
+        *("11", "a", "=", "self.price(self.goods(first))"),
+        *("models/model.json,", "…nodes[0].metadata.stack_trace"),
     ]
     assert row(done.stdout, "sample inputs") == ["1", *["data/sample_inputs/model.pt"] * 2]
     assert "source text: `split` takes source text out of the file" in lines

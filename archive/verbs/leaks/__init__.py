@@ -22,15 +22,17 @@ from archive.verbs.leaks.allowed import allows
 from archive.verbs.leaks.findings import Collection, Finding, Leaks, Place
 from archive.verbs.leaks.keys import addresses, keys
 from archive.verbs.leaks.kinds import LeakKind
-from archive.verbs.leaks.own import own_lines
+from archive.verbs.leaks.known import known_lines
 from archive.verbs.leaks.paths import paths
 from archive.verbs.leaks.sources import names, of_nodes, sources
+from archive.verbs.leaks.where import Where
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from archive.base.mapped import Source
     from archive.pieces.piece import Member, Piece
+    from archive.verbs.leaks.known import Known
 
 __all__ = ["SCANNED_KINDS", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
 
@@ -84,15 +86,17 @@ def leaks(
             raise recognised.refusal(mapped.name)
         what = recognised.kind
         walker = Walker(limits.allowance(mapped.weight), deep=deep)
-        own, found = own_lines(mapped, what, limits), Collection()
+        known, found = known_lines(mapped, what, limits), Collection()
         for piece in walker.file(mapped):
             if not piece.is_packed:
-                _find_in(piece, own, found)
+                _find_in(piece, known, found)
         for member in walker.members:
             for kind, text in _of_record(member):
-                found.add(kind, text.encode(errors="surrogateescape"), member.record, _nowhere)
+                found.add(
+                    kind, text.encode(errors="surrogateescape"), member.record, partial(Place, member.record)
+                )
         for root in walker.roots - ROOTS:
-            found.add(LeakKind.ROOT, root.encode(errors="surrogateescape"), "", _nowhere)
+            found.add(LeakKind.ROOT, root.encode(errors="surrogateescape"), "", partial(Place, ""))
         findings = found.findings()
     patterns = list(allow)
     for finding in findings:
@@ -102,24 +106,18 @@ def leaks(
     )
 
 
-def _find_in(piece: Piece, own: Container[bytes], found: Collection) -> None:
+def _find_in(piece: Piece, known: Known, found: Collection) -> None:
     """Collect what the strings of a piece give away, but for PyTorch's own lines of source."""
     strings = piece.strings
-    data, kind = strings.data, piece.kind
-    for one in chain(paths(data), keys(data), addresses(data), sources(kind, data), names(kind, data)):
-        if one.text not in own or one.kind not in OF_SOURCE:
-            found.add(one.kind, one.text, piece.record, partial(_byte, piece, one.at), strings.times(one.at))
+    data, kind, where = strings.data, piece.kind, Where(piece)
+    text = sources(kind, data, known.model)
+    for one in chain(paths(data), keys(data), addresses(data), text, names(kind, data)):
+        if one.kind not in OF_SOURCE or strings.line(one.at).strip() not in known.own:
+            place = partial(where.line, one.at)
+            found.add(one.kind, one.text, piece.record, place, strings.times(one.at))
     if kind is RecordKind.PROGRAM and strings.json is not None:
         for one, times in of_nodes(strings.json):
-            found.add(one.kind, one.text, piece.record, partial(piece.place, one.at), times)
-
-
-def _byte(piece: Piece, position: int) -> int:
-    return piece.place(piece.strings.place(position))
-
-
-def _nowhere() -> None:
-    """A record as a whole is at no byte."""
+            found.add(one.kind, one.text, piece.record, partial(where.byte, one.at), times)
 
 
 def _of_record(member: Member) -> Iterator[tuple[LeakKind, str]]:

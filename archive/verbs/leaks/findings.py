@@ -27,14 +27,17 @@ class Place:
     Attributes:
         record: its record; of a zip in a record both names, with ``!`` between; "" for none.
         byte: in the record's inflated bytes, or in the file; None for the record as a whole.
+        within: what of the record that is: a path in JSON, a section of a shared object, and whether that is
+            mapped; "" where it has no parts that are known.
     """
 
     record: str
     byte: int | None = None
+    within: str = ""
 
     def __str__(self) -> str:
         at = "" if self.byte is None else f"byte {self.byte:,}"
-        return ", ".join(part for part in (self.record, at) if part)
+        return ", ".join(part for part in (self.record, at, self.within) if part)
 
 
 @dataclass(slots=True)
@@ -101,7 +104,7 @@ class Collection:
         self.more: dict[LeakKind, int] = {}
 
     def add(
-        self, kind: LeakKind, text: bytes, record: str, byte: Callable[[], int | None], count: int = 1
+        self, kind: LeakKind, text: bytes, record: str, place: Callable[[], Place], count: int = 1
     ) -> None:
         """Add a text that was found.
 
@@ -109,7 +112,7 @@ class Collection:
             kind: what it gives away.
             text: the text.
             record: the record that it stands in.
-            byte: tells its place there; asked for those places alone that are kept.
+            place: tells where it stands; asked for those places alone that are kept.
             count: how often it stands there.
         """
         key = kind, text[:MOST_CHARACTERS]
@@ -122,7 +125,7 @@ class Collection:
             found = self._found[key] = Finding(kind, key[1].decode(errors="backslashreplace"))
         found.count += count
         if len(found.places) < MOST_PLACES and all(record != one.record for one in found.places):
-            found.places.append(Place(record, byte()))
+            found.places.append(place())
 
     def findings(self) -> list[Finding]:
         """All, by kind, the most frequent first."""

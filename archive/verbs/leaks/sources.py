@@ -14,7 +14,7 @@ from archive.verbs.leaks.kinds import LeakKind
 from archive.verbs.leaks.paths import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
 TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]{0,300}\n[ \t]+([^\n\0]+)')
 """A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
@@ -47,8 +47,15 @@ IDENTIFIER = re.compile(rb"(?<![^\0])[A-Za-z_]\w*(?:\.\w+)*(?![^\0])")
 GRAPH_ID = re.compile(rb"graph_id[^\w:]{1,16}:\s{0,4}(\d+)")
 ADDRESS = re.compile(rb"0x[0-9a-f]{8,16}(?![0-9A-Za-z_])")
 
+HOLD_RANGES = {
+    *(RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS),
+    *(RecordKind.COMPANION, RecordKind.ASIDE),
+}
+"""Records that hold source ranges, or are made of such."""
+HOLD_PROGRAMS = {RecordKind.COMPANION, RecordKind.ASIDE}
+"""Records that may be made of exported programs and kernels, whose lines no source range refers to."""
 HOLD_SOURCE = {
-    *(RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.COMPANION, RecordKind.ASIDE),
+    *HOLD_RANGES,
     *(RecordKind.PROGRAM, RecordKind.KERNELS, RecordKind.MODULES, RecordKind.EXTRA, RecordKind.OTHER),
     *(RecordKind.BYTECODE, RecordKind.EFFECTS),
 }
@@ -57,22 +64,53 @@ HOLD_NAMES = {RecordKind.MODULES, RecordKind.OBJECT}
 """Records whose strings are names of attributes."""
 
 
-def sources(kind: RecordKind, data: bytes) -> Iterator[Found]:
-    """The source text, comments and docstrings in a text of a record."""
+def sources(kind: RecordKind, data: bytes, known: frozenset[bytes] | None = None) -> Iterator[Found]:
+    """The source text, comments and docstrings in a text of a record.
+
+    Args:
+        kind: of the record.
+        data: lines, with NULs between them.
+        known: the lines that source ranges refer to; None where that is not known, and looks have to tell.
+    """
     if kind not in HOLD_SOURCE:
         return
     for one in TRACED.finditer(data):
         if not OWN.search(one[1]):
             yield Found(LeakKind.SOURCE, one.start(2), one[2])
+            if kind is RecordKind.PROGRAM:
+                yield from _comments(one[2], one.start(2))
     if kind is RecordKind.PROGRAM:
         return
+    if known is not None and kind in HOLD_RANGES:
+        yield from _lines(data, known)
+    if known is None or kind not in HOLD_RANGES or kind in HOLD_PROGRAMS:
+        yield from _like_lines(data, known or frozenset())
+    yield from _comments(data, 0)
+
+
+def _lines(data: bytes, known: Container[bytes]) -> Iterator[Found]:
+    """The lines that are known to be source text, but for those that are comments alone."""
+    at = 0
+    for line in data.split(b"\0"):
+        text = line.strip()
+        if text in known and not text.startswith(b"#"):
+            yield Found(LeakKind.SOURCE, at, text)
+        at += len(line) + 1
+
+
+def _like_lines(data: bytes, known: Container[bytes]) -> Iterator[Found]:
+    """What looks like a line of source text, but for lines that are known."""
     for pattern in (DEFINED, STATEMENT):
         for one in pattern.finditer(data):
-            yield Found(LeakKind.SOURCE, one.start(), one[0].strip())
+            if one[0].strip() not in known:
+                yield Found(LeakKind.SOURCE, one.start(), one[0].strip())
+
+
+def _comments(data: bytes, at: int) -> Iterator[Found]:
     for pattern in (COMMENT, DOCSTRING):
         for one in pattern.finditer(data):
             if not HANDLE.match(one[1]):
-                yield Found(LeakKind.COMMENT, one.start(1), one[1].strip())
+                yield Found(LeakKind.COMMENT, at + one.start(1), one[1].strip())
 
 
 def names(kind: RecordKind, data: bytes) -> Iterator[Found]:

@@ -1,0 +1,66 @@
+"""The lines of source text that source ranges refer to: PyTorch's own, and the model's."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError
+from archive.reader.opening import open as open_archive
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind
+from archive.verbs.leaks.sources import OWN
+
+if TYPE_CHECKING:
+    from archive.base.limits import Limits
+    from archive.base.mapped import Mapped
+
+HAVE_RANGES = ARCHIVE_KINDS | {FileKind.COMPANION}
+"""Kinds of files that have source ranges."""
+CALL = re.compile(rb"[^\n]+\(\d+\): [^\n]*")
+"""A line of a traced operation's text, which is its Python stack: ``/home/ann/net.py(12): forward``."""
+LENGTH = re.compile(rb"\s*def __len__\(self\):\s+return \d+\s*")
+"""A method that ``torch/jit/_recursive.py`` writes for containers of modules."""
+WORD = re.compile(rb"[^\W\d]\w")
+
+
+class Known(NamedTuple):
+    """Lines of source text, without blanks at either end.
+
+    Attributes:
+        own: those that PyTorch's own modules have alone.
+        model: those of others; None where source ranges cannot be read: lines are told by their looks then.
+    """
+
+    own: frozenset[bytes]
+    model: frozenset[bytes] | None
+
+
+NOTHING = Known(frozenset(), None)
+
+
+def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> Known:
+    """The lines of source text in a file.
+
+    Args:
+        mapped: the file.
+        kind: its kind.
+        limits: what it may cost; of texts, no more than ``compared_bytes`` are read.
+    """
+    if kind not in HAVE_RANGES:
+        return NOTHING
+    try:
+        with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
+            table = archive.range_table.sources
+            if int(table.lengths.sum()) > min(limits.compared_bytes, archive.allowance.memory // 4):
+                return NOTHING
+            own: set[bytes] = set()
+            model: set[bytes] = set()
+            for source in (table[number] for number in range(len(table))):
+                name = str(source.filename or "").encode(errors="surrogateescape")
+                lines = str(source.text).encode(errors="surrogateescape").split(b"\n")
+                is_own = OWN.search(name) or (not name and LENGTH.fullmatch(b"\n".join(lines)))
+                (own if is_own else model).update(map(bytes.strip, lines))
+            told = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
+            return Known(frozenset(own - model), frozenset(told))
+    except ArchiveError:
+        return NOTHING
