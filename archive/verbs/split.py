@@ -29,7 +29,7 @@ from archive.formats.record_kinds import EXPORTED_FORMAT, kind_of, place_of_comp
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
-from archive.reader.recognition import SPLIT_KINDS
+from archive.reader.recognition import JOINED_KINDS, SPLIT_KINDS
 from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
 from archive.verbs.kinds import kept_kinds, left_in
@@ -242,7 +242,7 @@ def join(
     with (
         replacing(out, force=force) as file,
         unchanged(source, companion),
-        opening.open_whole(source, companion=companion, limits=limits, kinds=SPLIT_KINDS) as opened,
+        opening.open_whole(source, companion=companion, limits=limits, kinds=JOINED_KINDS) as opened,
     ):
         if opened.is_embedded:
             raise ImpossibleError("has a companion of its own inside; `restore` it", file=opened.file)

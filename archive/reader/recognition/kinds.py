@@ -75,6 +75,12 @@ SAVED_KINDS = {FileKind.STATE_DICT, FileKind.CHECKPOINT, FileKind.MODULE, FileKi
 PACKAGE_KINDS = {FileKind.PACKAGE, FileKind.PYTHON_PACKAGE}
 """Files that ``torch.package`` writes."""
 
+REDACTED_KINDS = ARCHIVE_KINDS | SAVED_KINDS | PACKAGE_KINDS | {FileKind.EXPORTED}
+"""Files that ``redact`` works on."""
+
+JOINED_KINDS = SPLIT_KINDS | REDACTED_KINDS
+"""Files that ``join`` makes whole again."""
+
 OPENED_KINDS = READ_KINDS | SAVED_KINDS | PACKAGE_KINDS
 """Files that ``archive.open`` opens, beside companions."""
 

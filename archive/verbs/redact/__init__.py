@@ -25,7 +25,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import unchanged
 from archive.base.output import is_path, replacing_all
 from archive.reader import opening
-from archive.reader.recognition import ARCHIVE_KINDS, FileKind
+from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS
 from archive.verbs.leaks import leaks
 from archive.verbs.loading import loaded_like
 from archive.verbs.redact.effects import redacted_effects
@@ -45,10 +45,8 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.verbs.redact.rules import PathChoice, Preset, SourceChoice, TimeChoice
 
-__all__ = ["REDACTED_KINDS", "Redaction", "redact"]
+__all__ = ["Redaction", "redact"]
 
-REDACTED_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED}
-"""The kinds of files that are redacted."""
 REWRITERS: tuple[Callable[[Archive, Rules, Removed], Mapping[str, bytes | None]], ...] = (
     redacted_ranges,
     redacted_programs,
@@ -121,9 +119,9 @@ def redact(
             contents, data = companion_contents(opened, after, changes)
             companion_file.write(data)
             proof = prove(after.container, removed, after.allowance)
-            exported = opened.recognised.kind is FileKind.EXPORTED
-            refused = () if exported else tuple(one.told for one in loaded_like(after, opened))
-            if not (exported or opened.is_embedded):
+            scripted = opened.recognised.kind in ARCHIVE_KINDS
+            refused = tuple(one.told for one in loaded_like(after, opened)) if scripted else ()
+            if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance)
             made = after, contents, data
             found = _leaks(after) if preset == "publish" else ((), ())

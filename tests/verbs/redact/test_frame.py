@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
+from archive.reader.recognition import OPENED_KINDS
 from archive.store.store import Store
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES
@@ -82,3 +83,37 @@ def test_paths_in_effects_go_as_those_of_source_ranges_do(tmp_path: Path) -> Non
     with archive.open(out) as after:
         assert "'reporting.py'" in repr(after.effects)
         assert "models/" not in repr(after.effects)
+
+
+@pytest.mark.parametrize("name", ["checkpoint.pt", "state_dict.pt", "module.pt", "object.pt", "tensor.pt"])
+def test_of_what_torch_save_writes_root_and_dates_go(name: str) -> None:
+    path = FIXTURES / "kinds" / name
+    out, companion, back = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    facts = archive.redact(path, out, companion, preset="publish")
+    assert (facts.archive_id, facts.rewritten, facts.gone, facts.refused) == (facts.redacted_id, (), (), ())
+    with archive.open(out.getvalue(), kinds=OPENED_KINDS) as after:
+        assert after.root == "archive"
+        assert {record.entry.modified for record in after.container.records.values()} == {0}
+    assert archive.join(out.getvalue(), companion.getvalue(), back).exact
+    assert back.getvalue() == path.read_bytes()
+
+
+def test_what_a_checkpoint_still_tells_is_refused_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(archive.ArchiveError, match=r"`leaks` would find: home path .* in data.pkl"):
+        archive.redact(
+            FIXTURES / "canaries" / "checkpoint.pt", tmp_path / "out", tmp_path / "c", preset="publish"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dates_stay_where_that_is_asked_for(tmp_path: Path) -> None:
+    path, out = FIXTURES / "releases" / "torch-1.2.0" / "traced.pt", tmp_path / "out.pt"
+    with archive.open(path) as before:
+        dates = [record.entry.modified for record in before.container.records.values()]
+    assert any(dates)
+    archive.redact(path, out, tmp_path / "c", paths="basename", times="keep")
+    with archive.open(out) as after:
+        assert [record.entry.modified for record in after.container.records.values()] == dates
+    archive.redact(path, out, tmp_path / "c", paths="basename", force=True)
+    with archive.open(out) as after:
+        assert {record.entry.modified for record in after.container.records.values()} == {0}
