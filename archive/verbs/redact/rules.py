@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,6 +46,11 @@ NO_FILE = b"?"
 """Stands for the name of every file with ``--paths none``."""
 SEPARATOR = re.compile(rb"[/\\]")
 LIBRARY = re.compile(rb".*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\](.+)", re.DOTALL)
+HOME = re.compile(
+    rb"(?:/root|(?:/[^/]+){0,2}/(?:home|Users)/[^/]+|/(?:data|export|mnt)/users/[^/]+)/"
+    rb"|(?:[A-Za-z]:|[/\\]{2}[^/\\]+)[/\\]+(?:Users|Documents and Settings)[/\\]+[^/\\]+[/\\]"
+)
+"""Begins paths in somebody's home, whose name is the last part."""
 ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z]:[/\\]|[A-Za-z]+://")
 OUTSIDE = re.compile(rb"~|\.\.[/\\]")
 """Begins relative paths that may lead anywhere."""
@@ -115,8 +121,7 @@ class Rules:
         mapped = {path: new for path in distinct if (new := self._mapped(path)) is not None}
         others = [path for path in distinct if path not in mapped]
         if self.paths == "relative":
-            common = _common([path for path in others if ABSOLUTE.match(path) and not LIBRARY.match(path)])
-            return mapped | {path: _relative(path, common) for path in others}
+            return mapped | _all_relative(others)
         return mapped | {path: self._plain(path) for path in others}
 
     def _mapped(self, path: bytes) -> bytes | None:
@@ -125,7 +130,24 @@ class Rules:
     def _plain(self, path: bytes) -> bytes:
         if self.paths == "none" and path:
             return NO_FILE
-        return SEPARATOR.split(path)[-1] if self.paths == "basename" else path
+        return _last(path) if self.paths == "basename" else path
+
+
+def _all_relative(paths: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Each path relative to a library, or to the folder that all of a home are in, or all others."""
+    homes = {path: home[0] for path in paths if (home := HOME.match(path)) and not LIBRARY.match(path)}
+    groups = defaultdict[bytes, list[bytes]](list)
+    for path in paths:
+        if ABSOLUTE.match(path) and not LIBRARY.match(path):
+            groups[homes.get(path, b"")].append(path)
+    common = {home: _common(some) for home, some in groups.items()}
+    users = {SEPARATOR.split(home)[-2] for home in homes.values()}
+    found = {path: _relative(path, common.get(homes.get(path, b""), 0)) for path in paths}
+    return {path: _last(new) if users & set(SEPARATOR.split(new)) else new for path, new in found.items()}
+
+
+def _last(path: bytes) -> bytes:
+    return SEPARATOR.split(path)[-1]
 
 
 def _common(paths: Sequence[bytes]) -> int:

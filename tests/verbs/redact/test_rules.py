@@ -42,6 +42,26 @@ def test_relative_paths_tell_no_home(paths: list[bytes], wanted: list[bytes]) ->
     assert renamed(paths, choice="relative") == wanted
 
 
+@pytest.mark.parametrize(
+    ("paths", "wanted"),
+    [
+        (
+            [b"/home/ann/dev/net/a.py", b"/home/ann/dev/net/parts/b.py", b"/home/bob/c.py", b"/srv/x/y/d.py"],
+            [b"a.py", b"parts/b.py", b"c.py", b"d.py"],
+        ),
+        ([b"/data/home/ann/a.py", b"/data/home/bob/net/b.py"], [b"a.py", b"b.py"]),
+        ([b"C:\\Users\\ann\\a.py", b"C:\\Users\\bob\\net\\b.py"], [b"a.py", b"b.py"]),
+        (
+            [b"/home/ann/a.py", b"/srv/nets/ann/b.py", b"/srv/nets/them/c.py"],
+            [b"a.py", b"b.py", b"them/c.py"],
+        ),
+        ([b"/root/net/a.py", b"/root/net/parts/b.py"], [b"a.py", b"parts/b.py"]),
+    ],
+)
+def test_relative_paths_name_no_person(paths: list[bytes], wanted: list[bytes]) -> None:
+    assert renamed(paths, choice="relative") == wanted
+
+
 def test_basenames_are_those_of_either_system() -> None:
     assert renamed([HOME[0], WINDOWS[1], b"a.py"], choice="basename") == [b"model.py", b"block.py", b"a.py"]
 

@@ -88,3 +88,51 @@ def test_no_token_is_left_and_pytorch_runs_the_same(way: str, tmp_path: Path) ->
     old, new = failure(before), failure(after)
     assert re.findall(r"line \d+|[Hh]andle:? ?\d+", new) == re.findall(r"line \d+|[Hh]andle:? ?\d+", old)
     assert not any(token in new for token in TOKENS)
+
+
+def test_pytorch_loads_and_runs_programs_without_sample_inputs(tmp_path: Path) -> None:
+    class Net(torch.nn.Module):
+        def forward(self, x: Any, *, scale: Any) -> Any:  # noqa: ANN401
+            return (x * scale).relu()
+
+    path, out = tmp_path / "private_name.pt2", tmp_path / "public.pt2"
+    given = torch.rand(3, 4), torch.rand(3, 4)
+    torch.export.save(torch.export.export(Net(), given[:1], {"scale": given[1]}), path)
+    assert given[0].numpy().tobytes() in read(path, "data/sample_inputs/model.pt")
+    facts = archive.redact(path, out, tmp_path / "c", inputs=False)
+    assert facts.gone == ("data/sample_inputs/model.pt",)
+    assert facts.sought["file"] == 2
+    before, after = torch.export.load(path), torch.export.load(out)
+    assert before.example_inputs
+    assert after.example_inputs is None
+    x = torch.rand(3, 4)
+    assert torch.equal(after.module()(x, scale=x), before.module()(x, scale=x))
+    torch.export.save(after, tmp_path / "again.pt2")
+    assert torch.export.load(tmp_path / "again.pt2").example_inputs is None
+
+
+@pytest.mark.parametrize("way", ["scripted", "lite"])
+def test_pytorch_loads_models_without_their_extra_files(way: str, tmp_path: Path) -> None:
+    path, out = tmp_path / "model.pt", tmp_path / "out.pt"
+    model: Any = torch.jit.script(torch.nn.Linear(3, 3))
+    extra = {"notes.txt": "trained by planted_ann on planted_host"}
+    if way == "lite":
+        model._save_for_lite_interpreter(str(path), _extra_files=extra, _use_flatbuffer=False)
+    else:
+        torch.jit.save(model, path, _extra_files=extra)
+    facts = archive.redact(path, out, tmp_path / "c", extra=False)
+    assert "extra/notes.txt" in facts.gone
+    assert not holds(out.read_bytes(), "planted_ann")
+    told = {"notes.txt": ""}
+    if way == "lite":
+        again: Any = torch.jit.mobile._load_for_lite_interpreter(str(out))
+    else:
+        again = torch.jit.load(out, _extra_files=told)
+    assert not told["notes.txt"], "PyTorch leaves those empty that are not there"
+    x = torch.rand(2, 3)
+    assert torch.equal(again(x), model(x))
+
+
+def read(path: Path, record: str) -> bytes:
+    with archive.open(path) as opened:
+        return bytes(opened.records[record].view())
