@@ -204,6 +204,13 @@ def test_comments_and_docstrings_are_told_apart_from_code() -> None:
     }
 
 
+def test_comments_are_of_any_script_and_checksums_are_none() -> None:
+    text = "x = 1  # 内部代号\n# größer als Müllers\n".encode() + b"PK\7\x08#e\xda\x950\0\0\0"
+    found = texts(in_record("extra/f.py", text), LeakKind.COMMENT)
+    assert found >= {"内部代号", "größer als Müllers"}
+    assert not [one for one in found if one.startswith("e")]
+
+
 def test_names_are_those_outside_of_pytorch() -> None:
     found = leaks(SHOP)
     assert texts(found, LeakKind.CLASS) == {"shop.Shop", "shop.Lookup"}

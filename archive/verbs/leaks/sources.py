@@ -29,8 +29,10 @@ STATEMENT = re.compile(
     rb"(?:if|elif|for|while) [^\n\0]+:|self\.\w[\w.\[\]]*[ \t]*=|"
     rb"\w[\w.\[\], ]*[ \t]*=[ \t]*(?:self|torch|F)\.)[^\n\0]*"
 )
-COMMENT = re.compile(rb"(?:^|(?<=[ \t\n\0]))#(?!:)[ \t]*([^\W\d_][^\n\0]{2,})")
-DOCSTRING = re.compile(rb"[\"']{3}[ \t]*([^\W\d_][^\n\0\"]{3,})")
+COMMENT = re.compile(rb"(?:^|(?<=[ \t\n\0]))#(?!:)[ \t]*([A-Za-z\x80-\xff][^\n\0]{2,})")
+DOCSTRING = re.compile(rb"[\"']{3}[ \t]*([A-Za-z\x80-\xff][^\n\0\"]{3,})")
+WORD = re.compile(r"[^\W\d_]{3}")
+"""Letters in a row, of any script: the bytes of a checksum may be a `#` and a letter or two."""
 HANDLE = re.compile(rb"(?:debug handle \d|type: |noqa|No stacktrace|File: )")
 """Comments that tools read or write."""
 TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w+)+)")
@@ -109,8 +111,15 @@ def _like_lines(data: bytes, known: Container[bytes]) -> Iterator[Found]:
 def _comments(data: bytes, at: int) -> Iterator[Found]:
     for pattern in (COMMENT, DOCSTRING):
         for one in pattern.finditer(data):
-            if not HANDLE.match(one[1]):
+            if not HANDLE.match(one[1]) and _has_word(one[1]):
                 yield Found(LeakKind.COMMENT, at + one.start(1), one[1].strip())
+
+
+def _has_word(text: bytes) -> bool:
+    try:
+        return WORD.search(text.decode()) is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def names(kind: RecordKind, data: bytes) -> Iterator[Found]:
