@@ -14,6 +14,7 @@ import pytest
 import archive
 from archive.verbs.verify import verify
 from tests.support.commands import row, size, told, well
+from tests.support.strings_in import holds
 
 CODE = "code/__torch__/vad/model/vad_annotator.py"
 NOTE = "a source without text, of no file; the first of 15 sources without text in 11 records"
@@ -91,6 +92,19 @@ def test_migrations_tell_what_prints_otherwise() -> None:
     for to, plan in remarks.items():
         assert isinstance(plan, dict)
         assert plan["remarks"] == ([rows] if to in {"1.3", "1.9", "inline-rows"} else []), to
+
+
+def test_what_it_tells_of_its_builders_goes(tmp_path: Path) -> None:
+    people = {one.text for one in archive.leaks(silero()).findings if one.kind is archive.LeakKind.USER}
+    assert people == {"keras"}
+    out, private = tmp_path / "public.jit", tmp_path / "private.ptdbg"
+    well("redact", silero(), "-o", out, "-c", private, "--for", "publish")
+    assert archive.leaks(out).counted() == []
+    assert [
+        one for one in ("keras", "adamnsandle", "/opt/conda", "nvme1") if holds(out.read_bytes(), one)
+    ] == []
+    well("join", out, "-c", private, "-o", tmp_path / "back.jit")
+    assert (tmp_path / "back.jit").read_bytes() == silero().read_bytes()
 
 
 @pytest.mark.torch
