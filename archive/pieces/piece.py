@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from archive.formats.elf.parse import is_elf
+from archive.pieces.parts import json_parts, object_parts
 from archive.pieces.strings import Strings
 
 if TYPE_CHECKING:
@@ -66,6 +68,17 @@ class Piece:
             LimitError: they would take more memory than allowed.
         """
         return Strings(self.bytes, self.allowance)
+
+    @cached_property
+    def part(self) -> Callable[[int], str]:
+        """Tells what part of the record a byte of the piece is in; "" where no parts are known.
+
+        Raises:
+            LimitError: that would take more memory than allowed.
+        """
+        if is_elf(self.data) or self.strings.json is None:
+            return object_parts(self.data)
+        return json_parts(self.strings.json, self.allowance)
 
 
 @dataclass(frozen=True, slots=True)

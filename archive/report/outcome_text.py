@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from archive.base.errors import counted, one_line
+from archive.pieces.parts import MAPPED
 from archive.report.fitted_table import TOTAL, FittedTable
 
 if TYPE_CHECKING:
@@ -139,7 +140,10 @@ def _proof(facts: Redaction) -> str:
 
 
 def _not_proved(facts: Redaction) -> Iterator[str]:
-    """What was not looked for, and what stands in generated code, too."""
+    """What was not looked for, what stands in generated code, too, and what cannot go."""
+    mapped = sum(one.endswith(MAPPED) for one in facts.left)
+    if mapped:
+        yield f"{counted(mapped, 'text')} in mapped parts of shared objects cannot be removed"
     if facts.in_code:
         yield f"{counted(facts.in_code, 'line')} of source text in generated code, too, which PyTorch runs"
     if facts.unsought:

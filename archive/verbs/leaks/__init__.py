@@ -25,7 +25,6 @@ from archive.verbs.leaks.kinds import LeakKind
 from archive.verbs.leaks.known import known_lines
 from archive.verbs.leaks.paths import paths
 from archive.verbs.leaks.sources import names, of_nodes, sources
-from archive.verbs.leaks.where import Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -109,15 +108,23 @@ def leaks(
 def _find_in(piece: Piece, known: Known, found: Collection) -> None:
     """Collect what the strings of a piece give away, but for PyTorch's own lines of source."""
     strings = piece.strings
-    data, kind, where = strings.data, piece.kind, Where(piece)
+    data, kind = strings.data, piece.kind
     text = sources(kind, data, known.model)
     for one in chain(paths(data), keys(data), addresses(data), text, names(kind, data)):
         if one.kind not in OF_SOURCE or strings.line(one.at).strip() not in known.own:
-            place = partial(where.line, one.at)
+            place = partial(_place_of_line, piece, one.at)
             found.add(one.kind, one.text, piece.record, place, strings.times(one.at))
     if kind is RecordKind.PROGRAM and strings.json is not None:
         for one, times in of_nodes(strings.json):
-            found.add(one.kind, one.text, piece.record, partial(where.byte, one.at), times)
+            found.add(one.kind, one.text, piece.record, partial(_place, piece, one.at), times)
+
+
+def _place_of_line(piece: Piece, position: int) -> Place:
+    return _place(piece, piece.strings.place(position))
+
+
+def _place(piece: Piece, byte: int) -> Place:
+    return Place(piece.record, piece.place(byte), piece.part(byte))
 
 
 def _of_record(member: Member) -> Iterator[tuple[LeakKind, str]]:

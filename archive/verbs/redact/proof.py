@@ -17,10 +17,11 @@ from archive.pieces.walker import Walker
 from archive.verbs.redact.search import Search
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from archive.base.limits import Allowance
     from archive.container.container import Container
+    from archive.pieces.piece import Piece
     from archive.verbs.redact.rules import Removed
 
 What = Literal["path", "folder", "line", "name", "root", "file"]
@@ -106,19 +107,27 @@ def _search(container: Container, search: Search, forms: _Forms, proof: Proof, a
     """Search all pieces of a file, and strings of JSON as they are without escapes."""
     walker = Walker(allowance, deep=True)
     for piece in walker.zip(container):
-        code = is_code(piece.record)
-        _take(search.found(piece.data), piece.record, forms, proof, code=code)
+        _take(piece, search.found(piece.data), forms, proof, int)
         if piece.kind is not RecordKind.TENSOR and not piece.is_packed and piece.strings.json is not None:
-            _take(search.found(memoryview(piece.strings.data)), piece.record, forms, proof, code=code)
+            lines = memoryview(piece.strings.data)
+            _take(piece, search.found(lines), forms, proof, piece.strings.place)
     proof.read = walker.read + walker.stored
     proof.unread += walker.problems
 
 
-def _take(found: Iterable[bytes], record: str, forms: _Forms, proof: Proof, *, code: bool) -> None:
-    """Note what was found in a piece of a record."""
-    for form in found:
+def _take(
+    piece: Piece,
+    found: Iterable[tuple[int, bytes]],
+    forms: _Forms,
+    proof: Proof,
+    byte: Callable[[int], int],
+) -> None:
+    """Note what was found in a piece, but for lines of generated code; ``byte`` tells where in the piece."""
+    code = is_code(piece.record)
+    for at, form in found:
         what, text = forms[form]
         if code and what == "line":
             proof.in_code.add(text)
-        else:
-            proof.left.setdefault((what, text), record or BETWEEN)
+        elif (what, text) not in proof.left:
+            part = "" if piece.is_packed else piece.part(byte(at))
+            proof.left[what, text] = ", ".join(filter(None, (piece.record or BETWEEN, part)))

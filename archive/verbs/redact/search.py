@@ -42,13 +42,14 @@ class Search:
             by_width[next(width for width in WIDTHS if len(text) >= 2 * width - 1)].append(text)
         self._groups = [_Group(width, some) for width, some in by_width.items()]
 
-    def found(self, data: memoryview) -> Iterator[bytes]:
-        """The texts that stand somewhere in some bytes, again for each place."""
+    def found(self, data: memoryview) -> Iterator[tuple[int, bytes]]:
+        """The texts that stand somewhere in some bytes, and where each begins."""
         padded = data if len(data) >= LOAD else memoryview(bytes(data) + bytes(LOAD - len(data)))
         for group in self._groups:
             for low in range(0, len(padded), WINDOW):
                 for at in group.places(padded, low).tolist():
-                    yield from group.at(data, at)
+                    for text in group.at(data, at):
+                        yield at, text
 
 
 class _Group:
