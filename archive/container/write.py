@@ -126,7 +126,7 @@ def write_archive(out: Writable, root: str, members: Iterable[Member], *, slim: 
 
     Args:
         out: the file.
-        root: the folder that all records are in.
+        root: the folder that all records are in; "" if there is none.
         members: the records.
         slim: leave out all that PyTorch writes but doesn't need.
 
@@ -208,8 +208,8 @@ class _ZipWriter:
 
     def path(self, name: str) -> bytes:
         """The encoded path of a new name."""
-        path = f"{self.root}/{name}"
-        inside(self.root, path)
+        path = f"{self.root}/{name}" if self.root else name
+        inside(self.root, path, rooted=bool(self.root))
         data = encoded(path)
         if name in self.names or len(data) > U16_MAX:
             raise ArchiveError(

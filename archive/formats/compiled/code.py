@@ -45,8 +45,15 @@ RECORDED = re.compile(rb'\s*(?:\w+::)*RAIIAtenRecordFunctionHandle \w+\("(?P<nam
 PROXY = b"aoti_torch_proxy_executor_call_function"
 OPERATOR = re.compile(rb"aoti_torch_(?:cpu|cuda|mps|xpu)_\w+")
 """C functions of operators; others allocate memory or ask for facts."""
+UNREAD = re.compile(rb'(?m)^[ \t]*//.*$|^ *File "[^"\n]+", line \d{1,9}, in .*$(?:\n {4}.*$)*')
+"""Lines that no compiler reads: comments, and frames of the stack traces that a kernel is run with."""
 BYTES_A_BYTE = 16
 """Bytes of memory that a byte of code costs at most: a call in a line of 35 bytes takes some 300."""
+
+
+def without_comments(code: bytes) -> bytes:
+    """Code without its comments and stack traces; their lines are empty."""
+    return UNREAD.sub(lambda found: b"\n" * found[0].count(b"\n"), code)
 
 
 class Call(NamedTuple):

@@ -59,7 +59,7 @@ class Numbering:
 
     def _text(self, key: str, text: str) -> str:
         if key == STACK_TRACE:
-            return CODE.sub(lambda found: str(self._number(Id.CODE, found[0])), text)
+            return CODE.sub(lambda found: str(self.number(Id.CODE, found[0])), text)
         if key == MODULES:
             instances = parse_modules(text)
             return text if instances is None else build_modules(tuple(map(self._instance, instances)))
@@ -72,16 +72,17 @@ class Numbering:
         key = instance.key
         if key.id is None:
             return instance
-        return instance._replace(key=key._replace(id=self._number(Id.MODULE, str(key.id))))
+        return instance._replace(key=key._replace(id=self.number(Id.MODULE, str(key.id))))
 
     def _origin(self, origin: Origin) -> Origin:
-        graph = self._number(Id.GRAPH, str(origin.graph))
+        graph = self.number(Id.GRAPH, str(origin.graph))
         target = self._addresses(origin.target)
         return origin._replace(target=target, graph=graph, origins=tuple(map(self._origin, origin.origins)))
 
     def _addresses(self, text: str) -> str:
-        return ADDRESS.sub(lambda found: f"{self._number(Id.ADDRESS, found[0]):x}", text)
+        return ADDRESS.sub(lambda found: f"{self.number(Id.ADDRESS, found[0]):x}", text)
 
-    def _number(self, kind: Id, value: str) -> int:
+    def number(self, kind: Id, value: str) -> int:
+        """The number of an id."""
         known = self._numbers[kind]
         return known.setdefault(value, len(known))

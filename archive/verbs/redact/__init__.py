@@ -28,6 +28,7 @@ from archive.reader import opening
 from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS
 from archive.verbs.leaks import leaks
 from archive.verbs.loading import loaded_like
+from archive.verbs.redact.compiled import redacted_compiled
 from archive.verbs.redact.effects import redacted_effects
 from archive.verbs.redact.programs import redacted_programs
 from archive.verbs.redact.proof import prove
@@ -51,6 +52,7 @@ REWRITERS: tuple[Callable[[Archive, Rules, Removed], Mapping[str, bytes | None]]
     redacted_ranges,
     redacted_programs,
     redacted_effects,
+    redacted_compiled,
     without_inputs,
     without_extra,
 )

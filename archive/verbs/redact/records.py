@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NO_INPUTS = b""
 """What PyTorch writes for a program without sample inputs; its loaders ask for the record."""
+OPTIONAL = {"reference_outputs", "representative_inputs"}
+"""Records of ETRecords that may be missing, but not empty."""
 LONGEST = 1 << 12
 """Bytes of a file by which it is searched for."""
 LEAST_DISTINCT = 8
@@ -24,12 +26,12 @@ LEAST_DISTINCT = 8
 
 
 def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes | None]:
-    """The records of sample inputs, as those of programs without any."""
+    """The records of sample inputs, as those of programs without any; None where they may be missing."""
     made: dict[str, bytes | None] = {}
     for name in () if rules.inputs else _of_kind(opened, RecordKind.INPUTS):
         record = opened.records[name]
         if record.size:
-            made[name] = NO_INPUTS
+            made[name] = None if name in OPTIONAL else NO_INPUTS
             removed.files |= set(_inside(record.view(), opened))
     return made
 

@@ -15,7 +15,7 @@ from archive.container.container import Container, member_from, new_member, writ
 from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.archive_id import archive_id, counted_names
-from archive.formats.record_kinds import EMBEDDED, EMBEDDED_IN_EXPORTED, MIGRATED
+from archive.formats.record_kinds import EMBEDDED, EMBEDDED_IN_EXPORTED, EXPORTED_FORMAT, MIGRATED
 from archive.reader.archive import Archive
 from archive.reader.collect import collect
 from archive.verbs.join import check_gives, with_digest
@@ -80,7 +80,7 @@ def opened_again(file: BinaryIO, opened: Archive) -> Iterator[Archive]:
     """What was written, to be read within the bounds of the archive that it was made of."""
     with (
         opened.allowance.part() as part,
-        Archive(Container(Mapped(file, "the result"), part)) as after,
+        Archive(Container(Mapped(file, "the result"), part, rooted=bool(opened.root))) as after,
     ):
         yield after
 
@@ -110,7 +110,8 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
     data = build_companion(contents)
     together = redacted_id
     if redacted_id != contents.archive_id:
-        left = after.programs.left | {name: one for name, one in opened.programs.left.items() if name in raw}
+        left = {name: one for name, one in after.programs.left.items() if name not in raw}
+        left |= {name: one for name, one in opened.programs.left.items() if name in raw}
         together = archive_id(_together(opened, here, raw, changes), left)
     check_gives(contents, memoryview(data), together, after.allowance)
     return contents, data
@@ -133,11 +134,12 @@ def _is_kept(name: str, opened: Archive, after: Archive) -> bool:
     """Whether a record is the same but for debug information inside of it."""
     if name not in after.container.records:
         return False
-    if name in opened.programs.left:
+    before, here = opened.container.records[name].view(), after.container.records[name].view()
+    if name in opened.programs.left and EXPORTED_FORMAT in opened.container.records:
         return opened.programs.left[name] == after.programs.left.get(name)
     if name in opened.spare.cuts:
-        return name in after.spare.cuts and opened.spare.cuts[name].left == after.spare.cuts[name].left
-    return opened.container.records[name].view() == after.container.records[name].view()
+        return opened.spare.cuts[name].left == here[: opened.spare.cuts[name].size]
+    return before == here
 
 
 def _together(

@@ -1,0 +1,108 @@
+r"""What a shared object's read-only data tell of its source: paths of source files, and stack traces.
+
+    __FILE__      NUL '/tmp/torchinductor_ann/…/HASH.wrapper.cpp' NUL      in messages of checks that fail
+    stack trace   'File "/home/ann/net.py", line 20, in forward' LF '    a = self.warm(left)' LF …
+
+The first stand in every model that AOTInductor compiles, the second in those with
+``cpp.enable_kernel_profile``. Both are printed, and nothing computes with them. So other bytes of the same
+length may take their place: a shorter path has ``./////`` before it, which leads to the same file.
+
+Only segments that are neither written nor executed are searched, without the table of names that the loader
+reads (DT_STRTAB). Other texts stay: some name files to load.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.formats.elf.model import PF_W, PF_X, PT_LOAD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.formats.elf.model import SharedObject
+
+PT_DYNAMIC, DT_STRTAB, DT_STRSZ = 2, 5, 10
+PAIR = struct.Struct("<QQ")
+STRING = re.compile(rb"(?<=\0)(?:[./\\]|[A-Za-z]:[/\\])[^\x00-\x1f\x7f\"*<>|]{8,4096}+(?=\0)")
+"""A text that may be a path, from the first byte of a string to the last."""
+SOURCE = re.compile(rb".*(?:\.(?:h|hh|hpp|hxx|inc|inl|ipp|c|cc|cpp|cxx|cu|cuh|py)|[/\\]\?)", re.DOTALL)
+"""A path of a source file, or of one without its name: see :mod:`archive.verbs.redact.compiled`."""
+FRAME = re.compile(
+    rb'File "(?P<file>[^"\n\0]{1,4096}+)", line \d{1,9}, in [^\n\0]{0,4096}+(?P<code>(?:\n {4}[^\n\0]*+)*+)'
+)
+"""A frame of a stack trace, and its lines of code."""
+
+
+class SourceText(NamedTuple):
+    """A text about source.
+
+    Attributes:
+        start: its first byte in the file.
+        end: the byte behind its last one.
+        is_path: whether it is a path, and no lines of code.
+    """
+
+    start: int
+    end: int
+    is_path: bool
+
+
+def source_texts(data: memoryview, made: SharedObject) -> list[SourceText]:
+    """The paths of source files and lines of code in an object's read-only data, in order.
+
+    Args:
+        data: the object.
+        made: its headers.
+    """
+    if (made.bits, made.order) != (64, "<"):
+        return []
+    return sorted(
+        text for start, end in _read_only(data, made) for text in _texts(b"\0" + data[start:end], start - 1)
+    )
+
+
+def without_source_texts(data: memoryview, made: SharedObject) -> bytes:
+    """The object with NUL in the place of these texts."""
+    changed = bytearray(data)
+    for start, end, _ in source_texts(data, made):
+        changed[start:end] = bytes(end - start)
+    return bytes(changed)
+
+
+def _texts(data: bytes, at: int) -> Iterator[SourceText]:
+    for one in FRAME.finditer(data):
+        yield SourceText(at + one.start("file"), at + one.end("file"), is_path=True)
+        if one["code"]:
+            yield SourceText(at + one.start("code"), at + one.end("code"), is_path=False)
+    for one in STRING.finditer(data):
+        if SOURCE.fullmatch(one[0]):
+            yield SourceText(at + one.start(), at + one.end(), is_path=True)
+
+
+def _read_only(data: memoryview, made: SharedObject) -> Iterator[tuple[int, int]]:
+    """First byte and the one behind the last of what is neither written, executed nor read by the loader."""
+    names = _names(data, made)
+    for one in made.segments:
+        if one.kind == PT_LOAD and not one.flags & (PF_W | PF_X):
+            start, end = one.offset, one.offset + one.size
+            yield start, min(end, max(start, names[0]))
+            yield max(start, min(end, names[1])), end
+
+
+def _names(data: memoryview, made: SharedObject) -> tuple[int, int]:
+    """Where the names are that the loader reads; all of the file where that is not known."""
+    found: dict[int, int] = {}
+    for one in made.segments:
+        if one.kind == PT_DYNAMIC:
+            whole = one.size - one.size % PAIR.size
+            found |= dict(PAIR.iter_unpack(data[one.offset : one.offset + whole]))
+    address, size = found.get(DT_STRTAB), found.get(DT_STRSZ)
+    for one in made.segments:
+        if address is not None and size is not None and one.kind == PT_LOAD:
+            at = address - one.address + one.offset
+            if one.offset <= at and at + size <= one.offset + one.size:
+                return at, at + size
+    return 0, len(data)

@@ -1,0 +1,152 @@
+"""Redacted compiled models: the same kernels at the same lines, and nothing of what was removed."""
+
+from __future__ import annotations
+
+import io
+import platform
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+from archive.formats.elf.parse import parse_object
+from archive.formats.elf.source_texts import source_texts
+from archive.verbs.logs import Explainer
+from archive.verbs.redact.compiled import in_place
+from tests.support.compiled import COMPILED, NAMES, member, package, written
+from tests.support.strings_in import everything_in, holds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive import Redaction
+
+OBJECTS = ("compiled", "plain", "profiled")
+"""Packages with a shared object."""
+PLANTED = ("/opt/py", "/opt/cache", "models/mixer.py", "self.warm(left)", "F.linear(input")
+MAPS = ("/opt/py=/usr", "/opt/cache/=")
+
+
+def redacted(name: str, **choices: Any) -> tuple[bytes, bytes, Redaction]:  # noqa: ANN401
+    out, companion = io.BytesIO(), io.BytesIO()
+    facts = archive.redact(package(name), out, companion, **(choices or {"preset": "publish"}))
+    return out.getvalue(), companion.getvalue(), facts
+
+
+def shared_object(data: bytes) -> bytes:
+    with archive.open(data) as opened:
+        (name,) = [record for record in opened.records if record.endswith(".so")]
+        return bytes(opened.records[name].view())
+
+
+def explained(log: bytes, data: bytes, companion: bytes | None = None) -> bytes:
+    with archive.open(data, companion=companion) as opened:
+        return b"".join(Explainer.of(opened).explain([log]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_left_and_the_model_is_the_same(name: str) -> None:
+    choices = {} if name in OBJECTS else {"preset": "publish", "maps": MAPS}
+    out, companion, facts = redacted(name, **choices)
+    assert (facts.left, facts.unread, facts.stays) == ((), (), ())
+    assert [text for text in PLANTED if holds(out, text)] == []
+    assert [text for text in PLANTED[:2] if not holds(package(name), text)] == []
+    assert archive.digest(out) == archive.digest(package(name)) or name not in OBJECTS
+    back = io.BytesIO()
+    assert archive.join(out, companion, back).exact
+    assert back.getvalue() == package(name)
+
+
+def test_flags_for_the_compiler_stay_unless_they_are_mapped() -> None:
+    _, _, facts = redacted("sources", preset="publish", partial=True)
+    told = {text.rpartition(" in ")[2].rpartition(".wrapper_")[2] for text in facts.left}
+    assert told == {"compile_flags.json", "linker_flags.json"}
+    assert {text.rpartition(".wrapper_")[2].partition(":")[0] for text in facts.stays} == told
+    out, _, _ = redacted("sources", maps=MAPS)
+    assert holds(out, '"/usr/lib/python3.11/site-packages/torch/include"')
+
+
+def test_code_to_be_compiled_keeps_its_lines() -> None:
+    out, _, _ = redacted("sources", preset="publish", maps=MAPS)
+    with archive.open(out) as opened:
+        (name,) = [record for record in opened.records if record.endswith(".cpp")]
+        after = bytes(opened.records[name].view())
+    before = member("sources", name)
+    assert after != before
+    pairs = zip(before.split(b"\n"), after.split(b"\n"), strict=True)
+    assert all(old.startswith(b"// ") and new.startswith(b"// ") for old, new in pairs if old != new)
+    assert (
+        archive.digest(out).parts[f"record/{name}"]
+        == archive.digest(package("sources")).parts[f"record/{name}"]
+    )
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_shared_object_differs_in_texts_about_source_alone(name: str) -> None:
+    out, _, _ = redacted(name)
+    before, after = (memoryview(shared_object(data)) for data in (package(name), out))
+    made = parse_object(before)
+    assert len(after) == made.needed
+    texts = source_texts(before, made)
+    assert source_texts(after, parse_object(after)) == texts
+    old, new = bytearray(before[64 : made.needed]), bytearray(after[64:])
+    for start, end, _ in texts:
+        old[start - 64 : end - 64] = new[start - 64 : end - 64] = bytes(end - start)
+    assert old == new
+    assert len([one for one in texts if one.is_path]) == {"profiled": 16}.get(name, 6)
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "wanted"),
+    [
+        (b"/srv/ann/net.cpp", b"net.cpp", b".////////net.cpp"),
+        (b"/net.cpp", b"net.cpp", b".net.cpp"),
+        (b"/srv/a.h", b"include/longer/a.h", b".////a.h"),
+        (b"/srv/ann/a.h", b"?", b".//////////?"),
+        (b"/a.h", b"a_very_long_name.h", b".//?"),
+        (b"/srv/a.h", b"/srv/a.h", b"/srv/a.h"),
+    ],
+)
+def test_a_path_takes_as_many_bytes_as_before(path: bytes, new: bytes, wanted: bytes) -> None:
+    assert in_place(path, new) == wanted
+    assert len(wanted) == len(path)
+
+
+@pytest.mark.parametrize(("log", "name"), [("compiled.left", "compiled"), ("profiled.right", "profiled")])
+def test_logs_are_explained_as_before_with_the_companion(log: str, name: str) -> None:
+    text = (COMPILED / f"{log}.txt").read_bytes()
+    out, companion, _ = redacted(name)
+    wanted = explained(text, package(name))
+    assert wanted != text
+    assert explained(text, out, companion) == wanted
+    out, companion, _ = redacted(name, preset="vendor")
+    alone = explained(text, out)
+    assert b'File "torch/nn/modules/linear.py", line 134, in forward' in alone
+    assert b"a = self.warm(left)" in alone or b"b = self.warm(right)" in alone
+
+
+def test_the_packages_own_files_keep_their_names() -> None:
+    out, _, _ = redacted("compiled", paths="none", text="none")
+    found = b"\0".join(everything_in(out))
+    assert b"//cfrqo2gtqe4kwex2npxsz2wbxy4yfvfwgpndh6h5s2i6a4ollx2k.wrapper.cpp\0" in found
+    assert b"/?\0" in found
+
+
+@pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="code for x86-64")
+@pytest.mark.parametrize("name", ["compiled", "profiled"])
+def test_it_runs_and_fails_alike_in_pytorch(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", exc_type=ImportError)
+    from tests.support.running_compiled import failure, outcome  # noqa: PLC0415 (they need PyTorch)
+
+    path, public = written(name, tmp_path), tmp_path / "public.pt2"
+    public.write_bytes(redacted(name)[0])
+    assert outcome(public) == outcome(path)
+    assert failure(public) == failure(path)
+    told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("Error: ")]
+    after, before = (line.rpartition(" API call failed at ") for line in told)
+    assert after[0] == before[0]
+    assert after[2].startswith(".//")
+    assert after[2].rpartition("/")[2] == before[2].rpartition("/")[2]
