@@ -126,18 +126,22 @@ def write_archive(out: Writable, root: str, members: Iterable[Member], *, slim: 
 
     Args:
         out: the file.
-        root: the folder that all records are in; "" if there is none.
+        root: the folder that all records are in; "" for none: then it is written as by Python's ``zipfile``.
         members: the records.
         slim: leave out all that PyTorch writes but doesn't need.
 
     Raises:
         ArchiveError: a name is given twice or leads out of the root folder.
     """
-    writer = _ZipWriter(out, root, slim)
+    writer = _ZipWriter(out, root, slim or not root)
     for member in members:
         writer.add(member)
     writer.finish()
     return writer.position
+
+
+BY_PYTHON, OWNERS = 3 << 8 | 20, 0o600 << 16
+"""What Python says of the system and of permissions: Unix, and that the owner alone may read and write."""
 
 
 @dataclass(slots=True)
@@ -149,6 +153,11 @@ class _ZipWriter:
     directory: list[bytes] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is written as Python's ``zipfile`` does."""
+        return not self.root
+
     def write(self, data: bytes | memoryview) -> None:
         self.position += len(data)
         while len(data):  # an unbuffered file takes at most 2 GiB at once
@@ -159,8 +168,9 @@ class _ZipWriter:
         start = self.position
         large, far = member.size >= U32_MAX, start >= U32_MAX
         described = bool(member.size) and not self.slim
-        flags = FLAG_UTF8 | FLAG_DESCRIPTOR if described else FLAG_UTF8
-        needed, method = (20, DEFLATED) if member.deflated else (0, STORED)
+        utf8 = 0 if self.is_plain and path.isascii() else FLAG_UTF8
+        flags = utf8 | FLAG_DESCRIPTOR if described else utf8
+        needed, method = (20, DEFLATED) if member.deflated else (20 if self.is_plain else 0, STORED)
         sizes = (member.size, len(member.data))
         where = (start,) if far else ()
 
@@ -182,7 +192,7 @@ class _ZipWriter:
 
         zip64 = zip64_field(*(sizes if large else ()), *where)
         central = CentralHeader(
-            made_by=0,
+            made_by=BY_PYTHON if self.is_plain else 0,
             needed=needed,
             flags=flags,
             method=method,
@@ -195,14 +205,14 @@ class _ZipWriter:
             comment_length=0,
             disk=0,
             internal=0,
-            external=0,
+            external=OWNERS if self.is_plain else 0,
             position=min(start, U32_MAX),
         )
         self.directory.append(CENTRAL.pack(central) + path + zip64)
 
     def padding(self, at: int, member: Member) -> bytes:
         """The extra field at byte ``at`` that makes a member's bytes start where they must."""
-        if self.slim and not (member.aligned and at % RECORD_ALIGNMENT):
+        if self.is_plain or (self.slim and not (member.aligned and at % RECORD_ALIGNMENT)):
             return b""
         return padding_field(at)
 

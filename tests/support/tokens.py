@@ -26,8 +26,8 @@ class Token(NamedTuple):
         place: a record that has it.
         kind: the kind of finding by which ``leaks`` names it; "" for none.
         goes: what takes it out: of paths ``basename`` and ``none``; of source text ``lines`` (with ``lines``
-            already) and ``source`` (with ``none`` alone); ``inputs``, ``extra``, ``root``, ``names``,
-            ``notes``; "" for nothing.
+            already) and ``source`` (with ``none`` alone); ``inputs``, ``extra``, ``root``, ``names``;
+            "" for nothing.
         why: why it stays.
     """
 

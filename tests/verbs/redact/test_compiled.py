@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OBJECTS = ("compiled", "plain", "profiled")
 """Packages with a shared object."""
 PLANTED = ("/opt/py", "/opt/cache", "models/mixer.py", "self.warm(left)", "F.linear(input")
-MAPS = ("/opt/py=/usr", "/opt/cache/=")
+MAPS = ("/opt/py=python", "/opt/cache/=")
 
 
 def redacted(name: str, **choices: Any) -> tuple[bytes, bytes, Redaction]:  # noqa: ANN401
@@ -64,7 +64,7 @@ def test_flags_for_the_compiler_stay_unless_they_are_mapped() -> None:
     assert told == {"compile_flags.json", "linker_flags.json"}
     assert {text.rpartition(".wrapper_")[2].partition(":")[0] for text in facts.stays} == told
     out, _, _ = redacted("sources", maps=MAPS)
-    assert holds(out, '"/usr/lib/python3.11/site-packages/torch/include"')
+    assert holds(out, '"python/lib/python3.11/site-packages/torch/include"')
 
 
 def test_code_to_be_compiled_keeps_its_lines() -> None:
