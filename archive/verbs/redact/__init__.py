@@ -3,8 +3,8 @@
 ``rules`` says what is to go, and collects what went. A *rewriter* is a function ``(opened, rules, removed)``,
 which gives records by name: others in the place of those that the archive has, or None where one goes.
 ``ranges`` rewrites TorchScript's source ranges, each on the lines that it was on, ``programs`` the metadata
-of exported programs, ``effects`` paths in calls that log, ``records`` sample inputs and extra files. No two
-rewrite the same record.
+of exported programs, ``compiled`` the files of compiled models, ``effects`` paths in calls that log,
+``records`` sample inputs and extra files. No two rewrite the same record.
 
 ``writing`` makes the redacted archive of that, and the companion. The companion keeps what the archive was:
 with it, logs of the redacted archive are explained as before, and a join gives the original. Where records of
