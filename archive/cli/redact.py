@@ -16,7 +16,7 @@ from archive.verbs.redact import Redaction
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
-    from archive.verbs.redact.rules import PathChoice, Preset, SourceChoice, TimeChoice
+    from archive.verbs.redact.rules import NameChoice, PathChoice, Preset, SourceChoice, TimeChoice
 
 
 @click.command("redact")
@@ -59,6 +59,13 @@ if TYPE_CHECKING:
     "lines and columns stay right.",
 )
 @click.option(
+    "--names",
+    type=click.Choice(["keep", "hash"]),
+    show_default="keep",
+    help="Names of classes, functions, attributes and variables of TorchScript: as they are, or hashes of "
+    "those that neither callers nor PyTorch need. Source text goes, too.",
+)
+@click.option(
     "--inputs/--no-inputs",
     "inputs_",
     default=None,
@@ -87,6 +94,7 @@ def command(
     maps: tuple[str, ...],
     paths: PathChoice | None,
     text: SourceChoice | None,
+    names: NameChoice | None,
     inputs_: bool | None,
     extra: bool | None,
     times: TimeChoice | None,
@@ -131,6 +139,7 @@ def command(
             maps=maps,
             paths=paths,
             text=text,
+            names=names,
             inputs=inputs_,
             extra=extra,
             times=times,

@@ -36,6 +36,7 @@ are:
      27 file.root           folder of all records, if the redacted archive has another → string
      28 replaced.name       record that the redacted archive has under another name → string
      29 replaced.by         that name → string
+     30 file.salt           key of hashes in the redacted archive, in hexadecimal digits → string
      32 record.name         name of a source-range record → string
      33 record.layout       layout of the record's rows
      34 record.rows         how many rows the record has

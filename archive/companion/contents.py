@@ -31,7 +31,14 @@ REPLACED: tuple[ColumnName, ...] = ("replaced.name", "replaced.by")
 """The columns of records that the redacted archive has under other names."""
 
 ID_DIGITS = re.compile("[0-9a-f]{32}")
-LATER: set[ColumnName] = {"program.name", "object.length", "file.redacted", "file.root", "replaced.name"}
+LATER: set[ColumnName] = {
+    "program.name",
+    "object.length",
+    "file.redacted",
+    "file.root",
+    "replaced.name",
+    "file.salt",
+}
 """Columns that version 1 of the format does not have."""
 
 

@@ -22,6 +22,7 @@ ColumnName = Literal[
     "member.modified",
     "file.redacted",
     "file.root",
+    "file.salt",
     "replaced.name",
     "replaced.by",
     "record.name",

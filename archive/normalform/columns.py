@@ -96,6 +96,13 @@ COLUMNS = (
     ),
     Column(28, "replaced.name", "record that the redacted archive has under another name", "string"),
     Column(29, "replaced.by", "that name", "string"),
+    Column(
+        30,
+        "file.salt",
+        "key of hashes in the redacted archive, in hexadecimal digits",
+        "string",
+        optional=True,
+    ),
     Column(32, "record.name", "name of a source-range record", "string"),
     Column(33, "record.layout", "layout of the record's rows", high=len(Layout)),
     Column(34, "record.rows", "how many rows the record has"),

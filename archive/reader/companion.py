@@ -14,6 +14,7 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, in_file
 from archive.companion.contents import redacted_id
+from archive.companion.hashed_names import salt_of
 from archive.companion.parse import Opened
 from archive.formats.archive_id import archive_id
 from archive.formats.source_ranges import SUFFIX
@@ -156,6 +157,18 @@ class Companion:
         """The records that a redacted archive has under other names, by these, and the names here."""
         with in_file(self.file):
             return self.contents.replaced if self.opened.lookup.has("replaced.name") else {}
+
+    @cached_property
+    def salt(self) -> bytes:
+        """The key of the hashes that the redacted archive has for names; b"" where it has none.
+
+        Raises:
+            ArchiveError: the companion has no key in its place.
+        """
+        if not self.opened.lookup.has("file.salt"):
+            return b""
+        with in_file(self.file):
+            return salt_of(self._name("file.salt"))
 
     @property
     def profile(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo.unique_handles import DIGITS, SPAN, prefix_at_end
-from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, code_of
+from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, code_of, is_code
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -36,7 +36,8 @@ class Facts:
         top: the class of the top module.
         qualified_top: the same with its module.
         handles: its debug handles without a prefix, as ascending ranges.
-        code: the code records that a traceback may name; of a companion, those with source ranges.
+        code: the code records that a traceback may name; of a companion, those with source ranges. Those of a
+            redacted archive are among them.
         redacted_id: the archive id of the redacted archive, in the same digits; "" where it has no other one.
     """
 
@@ -126,6 +127,7 @@ def _handles(opened: Archive) -> tuple[range, ...]:
 
 
 def _code(opened: Archive) -> frozenset[str]:
+    others = [] if opened.companion is None else [name for name in opened.companion.replaced if is_code(name)]
     if opened.has_code:
-        return frozenset(name for name in opened.records if name.startswith(CODE))
-    return frozenset(code_of(name) for name in opened.range_records)
+        return frozenset(name for name in [*opened.records, *others] if name.startswith(CODE))
+    return frozenset([*map(code_of, opened.range_records), *others])

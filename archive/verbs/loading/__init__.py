@@ -118,17 +118,18 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
     return found
 
 
-def loaded_like(after: Archive, before: Archive) -> list[Refusal]:
+def loaded_like(after: Archive, before: Archive, *, same_bytecode: bool = True) -> list[Refusal]:
     """The checks that an archive fails, and none of them because of what was made of its records.
 
     Args:
-        after: an archive with the same bytecode.
+        after: the archive.
         before: what it was made from.
+        same_bytecode: whether both have the same bytecode, which is then parsed once.
 
     Raises:
         ArchiveError: a record is broken, or contradicts others and did not before.
     """
-    found = refusals(after, before)
+    found = refusals(after, before if same_bytecode else None)
     new = [refusal for refusal in found if not refusal.check.of_release]
     known = {_about(refusal.check) for refusal in refusals(before)} if new else set()
     for one in new:

@@ -16,7 +16,9 @@ from archive.verbs.logs.kernels import KernelLine, known_of
 from archive.verbs.logs.lite import LiteAnswers
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.notes import why_left
+from archive.verbs.logs.renamed_code import RenamedCode
 from archive.verbs.logs.tracebacks import (
+    CODE_FOLDERS,
     MAX_BYTES,
     MAX_LINES,
     TORN_NOTE,
@@ -131,8 +133,13 @@ class ArchiveAnswers:
 
     def _code_of(self, file: bytes) -> CodeRecord:
         """The code record of a file name."""
-        if self.archive.companion and self._unchecked:
-            return CompanionCode(self.archive.companion, file)
+        companion = self.archive.companion
+        if companion and companion.salt:
+            name = companion.replaced.get(decoded(file), decoded(file))
+            if name.encode().startswith(CODE_FOLDERS) and name in self.archive.records:
+                return RenamedCode(self.archive, companion, name, companion.salt)
+        if companion and self._unchecked:
+            return CompanionCode(companion, file)
         return CodeRecord(self.archive, file)
 
     def _original(self, traceback: Traceback) -> bytes:

@@ -111,12 +111,25 @@ class CodeRecord:
             return False
         return all(map(self.lines.is_line, range(number - len(shown) + 1, number + 1), shown))
 
-    def marks(self, number: int, marking: bytes) -> bool:
-        """Whether a marking fits below a line, counted from 1: it starts below a byte that isn't blank."""
+    def columns(self, number: int, shown: bytes, marking: bytes) -> tuple[int, int]:  # noqa: ARG002 (of renamed code)
+        """The first and the last column of the code that a marking is below.
+
+        Args:
+            number: of the line, from 1.
+            shown: the line as the log has it.
+            marking: the line below.
+        """
+        return marking.index(b"~"), marking.rindex(b"~")
+
+    def function(self, number: int, shown: bytes) -> bytes:  # noqa: ARG002 (of renamed code)
+        """The name of the function that a line is in, as the code has it; ``shown`` is the log's."""
+        return shown
+
+    def marks(self, number: int, first: int, last: int) -> bool:
+        """Whether a marking of these columns fits below a line: it starts below a byte that isn't blank."""
         if self.lines is None:
             return True
-        within = marking.rindex(b"~") < self.lines.length(number)
-        return within and bool(self.lines.byte(number, marking.index(b"~")).strip())
+        return last < self.lines.length(number) and bool(self.lines.byte(number, first).strip())
 
     def original(self, line: int, column: int) -> SourceRange | None:
         """The original range of a position; the line counted from 1, the column in bytes from 0."""
@@ -206,12 +219,17 @@ class Traceback:
             self.is_torn = header["file"].startswith(CODE_FOLDERS)
             return None
         code, number = self._code(header["file"]), int(header["line"])
-        fits = code.shows(shown, number) and code.marks(number, line)
+        fits, first_column = code.shows(shown, number), 0
+        if fits:
+            first_column, last_column = code.columns(number, shown[-1], line)
+            fits = code.marks(number, first_column, last_column)
         # With the record at hand, the lines that follow must be the record's.
         self._take_rest(code, code.lines if fits else None, number)
-        original = code.original(number, line.index(b"~")) if fits else None
+        original = code.original(number, first_column) if fits else None
         problem = "" if original else _problem(code, number, fits=fits)
         function = header["function"] or b""
+        if original and function:
+            function = code.function(number, function)
         return LoggedFrame(first, len(self.raw), header["file"], function, original, problem, not fits)
 
     def _take_rest(self, record: CodeRecord, code: CodeLines | None, number: int) -> None:

@@ -4,7 +4,8 @@
 which gives records by name: others in the place of those that the archive has, or None where one goes.
 ``ranges`` rewrites TorchScript's source ranges, each on the lines that it was on, ``programs`` the metadata
 of exported programs, ``compiled`` the files of compiled models, ``effects`` paths in calls that log,
-``records`` sample inputs and extra files. No two rewrite the same record.
+``records`` sample inputs and extra files. No two rewrite the same record. ``names`` puts hashes in the place
+of names, which moves source ranges, too.
 
 ``writing`` makes the redacted archive of that, and the companion. The companion keeps what the archive was:
 with it, logs of the redacted archive are explained as before, and a join gives the original. Where records of
@@ -17,6 +18,7 @@ searched, nothing is written, unless that is asked for.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -24,12 +26,14 @@ from archive.base.errors import ArchiveError, ImpossibleError, counted, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import unchanged
 from archive.base.output import is_path, replacing_all
+from archive.formats.bytecode import BYTECODE
 from archive.reader import opening
 from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS
 from archive.verbs.leaks import leaks
 from archive.verbs.loading import loaded_like
 from archive.verbs.redact.compiled import redacted_compiled
 from archive.verbs.redact.effects import redacted_effects
+from archive.verbs.redact.names import with_hashes
 from archive.verbs.redact.programs import redacted_programs
 from archive.verbs.redact.proof import prove
 from archive.verbs.redact.ranges import check_lines, redacted_ranges
@@ -44,12 +48,12 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.base.output import Sink
     from archive.reader.archive import Archive
-    from archive.verbs.redact.rules import PathChoice, Preset, SourceChoice, TimeChoice
+    from archive.verbs.redact.names import Renamed
+    from archive.verbs.redact.rules import NameChoice, PathChoice, Preset, SourceChoice, TimeChoice
 
 __all__ = ["Redaction", "redact"]
 
 REWRITERS: tuple[Callable[[Archive, Rules, Removed], Mapping[str, bytes | None]], ...] = (
-    redacted_ranges,
     redacted_programs,
     redacted_effects,
     redacted_compiled,
@@ -71,6 +75,7 @@ def redact(
     maps: Sequence[str] = (),
     paths: PathChoice | None = None,
     text: SourceChoice | None = None,
+    names: NameChoice | None = None,
     inputs: bool | None = None,
     extra: bool | None = None,
     times: TimeChoice | None = None,
@@ -93,6 +98,8 @@ def redact(
             inside the zip, whose name is that of the file when it was saved, becomes ``archive``.
         text: which lines of source text stay: ``keep`` all; ``lines``, those that a range is on; ``none``.
             Python stacks of traced operations stay.
+        names: what becomes of names of classes, functions, attributes and variables of TorchScript: ``keep``,
+            or ``hash`` for those that neither callers nor PyTorch need; then no source text stays.
         inputs: whether sample inputs of exported programs stay, by default.
         extra: whether extra files stay, by default.
         times: what becomes of the dates of records: ``none``, by default, or ``keep``.
@@ -107,7 +114,9 @@ def redact(
             or is no regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
-    rules = Rules.of(maps, preset, paths=paths, source=text, inputs=inputs, extra=extra, times=times)
+    rules = Rules.of(
+        maps, preset, paths=paths, source=text, names=names, inputs=inputs, extra=extra, times=times
+    )
     if is_path(out) and is_path(companion) and os.path.abspath(out) == os.path.abspath(companion):  # noqa: PTH100 (links are no matter)
         raise ArchiveError("archive and companion need two names", file=os.fspath(out))
     with (
@@ -115,16 +124,18 @@ def redact(
         unchanged(source),
         opening.open_whole(source, limits=limits, kinds=REDACTED_KINDS) as opened,
     ):
-        changes, removed = _changes(opened, rules)
+        changes, removed, renamed = _changes(opened, rules)
         write_redacted(out_file, opened, changes)
         with opened_again(out_file, opened) as after:
             contents, data = companion_contents(opened, after, changes)
             companion_file.write(data)
             proof = prove(after.container, removed, after.allowance)
-            scripted = opened.recognised.kind in ARCHIVE_KINDS
-            refused = tuple(one.told for one in loaded_like(after, opened)) if scripted else ()
+            refused: tuple[str, ...] = ()
+            if opened.recognised.kind in ARCHIVE_KINDS:
+                same = BYTECODE not in changes.records
+                refused = tuple(one.told for one in loaded_like(after, opened, same_bytecode=same))
             if not opened.is_embedded:
-                check_lines(opened.range_table, after.range_table, after.allowance)
+                check_lines(opened.range_table, after.range_table, after.allowance, renamed)
             made = after, contents, data
             found = _leaks(after) if preset == "publish" else ((), ())
             result = redaction(opened, changes, removed, made, proof, leaks=found, refused=refused)
@@ -133,19 +144,25 @@ def redact(
         return result
 
 
-def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed]:
-    """What all rewriters make of an archive, and what is gone then.
+def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed | None]:
+    """What all rewriters make of an archive, and what is gone then; and what became of its names.
 
     Records that an embedded companion stands for are not in the archive, and nothing takes their places.
     """
     removed, records = Removed(), dict[str, bytes | None]()
+    renamed = with_hashes(opened, removed) if rules.names == "hash" else None
+    records |= {} if renamed is None else renamed.records
+    records |= redacted_ranges(opened, rules, removed, renamed)
     for rewriter in REWRITERS:
         records |= rewriter(opened, rules, removed)
     root = rules.root(opened.root)
     if root != opened.root:
         removed.roots.add(opened.root.encode(errors="surrogateescape"))
     records = {name: data for name, data in records.items() if name in opened.container.records}
-    return Changes(records, root=root, times=rules.times == "keep"), removed
+    changes = Changes(records, root=root, times=rules.times == "keep")
+    if renamed is not None:
+        changes = replace(changes, renamed=renamed.names, salt=renamed.words.salt)
+    return changes, removed, renamed
 
 
 def _leaks(after: Archive) -> tuple[tuple[str, ...], tuple[str, ...]]:

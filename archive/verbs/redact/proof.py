@@ -3,11 +3,15 @@
 A file is read as stored and as inflated, with all that records hold: zips, companions, compressed streams
 and sections, base64 (the room ``pieces``). Texts are looked for in UTF-8 and UTF-16, as they are and escaped
 as in JSON, once and twice; strings of JSON without their escapes, too. What cannot be read is named.
+
+A name is found where it is a whole word: ``gate`` is not left in ``aggregate``. Short ones are not looked for
+in tensors, whose bytes spell any word by chance.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +21,7 @@ from archive.pieces.walker import Walker
 from archive.verbs.redact.search import Search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from archive.base.limits import Allowance
     from archive.container.container import Container
@@ -27,8 +31,11 @@ if TYPE_CHECKING:
 What = Literal["path", "folder", "line", "name", "root", "file"]
 SHORTEST: dict[What, int] = {"path": 5, "folder": 5, "line": 8, "name": 5, "root": 5, "file": 16}
 """Bytes of the shortest texts that are looked for: shorter ones stand anywhere by chance."""
+SHORTEST_IN_TENSORS = 8
+"""Bytes of the shortest name that is looked for in tensors."""
 BETWEEN = "between records"
 """The place of texts that are in no record."""
+LETTER = re.compile(rb"\w")
 _Forms = dict[bytes, tuple[What, bytes]]
 """The texts that are looked for, by the bytes that they may stand as."""
 
@@ -79,6 +86,7 @@ def prove(container: Container, removed: Removed, allowance: Allowance) -> Proof
     }
     records = b"\n".join(map(encoded, container.records))
     staying: dict[What, bytes] = {"path": paths, "folder": paths, "line": lines, "root": records}
+    staying["name"] = b"\n".join([paths, encoded(container.root)])
     forms: _Forms = {}
     for what, some in texts.items():
         sought = [one for one in some if len(one) >= SHORTEST[what] and one not in staying.get(what, b"")]
@@ -107,27 +115,47 @@ def _search(container: Container, search: Search, forms: _Forms, proof: Proof, a
     """Search all pieces of a file, and strings of JSON as they are without escapes."""
     walker = Walker(allowance, deep=True)
     for piece in walker.zip(container):
-        _take(piece, search.found(piece.data), forms, proof, int)
+        _take(piece, piece.data, search, forms, proof, int)
         if piece.kind is not RecordKind.TENSOR and not piece.is_packed and piece.strings.json is not None:
             lines = memoryview(piece.strings.data)
-            _take(piece, search.found(lines), forms, proof, piece.strings.place)
+            _take(piece, lines, search, forms, proof, piece.strings.place)
     proof.read = walker.read + walker.stored
     proof.unread += walker.problems
 
 
 def _take(
     piece: Piece,
-    found: Iterable[tuple[int, bytes]],
+    data: memoryview,
+    search: Search,
     forms: _Forms,
     proof: Proof,
     byte: Callable[[int], int],
 ) -> None:
-    """Note what was found in a piece, but for lines of generated code; ``byte`` tells where in the piece."""
-    code = is_code(piece.record)
-    for at, form in found:
+    """Note what is found in a piece, but for lines of generated code.
+
+    Args:
+        piece: the piece.
+        data: its bytes, or its strings.
+        search: finds the texts.
+        forms: the texts, by the bytes that they may stand as.
+        proof: takes what is found.
+        byte: tells where in the piece a place of ``data`` is.
+    """
+    code, tensor = is_code(piece.record), piece.kind is RecordKind.TENSOR
+    for at, form in search.found(data):
         what, text = forms[form]
+        if what == "name" and not _is_named(data, at, form, tensor=tensor):
+            continue
         if code and what == "line":
             proof.in_code.add(text)
         elif (what, text) not in proof.left:
             part = "" if piece.is_packed else piece.part(byte(at))
             proof.left[what, text] = ", ".join(filter(None, (piece.record or BETWEEN, part)))
+
+
+def _is_named(data: memoryview, at: int, form: bytes, *, tensor: bool) -> bool:
+    """Whether a name that was found is a whole word, and no chance."""
+    if tensor and len(form) < SHORTEST_IN_TENSORS:
+        return False
+    around = bytes(data[max(at - 1, 0) : at]), bytes(data[at + len(form) : at + len(form) + 1])
+    return not any(map(LETTER.fullmatch, around))

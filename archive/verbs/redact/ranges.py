@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
+    from archive.verbs.redact.names import Renamed
     from archive.verbs.redact.rules import Removed, Rules
 
-CALL = re.compile(rb"(?P<path>[^\n]+)(?P<rest>\([0-9]+\): [^\n]*)")
+CALL = re.compile(rb"(?P<path>[^\n]+)(?P<line>\([0-9]+\): )(?P<function>[^\n]*)")
 """A line of a traced operation's text, which is its Python stack: ``/home/ann/net.py(12): forward``."""
 COPIES = 6
 """Times that a text is in memory at most: its pieces, itself, its lines, and the same of the new one."""
@@ -50,27 +51,48 @@ class _Text(NamedTuple):
         return moved
 
 
-def redacted_ranges(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes]:
-    """The records of source ranges, rewritten, by name."""
+def redacted_ranges(
+    opened: Archive, rules: Rules, removed: Removed, renamed: Renamed | None = None
+) -> dict[str, bytes]:
+    """The records of source ranges, rewritten, by the names that they have in the archive.
+
+    Args:
+        opened: the archive.
+        rules: what becomes of paths and texts.
+        removed: takes what is removed.
+        renamed: the same archive with other names; None where they stay.
+    """
     if not opened.range_records:
         return {}
-    table = redacted(opened.range_table, rules, removed, opened.allowance)
+    table = redacted(opened.range_table, rules, removed, opened.allowance, renamed)
     made = DebugRecords(FormBuilder.of(table, allowance=opened.allowance).form())
+    former = dict(zip(table.names, opened.range_table.names, strict=True))
     records = {}
-    for name in made:
-        records[name] = made[name]
+    for new in made:
+        name = former[new]
+        records[name] = made[new]
         opened.allowance.take(len(records[name]), "bytes of a record", record=name)
     return records
 
 
-def redacted(table: RangeTable, rules: Rules, removed: Removed, allowance: Allowance) -> RangeTable:
-    """The table with other paths and texts.
+def called(table: RangeTable, allowance: Allowance) -> set[tuple[bytes, bytes]]:
+    """The Python functions in stacks of traced operations, each with its file."""
+    _, texts = _texts(table.sources, allowance)
+    lines = {line for text in texts if _are_calls(text) for line in text}
+    return {(found["path"], found["function"]) for line in lines if (found := CALL.fullmatch(line))}
+
+
+def redacted(
+    table: RangeTable, rules: Rules, removed: Removed, allowance: Allowance, renamed: Renamed | None = None
+) -> RangeTable:
+    """The table with other paths and texts, and, of code that was renamed, with other places and names.
 
     Args:
         table: source ranges.
         rules: what becomes of paths and texts.
         removed: takes what is removed.
         allowance: the memory that it may cost.
+        renamed: the archive with other names; None where they stay.
 
     Raises:
         LimitError: the texts would take more memory than allowed.
@@ -87,7 +109,7 @@ def redacted(table: RangeTable, rules: Rules, removed: Removed, allowance: Allow
     pairs = []
     for at, lines in enumerate(texts):
         if at in calls:
-            new = [_call(line, names) for line in lines]
+            new = [_call(line, names, renamed) for line in lines]
         elif rules.source == "keep":
             new = lines
         else:
@@ -99,7 +121,7 @@ def redacted(table: RangeTable, rules: Rules, removed: Removed, allowance: Allow
     everywhere = np.arange(len(sources) + 1)
     start, end = (_moved(table.source, positions, number, pairs) for positions in (table.start, table.end))
     return replace(
-        table,
+        table if renamed is None else renamed.table(table),
         start=start,
         end=end,
         sources=SourceTable(strings, everywhere, number, filename, sources.line, sources.is_null),
@@ -108,15 +130,24 @@ def redacted(table: RangeTable, rules: Rules, removed: Removed, allowance: Allow
     )
 
 
-def check_lines(before: RangeTable, after: RangeTable, allowance: Allowance) -> None:
+def check_lines(
+    before: RangeTable, after: RangeTable, allowance: Allowance, renamed: Renamed | None = None
+) -> None:
     """Refuse a table whose rows, tags or line numbers are others than before.
+
+    Args:
+        before: of the archive.
+        after: of the redacted one.
+        allowance: the memory that it may cost.
+        renamed: the archive with other names, if they are not kept.
 
     Raises:
         ArchiveError: some are.
         LimitError: the texts would take more memory than allowed.
     """
-    same = before.names == after.names and all(
-        np.array_equal(getattr(before, name), getattr(after, name)) for name in ("first", "offset", "tag")
+    expected = before if renamed is None else renamed.table(before)
+    same = expected.names == after.names and all(
+        np.array_equal(getattr(expected, name), getattr(after, name)) for name in ("first", "offset", "tag")
     )
     old, new = (_line_numbers(table, allowance) for table in (before, after))
     if not same or not np.array_equal(old, new):
@@ -162,9 +193,12 @@ def _are_calls(lines: Sequence[bytes]) -> bool:
     return bool(own) and all(map(CALL.fullmatch, own))
 
 
-def _call(line: bytes, names: dict[bytes, bytes]) -> bytes:
+def _call(line: bytes, names: dict[bytes, bytes], renamed: Renamed | None) -> bytes:
     found = CALL.fullmatch(line)
-    return line if found is None else names[found["path"]] + found["rest"]
+    if found is None:
+        return line
+    function = found["function"] if renamed is None else renamed.function(found["function"])
+    return names[found["path"]] + found["line"] + function
 
 
 def _blanked(lines: list[bytes], kept: set[int], removed: Removed) -> list[bytes]:

@@ -105,6 +105,8 @@ class Rules:
         for name, choices in CHOICES.items():
             if chosen.get(name, choices[0]) not in choices:
                 raise ArchiveError(expected=" or ".join(choices), found=str(chosen[name]))
+        if chosen.get("names") == "hash" and chosen.setdefault("source", "none") != "none":
+            raise ArchiveError("names stand in source text: hashes need --source none (text='none')")
         encoded = [(old.encode(errors="surrogateescape"), new.encode()) for old, _, new in pairs]
         rules = cls(maps=tuple(sorted(encoded, key=lambda pair: -len(pair[0]))), **chosen)
         if rules == cls(times=rules.times):

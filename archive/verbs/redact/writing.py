@@ -41,12 +41,14 @@ class Changes:
     Attributes:
         records: records in the place of those of the same names; None where one goes.
         renamed: records that get other names, and these; ``records`` has former names.
+        salt: the key of the hashes that stand for names, if some do.
         root: the folder of all records.
         times: whether records keep their dates.
     """
 
     records: Mapping[str, bytes | None]
     renamed: Mapping[str, str] = field(default_factory=dict)
+    salt: bytes = b""
     root: str = ""
     times: bool = False
 
@@ -101,6 +103,8 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
         facts["file.redacted"] = [redacted_id.hex().encode()]
     if changes.root != opened.root:
         facts["file.root"] = [encoded(opened.root)]
+    if changes.salt:
+        facts["file.salt"] = [changes.salt.hex().encode()]
     if changes.renamed:
         facts["replaced.name"] = list(map(encoded, changes.renamed))
         facts["replaced.by"] = list(map(encoded, changes.renamed.values()))

@@ -1,0 +1,40 @@
+"""The hashes that a redacted archive has in the place of names.
+
+A hash is a letter and eight hexadecimal digits, an identifier in every language: ``C35f12c68`` for a name
+that begins with a capital, ``a60d9c411`` for others. The digits are those of BLAKE2b, keyed by a salt that no
+other file has, so a dictionary of names tells nothing. The companion has the salt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from archive.base.errors import ArchiveError, shown
+
+SALT_BYTES = 16
+DIGEST_BYTES = 4
+SALT = re.compile(f"[0-9a-f]{{{2 * SALT_BYTES}}}")
+
+
+def hashed(name: str, salt: bytes) -> str:
+    """The hash of a name.
+
+    >>> hashed("Scoring", bytes(16)), hashed("blacklist_embedding", bytes(16))
+    ('C35f12c68', 'a60d9c411')
+    """
+    data = name.encode("utf-8", "surrogatepass")
+    digest = hashlib.blake2b(data, key=salt, digest_size=DIGEST_BYTES).hexdigest()
+    return ("C" if name[:1].isupper() else "a") + digest
+
+
+def salt_of(digits: str) -> bytes:
+    """A salt of its digits.
+
+    Raises:
+        ArchiveError: they are none of one.
+    """
+    if not SALT.fullmatch(digits):
+        expected = f"{2 * SALT_BYTES} hexadecimal digits"
+        raise ArchiveError(place="file.salt", expected=expected, found=shown(digits))
+    return bytes.fromhex(digits)
