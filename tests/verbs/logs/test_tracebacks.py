@@ -227,7 +227,9 @@ def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
     code = SimpleNamespace(
         lines=CodeLines(memoryview(b"x")),
         shows=lambda *_: True,
+        columns=lambda *_: (0, 0),
         marks=lambda *_: True,
+        function=lambda _, shown: shown,
         original=lambda *_: whole,
     )
     frame = b'  File "code/a.py", line 1, in f\nx\n~ <--- HERE\n'
