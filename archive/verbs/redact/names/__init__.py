@@ -27,7 +27,7 @@ from archive.formats.record_kinds import (
     kind_of,
     range_records_of,
 )
-from archive.reader.recognition import PACKAGE_KINDS
+from archive.reader.recognition import FileKind
 from archive.verbs.redact.names.code import Kind, parse_code, renamed_uses
 from archive.verbs.redact.names.pickled import TABLES, Pickled
 from archive.verbs.redact.names.words import WORDS, Words, note_code
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from archive.verbs.redact.names.code import Code, Use
     from archive.verbs.redact.rules import Removed
 
+SCRIPTED = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT}
+"""The kinds of files in which names become hashes."""
 FOLDERS = ("__torch__.", "torch.")
 """What names of generated code begin with."""
 BOUND = "__torch__.torch.classes."
@@ -201,8 +203,8 @@ def _check(opened: Archive) -> None:
     Raises:
         ImpossibleError: it has such places.
     """
-    if opened.recognised.kind in PACKAGE_KINDS:
-        raise ImpossibleError("names in a torch.package stay: its Python source has them, too")
+    if opened.recognised.kind not in SCRIPTED:
+        raise ImpossibleError(f"names in a file of this kind stay: {opened.recognised.kind}")
     names = opened.container.records
     if LEGACY_TREE in names:
         raise ImpossibleError("names in archives of PyTorch 1.0 to 1.2 stay", record=LEGACY_TREE)
