@@ -21,7 +21,7 @@ from archive.pieces.walker import Walker
 from archive.verbs.redact.search import Search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from archive.base.limits import Allowance
     from archive.container.container import Container
@@ -115,47 +115,43 @@ def _search(container: Container, search: Search, forms: _Forms, proof: Proof, a
     """Search all pieces of a file, and strings of JSON as they are without escapes."""
     walker = Walker(allowance, deep=True)
     for piece in walker.zip(container):
-        _take(piece, piece.data, search, forms, proof, int)
-        if piece.kind is not RecordKind.TENSOR and not piece.is_packed and piece.strings.json is not None:
+        tensor = piece.kind is RecordKind.TENSOR
+        _take(piece, _found(search, piece.data, forms, tensor=tensor), forms, proof, int)
+        if not tensor and not piece.is_packed and piece.strings.json is not None:
             lines = memoryview(piece.strings.data)
-            _take(piece, lines, search, forms, proof, piece.strings.place)
+            _take(piece, _found(search, lines, forms, tensor=tensor), forms, proof, piece.strings.place)
     proof.read = walker.read + walker.stored
     proof.unread += walker.problems
 
 
-def _take(
-    piece: Piece,
-    data: memoryview,
-    search: Search,
-    forms: _Forms,
-    proof: Proof,
-    byte: Callable[[int], int],
-) -> None:
-    """Note what is found in a piece, but for lines of generated code.
-
-    Args:
-        piece: the piece.
-        data: its bytes, or its strings.
-        search: finds the texts.
-        forms: the texts, by the bytes that they may stand as.
-        proof: takes what is found.
-        byte: tells where in the piece a place of ``data`` is.
-    """
-    code, tensor = is_code(piece.record), piece.kind is RecordKind.TENSOR
+def _found(search: Search, data: memoryview, forms: _Forms, *, tensor: bool) -> Iterator[tuple[int, bytes]]:
+    """The texts that stand somewhere in some bytes, each with its place; names as whole words alone."""
     for at, form in search.found(data):
-        what, text = forms[form]
-        if what == "name" and not _is_named(data, at, form, tensor=tensor):
-            continue
-        if code and what == "line":
-            proof.in_code.add(text)
-        elif (what, text) not in proof.left:
-            part = "" if piece.is_packed else piece.part(byte(at))
-            proof.left[what, text] = ", ".join(filter(None, (piece.record or BETWEEN, part)))
+        if forms[form][0] != "name" or _is_word(data, at, form, tensor=tensor):
+            yield at, form
 
 
-def _is_named(data: memoryview, at: int, form: bytes, *, tensor: bool) -> bool:
+def _is_word(data: memoryview, at: int, form: bytes, *, tensor: bool) -> bool:
     """Whether a name that was found is a whole word, and no chance."""
     if tensor and len(form) < SHORTEST_IN_TENSORS:
         return False
     around = bytes(data[max(at - 1, 0) : at]), bytes(data[at + len(form) : at + len(form) + 1])
     return not any(map(LETTER.fullmatch, around))
+
+
+def _take(
+    piece: Piece,
+    found: Iterable[tuple[int, bytes]],
+    forms: _Forms,
+    proof: Proof,
+    byte: Callable[[int], int],
+) -> None:
+    """Note what was found in a piece, but for lines of generated code; ``byte`` tells where in the piece."""
+    code = is_code(piece.record)
+    for at, form in found:
+        what, text = forms[form]
+        if code and what == "line":
+            proof.in_code.add(text)
+        elif (what, text) not in proof.left:
+            part = "" if piece.is_packed else piece.part(byte(at))
+            proof.left[what, text] = ", ".join(filter(None, (piece.record or BETWEEN, part)))
