@@ -8,7 +8,6 @@ from rich.console import Group
 from rich.text import Text
 
 from archive.base.errors import counted, one_line
-from archive.pieces.parts import MAPPED
 from archive.report.fitted_table import TOTAL, FittedTable
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from archive.backend.lite import Lite
     from archive.verbs.canonicalise import Canonical
     from archive.verbs.convert import Conversion
-    from archive.verbs.redact import Redaction
     from archive.verbs.shrink import Shrinkage
     from archive.verbs.split import Join, Split
 
@@ -42,7 +40,7 @@ def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group
     """The summary of a split."""
     left = " and ".join(["model", *["debug handles"] * bool(facts.kept), *facts.kept_kinds])
     return Group(
-        _files(file.size, (file, "the original"), (out, left), (companion, "debug info")),
+        sizes_table(file.size, (file, "the original"), (out, left), (companion, "debug info")),
         Text(""),
         *(Text(line) for line in facts.refused),
         *(Text(f"{name} stayed{_names(facts)}") for name in facts.kept),
@@ -75,7 +73,7 @@ def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = No
     halves = [(file, "model with embedded debug info" if companion is None else "model")]
     halves += [] if companion is None else [(companion, "debug info")]
     return Group(
-        _files(
+        sizes_table(
             out.size,
             *halves,
             (out, f"with {_came_back(facts)} again"),
@@ -99,57 +97,6 @@ def _came_back(facts: Join) -> str:
     return ", ".join(parts[:-1]) + " and " * bool(parts[1:]) + "".join(parts[-1:])
 
 
-SOUGHT = {"root": "root folder", "file": "part of inputs or extra file"}
-"""What removed texts are, in other words than facts have."""
-
-
-def redact_text(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> Group:
-    """The summary of a redaction: what was looked for in the result, and what was found."""
-    kept = "what it was" if facts.archive_id != facts.redacted_id else "debug info as it was"
-    return Group(
-        _files(file.size, (file, "the original"), (out, "redacted"), (companion, kept)),
-        Text(""),
-        *(Text(f"taken out: {one_line(one)}") for one in facts.gone),
-        *map(Text, facts.refused),
-        *(Text(f"left: {one}") for one in facts.left),
-        *(Text(f"not searched: {one}") for one in facts.unread),
-        *(Text(f"`leaks` finds: {one}") for one in facts.leaks),
-        *map(Text, facts.remedies),
-        *(Text(f"stays: {one}") for one in facts.stays),
-        Text(f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated"),
-        *map(Text, _not_proved(facts)),
-        Text(f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"),
-    )
-
-
-def redact_line(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> str:
-    """The same in one line."""
-    unread = f"; {counted(len(facts.unread), 'record')} not searched" * bool(facts.unread)
-    return f"{size_line(facts, file, out, companion)}; {_proof(facts)}{unread}"
-
-
-def _proof(facts: Redaction) -> str:
-    """How many of the texts that were looked for are left."""
-    parts = []
-    for what, count in facts.sought.items():
-        if not count:
-            continue
-        left = sum(one.startswith(f"{what} ") for one in facts.left)
-        parts.append(f"{left:,} of {counted(count, SOUGHT.get(what, what))}")
-    return f"{', '.join(parts) or 'nothing was to go, and nothing is'} left"
-
-
-def _not_proved(facts: Redaction) -> Iterator[str]:
-    """What was not looked for, what stands in generated code, too, and what cannot go."""
-    mapped = sum(one.endswith(MAPPED) for one in facts.left)
-    if mapped:
-        yield f"{counted(mapped, 'text')} in mapped parts of shared objects cannot be removed"
-    if facts.in_code:
-        yield f"{counted(facts.in_code, 'line')} of source text in generated code, too, which PyTorch runs"
-    if facts.unsought:
-        yield f"{counted(facts.unsought, 'text')} not looked for: too short, or part of what stays"
-
-
 def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
     """The summary of a shrink: the bytes a kind of record, and who can read what is left."""
     table = FittedTable.of("kind", "before", "after", "%")
@@ -162,14 +109,14 @@ def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
 
 def convert_text(facts: Conversion, file: Sized, out: Sized) -> Group:
     """The summary of a conversion."""
-    return Group(_files(file.size, (file, "debug info"), (out, f"the same, {facts.profile}")))
+    return Group(sizes_table(file.size, (file, "debug info"), (out, f"the same, {facts.profile}")))
 
 
 def canonical_text(facts: Canonical, file: Sized, out: Sized) -> Group:
     """The summary of an exported program that was written in its canonical form."""
     numbered = ", ".join(f"{count:,} {kind}" for kind, count in facts.ids.items())
     return Group(
-        _files(file.size, (file, "the original"), (out, "the same, in canonical form")),
+        sizes_table(file.size, (file, "the original"), (out, "the same, in canonical form")),
         Text(f"\nids numbered by first use: {numbered or 'there are none'}"),
         *(Text(f"{one_line(name)} stayed: json.dumps writes other bytes") for name in facts.kept),
     )
@@ -180,7 +127,7 @@ def lite_text(facts: Lite, file: Sized, out: Sized) -> Group:
     handles = counted(facts.handles, "debug handle")
     calls = f"; {counted(facts.calls, 'call')} would be missing from PyTorch's own"
     return Group(
-        _files(file.size, (file, "TorchScript"), (out, "for the lite interpreter")),
+        sizes_table(file.size, (file, "TorchScript"), (out, "for the lite interpreter")),
         Text(f"\n{handles}{calls if facts.calls else ''}"),
     )
 
@@ -292,7 +239,7 @@ def _back(facts: Shrinkage) -> str:
     return f"`debug-archive restore` gives {SAME_FILE if facts.exact else SAME_RECORDS}"
 
 
-def _files(whole: int, *rows: tuple[Sized, str]) -> FittedTable:
+def sizes_table(whole: int, *rows: tuple[Sized, str]) -> FittedTable:
     """A table of files: their bytes, their share of the archive with debug info, and their contents."""
     table = FittedTable([("file", "name"), ("bytes", "number"), ("%", "number"), ("holds", "text")])
     for file, holds in rows:

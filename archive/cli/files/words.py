@@ -18,12 +18,11 @@ from archive.report.outcome_text import (
     join_line,
     join_text,
     lite_text,
-    redact_line,
-    redact_text,
     shrink_text,
     size_line,
     split_text,
 )
+from archive.report.redaction_text import redact_line, redact_plan_line, redact_plan_text, redact_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +56,9 @@ WORDS = {
     "join": Words("joining", join_text, join_line),
     "shrink": Words("shrinking", shrink_text, size_line),
     "restore": Words("restoring", join_text, join_line),
-    "redact": Words("redacting", redact_text, redact_line),
+    "redact": Words(
+        "redacting", redact_text, redact_line, planned=redact_plan_text, planned_line=redact_plan_line
+    ),
     "migrate": Words("migrating", migration_text, migration_line, migration_facts, plan_text, plan_line),
     "lite": Words("converting", lite_text, size_line),
     "canonicalise": Words("converting", canonical_text, size_line),

@@ -159,7 +159,7 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
     if root != opened.root:
         removed.roots.add(opened.root.encode(errors="surrogateescape"))
     records = {name: data for name, data in records.items() if name in opened.container.records}
-    changes = Changes(records, root=root, times=rules.times == "keep")
+    changes = Changes(records, root=root, times=rules.times == "keep", asked=rules.asked)
     if renamed is not None:
         changes = replace(changes, renamed=renamed.names, salt=renamed.words.salt)
     return changes, removed, renamed

@@ -21,6 +21,7 @@ class Redaction:
     """The result of a redaction; sizes in bytes.
 
     Attributes:
+        asked: the choices that were made, as options of the command.
         size: of the archive.
         out_size: of the redacted archive.
         companion_size: of the companion.
@@ -43,6 +44,7 @@ class Redaction:
             programs, this is not known.
     """
 
+    asked: str
     size: int
     out_size: int
     companion_size: int
@@ -95,6 +97,7 @@ def redaction(
     rewritten = [name for name, data in changes.records.items() if data and data != records[name].view()]
     gone = [name for name in records if name in changes.gone or changes.records.get(name) == b""]
     return Redaction(
+        asked=changes.asked,
         size=before.size,
         out_size=redacted.size,
         companion_size=len(companion),

@@ -28,6 +28,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "ids": ("keep", "anew"),
 }
 """What may be chosen; the first of each is the default."""
+FLAGS = {"times": "time"}
+"""Options of the command with other names."""
 PRESETS: dict[str, dict[str, str | bool]] = {
     "publish": {"paths": "basename", "source": "none", "ids": "anew", "inputs": False, "extra": False},
     "vendor": {"paths": "relative", "source": "lines", "inputs": False},
@@ -112,6 +114,18 @@ class Rules:
         if rules == cls(times=rules.times):
             raise ArchiveError(f"nothing to redact: give {OPTIONS}")
         return rules
+
+    @property
+    def asked(self) -> str:
+        """The choices that are not the defaults, as options of the command."""
+        words = [f"--map {old.decode(errors='replace')}={new.decode()}" for old, new in self.maps]
+        words += [
+            f"--{FLAGS.get(name, name)} {getattr(self, name)}"
+            for name, (default, *_) in CHOICES.items()
+            if getattr(self, name) != default
+        ]
+        words += [f"--no-{name}" for name in ("inputs", "extra") if not getattr(self, name)]
+        return " ".join(words)
 
     def root(self, root: str) -> str:
         """The folder of all records: its name is that of the file when it was saved."""

@@ -44,6 +44,7 @@ class Changes:
         salt: the key of the hashes that stand for names, if some do.
         root: the folder of all records.
         times: whether records keep their dates.
+        asked: the choices that were made, as options of the command.
     """
 
     records: Mapping[str, bytes | None]
@@ -51,6 +52,7 @@ class Changes:
     salt: bytes = b""
     root: str = ""
     times: bool = False
+    asked: str = ""
 
     @property
     def gone(self) -> set[str]:
