@@ -16,7 +16,7 @@ from archive.verbs.redact import Redaction
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
-    from archive.verbs.redact.rules import NameChoice, PathChoice, Preset, SourceChoice, TimeChoice
+    from archive.verbs.redact.rules import IdChoice, NameChoice, PathChoice, Preset, SourceChoice, TimeChoice
 
 
 @click.command("redact")
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     "--paths",
     type=click.Choice(["keep", "relative", "basename", "none"]),
     show_default="keep",
-    help="Other paths: relative to site-packages, Python's library, or the folder that all others are in; "
-    "without folders; or `?` for each.",
+    help="Other paths: relative to site-packages, Python's library, or the folder that all others are in, of "
+    "each home its own; without folders; or `?` for each.",
 )
 @click.option(
     "--source",
@@ -64,6 +64,13 @@ if TYPE_CHECKING:
     show_default="keep",
     help="Names of classes, functions, attributes and variables of TorchScript: as they are, or hashes of "
     "those that neither callers nor PyTorch need. Source text goes, too.",
+)
+@click.option(
+    "--ids",
+    type=click.Choice(["keep", "anew"]),
+    show_default="keep",
+    help="Numbers by which exported programs name modules and graphs: as they were in the process that "
+    "exported, or counted from 1.",
 )
 @click.option(
     "--inputs/--no-inputs",
@@ -95,26 +102,35 @@ def command(
     paths: PathChoice | None,
     text: SourceChoice | None,
     names: NameChoice | None,
+    ids: IdChoice | None,
     inputs_: bool | None,
     extra: bool | None,
     times: TimeChoice | None,
     partial: bool,
     manner: Manner,
 ) -> Status:
-    """Take paths and source text out of the debug info of archives IN, and prove that they are gone.
+    """Take out of archives IN what tells of their builders, and prove that it is gone.
 
-    Redacted are source ranges of TorchScript and stack traces of exported programs (.pt2). Dates in the zip
-    go, and what `migrate` kept aside. OUT is the same model; its failures name the same
-    handles, files and lines as before, as far as these were kept.
+    \b
+    --for publish   --paths basename --source none --ids anew --no-inputs --no-extra;
+                    `leaks` looks at OUT, too, and what counts there is refused
+    --for vendor    --paths relative --source lines --no-inputs
 
-    Then all of OUT is searched for each path, folder and line that was taken out: as stored and inflated, in
-    records that are zips or companions themselves, in UTF-8, UTF-16 and as JSON escapes them. If one is left,
-    in a string of the model's code, say, its place is named, nothing is written, and the exit status is 1.
-    Paths of fewer than 5 bytes, lines of fewer than 8, and what is part of a path or line that stays are not
-    looked for; lines that PyTorch's generated code has, too, are counted.
+    Paths and source text are those of TorchScript's source ranges, of exported programs (.pt2, ETRecords),
+    and of the C++ code and debug sections of compiled models. Unless --paths is `keep`, the folder inside the
+    zip, which has the name of the file that was saved, becomes `archive`. Companions inside of archives go.
+    OUT is the same model; its failures name the same handles, files and lines as before, as far as these
+    were kept.
 
-    Not redacted are names of classes, functions and attributes, the folder inside the zip, sample inputs of
-    exported programs, extra files, and generated code; nor are compiled models, ETRecords and companions.
+    Then all of OUT is searched for each text that was taken out: as stored and inflated, in what is packed or
+    encoded inside of records, in UTF-8, UTF-16 and as JSON escapes them. If one is left, in a string of the
+    model's code, say, its place is named, nothing is written, and the exit status is 1; with --partial, OUT
+    is written, and the exit status is still 1. Paths of fewer than 5 bytes, lines of fewer than 8, and what
+    is part of a path or line that stays are not looked for; lines that PyTorch's generated code has, too, are
+    counted.
+
+    Names of classes, functions and attributes stay without --names, and so do generated code and strings that
+    the model computes with.
 
     With COMPANION, `symbolicate` explains the logs of OUT by all that was taken out, and `join` gives IN.
 
@@ -123,8 +139,9 @@ def command(
 
     \b
     Examples:
-      debug-archive redact model.ptl -o public.ptl -c private.ptdbg --paths basename --source none
+      debug-archive redact model.ptl -o public.ptl -c private.ptdbg --for publish
       debug-archive redact model.pt2 -o public.pt2 -c private.ptdbg --map /home/ann/src/=src/
+      debug-archive redact models/ -o public/ -c private/ --for publish --dry-run
       debug-archive symbolicate public.ptl -c private.ptdbg < report.log
       debug-archive join public.ptl -c private.ptdbg -o model.ptl
       debug-archive redact models/ -o public/ -c private/ --paths relative --source lines
@@ -140,6 +157,7 @@ def command(
             paths=paths,
             text=text,
             names=names,
+            ids=ids,
             inputs=inputs_,
             extra=extra,
             times=times,

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from archive.base.output import Sink
     from archive.reader.archive import Archive
     from archive.verbs.redact.names import Renamed
-    from archive.verbs.redact.rules import NameChoice, PathChoice, Preset, SourceChoice, TimeChoice
+    from archive.verbs.redact.rules import IdChoice, NameChoice, PathChoice, Preset, SourceChoice, TimeChoice
 
 __all__ = ["Redaction", "redact"]
 
@@ -76,6 +76,7 @@ def redact(
     paths: PathChoice | None = None,
     text: SourceChoice | None = None,
     names: NameChoice | None = None,
+    ids: IdChoice | None = None,
     inputs: bool | None = None,
     extra: bool | None = None,
     times: TimeChoice | None = None,
@@ -100,6 +101,8 @@ def redact(
             Python stacks of traced operations stay.
         names: what becomes of names of classes, functions, attributes and variables of TorchScript: ``keep``,
             or ``hash`` for those that neither callers nor PyTorch need; then no source text stays.
+        ids: what becomes of the numbers by which exported programs name modules and graphs: ``keep``, or
+            ``anew``, counted instead of those in the process that exported.
         inputs: whether sample inputs of exported programs stay, by default.
         extra: whether extra files stay, by default.
         times: what becomes of the dates of records: ``none``, by default, or ``keep``.
@@ -114,9 +117,8 @@ def redact(
             or is no regular file.
         OSError: a file cannot be read or written; then no target has been touched.
     """
-    rules = Rules.of(
-        maps, preset, paths=paths, source=text, names=names, inputs=inputs, extra=extra, times=times
-    )
+    choices = {"paths": paths, "source": text, "names": names, "ids": ids, "times": times}
+    rules = Rules.of(maps, preset, inputs=inputs, extra=extra, **choices)
     if is_path(out) and is_path(companion) and os.path.abspath(out) == os.path.abspath(companion):  # noqa: PTH100 (links are no matter)
         raise ArchiveError("archive and companion need two names", file=os.fspath(out))
     with (
