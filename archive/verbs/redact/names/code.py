@@ -143,6 +143,8 @@ class _Reader:
     # Classes
 
     def _class(self, node: ast.ClassDef) -> None:
+        if node.decorator_list or node.keywords:
+            raise self._unexpected(node)
         self._behind("class ", node, Kind.DEFINED)
         found = Class(node.bases[0].id if node.bases and isinstance(node.bases[0], ast.Name) else "")
         self._code.classes[node.name] = found
@@ -179,6 +181,10 @@ class _Reader:
     # Functions
 
     def _function(self, node: ast.FunctionDef, kind: Kind = Kind.WORD) -> Function:
+        arguments = node.args
+        others = (arguments.posonlyargs, arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+        if node.decorator_list or any(others):
+            raise self._unexpected(node)
         self._behind("def ", node, kind)
         known = {node.args.args[0].arg} if node.args.args else set()
         for one in ast.walk(node):

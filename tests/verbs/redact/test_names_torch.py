@@ -1,0 +1,102 @@
+"""PyTorch runs a model whose names are hashes as before, and the companion explains it by its names."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+from tests.support.corpus import FIXTURES
+from tests.support.reports import explained
+from tests.support.strings_in import holds
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+import torch.jit.mobile
+
+from tests.support.named_models import CALLERS, GONE, VALUES, SecretScoring
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+ORACLES = FIXTURES / "oracles"
+IDS = torch.tensor([[1, 2], [0, 3]])
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("named") / "model.pt"
+    torch.jit.script(SecretScoring().eval()).save(str(path))
+    return path
+
+
+def redacted(path: Path) -> tuple[bytes, bytes]:
+    """The archive with hashes, and its companion."""
+    out, companion = io.BytesIO(), io.BytesIO()
+    facts = archive.redact(path, out, companion, names="hash", paths="none")
+    assert (facts.left, facts.refused) == ((), ())
+    return out.getvalue(), companion.getvalue()
+
+
+def loaded(data: bytes, *, lite: bool = False) -> Any:  # noqa: ANN401
+    file = io.BytesIO(data)
+    return torch.jit.mobile._load_for_lite_interpreter(file) if lite else torch.jit.load(file)
+
+
+def failure(model: Any, *arguments: torch.Tensor) -> str:  # noqa: ANN401
+    with pytest.raises((RuntimeError, IndexError)) as failed:
+        model(*arguments)
+    return str(failed.value)
+
+
+def test_every_kind_of_name_is_gone_and_the_model_runs_the_same(scripted: Path) -> None:
+    before = scripted.read_bytes()
+    out, _ = redacted(scripted)
+    assert [name for name in GONE if not holds(before, name)] == []
+    assert [name for name in GONE if holds(out, name)] == []
+    assert [name for name in (*CALLERS, *VALUES) if not holds(out, name)] == []
+    old, new = loaded(before), loaded(out)
+    one, other = old(IDS), new(customer_ids=IDS)
+    assert torch.equal(one.suspicion, other.suspicion)
+    assert one.gradation == other.gradation
+    rows = torch.rand(2, 3)
+    one, other = (model.public_method(public_argument=rows) for model in (old, new))
+    assert torch.equal(one["answer_key"], other["answer_key"])
+    assert all(map(torch.equal, old.state_dict().values(), new.state_dict().values()))
+    assert list(old.state_dict())[-1].endswith("stage_modules.0.bias")
+    assert re.fullmatch(r"a\w{8}\.0\.bias", list(new.state_dict())[-1])
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["companion", "both"])
+def test_a_traceback_through_hashes_is_explained_by_the_names(scripted: Path, *, together: bool) -> None:
+    out, companion = redacted(scripted)
+    without = io.BytesIO()
+    archive.split(io.BytesIO(out), without, io.BytesIO())
+    told = failure(loaded(scripted.read_bytes()), IDS + 100)
+    log = failure(loaded(without.getvalue()), IDS + 100)
+    assert "blacklist_embedding" in told
+    assert "blacklist_embedding" not in log
+    heading = "original code (most recent call last):\n"
+    with archive.open(out, companion=companion) if together else archive.open(companion) as opened:
+        found = explained(log.encode(), opened).text.decode()
+    assert heading in found
+    assert found.partition(heading)[2] == told.partition(heading)[2]
+
+
+@pytest.mark.parametrize("name", ["plain_stack", "plain_free_functions"])
+def test_handles_of_the_lite_interpreter_stay_and_lead_to_the_names(name: str) -> None:
+    path = ORACLES / f"{name}.ptl"
+    out, companion = redacted(path)
+    told, log = (failure(loaded(data, lite=True), torch.ones(5, 2)) for data in (path.read_bytes(), out))
+    assert re.findall(r"line \d+", told) == re.findall(r"line \d+", log) != []
+    with archive.open(path) as before, archive.open(out) as after, archive.open(companion) as private:
+        texts = {one: str(before.symbolicate(one)) for one in before.handles}
+        handle = next(one for one, text in texts.items() if text.strip() in told)
+        assert str(after.symbolicate(handle)).strip() in log
+        assert {one: str(private.symbolicate(one)) for one in texts} == texts
