@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-SHORTEST = 24
+SHORTEST_RUN = 24
 """Letters of the shortest run that is decoded: 18 bytes, of which chance makes no text."""
 CLASSES = bytes(ord("a") if code in LETTERS + b"+/-_" else 0 for code in range(256))
 RUN = re.compile(rb"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{1,76}={0,2}|[A-Za-z0-9+/_-]++={0,2}")
@@ -26,6 +26,12 @@ FILES = re.compile(
     rb"\x80[\x02-\x05]|PK\x03\x04|\x1f\x8b\x08|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh[1-9]|\x78[\x01\x5e\x9c\xda]|\x7fELF"
 )
 """First bytes of pickles, zips, compressed streams and shared objects."""
+ASCII = rb"[I-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589]."
+HEAD = re.compile(
+    rb"(?:" + ASCII + rb"){2}|[CDw-z0-7]|gA|UEsDB|H4sI|KLUv|/Td6|_Td6|Qlpo|eAE|eF4|eJw|eNo|f0VM",
+    re.DOTALL,
+)
+"""What base64 begins with that stands for text (6 bytes of ASCII, a wide character, a tab), or for a file."""
 TEXT = bytes({*range(32, 127), *b"\t\n\r"})
 IN_LATIN = re.compile(
     rb"\xc2\x80[\x02-\x05]|PK\x03\x04|\x1f\xc2\x8b\x08|\x28\xc2\xb5\x2f\xc3\xbd|\xc3\xbd7zXZ|BZh[1-9]"
@@ -59,18 +65,18 @@ class Run(NamedTuple):
 
 def runs(text: bytes) -> Iterator[Run]:
     """The base64 in a text: runs that are decoded, or masked."""
-    if len(text) < SHORTEST:
+    if len(text) < SHORTEST_RUN:
         return
     classes = text.translate(CLASSES)
-    at = classes.find(b"a" * SHORTEST)
+    at = classes.find(b"a" * SHORTEST_RUN)
     while at >= 0:
         one = RUN.match(text, at)
-        end = one.end() if one else at + SHORTEST
-        data = _decoded(text[at:end])
+        end = one.end() if one else at + SHORTEST_RUN
+        data = _decoded(text[at:end]) if HEAD.match(text, at) else None
         is_masked = end - at >= MASKED and _is_random(text[at : min(end, at + SAMPLE)])
         if data is not None or is_masked:
             yield Run(at, end, data, is_masked)
-        at = classes.find(b"a" * SHORTEST, end)
+        at = classes.find(b"a" * SHORTEST_RUN, end)
 
 
 def from_latin(text: bytes) -> bytes | None:
@@ -87,7 +93,7 @@ def _decoded(run: bytes) -> bytes | None:
     letters = run.replace(b"\r", b"").replace(b"\n", b"").rstrip(b"=")
     if len(letters) % 4 == 1:  # one letter is less than a byte
         letters = letters[:-1]
-    head = base64.b64decode(_padded(letters[:SHORTEST]), b"-_" if b"-" in run or b"_" in run else None)
+    head = base64.b64decode(_padded(letters[:SHORTEST_RUN]), b"-_" if b"-" in run or b"_" in run else None)
     if not FILES.match(head) and not _is_text(head):
         return None
     data = base64.b64decode(_padded(letters), b"-_" if b"-" in run or b"_" in run else None)

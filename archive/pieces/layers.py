@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 import pickletools
 import re
+from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,7 +25,7 @@ from archive.pickles.ops import BINUNICODE, BINUNICODE8, CODE_OF
 from archive.pickles.scan import Pickle, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from archive.base.limits import Allowance
 
@@ -43,6 +46,8 @@ ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
 SURROGATES, BEHIND_SURROGATES = 0xD800, 0xDC00
 BACKSLASHES, QUOTE = (b"\\\\", b"\2\2"), (b'\\"', b"\\\1")
 """Escapes, and what stands for them while JSON is cut at its quotes."""
+SEAM = b'\n"\n'
+"""Stands between JSON and JSON, so that no string goes on, and no escape."""
 SHORTEST = 4
 """Bytes of a string that may give something away; names in pickles and JSON may be shorter."""
 LONG = re.compile(rb"[^\0]{4,}")
@@ -58,8 +63,8 @@ PART = 64
 KEPT = 160
 """The same of a string that is kept, with its count."""
 
-Outer = tuple["Layer", bytes]
-"""A string that has a layer of its own, and its layer."""
+Outer = Callable[[int], int]
+"""The byte of the record that a position in some bytes comes from."""
 
 
 class Layer:
@@ -68,10 +73,10 @@ class Layer:
     Args:
         data: the bytes.
         counts: the strings as they stand there, and how often.
-        outer: the string that ``data`` is, decoded; None for a record's bytes.
+        outer: tells where ``data`` comes from.
     """
 
-    def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer | None = None) -> None:
+    def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer = int) -> None:
         self.data = data
         self.counts = counts
         self._outer = outer
@@ -82,8 +87,7 @@ class Layer:
 
     def place(self, raw: bytes, position: int) -> int:
         """The byte of the record that a position in a decoded string comes from, at the first such string."""
-        at = self._first[raw] + self._shift(raw, position)
-        return at if self._outer is None else self._outer[0].place(self._outer[1], at)
+        return self._outer(self._first[raw] + self._shift(raw, position))
 
     @cached_property
     def _first(self) -> dict[bytes, int]:
@@ -135,7 +139,7 @@ class PickleLayer(Layer):
         starts: where each string begins.
         counts: how often each is there.
         classes: those that are a class: two lines.
-        outer: the string that ``data`` is, decoded.
+        outer: tells where ``data`` comes from.
     """
 
     def __init__(
@@ -144,7 +148,7 @@ class PickleLayer(Layer):
         starts: dict[bytes, int],
         counts: Mapping[bytes, int],
         classes: set[bytes],
-        outer: Outer | None,
+        outer: Outer,
     ) -> None:
         super().__init__(data, counts, outer)
         self._starts = starts
@@ -173,7 +177,49 @@ class WideLayer(Layer):
         return 2 * position
 
 
-def layers(data: bytes, allowance: Allowance, outer: Outer | None = None) -> list[Layer]:
+class Inner(NamedTuple):
+    """A string that has strings in it.
+
+    Attributes:
+        raw: as it stands in its layer.
+        text: decoded.
+    """
+
+    raw: bytes
+    text: bytes
+
+
+def has_form(text: bytes) -> bool:
+    """Whether a string is JSON or a pickle."""
+    return bool(JSON.match(text) or PICKLE.match(text))
+
+
+def layers_within(layer: Layer, strings: Sequence[Inner], allowance: Allowance) -> Iterator[Layer]:
+    """The layers of strings of a layer. All that are JSON have one, as they are many, small, and alike.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+    json = [one for one in strings if not PICKLE.match(one.text) and _may_be_cut(one.text)]
+    if json:
+        starts = [0, *accumulate(len(one.text) + len(SEAM) for one in json)]
+        yield _json(SEAM.join(one.text for one in json), allowance, partial(_outer, layer, json, starts))
+    for one in strings:
+        if PICKLE.match(one.text) or not _may_be_cut(one.text):
+            yield from layers(one.text, allowance, partial(layer.place, one.raw))
+
+
+def _outer(layer: Layer, strings: Sequence[Inner], starts: Sequence[int], position: int) -> int:
+    number = bisect_right(starts, position) - 1
+    return layer.place(strings[number].raw, position - starts[number])
+
+
+def _may_be_cut(json: bytes) -> bool:
+    """Whether JSON has none of the bytes that are to stand for escapes: they would be an error in it."""
+    return BACKSLASHES[1][:1] not in json and QUOTE[1][1:] not in json
+
+
+def layers(data: bytes, allowance: Allowance, outer: Outer = int) -> list[Layer]:
     """The strings in some bytes, by the forms that the bytes have.
 
     Raises:
@@ -181,7 +227,7 @@ def layers(data: bytes, allowance: Allowance, outer: Outer | None = None) -> lis
     """
     if PICKLE.match(data):
         found = [_pickled(data, allowance, outer)]
-    elif JSON.match(data) and BACKSLASHES[1][:1] not in data and QUOTE[1][1:] not in data:
+    elif JSON.match(data) and _may_be_cut(data):
         found = [_json(data, allowance, outer)]
     else:
         found = [_plain(data, allowance, outer)]
@@ -189,14 +235,14 @@ def layers(data: bytes, allowance: Allowance, outer: Outer | None = None) -> lis
     return found if wide is None else [*found, wide]
 
 
-def _plain(data: bytes, allowance: Allowance, outer: Outer | None) -> Layer:
+def _plain(data: bytes, allowance: Allowance, outer: Outer) -> Layer:
     count = min(data.count(b"\0"), len(data) // SHORTEST) + 1
     text = data.translate(TO_NUL)
     with allowance.lent(2 * len(data) + PART * count, "strings of a record"):
         return Layer(text, _counted(LONG.findall(text), allowance), outer)
 
 
-def _json(data: bytes, allowance: Allowance, outer: Outer | None) -> Layer:
+def _json(data: bytes, allowance: Allowance, outer: Outer) -> Layer:
     text = data
     if b"\\" in data:
         text = data.replace(*BACKSLASHES).replace(*QUOTE)
@@ -210,7 +256,7 @@ def _counted(strings: Iterable[bytes], allowance: Allowance, shortest: int = SHO
     return {one: times for one, times in counts.items() if len(one) >= shortest}
 
 
-def _wide(data: bytes, allowance: Allowance, outer: Outer | None) -> Layer | None:
+def _wide(data: bytes, allowance: Allowance, outer: Outer) -> Layer | None:
     if b"\0" not in data:
         return None
     with allowance.lent(len(data), "classes of bytes"):
@@ -221,7 +267,7 @@ def _wide(data: bytes, allowance: Allowance, outer: Outer | None) -> Layer | Non
     return WideLayer(data, _counted(strings, allowance), outer)
 
 
-def _pickled(data: bytes, allowance: Allowance, outer: Outer | None) -> Layer:
+def _pickled(data: bytes, allowance: Allowance, outer: Outer) -> Layer:
     """The strings of a pickle; of bytes that only begin like one, all of them behind."""
     try:
         with allowance.part() as part:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.pieces.encoded import FILES, from_latin, runs
-from archive.pieces.layers import JSON, PICKLE, SHORTEST, JsonLayer, PickleLayer, layers
+from archive.pieces.encoded import FILES, SHORTEST_RUN, from_latin, runs
+from archive.pieces.layers import SHORTEST, Inner, JsonLayer, PickleLayer, has_form, layers, layers_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +94,8 @@ class Strings:
         self._first: dict[bytes, tuple[String, int]] = {}
         self.encoded: list[Encoded] = []
         self._layers = layers(data, allowance)
-        self._read(self._layers, 1, 0)
+        for layer in self._layers:
+            self._read(layer, 1, 0)
 
     @property
     def json(self) -> bytes | None:
@@ -129,34 +131,39 @@ class Strings:
         string, begin = self._first[self._lines[number]]
         return string.place(begin + position - self._at[number])
 
-    def _read(self, found: Sequence[Layer], times: int, depth: int) -> None:
-        for layer in found:
-            for raw, count in layer.counts.items():
-                text = layer.decoded(raw)
-                inner = depth < DEEPEST and len(raw) < len(layer.data) and _has_form(text)
-                if inner:
-                    self._read(layers(text, self._allowance, (layer, raw)), times * count, depth + 1)
-                else:
-                    self._add(String(layer, raw), text, times * count)
+    def _read(self, layer: Layer, times: int, depth: int) -> None:
+        """Take the lines of a layer's strings, and read the layers of those that have their own."""
+        count = layer.data.count(b"\n") + layer.data.count(b"\\n") + len(layer.counts)
+        self._allowance.take(LINE * count + len(layer.data), "lines of strings")
+        within: dict[int, list[Inner]] = defaultdict(list)
+        for raw, number in layer.counts.items():
+            text = layer.decoded(raw)
+            if text[:1] in HAS_FORM and depth < DEEPEST and len(raw) < len(layer.data) and has_form(text):
+                within[times * number].append(Inner(raw, text))
+            else:
+                self._add(layer, raw, text, times * number)
+        for number, some in within.items():
+            for one in layers_within(layer, some, self._allowance):
+                self._read(one, number, depth + 1)
 
-    def _add(self, string: String, text: bytes, times: int) -> None:
-        file = from_latin(string.raw) if isinstance(string.layer, PickleLayer) else None
-        if file is not None:
-            self.encoded.append(Encoded(file, "bytes", string, 0))
-        text = self._decode(string, text)
-        lines = [text] if b"\n" not in text else FRAMES.split(text) if FRAME in text else text.split(b"\n")
-        self._allowance.take(LINE * len(lines) + len(text), "lines of strings")
+    def _add(self, layer: Layer, raw: bytes, text: bytes, times: int) -> None:
+        if len(text) >= SHORTEST_RUN:
+            text = self._decode(String(layer, raw), text)
+        lines = FRAMES.split(text) if FRAME in text else text.split(b"\n")
         known, at = self._times, 0
         for line in lines:
             if line in known:
                 known[line] += times
             elif len(line) >= SHORTEST or len(lines) == 1:
                 known[line] = times
-                self._first[line] = string, at
+                self._first[line] = String(layer, raw), at
             at += len(line) + 1
 
     def _decode(self, string: String, text: bytes) -> bytes:
-        """Keep what base64 in a text stands for; the text without letters that tell nothing."""
+        """Keep what parts of a text stand for; the text without letters that tell nothing."""
+        file = from_latin(string.raw) if isinstance(string.layer, PickleLayer) else None
+        if file is not None:
+            self.encoded.append(Encoded(file, "bytes", string, 0))
         masked = None
         for one in runs(text):
             if one.data is not None:
@@ -166,7 +173,3 @@ class Strings:
                 masked = masked or bytearray(text)
                 masked[one.start : one.end] = bytes(one.end - one.start)
         return text if masked is None else bytes(masked)
-
-
-def _has_form(text: bytes) -> bool:
-    return text[:1] in HAS_FORM and bool(JSON.match(text) or PICKLE.match(text))

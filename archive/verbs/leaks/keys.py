@@ -38,11 +38,21 @@ KNOWN = (
 )
 PATTERNS = [(word, re.compile(pattern)) for word, pattern in KNOWN]
 """A word that is looked for first, and the pattern of keys that have it."""
+WORDS = (
+    b"apikey",
+    b"api_key",
+    b"accesskey",
+    b"access_key",
+    b"secret",
+    b"token",
+    b"passw",
+    b"credential",
+    b"auth",
+)
 NAMED = re.compile(
     rb"(?i:api_?key|access_?key|secret|token|passw(?:or)?d|credential|auth)\w{0,20}[\"']?"
     rb"[ \t]{0,4}(?:=|:)[ \t]{0,4}[\"']?([A-Za-z0-9+/_=-]{20,})"
 )
-NAMES = re.compile(rb"(?i)api_?key|access_?key|secret|token|passw|credential|auth")
 BITS = 3.8
 """Bits of entropy a character, of strings of 20 and more; words have some 3."""
 USER = rb"[A-Za-z0-9][\w.+-]{0,63}"
@@ -50,10 +60,12 @@ TOP = (
     rb"(?:com|org|net|edu|gov|mil|int|io|ai|dev|app|info|biz|cloud|tech|name|local|internal|corp|example|test"
     rb"|co\.[a-z]{2}|ac\.[a-z]{2}|de|uk|fr|jp|cn|ru|ch|at|eu|us|nl|se|no|fi|dk|pl|es|br|ca|au|kr|tw|il|cz|be|ie|nz)"
 )
-MAIL = re.compile(rb"(?<![\w.+/:@-])" + USER + rb"@(?:[A-Za-z0-9-]{1,63}\.){1,4}" + TOP + rb"(?![\w(\[=@])")
-URL = re.compile(
-    rb"(?<![A-Za-z])(?:https?|ftp|s3|gs|hdfs|ssh|git|file|abfss?|wasbs?|manifold)://[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+"
-)
+MAILBOX = re.compile(rb"(?<![\w.+/:@-])" + USER + rb"\Z")
+DOMAIN = re.compile(rb"(?:[A-Za-z0-9-]{1,63}\.){1,4}" + TOP + rb"(?![\w(\[=@])")
+SCHEME = re.compile(rb"(?<![A-Za-z])(?:https?|ftp|s3|gs|hdfs|ssh|git|file|abfss?|wasbs?|manifold)\Z")
+MOST_BEFORE = 65
+"""Bytes before ``@`` or ``://`` in which an address may begin, and the one before."""
+LOCATION = re.compile(rb"[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+")
 URL_TRIMMED = b".,;:!)]*#"
 PUBLIC = re.compile(
     rb"https?://(?:[\w-]+\.)*(?:pytorch\.org|python\.org|arxiv\.org|doi\.org|wikipedia\.org|w3\.org|apache\.org"
@@ -69,10 +81,19 @@ def keys(data: bytes) -> Iterator[Found]:
         if word in data:
             for one in pattern.finditer(data):
                 yield Found(LeakKind.KEY, one.start(), one[0])
-    if NAMES.search(data):
-        for one in NAMED.finditer(data):
-            if _is_random(one[1]) and not any(pattern.search(one[1]) for _, pattern in PATTERNS):
-                yield Found(LeakKind.KEY, one.start(1), one[1])
+    lowered = data.lower()
+    found = {at: None for word in WORDS for at in _places(lowered, word)}
+    for at in sorted(found):
+        named = NAMED.match(data, at)
+        if named and _is_random(named[1]) and not any(known.search(named[1]) for _, known in PATTERNS):
+            yield Found(LeakKind.KEY, named.start(1), named[1])
+
+
+def _places(data: bytes, word: bytes) -> Iterator[int]:
+    at = data.find(word)
+    while at >= 0:
+        yield at
+        at = data.find(word, at + 1)
 
 
 def _is_random(text: bytes) -> bool:
@@ -84,10 +105,25 @@ def _is_random(text: bytes) -> bool:
 
 def addresses(data: bytes) -> Iterator[Found]:
     """The e-mail addresses and URLs in a text."""
-    if b"@" in data:
-        for one in MAIL.finditer(data):
-            yield Found(LeakKind.EMAIL, one.start(), one[0])
-    if b"://" in data:
-        for one in URL.finditer(data):
-            if not PUBLIC.match(one[0]):
-                yield Found(LeakKind.URL, one.start(), one[0].rstrip(URL_TRIMMED))
+    for at, start in _begun(data, b"@", MAILBOX):
+        domain = DOMAIN.match(data, at + 1)
+        if domain:
+            yield Found(LeakKind.EMAIL, start, data[start : domain.end()])
+    end = 0
+    for at, start in _begun(data, b"://", SCHEME):
+        rest = LOCATION.match(data, at + 3) if start >= end else None
+        if rest is not None:
+            end = rest.end()
+            if not PUBLIC.match(data, start):
+                yield Found(LeakKind.URL, start, data[start:end].rstrip(URL_TRIMMED))
+
+
+def _begun(data: bytes, mark: bytes, before: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
+    """Where a mark stands, and where what belongs before it begins."""
+    at = data.find(mark)
+    while at >= 0:
+        low = max(at - MOST_BEFORE, 0)
+        begun = before.search(data[low:at])
+        if begun:
+            yield at, low + begun.start()
+        at = data.find(mark, at + len(mark))
