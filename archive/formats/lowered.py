@@ -45,6 +45,11 @@ Step = tuple["Step", object, bool] | None
 """The way from the top module to a value: its holder's way, the key there, whether that is an attribute."""
 
 
+def is_lowered(name: str) -> bool:
+    """Whether a class is that of a lowered module."""
+    return bool(LOWERED_CLASS.match(name) or LOWERED_CLASS_1_9.match(name))
+
+
 def find_lowered(root: object, allowance: Allowance) -> dict[str, LoweredState]:
     """The lowered modules under a value of ``data.pkl``, by attribute path; at the root: "".
 

@@ -10,6 +10,20 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 
+MOST_NAMES = 3
+"""Names of one thing that are told."""
+
+
+def several(names: Sequence[str]) -> str:
+    """Some names, and how many more there are.
+
+    >>> several(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
 class Level(StrEnum):
     """What a difference is one of.
 
@@ -80,6 +94,7 @@ class TensorChange(Change):
             each differing pair has a NaN.
         max_rel: the largest difference divided by the larger of both magnitudes; None likewise.
         unordered: differing elements with a NaN on either side.
+        also: other names of the same elements: of tied weights, of constants that code and methods share.
     """
 
     count: int
@@ -88,6 +103,7 @@ class TensorChange(Change):
     max_abs: float | None
     max_rel: float | None
     unordered: int
+    also: tuple[str, ...] = ()
 
     @property
     def told(self) -> str:
@@ -98,6 +114,8 @@ class TensorChange(Change):
             parts.append(f"max abs {self.max_abs:.6g}, max rel {self.max_rel:.3g}")
         if self.unordered:
             parts.append(f"{self.unordered:,} with NaN")
+        if self.also:
+            parts.append(f"the same as {several(self.also)}")
         return "; ".join(parts)
 
 

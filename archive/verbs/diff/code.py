@@ -15,8 +15,9 @@ import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, is_code, range_records_of
-from archive.verbs.diff.changes import Change, Level, Status, TextChange
+from archive.verbs.diff.changes import Change, Level, Status, TextChange, several
 from archive.verbs.diff.unified import unified
+from archive.verbs.diff.variables import code_in_terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -179,12 +180,17 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
     names.pair_rest(*([name for name, unit in each.items() if unit.what != "method"] for each in (was, now)))
     current = {names.old_name(name): unit for name, unit in now.items()}
     texts = {name: _in_old_terms(unit, name, names) for name, unit in current.items()}
+    renamed: dict[tuple[tuple[str, str], ...], list[str]] = {}
     sources = Sources(old), Sources(new)
     moved = _renamed(was, current, texts)
     left = set(moved.values())
     for name, unit in was.items():
         if name in current:
-            yield from _compared(unit, current[name], texts[name], sources)
+            of_function = unit.what in RENAMABLE
+            text, variables = code_in_terms_of(unit.text, texts[name]) if of_function else (texts[name], {})
+            if variables and text == unit.text:
+                renamed.setdefault(tuple(variables.items()), []).append(current[name].name)
+            yield from _compared(unit, current[name], text, sources)
         elif name in left:
             continue
         else:
@@ -197,6 +203,12 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
             yield row
         elif name not in was:
             yield _lone(unit, Status.ADDED, sources[1])
+    for pairs, functions in renamed.items():
+        old_names, new_names = (", ".join(each) for each in zip(*pairs, strict=True))
+        yield Change(
+            level=Level.MODEL, what="names of variables", name=several(functions), status=Status.CHANGED,
+            old=old_names, new=new_names,
+        )  # fmt: skip
 
 
 def _in_old_terms(unit: Unit, old: str, names: Pairing) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import in_file
 from archive.formats.bytecode import BYTECODE
 from archive.formats.inert_values import DATA
+from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import RecordKind, is_code
 from archive.reader.recognition import SAVED_KINDS
@@ -16,6 +17,7 @@ from archive.verbs.diff.changes import Change, Diff, Level, Status
 from archive.verbs.diff.code import code_changes
 from archive.verbs.diff.debug import handle_changes, method_changes, range_changes
 from archive.verbs.diff.instructions import bytecode_changes
+from archive.verbs.diff.numbered import pairs_of_tensors
 from archive.verbs.diff.numbers import equal_on_cores
 from archive.verbs.diff.pairing import Pairing
 from archive.verbs.diff.programs import program_changes
@@ -24,6 +26,7 @@ from archive.verbs.diff.tensors import Tensors
 from archive.verbs.diff.values import Values
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
     from archive.reader.archive import Archive
@@ -74,7 +77,8 @@ class _Comparison:
         self._old, self._new = old, new
         self.unchecked: list[str] = []
         self.understood: tuple[set[str], set[str]] = set(), set()
-        self._names = Pairing(_classes(old), _classes(new))
+        self._tensors = pairs_of_tensors(old.tensors, new.tensors)
+        self._names = Pairing(_classes(old), _classes(new), self._tensors)
 
     def is_identical(self) -> bool:
         """Whether both are one file each, of the same bytes."""
@@ -101,7 +105,7 @@ class _Comparison:
         yield from self._of_debug_info()
 
     def _of_model(self) -> Iterator[Change]:
-        tensors = Tensors(self._old, self._new)
+        tensors = Tensors(self._old, self._new, self._tensors)
         for archive, understood in self._sides():
             understood.update(archive.tensors.storages)
         yield from tensors.changes()
@@ -140,11 +144,20 @@ class _Comparison:
             if same_bytes(self._old.records[name], self._new.records[name]):
                 continue
             what = "value" if saved[0] else "attribute"
-            values = Values(what, self._names, _is_saved_tensor) if saved[0] else Values(what, self._names)
+            values = (
+                Values(what, self._names, _is_saved_tensor)
+                if saved[0]
+                else Values(what, self._names, handles=self._handles())
+            )
             root = "" if name == DATA else name.removesuffix(".pkl")
             yield from values.changes(_value(self._old, name), _value(self._new, name), root)
         for was, now in self._names.renamed:
             yield Change(level=Level.MODEL, what="class", name=now, status=Status.RENAMED, old=was)
+
+    def _handles(self) -> re.Pattern[str] | None:
+        """Debug handles in the programs of lowered modules; None where both archives have none."""
+        lowered = [any(map(is_lowered, _classes(archive))) for archive in (self._old, self._new)]
+        return IN_BLOB if all(lowered) else None
 
     def _is_value(self, name: str) -> bool:
         kinds = [kind_in(archive.recognised.kind, name) for archive in (self._old, self._new)]

@@ -7,14 +7,16 @@ counter, and left out.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
-from archive.debuginfo.model import TensorInfo
+from archive.debuginfo.model import Inert, TensorInfo
 from archive.formats.bytecode import BYTECODE, UNVERSIONED
 from archive.verbs.diff.changes import Change, Level, Status, TextChange
 from archive.verbs.diff.unified import unified
 from archive.verbs.diff.values import summary
+from archive.verbs.diff.variables import instructions_in_terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,10 +37,15 @@ TABLES = {
 }
 """The table that an instruction's first number is of; PyTorch's ``torch/csrc/jit/runtime/instruction.h``."""
 SHARED_TABLES = ("operators", "constants", "types")
+VALUE_BYTES = 100
+"""Bytes of memory that a value costs as text, besides its characters."""
 LINE_BYTES = 200
 """Bytes of memory that an instruction's line costs."""
-TEXT = 120
-"""Characters of a constant that a line tells."""
+REGISTERS = ("LOAD", "MOVE", "STORE", "DROPR")
+"""Instructions whose first number is a register. ``STOREN`` has the first of several."""
+MOST_REGISTERS = 64
+LONGEST = 4096
+"""Characters of a constant that a line tells; of a longer one, its digest besides."""
 
 
 def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]:
@@ -55,7 +62,7 @@ def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Cha
             yield _lone(name, text, Status.GONE)
             continue
         shown_as, new_text = current[name]
-        lines = unified(text, names.in_old_terms(new_text))
+        lines = unified(text, instructions_in_terms_of(text, names.in_old_terms(new_text)))
         if lines.lines:
             yield TextChange(
                 level=Level.MODEL, what="bytecode", name=shown_as, status=Status.CHANGED, of="instructions",
@@ -106,16 +113,25 @@ def _lines(archive: Archive, table: Mapping[str, object], rest: Sequence[object]
     for row in rows:
         match row:
             case (str() as code, int() as first, *others):
-                yield f"{code} {_argument(table, code, first)} {' '.join(map(shown, others))}".rstrip()
+                yield _line(archive, table, (code, first, *others))
             case _:
                 yield shown(row)
     for key, value in table.items():
         if key not in ("instructions", *SHARED_TABLES):
-            yield f"{key}: {shown(value, TEXT)}"
-    yield from (f"schema: {_plain(one)}" for one in rest)
+            yield f"{key}: {_plain(archive, value)}"
+    yield from (f"schema: {_plain(archive, one)}" for one in rest)
 
 
-def _argument(table: Mapping[str, object], code: str, number: int) -> str:
+def _line(archive: Archive, table: Mapping[str, object], row: tuple[str, int, *tuple[object, ...]]) -> str:
+    """An instruction with what its first number stands for."""
+    code, number, *others = row
+    if code == "STOREN" and isinstance(others[0], int) and others[0] <= MOST_REGISTERS:
+        return f"{code} {' '.join(f'%{number + at}' for at in range(others[0]))}"
+    first = f"%{number}" if code in REGISTERS else _argument(archive, table, code, number)
+    return f"{code} {first} {' '.join(map(shown, others))}".rstrip()
+
+
+def _argument(archive: Archive, table: Mapping[str, object], code: str, number: int) -> str:
     """What the first number of an instruction stands for."""
     if code == "WARN":
         return ""
@@ -126,11 +142,53 @@ def _argument(table: Mapping[str, object], code: str, number: int) -> str:
     if code in ("OP", "OPN") and isinstance(entry, tuple):
         name, overload, *arguments = entry
         return f"{name}.{overload}".removesuffix(".") + "".join(f" of {one}" for one in arguments)
-    return _plain(entry)
+    return _plain(archive, entry)
 
 
-def _plain(value: object) -> str:
-    """A constant or type on one line."""
-    if isinstance(value, TensorInfo):
-        return summary(value)
-    return shown(value, TEXT)
+def _plain(archive: Archive, value: object) -> str:
+    """A constant, a type or a schema on one line.
+
+    Raises:
+        LimitError: it is longer than the file may cost: a tuple may hold another one many times.
+    """
+    found: list[str] = []
+    stack: list[object] = [value]
+    while stack:
+        part = stack.pop()
+        inner = _inner(part)
+        text = "" if inner else part if isinstance(part, _Mark) else _one(part)
+        archive.allowance.take(VALUE_BYTES + len(text), "constants", record=BYTECODE)
+        found.append(text)
+        stack += reversed(inner)
+    return "".join(found)
+
+
+class _Mark(str):
+    """A text that stands between values."""
+
+    __slots__ = ()
+
+
+def _inner(value: object) -> list[object]:
+    """What is written for a value that holds others; nothing for one that holds none."""
+    match value:
+        case tuple() | list():
+            opening, closing = "()" if isinstance(value, tuple) else "[]"
+            parts = [part for one in value for part in (one, _Mark(", "))]
+        case dict():
+            opening, closing = "{", "}"
+            parts = [part for key, one in value.items() for part in (key, _Mark(": "), one, _Mark(", "))]
+        case Inert():
+            opening, closing = "object(", ")"
+            parts = [value.what, _Mark(", "), value.arguments, _Mark(", "), value.state, _Mark(", ")]
+        case _:
+            return []
+    return [_Mark(opening), *parts[:-1], _Mark(closing)]
+
+
+def _one(value: object) -> str:
+    """A value that holds no others."""
+    text = summary(value) if isinstance(value, TensorInfo) else repr(value)
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]}… sha256 {sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return text

@@ -11,11 +11,15 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 MANGLED = re.compile(r"\.___torch_mangle_\d+(?=\.)")
+CONSTANT = re.compile(r"\bCONSTANTS\.c\d+\b")
 QUALIFIED = re.compile(r"__torch__(?:\.\w{1,1000}){1,100}")
 """A name that is longer than any that a person wrote stays as it is."""
+
+NEW = "'"
+"""What stands behind a new name that the old archive has for something else."""
 
 
 def plain(name: str) -> str:
@@ -33,9 +37,13 @@ class Pairing:
     Args:
         old: names of the old archive's classes.
         new: names of the new archive's classes.
+        tensors: the new archive's names of tensors by the old one's; constants of code among them.
     """
 
-    def __init__(self, old: Iterable[str] = (), new: Iterable[str] = ()) -> None:
+    def __init__(
+        self, old: Iterable[str] = (), new: Iterable[str] = (), tensors: Mapping[str, str] | None = None
+    ) -> None:
+        self._constants = {now: was for was, now in (tensors or {}).items() if CONSTANT.fullmatch(now)}
         self._old, self._new = set(map(plain, old)), set(map(plain, new))
         self.by_new: dict[str, str] = {}
         self.by_old: dict[str, str] = {}
@@ -73,7 +81,9 @@ class Pairing:
         return [(old, new) for old, new in self.by_old.items() if plain(old) != plain(new)]
 
     def in_old_terms(self, text: str) -> str:
-        """A text of the new archive with the old archive's names."""
+        """A text of the new archive with the old archive's names. A constant that is new has a mark."""
+        if self._constants:
+            text = CONSTANT.sub(lambda match: self._constants.get(match[0], f"{match[0]}{NEW}"), text)
         return QUALIFIED.sub(lambda match: self.old_name(match[0]), text)
 
     def old_module(self, module: str) -> str:

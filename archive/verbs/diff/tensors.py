@@ -1,17 +1,21 @@
-"""The tensors of two archives: by name, then by content where a name is gone here and another came there."""
+"""The tensors of two archives: by name, then by content where a name is gone here and another came there.
+
+Tensors that PyTorch numbers have no names of their own; ``numbered`` pairs them.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, counted
 from archive.verbs.diff.changes import Change, Level, Status, TensorChange
 from archive.verbs.diff.numbers import Difference
 from archive.verbs.diff.storages import Storages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 READ_TIMES, READ_BYTES = 4, 1 << 28
 """Bytes of elements that are compared: so many times the files' sizes, and so many more. Views of one storage
 may be many."""
+METHODS = "bytecode:"
+"""What stands before the constants of methods, which share storages as it happens."""
 
 
 class Tensors:
@@ -27,16 +33,19 @@ class Tensors:
     Args:
         old: the old archive.
         new: the new one.
+        pairs: the new archive's names of the tensors that both have, by the old one's.
 
     Attributes:
         unchecked: what was not compared, in words.
     """
 
-    def __init__(self, old: Archive, new: Archive) -> None:
-        self._old, self._new = old, new
+    def __init__(self, old: Archive, new: Archive, pairs: Mapping[str, str]) -> None:
+        self._old, self._new, self._pairs = old, new, pairs
+        self._known_new = set(pairs.values())
         self._left = READ_TIMES * (old.size + new.size) + READ_BYTES
         self._storages = Storages(old.tensors, new.tensors, self._expected(), self._may_read)
         self._known: dict[tuple[object, ...], Difference | None] = {}
+        self._rows: dict[tuple[object, ...], int] = {}
         self.unchecked: list[str] = []
 
     def changes(self) -> Iterator[Change]:
@@ -44,36 +53,44 @@ class Tensors:
         was, now = self._old.tensors, self._new.tensors
         renamed = self._renamed()
         olds = set(renamed.values())
+        rows: list[Change] = []
         for name, tensor in was.items():
-            if name in now:
-                yield from self._compared(name, tensor, now[name])
+            if name in self._pairs:
+                rows += _properties_rows(self._pairs[name], tensor, now[self._pairs[name]])
+                self._compare(name, rows)
             elif name not in olds:
-                yield _lone(name, tensor, Status.GONE)
+                rows.append(_lone(name, tensor, Status.GONE))
+        yield from rows
         for name, tensor in now.items():
             if name in renamed:
                 yield Change(
                     level=Level.MODEL, what="tensor", name=name, status=Status.RENAMED, old=renamed[name]
                 )
-            elif name not in was:
+            elif name not in self._known_new:
                 yield _lone(name, tensor, Status.ADDED)
         yield from self._sharing()
+        yield from self._numbers()
 
-    def _compared(self, name: str, old: Tensor, new: Tensor) -> Iterator[Change]:
-        """What differs in a tensor that both have: in what is told of it, or in its elements."""
-        for told, was, now in _properties(old, new):
-            yield Change(
-                level=Level.MODEL, what="tensor", name=name, status=Status.CHANGED,
-                old=f"{told}{was}", new=f"{told}{now}" if not told else f"{now}",
-            )  # fmt: skip
+    def _compare(self, name: str, rows: list[Change]) -> None:
+        """Add how much the elements of a tensor differ. All names of the same elements are one row."""
+        shown = self._pairs[name]
+        old, new = self._old.tensors[name], self._new.tensors[shown]
         if not _have_elements(old, new) or self._are_same(old, new):
             return
         found = self._difference(name, old, new)
-        if found is not None and found.changed:
-            yield TensorChange(
-                level=Level.MODEL, what="tensor", name=name, status=Status.CHANGED, count=old.count,
-                changed=found.changed, bits=found.bits, unordered=found.unordered,
-                max_abs=found.max_abs, max_rel=found.max_rel,
-            )  # fmt: skip
+        if found is None or not found.changed:
+            return
+        at = self._rows.setdefault((_place(old), _place(new)), len(rows))
+        if at < len(rows):
+            first = rows[at]
+            assert isinstance(first, TensorChange)  # noqa: S101 (no other row is noted)
+            rows[at] = replace(first, also=(*first.also, shown))
+            return
+        rows.append(TensorChange(
+            level=Level.MODEL, what="tensor", name=shown, status=Status.CHANGED, count=old.count,
+            changed=found.changed, bits=found.bits, unordered=found.unordered,
+            max_abs=found.max_abs, max_rel=found.max_rel,
+        ))  # fmt: skip
 
     def _are_same(self, old: Tensor, new: Tensor) -> bool:
         """Whether two tensors lie alike in storages of the same bytes."""
@@ -85,10 +102,9 @@ class Tensors:
 
     def _expected(self) -> Iterator[tuple[str, str]]:
         """The pairs of storages whose elements are going to be compared."""
-        pairs = ((tensor, self._new.tensors.get(name)) for name, tensor in self._old.tensors.items())
-        yield from dict.fromkeys(
-            (was.record, now.record) for was, now in pairs if now is not None and _have_elements(was, now)
-        )
+        was, now = self._old.tensors, self._new.tensors
+        pairs = ((was[name], now[other]) for name, other in self._pairs.items())
+        yield from dict.fromkeys((old.record, new.record) for old, new in pairs if _have_elements(old, new))
 
     def _may_read(self, size: int) -> bool:
         self._left -= size
@@ -96,7 +112,7 @@ class Tensors:
 
     def _difference(self, name: str, old: Tensor, new: Tensor) -> Difference | None:
         """How much elements differ; None where they were not compared."""
-        key = tuple((one.record, one.offset, one.strides, one.shape, one.dtype) for one in (old, new))
+        key = _place(old), _place(new)
         if key not in self._known:
             self._known[key] = self._counted(name, old)
         return self._known[key]
@@ -112,7 +128,8 @@ class Tensors:
             return None
         found = Difference(old.dtype)
         try:
-            for was, now in _together(self._old.tensors.elements(name), self._new.tensors.elements(name)):
+            other = self._pairs[name]
+            for was, now in _together(self._old.tensors.elements(name), self._new.tensors.elements(other)):
                 found.add(was, now)
         except ArchiveError as error:
             self.unchecked.append(f"elements of {name}: {error}")
@@ -124,9 +141,11 @@ class Tensors:
         was, now = self._old.tensors, self._new.tensors
         gone: dict[object, list[str]] = {}
         for name, tensor in was.items():
-            if name not in now and tensor.record:
+            if name not in self._pairs and tensor.record:
                 gone.setdefault((tensor.dtype, tensor.shape), []).append(name)
-        came = [name for name in now if name not in was and (now[name].dtype, now[name].shape) in gone]
+        came = [
+            name for name in now if name not in self._known_new and (now[name].dtype, now[name].shape) in gone
+        ]
         kinds = {(now[name].dtype, now[name].shape) for name in came}
         digests: dict[bytes, list[str]] = {}
         for kind in kinds:
@@ -155,19 +174,42 @@ class Tensors:
 
     def _sharing(self) -> Iterator[Change]:
         """Tensors that share a storage with others than before; each with the first of them."""
-        common = [name for name in self._old.tensors if name in self._new.tensors]
-        was, now = (_firsts(common, archive) for archive in (self._old, self._new))
-        for name in common:
+        pairs = {name: other for name, other in self._pairs.items() if not name.startswith(METHODS)}
+        was = _firsts({name: self._old.tensors[name].record for name in pairs})
+        now = _firsts({name: self._new.tensors[other].record for name, other in pairs.items()})
+        for name, other in pairs.items():
             if was[name] != now[name]:
-                old, new = (_shared(name, firsts[name]) for firsts in (was, now))
+                old, new = _shared(name, was[name]), _shared(name, now[name])
                 yield Change(
-                    level=Level.MODEL, what="tensor", name=name, status=Status.CHANGED, old=old, new=new
+                    level=Level.MODEL, what="tensor", name=other, status=Status.CHANGED, old=old, new=new
                 )
+
+    def _numbers(self) -> Iterator[Change]:
+        """Constants that have another number."""
+        moved = [(name, other) for name, other in self._pairs.items() if name != other]
+        if moved:
+            yield Change(
+                level=Level.IDS, what="numbers of constants", name=counted(len(moved), "tensor"),
+                status=Status.CHANGED, old=moved[0][0], new=moved[0][1],
+            )  # fmt: skip
+
+
+def _place(tensor: Tensor) -> tuple[object, ...]:
+    """What tells a tensor's elements, and how they are read."""
+    return tensor.record, tensor.offset, tensor.strides, tensor.shape, tensor.dtype
 
 
 def _have_elements(old: Tensor, new: Tensor) -> bool:
     """Whether two tensors have elements that can be compared one by one."""
     return (old.dtype, old.shape) == (new.dtype, new.shape) and bool(old.record and new.record)
+
+
+def _properties_rows(name: str, old: Tensor, new: Tensor) -> Iterator[Change]:
+    for told, was, now in _properties(old, new):
+        yield Change(
+            level=Level.MODEL, what="tensor", name=name, status=Status.CHANGED,
+            old=f"{told}{was}", new=f"{told}{now}" if not told else f"{now}",
+        )  # fmt: skip
 
 
 def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]]:
@@ -208,14 +250,10 @@ def kind_of(tensor: Tensor) -> str:
     return f"{tensor.dtype} {list(tensor.shape)}"
 
 
-def _firsts(names: Iterable[str], archive: Archive) -> dict[str, str]:
+def _firsts(records: Mapping[str, str]) -> dict[str, str]:
     """For each name the first one whose tensor is in the same storage."""
     first: dict[str, str] = {}
-    found = {}
-    for name in names:
-        record = archive.tensors[name].record
-        found[name] = first.setdefault(record, name) if record else name
-    return found
+    return {name: first.setdefault(record, name) if record else name for name, record in records.items()}
 
 
 def _shared(name: str, first: str) -> str:

@@ -7,15 +7,17 @@ in the other. Tensors are compared elsewhere: :mod:`archive.verbs.diff.tensors`.
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import shown
 from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.formats.python_pickle import Value
-from archive.verbs.diff.changes import Change, Level, Status
+from archive.verbs.diff.changes import MOST_NAMES, Change, Level, Status
 from archive.verbs.diff.pairing import Pairing
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterator, Mapping
 
     Path = tuple[Any, object] | None
@@ -26,6 +28,8 @@ PATH_PARTS = 64
 """Parts of a path that are told; of a longer one the last ones."""
 DEVICE = 3
 """The place of the device in a storage's persistent id: ``("storage", class, key, device, elements)``."""
+SHOWN = 60
+"""Characters of a text that are told."""
 NOTHING = object()
 
 
@@ -37,6 +41,7 @@ class Values:
         names: pairs the classes of objects.
         is_tensor: whether a part is compared elsewhere.
         ordered: whether the order of keys counts.
+        handles: debug handles in texts, which PyTorch counts.
     """
 
     def __init__(
@@ -46,11 +51,13 @@ class Values:
         is_tensor: Callable[[object], bool] = lambda value: isinstance(value, TensorInfo),
         *,
         ordered: bool = True,
+        handles: re.Pattern[str] | None = None,
     ) -> None:
         self._what = what
         self._names = names or Pairing()
         self._is_tensor = is_tensor
         self._ordered = ordered
+        self._handles = handles
         self._seen: tuple[dict[int, int], dict[int, int]] = {}, {}
 
     def changes(self, old: object, new: object, root: str = "") -> Iterator[Change]:
@@ -74,13 +81,23 @@ class Values:
                 yield self._row(path, summary(was), summary(now))
             elif not isinstance(was, (*HOLDERS, tuple)):
                 if not self._are_equal(was, now):
-                    yield self._row(path, summary(was), summary(now))
+                    yield self._of_plain(path, was, now)
             elif isinstance(was, HOLDERS) and self._is_known(was, now):
                 if self._seen[0].get(id(was)) != id(now) or self._seen[1].get(id(now)) != id(was):
                     yield self._row(path, "held at other places, too", "held at others")
             else:
                 yield from self._of_holder(path, was, now)
                 stack += reversed(self._pairs(path, was, now))
+
+    def _of_plain(self, path: Path, was: object, now: object) -> Change:
+        """Two values that differ; in the program of a lowered module perhaps in debug handles alone."""
+        if not isinstance(was, str) or not isinstance(now, str):
+            return self._row(path, summary(was), summary(now))
+        pattern = self._handles
+        if pattern is not None and pattern.sub("", was) == pattern.sub("", now):
+            old, new = (", ".join(pattern.findall(text)[:MOST_NAMES]) for text in (was, now))
+            return replace(self._row(path, f"{old} …", f"{new} …"), level=Level.IDS, what="debug handles in")
+        return self._row(path, *_parted(was, now))
 
     def _of_tensor(self, path: Path, was: object, now: object) -> Iterator[Change]:
         """What differs in two tensors and is not told elsewhere."""
@@ -178,6 +195,14 @@ def summary(value: object) -> str:
         case bytes() | bytearray():
             return f"{len(value):,} bytes"
     return shown(value if not isinstance(value, str) else value[:200])
+
+
+def _parted(was: str, now: str) -> tuple[str, str]:
+    """Two texts in a few words; of long ones the part that differs."""
+    longest, least = max(len(was), len(now)), min(len(was), len(now))
+    same = next((at for at in range(least) if was[at] != now[at]), least)
+    start = max(0, same - SHOWN // 3) if longest > SHOWN else 0
+    return (f"from character {start:,}: " if start else "") + summary(was[start:]), summary(now[start:])
 
 
 def device_of(tensor: object) -> str:

@@ -34,7 +34,7 @@ from archive.formats.elf.source_texts import without_source_texts
 from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import graph_of, nodes
 from archive.formats.inert_values import DATA
-from archive.formats.lowered import IN_BLOB, LOWERED_CLASS, LOWERED_CLASS_1_9
+from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.record_kinds import (
     BESIDE,
     BYTEORDER,
@@ -136,7 +136,7 @@ class _Model:
             if name == BYTECODE:
                 yield from self._bytecode(value, definitions)
             else:
-                lowered = any(map(_is_lowered, _classes(value)))
+                lowered = any(map(is_lowered, _classes(value)))
                 written = self._written(name, definitions, _without_handles if lowered else str)
                 yield f"values/{name}", _sha256(written.written(value))
         for name in VERSION_RECORDS:  # operators of one name may do something else in another version
@@ -279,10 +279,6 @@ def _classes(root: object) -> Iterator[str]:
             stack += [value.state, value.arguments, value.what]
         else:
             stack += reversed([*value.values()] if isinstance(value, dict) else value)
-
-
-def _is_lowered(name: str) -> bool:
-    return bool(LOWERED_CLASS.match(name) or LOWERED_CLASS_1_9.match(name))
 
 
 def _without_handles(text: str) -> str:

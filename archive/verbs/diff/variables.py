@@ -1,0 +1,73 @@
+"""The variables of generated code and of instructions, in the old text's terms.
+
+PyTorch numbers variables, so that a new line gives all later ones other names. Lines are aligned by what is
+left of them without variables; the variables of two lines that belong together are one. Each new name becomes
+one old name, and no two the same: so a text in old terms is the new one but for names, however lines are
+aligned.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from archive.verbs.diff.alignment import aligned
+from archive.verbs.diff.pairing import NEW
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|(?<![\w.%])%?\w+(?!=[^=]|\w)')
+"""A text in quotes, or a word that is no attribute and no keyword of a call; ``%3`` is a register."""
+ASSIGNED = re.compile(r"^ +(?:((?:\w+, )*\w+),? =|for (\w+) in) ", re.MULTILINE)
+"""The variables that a statement sets."""
+ARGUMENT = re.compile(r"[(,]\s*(\w+)(?=: )")
+"""An argument of a method."""
+REGISTER = re.compile(r"%\d+")
+SLOT = "•"
+
+
+def code_in_terms_of(old: str, new: str) -> tuple[str, dict[str, str]]:
+    """A new function with the names of an old one, and the new name of each variable that has another one."""
+    return _in_terms_of(old, new, _variables(old), _variables(new))
+
+
+def instructions_in_terms_of(old: str, new: str) -> str:
+    """New instructions with the registers of old ones."""
+    return _in_terms_of(old, new, set(REGISTER.findall(old)), set(REGISTER.findall(new)))[0]
+
+
+def _variables(function: str) -> set[str]:
+    """The names of a function's variables and arguments, without ``self``."""
+    head, _, body = function.partition(" -> ")
+    found = set(ARGUMENT.findall(head))
+    for assigned, counted in ASSIGNED.findall(body):
+        found.update(assigned.split(", ") if assigned else [counted])
+    return found - {"self"}
+
+
+def _in_terms_of(
+    old: str, new: str, was: AbstractSet[str], now: AbstractSet[str]
+) -> tuple[str, dict[str, str]]:
+    if old == new:
+        return new, {}
+    (old_bare, old_names), (new_bare, new_names) = _lines(old, was), _lines(new, now)
+    found: dict[str, str] = {}
+    used = set(TOKEN.findall(new)) - now  # what is no variable keeps its name to itself
+    for one, other in aligned(old_bare, new_bare)[0]:
+        for before, after in zip(old_names[one], new_names[other], strict=True):
+            if after not in found and before not in used:
+                found[after] = before
+                used.add(before)
+    told = {before: after for after, before in found.items() if before != after}
+    for name in now - found.keys():
+        found[name] = name + NEW if name in was else name
+    return TOKEN.sub(lambda match: found.get(match[0], match[0]), new), told
+
+
+def _lines(text: str, known: AbstractSet[str]) -> tuple[list[str], list[list[str]]]:
+    """Lines without their variables, and the variables of each."""
+    lines = text.split("\n")
+    names = [[token for token in TOKEN.findall(line) if token in known] for line in lines]
+    bare = [TOKEN.sub(lambda match: SLOT if match[0] in known else match[0], line) for line in lines]
+    return bare, names
