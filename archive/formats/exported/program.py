@@ -225,7 +225,7 @@ def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) 
             texts = metadata[number]
         name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")
         given = _list(node.get("inputs"), f"{path}.inputs")
-        site = NodeSite(name, target, scopes, _named(given), _metadata(path, node, texts), inputs, node)
+        site = NodeSite(name, target, scopes, named_values(given), _metadata(path, node, texts), inputs, node)
         if found.setdefault(site.key, site) is not site:
             raise ArchiveError(place=path, expected="a name of its own", found=repr(site.key))
     return found
@@ -255,7 +255,9 @@ def nodes(graph: dict[str, Any]) -> Iterator[PlacedNode]:
 def _nodes(graph: dict[str, Any], path: str, scopes: tuple[Scope, ...]) -> Iterator[PlacedNode]:
     if len(scopes) > MAX_SCOPES:
         raise LimitError("nested graphs", MAX_SCOPES, len(scopes), place=path)
-    inputs = tuple(next(iter(_named(one)), "") for one in _list(graph.get("inputs", []), f"{path}.inputs"))
+    inputs = tuple(
+        next(iter(named_values(one)), "") for one in _list(graph.get("inputs", []), f"{path}.inputs")
+    )
     for number, value in enumerate(_list(graph.get("nodes"), f"{path}.nodes")):
         at = f"{path}.nodes[{number}]"
         node = _object(value, at)
@@ -277,7 +279,7 @@ def _metadata(path: str, node: dict[str, Any], texts: Mapping[str, str] | None) 
     return metadata
 
 
-def _named(arguments: object) -> tuple[str, ...]:
+def named_values(arguments: object) -> tuple[str, ...]:
     """The names of values in arguments; those in a graph that is an argument are not among them."""
     found: list[str] = []
     _add_named(arguments, found)

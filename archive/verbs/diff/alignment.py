@@ -9,6 +9,8 @@ from archive.verbs.diff.unified import Block, differing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    Keys = tuple[str, ...]
+
 
 def aligned(was: Sequence[str], now: Sequence[str]) -> tuple[list[tuple[int, int]], list[Block]]:
     """The places of equal keys that are paired, and the blocks between them.
@@ -25,19 +27,23 @@ def aligned(was: Sequence[str], now: Sequence[str]) -> tuple[list[tuple[int, int
     return pairs, blocks
 
 
-def paired(was: Sequence[tuple[str, str]], now: Sequence[tuple[str, str]]) -> Iterator[tuple[int, int]]:
-    """The places that belong together in two sequences whose parts have a fine and a coarse key.
+def paired(was: Sequence[Keys], now: Sequence[Keys]) -> Iterator[tuple[int, int]]:
+    """The places that belong together in two sequences whose parts have several keys, the finest first.
 
-    Parts of equal fine keys are paired first; between them, those of equal coarse keys; and between these, as
-    many as there are on both sides.
+    Parts of equal finest keys are paired; between them, those of equal keys of the next kind, and so on; and
+    between these, as many as there are on both sides.
     """
-    pairs, blocks = aligned(*([fine for fine, _ in keys] for keys in (was, now)))
-    yield from pairs
-    for old, old_end, new, new_end in blocks:
-        coarse = [key for _, key in was[old:old_end]], [key for _, key in now[new:new_end]]
-        below, rest = aligned(*coarse)
-        yield from ((old + one, new + other) for one, other in below)
-        for left in rest:
-            if left.old_end - left.old == left.new_end - left.new:
-                for at in range(left.old_end - left.old):
-                    yield old + left.old + at, new + left.new + at
+    depth = min(map(len, (*was, *now)), default=0)
+    waiting = [(0, Block(0, len(was), 0, len(now)))]
+    while waiting:
+        level, (old, old_end, new, new_end) = waiting.pop()
+        if level < depth:
+            keys = [one[level] for one in was[old:old_end]], [one[level] for one in now[new:new_end]]
+            pairs, blocks = aligned(*keys)
+            yield from ((old + one, new + other) for one, other in pairs)
+            waiting += [
+                (level + 1, Block(old + gap.old, old + gap.old_end, new + gap.new, new + gap.new_end))
+                for gap in blocks
+            ]
+        elif old_end - old == new_end - new:
+            yield from zip(range(old, old_end), range(new, new_end), strict=True)

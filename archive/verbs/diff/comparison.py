@@ -10,6 +10,7 @@ from archive.formats.inert_values import DATA
 from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import RecordKind, is_code
+from archive.formats.tensors.exported import TABLE
 from archive.reader.recognition import SAVED_KINDS
 from archive.reader.recognition.kinds import kind_in
 from archive.reader.recognition.saved import tensor_of
@@ -22,6 +23,7 @@ from archive.verbs.diff.numbers import equal_on_cores
 from archive.verbs.diff.pairing import Pairing
 from archive.verbs.diff.programs import program_changes
 from archive.verbs.diff.records import layout_changes, record_changes, rewritten, same_bytes
+from archive.verbs.diff.tables import table_changes
 from archive.verbs.diff.tensors import Tensors
 from archive.verbs.diff.values import Values
 
@@ -119,7 +121,12 @@ class _Comparison:
         yield from self._of_bytecode()
         for archive, understood in self._sides():
             understood.update(archive.programs.records.values())
-        yield from program_changes(self._old, self._new)
+        yield from program_changes(self._old, self._new, self._tensors)
+        for name in filter(TABLE.fullmatch, self._old.records):
+            if old_and_new(self._old, self._new, name):
+                for _, understood in self._sides():
+                    understood.add(name)
+                yield from table_changes(self._old, self._new, name, self._tensors)
 
     def _of_bytecode(self) -> Iterator[Change]:
         having = [archive for archive in (self._old, self._new) if BYTECODE in archive.records]

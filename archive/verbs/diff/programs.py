@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import counted, shown
+from archive.base.errors import ArchiveError, counted, shown
 from archive.formats.exported.json_text import read_json
+from archive.formats.exported.program import named_values
 from archive.formats.exported.traces import OWN_FILES
 from archive.verbs.diff.changes import Change, Level, Status
+from archive.verbs.diff.nodes import NEW, VALUES, Nodes, pair_nodes, values_of
+from archive.verbs.diff.taken import Taken
 from archive.verbs.diff.values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive.formats.exported.program import NodeSite, Program
     from archive.reader.archive import Archive
 
-LEFT_OUT = ("metadata", "nodes")
-"""Keys of nodes that are compared on their own: where a node comes from, and the nodes of graphs inside."""
 RELEASE = ("torch_version", "schema_version")
+LIFTED = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
+"""Inputs of a graph that are tensors of the file, and the key of a tensor's name."""
 
 
-def program_changes(old: Archive, new: Archive) -> Iterator[Change]:
-    """What differs in the exported programs of two archives."""
+def program_changes(old: Archive, new: Archive, tensors: Mapping[str, str]) -> Iterator[Change]:
+    """What differs in the exported programs of two archives.
+
+    Args:
+        old: the old archive.
+        new: the new one.
+        tensors: the new archive's names of tensors by the old one's.
+    """
     was, now = old.programs, new.programs
     for name in was:
-        if name in set(now):
-            yield from _nodes(name, was[name], now[name])
-            yield from _rest(name, old, new)
-        else:
+        if name not in set(now):
             yield _lone(name, was[name], Status.GONE)
+        elif name in was.records and name in now.records:
+            yield from _Compared(name, old, new, tensors).changes()
+        else:
+            yield from _nodes_by_name(name, was[name], now[name])
     for name in now:
         if name not in set(was):
             yield _lone(name, now[name], Status.ADDED)
@@ -41,26 +52,176 @@ def _lone(name: str, program: Program, status: Status) -> Change:
     return Change(level=Level.MODEL, what="program", name=name, status=status, old=old, new=new)
 
 
-def _nodes(name: str, old: Program, new: Program) -> Iterator[Change]:
+class _Compared:
+    """The comparison of two programs whose JSON both archives have."""
+
+    def __init__(self, name: str, old: Archive, new: Archive, tensors: Mapping[str, str]) -> None:
+        self._name = name
+        self._old, self._new = old.programs[name], new.programs[name]
+        self._trees = [
+            read_json(one.records[one.programs.records[name]].view(), one.allowance) for one in (old, new)
+        ]
+        part = "" if name == "model" else f"{name}:"
+        self._tensors = {
+            now.removeprefix(part): was.removeprefix(part)
+            for was, now in tensors.items()
+            if was.startswith(part) and now.startswith(part)
+        }
+        was, now = map(_specs, self._trees)
+        by_tensor = {_tensor(spec): value for value, spec in was.items() if _tensor(spec)}
+        inputs = {value: value for value, spec in now.items() if value in was and not _tensor(spec)}
+        old_tensors = {value: self._tensors.get(_tensor(spec), "") for value, spec in now.items()}
+        inputs |= {value: by_tensor[one] for value, one in old_tensors.items() if one in by_tensor}
+        self._nodes = pair_nodes(self._old, self._new, inputs, set(by_tensor.values()))
+
+    def changes(self) -> Iterator[Change]:
+        """The rows: nodes, where they come from, and the rest."""
+        yield from self._of_nodes()
+        traced = [
+            (one, other) for one, other in self._nodes.pairs if dict(one.metadata) != dict(other.metadata)
+        ]
+        if traced:
+            yield _of_metadata(self._name, [other for _, other in traced])
+        yield from self._rest()
+
+    def _of_nodes(self) -> Iterator[Change]:
+        taken = Taken(self._nodes)
+        for one, other in self._nodes.pairs:
+            was = Nodes().in_old_terms(one.record)
+            now = self._nodes.in_old_terms(other.record, other.scopes, other.name)
+            if was != now and not taken.explains((one, was), (other, now)):
+                yield _node(self._name, other.key, Status.CHANGED, _told(one, was), _told(other, now))
+        for site in self._nodes.gone:
+            yield _node(self._name, site.key, Status.GONE, _told(site) + taken.told(site), "")
+        for site in self._nodes.added:
+            yield _node(self._name, site.key, Status.ADDED, "", _told(site) + taken.told(site))
+        renamed = [(one, other) for one, other in self._nodes.pairs if one.name != other.name]
+        if renamed:
+            yield Change(
+                level=Level.IDS, what="names", name=f"{counted(len(renamed), 'node')} of {self._name}",
+                status=Status.CHANGED, old=renamed[0][0].key, new=renamed[0][1].key,
+            )  # fmt: skip
+
+    def _rest(self) -> Iterator[Change]:
+        """What differs in a program's JSON besides its nodes."""
+        was, now = self._trees
+        for key in RELEASE:
+            if was.get(key) != now.get(key):
+                yield Change(
+                    level=Level.FORMAT, what="program", name=f"{self._name}: {key}", status=Status.CHANGED,
+                    old=shown(was.get(key)), new=shown(now.get(key)),
+                )  # fmt: skip
+        gone = {name for site in self._nodes.gone if not site.scopes for name in values_of(site)}
+        olds = set(self._tensors.values())
+        left = _by_name(was, Nodes(), gone, olds, {name: name for name in olds})
+        right = _by_name(now, self._nodes, set(), set(self._tensors), self._tensors)
+        for one, other in ((left, right), (right, left)):
+            one["order of inputs"] = ", ".join(name for name in one["inputs"] if name in other["inputs"])
+        values = Values("program", is_tensor=lambda _: False, ordered=False)
+        yield from values.changes(left, right, self._name)
+
+
+def _by_name(
+    tree: Mapping[str, Any], nodes: Nodes, gone: set[str], tensors: set[str], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """A program's JSON in old terms, without nodes; what is in lists there by its name.
+
+    Values of nodes that one program alone has are left out, as are inputs of such tensors: these are told.
+    """
+    module, known = tree["graph_module"], nodes.names.get((), {})
+    specs = {
+        name: spec for name, spec in _specs(tree).items() if not _tensor(spec) or _tensor(spec) in tensors
+    }
+    gone = gone | {known.get(name, name) for name in _specs(tree).keys() - specs.keys()}
+    told = nodes.in_old_terms({**module["graph"], "inputs": None})
+    for table in VALUES:
+        if isinstance(told.get(table), dict):
+            told[table] = {
+                name: kind
+                for name, kind in told[table].items()
+                if name not in gone and not name.endswith(NEW)
+            }
+    calls = _objects(module.get("module_call_graph"), "module_call_graph")
+    signature = _signature(module)
+    return {
+        **{key: one for key, one in tree.items() if key not in (*RELEASE, "graph_module")},
+        "graph": told,
+        "inputs": {
+            known.get(name, name): _with_tensor(nodes.in_old_terms(spec), names)
+            for name, spec in specs.items()
+        },
+        "signature": nodes.in_old_terms({key: one for key, one in signature.items() if key != "input_specs"}),
+        "modules": {str(call.get("fqn")): call for call in nodes.in_old_terms(calls)},
+        "graph_module": {
+            key: one for key, one in module.items() if key not in ("graph", "signature", "module_call_graph")
+        },
+    }
+
+
+def _signature(module: Mapping[str, Any]) -> dict[str, Any]:
+    found = module.get("signature")
+    return found if isinstance(found, dict) else {"(signature)": found}
+
+
+def _objects(value: object, place: str) -> list[dict[str, Any]]:
+    """A list of JSON objects; none where there is no such list.
+
+    Raises:
+        ArchiveError: something else stands there.
+    """
+    found = [] if value is None else value
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ArchiveError(place=f"graph_module.{place}", expected="a list of objects", found=shown(value))
+    return found
+
+
+def _specs(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the inputs of a program's graph are, by name; of those that no signature tells, nothing."""
+    module = tree["graph_module"]
+    specs = _objects(_signature(module).get("input_specs"), "signature.input_specs")
+    told = {name: spec for spec in specs for name in named_values(spec)[:1]}
+    inputs = chain.from_iterable(named_values(one)[:1] for one in module["graph"].get("inputs", ()))
+    return {**{name: {} for name in inputs}, **told}
+
+
+def _tensor(spec: Mapping[str, Any]) -> str:
+    """The name of the tensor that an input is; "" of others."""
+    lifted = (one.get(LIFTED[kind]) for kind, one in spec.items() if kind in LIFTED and isinstance(one, dict))
+    return str(next(lifted, ""))
+
+
+def _with_tensor(spec: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """An input with the old name of its tensor."""
+    return {
+        kind: {**one, LIFTED[kind]: names.get(_tensor(spec), "")} if kind in LIFTED and _tensor(spec) else one
+        for kind, one in spec.items()
+    }
+
+
+def _nodes_by_name(name: str, old: Program, new: Program) -> Iterator[Change]:
+    """What differs in nodes of which a companion alone tells."""
     was, now = old.sites, new.sites
     traced = []
     for key, site in was.items():
         if key not in now:
             yield _node(name, key, Status.GONE, _told(site), "")
             continue
-        if site.target != now[key].target or _bare(site.record) != _bare(now[key].record):
+        if site.target != now[key].target:
             yield _node(name, key, Status.CHANGED, _told(site), _told(now[key]))
         if dict(site.metadata) != dict(now[key].metadata):
-            traced.append(key)
+            traced.append(now[key])
     for key, site in now.items():
         if key not in was:
             yield _node(name, key, Status.ADDED, "", _told(site))
     if traced:
-        first = traced[0]
-        yield Change(
-            level=Level.DEBUG, what="metadata", name=f"{counted(len(traced), 'node')} of {name}",
-            status=Status.CHANGED, old="one", new=f"another, first of {first}{_place(now[first])}",
-        )  # fmt: skip
+        yield _of_metadata(name, traced)
+
+
+def _of_metadata(program: str, sites: Sequence[NodeSite]) -> Change:
+    return Change(
+        level=Level.DEBUG, what="metadata", name=f"{counted(len(sites), 'node')} of {program}",
+        status=Status.CHANGED, old="one", new=f"another, first of {sites[0].key}{_place(sites[0])}",
+    )  # fmt: skip
 
 
 def _node(program: str, key: str, status: Status, old: str, new: str) -> Change:
@@ -68,9 +229,9 @@ def _node(program: str, key: str, status: Status, old: str, new: str) -> Change:
     return Change(level=Level.MODEL, what="node", name=name, status=status, old=old, new=new)
 
 
-def _told(site: NodeSite) -> str:
+def _told(site: NodeSite, record: Mapping[str, Any] | None = None) -> str:
     """A node's call, and the line of source that it comes from."""
-    record = site.record or {}
+    record = record or site.record or {}
     given = [_argument(one) for one in record.get("inputs", ())] or list(site.arguments or ())
     return f"{site.target.removeprefix('torch.ops.')}({', '.join(given)}){_place(site)}"
 
@@ -94,37 +255,3 @@ def _place(site: NodeSite) -> str:
     frames = list(reversed(site.frames.frames)) if site.frames else []
     own = next((frame for frame in frames if not OWN_FILES.match(frame.file)), frames[0] if frames else None)
     return "" if own is None else f" at {own.file}:{own.line}"
-
-
-def _bare(value: Any) -> Any:  # noqa: ANN401 (JSON)
-    """A node without what is compared on its own."""
-    if isinstance(value, dict):
-        return {key: _bare(one) for key, one in value.items() if key not in LEFT_OUT}
-    return [_bare(one) for one in value] if isinstance(value, list) else value
-
-
-def _rest(name: str, old: Archive, new: Archive) -> Iterator[Change]:
-    """What differs in a program's JSON besides its nodes."""
-    trees = []
-    for archive in (old, new):
-        record = archive.programs.records.get(name)
-        if record is None:  # a companion alone has no more than nodes
-            return
-        trees.append(read_json(archive.records[record].view(), archive.allowance))
-    was, now = trees
-    for key in RELEASE:
-        if was.get(key) != now.get(key):
-            yield Change(
-                level=Level.FORMAT, what="program", name=f"{name}: {key}", status=Status.CHANGED,
-                old=shown(was.get(key)), new=shown(now.get(key)),
-            )  # fmt: skip
-    values = Values("program", is_tensor=lambda _: False, ordered=False)
-    yield from values.changes(_without_nodes(was), _without_nodes(now), name)
-
-
-def _without_nodes(tree: Mapping[str, Any]) -> dict[str, Any]:
-    rest = {key: value for key, value in tree.items() if key not in RELEASE}
-    module = dict(rest["graph_module"])
-    module["graph"] = {**module["graph"], "nodes": []}
-    rest["graph_module"] = module
-    return rest
