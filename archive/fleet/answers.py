@@ -134,6 +134,10 @@ class FleetAnswers:
         )
         return self._answer(asked, ())
 
+    def of_serialized(self, stream: Stream) -> Answer | None:  # noqa: ARG002 (of the interface)
+        """None: which archive was redacted is known of one alone, beside its companion."""
+        return None
+
     def of_node(self, stream: Stream) -> Answer | None:
         """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""
         failure = NodeFailure(stream)

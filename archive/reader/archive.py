@@ -96,6 +96,14 @@ class Archive(OpenedFile):
         again._debug = UniqueTables(self._debug, prefix)
         return again
 
+    @cached_property
+    def redacted(self) -> Archive | None:
+        """The archive without its companion, where it has source ranges of its own, as a redacted one has."""
+        if self.companion is None or self._container is None:
+            return None
+        bare = Archive(self._container)
+        return bare if bare.range_records else None
+
     @property
     def is_renumbered(self) -> bool:
         """Whether its columns have other handles than its records: see :meth:`with_unique_handles`."""

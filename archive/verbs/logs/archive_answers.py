@@ -16,6 +16,8 @@ from archive.verbs.logs.kernels import KernelLine, known_of
 from archive.verbs.logs.lite import LiteAnswers
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.notes import why_left
+from archive.verbs.logs.outline import Outline
+from archive.verbs.logs.redacted import HIERARCHY, SEVERAL_NOTE, RedactedHandles, RedactedTraceback
 from archive.verbs.logs.renamed_code import RenamedCode
 from archive.verbs.logs.tracebacks import (
     CODE_FOLDERS,
@@ -54,13 +56,17 @@ class ArchiveAnswers:
         self._spending = spending
         self.lite = LiteAnswers(archive, style, spending)
         self._unchecked = not archive.has_code
+        self._hierarchy = b""
         # Cached, for a traceback names the same records again and again.
         self._code = lru_cache(maxsize=256)(self._code_of)
         # A profile has a row of the same kernel for each call.
         self._known = lru_cache(maxsize=256)(partial(known_of, archive.compiled))
 
-    def saw(self, line: bytes, number: int) -> None:
-        """Nothing: a line cannot name another archive than this one."""
+    def saw(self, line: bytes, number: int) -> None:  # noqa: ARG002 (of the interface)
+        """Keep the module hierarchy that stands above a traceback of the lite interpreter."""
+        _, begins, hierarchy = line.partition(HIERARCHY)
+        if begins:
+            self._hierarchy = hierarchy.strip()
 
     def of_handles(self, failure: LiteFailure) -> Answer:
         """The answer to a failure of the lite interpreter."""
@@ -71,6 +77,9 @@ class ArchiveAnswers:
         traceback = Traceback(stream, self._code)
         frames = [frame for frame in traceback.frames if frame.is_serialized]
         if not frames and not traceback.is_too_long:
+            redacted = self._of_redacted(stream)
+            if redacted is not None:
+                return redacted
             return Answer(traceback, None, ((0, TORN_NOTE),)) if traceback.is_torn else None
         why = self._why_not(traceback, frames)
         if why:
@@ -85,6 +94,55 @@ class ArchiveAnswers:
         place = place_of(frame.original for frame in reversed(frames))
         cause = Cause(*place, decoded(frames[-1].function), "")
         return Answer(traceback, original, tuple(notes), is_possible=True, cause=cause)
+
+    def of_serialized(self, stream: Stream) -> Answer | None:
+        """The answer to a traceback of serialized and of redacted code; None where the latter is none."""
+        if self.archive.redacted is None:
+            return None
+        bare = Traceback(stream, partial(CodeRecord, self.archive.redacted))
+        if not bare.frames or bare.is_too_long or any(frame.is_foreign for frame in bare.frames):
+            return None
+        try:
+            redacted = self._original(bare)
+            traceback = Traceback(stream, self._code)
+            original = self._original(traceback)
+        except LimitError as error:
+            return Answer(bare, None, ((0, why_left(error)),), is_possible=True)
+        failure = RedactedTraceback(stream, bare.frames[-1].stop, redacted)
+        if original == redacted or not failure.is_there:
+            return None
+        place = place_of(frame.original for frame in reversed(traceback.frames))
+        cause = Cause(*place, decoded(traceback.frames[-1].function), "")
+        return Answer(failure, original, is_possible=True, cause=cause)
+
+    def _of_redacted(self, stream: Stream) -> Answer | None:
+        """The answer to a traceback of the lite interpreter of redacted code; None where it is none."""
+        if self._redacted is None:
+            return None
+        steps = self._spending.of_one_failure()
+        try:
+            found = self._redacted.of(stream, self._hierarchy, steps)
+        except LimitError as error:
+            return Answer(Outline(stream), None, ((0, why_left(error)),), is_possible=True)
+        finally:
+            self._spending.spend(steps.taken)
+        if found is None:
+            return None
+        if found.original is None:
+            return Answer(found.failure, None, ((0, SEVERAL_NOTE),), is_possible=True)
+        known = self.archive.symbolicate(found.handles, self.lite.style)
+        place = place_of(frame.range for frame in reversed(known.frames))
+        cause = Cause(*place, known.module_hierarchy, "")
+        return Answer(found.failure, found.original, is_possible=True, cause=cause)
+
+    @cached_property
+    def _redacted(self) -> RedactedHandles | None:
+        bare = self.archive.redacted
+        return (
+            None
+            if bare is None
+            else RedactedHandles(self.archive, bare, self.lite.splits.operations, self.lite.style)
+        )
 
     def of_node(self, stream: Stream) -> Answer | None:
         """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""

@@ -27,7 +27,7 @@ from archive.verbs.logs.lines import InnerLines, Lines
 from archive.verbs.logs.nodes import EXECUTING, NodeFailure
 from archive.verbs.logs.nodes import HEADING as NODE_HEADING
 from archive.verbs.logs.notes import Notes
-from archive.verbs.logs.tracebacks import FRAME_HEADER, TRACEBACK_START
+from archive.verbs.logs.tracebacks import FRAME_HEADER, SERIALIZED_START, TRACEBACK_START
 from archive.verbs.logs.utf16 import in_utf8
 
 if TYPE_CHECKING:
@@ -190,6 +190,9 @@ class Explainer:
             answer = self.answers.of_traceback(stream)
             if beginning.quotes and not FRAME_HEADER.fullmatch(stream.text(1) or b""):
                 return self._left(stream.line(0), SPREAD_NOTE)
+        elif serialized := SERIALIZED_START.fullmatch(beginning.text):
+            stream = beginning.followed(serialized["prefix"], FRAME_HEADER.fullmatch)
+            answer = self.answers.of_serialized(stream)
         elif executing := EXECUTING.fullmatch(beginning.text):
             answer = self.answers.of_node(beginning.followed(executing["prefix"], NODE_HEADING.__eq__))
         elif framed := EVAL_FRAME.fullmatch(beginning.text):

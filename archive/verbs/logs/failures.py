@@ -90,6 +90,13 @@ class Answers(Protocol):
             stream: the traceback's lines, its heading first.
         """
 
+    def of_serialized(self, stream: Stream) -> Answer | None:
+        """The answer to a traceback of TorchScript that goes on with its original code; None as above.
+
+        Args:
+            stream: the traceback's lines, the heading of its serialized code first.
+        """
+
     def of_node(self, stream: Stream) -> Answer | None:
         """The answer to a failure of ``torch.fx.Interpreter``; None where it needs no explanation.
 

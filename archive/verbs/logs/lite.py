@@ -75,12 +75,13 @@ class LiteAnswers:
         spending: counts the steps of all explanations.
 
     Attributes:
+        style: as given.
         splits: splits joined handles.
     """
 
     def __init__(self, archive: Archive, style: Style, spending: Spending) -> None:
         self._archive = archive
-        self._style = style
+        self.style = style
         self._spending = spending
         self.splits = HandleSplits(archive)
         self._readings = Recent[tuple[str, str], Readings](READINGS_KEPT)
@@ -114,7 +115,7 @@ class LiteAnswers:
         steps = self._spending.of_one_failure()
         try:
             steps.take()
-            found = self._archive.symbolicate(handles, self._style)
+            found = self._archive.symbolicate(handles, self.style)
             steps.take(found.steps)
         finally:
             self._spending.spend(steps.taken)

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from archive.verbs.logs.streams import Stream
 
 TRACEBACK_START = re.compile(rb"(?P<prefix>.*)Traceback of TorchScript \(most recent call last\):")
+SERIALIZED_START = re.compile(
+    rb"(?P<prefix>.*)Traceback of TorchScript, serialized code \(most recent call last\):"
+)
+"""Begins a traceback behind which that of the original code stands."""
 FRAME_HEADER = re.compile(rb'  File "(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?')
 RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')

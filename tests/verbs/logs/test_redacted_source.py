@@ -1,0 +1,87 @@
+"""Logs of redacted archives, in which PyTorch itself explained failures: the companion has the original."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+import archive
+from archive.verbs.logs import Explainer
+from tests.support.corpus import ORACLES
+from tests.support.tokens import CANARIES
+
+LOWERED, STACK = CANARIES / "lowered.ptl", ORACLES / "plain_stack.ptl"
+
+
+def redacted(path: object) -> tuple[bytes, bytes]:
+    out, companion = io.BytesIO(), io.BytesIO()
+    archive.redact(path, out, companion, preset="publish")  # type: ignore[arg-type]
+    return out.getvalue(), companion.getvalue()
+
+
+def explained(log: bytes, out: bytes, companion: bytes | None) -> tuple[bytes, Explainer]:
+    with archive.open(out, companion=companion) as opened:
+        explainer = Explainer.of(opened)
+        return b"".join(explainer.explain(log.splitlines(keepends=True))), explainer
+
+
+def printed(source: object, handles: tuple[int, ...]) -> bytes:
+    """What PyTorch prints of a failure of the lite interpreter."""
+    with archive.open(source) as opened:  # type: ignore[arg-type]
+        return b"no such size\n  \n  " + bytes(opened.symbolicate(handles)) + b"\n  \n"
+
+
+def last_operations(source: object, count: int) -> list[int]:
+    """The last handles that have frames with source."""
+    with archive.open(source) as opened:  # type: ignore[arg-type]
+        return [one for one in sorted(opened.handles) if "HERE" in str(opened.symbolicate((one,)))][-count:]
+
+
+@pytest.mark.parametrize("prefix", [b"", b"2026-11-22 12:00:00 E app: "])
+@pytest.mark.parametrize("end", [b"", b" "], ids=["blanks", "blanks cut off"])
+def test_redacted_frames_become_the_originals(prefix: bytes, end: bytes) -> None:
+    out, companion = redacted(STACK)
+    for handle in last_operations(STACK, 12):
+        log, wanted = (
+            b"".join(prefix + line for line in printed(one, (handle,)).splitlines(keepends=True))
+            for one in (out, STACK)
+        )
+        log = b"".join(line.rstrip(end or b"\n") + b"\n" for line in log.splitlines())
+        text, explainer = explained(log, out, companion)
+        lines = [[line.rstrip() for line in one.splitlines()] for one in (text, wanted)]
+        assert lines[0] == lines[1] or "may be of several places" in explainer.notes[0]
+        assert explainer.explained + explainer.unknown == 1
+
+
+def test_most_frames_stand_for_one_place() -> None:
+    out, companion = redacted(STACK)
+    sure = [
+        explained(printed(out, (one,)), out, companion)[1].explained for one in last_operations(STACK, 40)
+    ]
+    assert sum(sure) >= 30
+
+
+def test_a_handle_in_a_delegated_module_is_found_inside_of_its_caller() -> None:
+    out, companion = redacted(LOWERED)
+    with archive.open(LOWERED) as opened:
+        (state,) = opened.lowered.values()
+        calls = [one for one in opened.handles if one not in state.handles]
+        inner = min(state.handles)
+        caller = next(one for one in calls if "execute(" in str(opened.symbolicate((one,))))
+    text, explainer = explained(printed(out, (inner, caller)), out, companion)
+    assert explainer.explained == 1
+    assert text == printed(LOWERED, (inner, caller))
+
+
+def test_what_is_not_redacted_or_not_of_this_archive_passes_through() -> None:
+    out, companion = redacted(STACK)
+    handle = last_operations(STACK, 1)[0]
+    for log, source, beside in (
+        (printed(STACK, (handle,)), out, companion),  # it shows the original
+        (printed(out, (handle,)), out, None),
+        (printed(out, (handle,)).replace(b"line ", b"line 9"), out, companion),
+    ):
+        text, explainer = explained(log, source, beside)
+        assert text == log
+        assert (explainer.explained, explainer.unknown) == (0, 0)
