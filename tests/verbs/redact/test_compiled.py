@@ -60,7 +60,7 @@ def test_nothing_is_left_and_the_model_is_the_same(name: str) -> None:
 
 def test_flags_for_the_compiler_stay_unless_they_are_mapped() -> None:
     _, _, facts = redacted("sources", preset="publish", partial=True)
-    told = {text.rpartition(" in ")[2].rpartition(".wrapper_")[2] for text in facts.left}
+    told = {text.rpartition(".wrapper_")[2].partition(",")[0] for text in facts.left}
     assert told == {"compile_flags.json", "linker_flags.json"}
     assert {text.rpartition(".wrapper_")[2].partition(":")[0] for text in facts.stays} == told
     out, _, _ = redacted("sources", maps=MAPS)
