@@ -29,7 +29,7 @@ from archive.verbs.redact.texts import paths_in, renamed_in
 from archive.verbs.redact.traces import encoded, files_in, note_gone, redacted_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from archive.reader.archive import Archive
     from archive.verbs.redact.rules import Removed, Rules
@@ -47,59 +47,53 @@ def redacted_programs(opened: Archive, rules: Rules, removed: Removed) -> dict[s
         ArchiveError: one of them is no program.
         LimitError: they would take more memory than allowed.
     """
-    if not opened.programs or not (rules.maps or {rules.paths, rules.source, rules.ids} != {"keep"}):
+    if not opened.programs.records or not rewrites_metadata(rules):
         return {}
-    return _Programs(opened, rules, removed).records()
+    programs = {record: opened.programs[name] for name, record in opened.programs.records.items()}
+    trees = {record: read_json(opened.records[record].view(), opened.allowance) for record in programs}
+    sites = [site.metadata for program in programs.values() for site in program.sites.values()]
+    rewritten = RewrittenMetadata([*sites, *map(_notes, trees.values())], rules, removed)
+    made: dict[str, bytes | None] = {}
+    for record, tree in trees.items():
+        metadata = [rewritten.of(site.metadata) for site in programs[record].sites.values()]
+        if notes := _notes(tree):
+            tree["graph_module"][NOTES] = rewritten.of(notes)
+        made[record] = data = with_metadata(tree, metadata)
+        opened.allowance.take(len(data), "bytes of a record", record=record)
+    graph = opened.records.get(GRAPH_ID)
+    if graph is not None and rules.ids == "anew" and NUMBER.fullmatch(found := bytes(graph.view())):
+        made[GRAPH_ID] = str(rewritten.numbering.number(Id.GRAPH, found.decode())).encode()
+    return made
 
 
-class _Programs:
-    """The programs of an archive.
+def rewrites_metadata(rules: Rules) -> bool:
+    """Whether metadata of nodes become others."""
+    return bool(rules.maps) or {rules.paths, rules.source, rules.ids} != {"keep"}
+
+
+class RewrittenMetadata:
+    """The metadata of an archive's nodes by the rules.
 
     Args:
-        opened: the archive.
+        all_metadata: of each node, and the notes about graphs.
         rules: what is rewritten.
         removed: takes what is gone.
+
+    Attributes:
+        numbering: of ids, which all nodes have in common.
     """
 
-    def __init__(self, opened: Archive, rules: Rules, removed: Removed) -> None:
-        self._opened, self._rules, self._removed = opened, rules, removed
-        self._programs = {record: opened.programs[name] for name, record in opened.programs.records.items()}
-        self._numbering = Numbering()
-        self._names: Mapping[bytes, bytes] = {}
+    def __init__(self, all_metadata: Iterable[Mapping[str, str]], rules: Rules, removed: Removed) -> None:
+        self.numbering = Numbering()
+        self._rules, self._removed = rules, removed
+        self._names = rules.renamed(path for one in all_metadata for path in _paths(one))
+        removed.renamed(self._names)
 
-    def records(self) -> dict[str, bytes | None]:
-        """The records by name."""
-        trees = {record: self._tree(record) for record in self._programs}
-        self._names = self._rules.renamed(
-            path for record, tree in trees.items() for path in self._paths(record, tree)
-        )
-        self._removed.renamed(dict(self._names))
-        made: dict[str, bytes | None] = {}
-        for record, tree in trees.items():
-            metadata = [self._metadata(site.metadata) for site in self._programs[record].sites.values()]
-            if notes := _notes(tree):
-                tree["graph_module"][NOTES] = self._metadata(notes)
-            made[record] = data = with_metadata(tree, metadata)
-            self._opened.allowance.take(len(data), "bytes of a record", record=record)
-        return made | self._graph_id()
-
-    def _tree(self, record: str) -> Any:  # noqa: ANN401 (JSON)
-        return read_json(self._opened.records[record].view(), self._opened.allowance)
-
-    def _paths(self, record: str, tree: Any) -> Iterator[bytes]:  # noqa: ANN401 (JSON)
-        sites = self._programs[record].sites.values()
-        for metadata in (*(site.metadata for site in sites), _notes(tree)):
-            for key, text in metadata.items():
-                if key == STACK_TRACE:
-                    yield from files_in(text)
-                elif SLASHES.search(text):
-                    yield from (path for one in strings_in(text) for path in paths_in(encoded(one)))
-
-    def _metadata(self, metadata: Mapping[str, str]) -> dict[str, str]:
-        """Metadata by the rules."""
+    def of(self, metadata: Mapping[str, str]) -> dict[str, str]:
+        """The metadata of a node, or notes about a graph."""
         texts = {key: self._text(key, text) for key, text in metadata.items()}
         kept = {key: text for key, text in texts.items() if text is not None}
-        return self._numbering.numbered(kept) if self._rules.ids == "anew" else kept
+        return self.numbering.numbered(kept) if self._rules.ids == "anew" else kept
 
     def _text(self, key: str, text: str) -> str | None:
         if key == STACK_TRACE:
@@ -114,12 +108,14 @@ class _Programs:
     def _renamed(self, text: str) -> str:
         return str(renamed_in(encoded(text), self._names), "utf-8", "surrogatepass")
 
-    def _graph_id(self) -> dict[str, bytes | None]:
-        """The id of an ETRecord's graph, which its nodes have, too."""
-        record = self._opened.records.get(GRAPH_ID) if self._rules.ids == "anew" else None
-        if record is None or not NUMBER.fullmatch(found := bytes(record.view())):
-            return {}
-        return {GRAPH_ID: str(self._numbering.number(Id.GRAPH, found.decode())).encode()}
+
+def _paths(metadata: Mapping[str, str]) -> Iterator[bytes]:
+    """The paths in a node's metadata."""
+    for key, text in metadata.items():
+        if key == STACK_TRACE:
+            yield from files_in(text)
+        elif SLASHES.search(text):
+            yield from (path for one in strings_in(text) for path in paths_in(encoded(one)))
 
 
 def _notes(tree: Any) -> dict[str, str]:  # noqa: ANN401 (JSON)
