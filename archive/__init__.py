@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from archive.verbs.leaks import Finding, LeakKind, Leaks, leaks
     from archive.verbs.migrate.migrate import Migration, migrate
     from archive.verbs.redact import Redaction, redact
+    from archive.verbs.redact.companions import CompanionRedaction, redact_companion
     from archive.verbs.shrink import Shrinkage, restore, shrink
     from archive.verbs.sizes import Account, sizes
     from archive.verbs.split import Join, Split, join, split
@@ -40,6 +41,7 @@ _HOMES = {
     "ArchiveError": "base.errors",
     "Canonical": "verbs.canonicalise",
     "Change": "verbs.diff",
+    "CompanionRedaction": "verbs.redact.companions",
     "Conversion": "verbs.convert",
     "Diagnostic": "verbs.verify",
     "Diff": "verbs.diff",
@@ -75,6 +77,7 @@ _HOMES = {
     "open": "reader.opening",
     "recognise": "reader.recognition",
     "redact": "verbs.redact",
+    "redact_companion": "verbs.redact.companions",
     "restore": "verbs.shrink",
     "shrink": "verbs.shrink",
     "sizes": "verbs.sizes",
@@ -88,6 +91,7 @@ __all__ = [
     "ArchiveError",
     "Canonical",
     "Change",
+    "CompanionRedaction",
     "Conversion",
     "Diagnostic",
     "Diff",
@@ -123,6 +127,7 @@ __all__ = [
     "open",
     "recognise",
     "redact",
+    "redact_companion",
     "restore",
     "shrink",
     "sizes",

@@ -40,6 +40,7 @@ VERBS = {
     "shrink": Verb("archive.verbs.shrink", kinds=SPLIT_KINDS),
     "restore": Verb("archive.verbs.shrink", Use.EMBEDDED, SPLIT_KINDS),
     "redact": Verb("archive.verbs.redact", Use.PRIVATE, REDACTED_KINDS),
+    "redact_companion": Verb("archive.verbs.redact.companions", kinds={FileKind.COMPANION}),
     "migrate": Verb("archive.verbs.migrate.migrate"),
     "lite": Verb("archive.backend.lite"),
     "canonicalise": Verb("archive.verbs.canonicalise", kinds={FileKind.EXPORTED}),

@@ -13,6 +13,7 @@ from archive.cli import printing
 from archive.cli.files import options
 from archive.cli.status import Status
 from archive.verbs.redact import Redaction
+from archive.verbs.redact.companions import CompanionRedaction
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 @click.option(
     "-c",
     "--companion",
-    required=True,
     metavar="COMPANION",
     type=click.Path(),
-    help="File for what is taken out, which stays with you; of several archives a folder.",
+    help="File for what is taken out, which stays with you; of several archives a folder. Needed, unless IN "
+    "are companions themselves.",
 )
 @click.option(
     "--for",
@@ -96,7 +97,7 @@ def command(
     inputs: tuple[str, ...],
     *,
     out: str,
-    companion: str,
+    companion: str | None,
     preset: Preset | None,
     maps: tuple[str, ...],
     paths: PathChoice | None,
@@ -132,6 +133,9 @@ def command(
     Names of classes, functions and attributes stay without --names, and so do generated code and strings that
     the model computes with.
 
+    IN may be a companion, to be given to somebody who is to explain failures: without -c, OUT is one with
+    other paths and fewer lines. It explains as much as these say, and no join gives IN again.
+
     With COMPANION, `symbolicate` explains the logs of OUT by all that was taken out, and `join` gives IN.
 
     Several archives, a folder or a glob take folders for OUT and COMPANION. A second run goes on from
@@ -144,27 +148,28 @@ def command(
       debug-archive redact models/ -o public/ -c private/ --for publish --dry-run
       debug-archive symbolicate public.ptl -c private.ptdbg < report.log
       debug-archive join public.ptl -c private.ptdbg -o model.ptl
+      debug-archive redact model.ptdbg -o vendor.ptdbg --for vendor
       debug-archive redact models/ -o public/ -c private/ --paths relative --source lines
     """  # noqa: D301 (click reads the backspace)
+    choices = {"preset": preset, "maps": maps, "paths": paths, "text": text, "partial": partial}
+    others = {"names": names, "ids": ids, "inputs": inputs_, "extra": extra, "times": times}
     try:
+        if companion is None:
+            if any(one is not None for one in others.values()):
+                raise click.UsageError(
+                    "-c COMPANION is needed: what it is not needed for has paths and text alone"
+                )
+            return manner.run("redact_companion", inputs, out, **choices)
         return manner.run(
             "redact",
             inputs,
             out,
             companion,
-            preset=preset,
-            maps=maps,
-            paths=paths,
-            text=text,
-            names=names,
-            ids=ids,
-            inputs=inputs_,
-            extra=extra,
-            times=times,
-            partial=partial,
+            **choices,
+            **others,
         )
     except ImpossibleError as refusal:
-        if not isinstance(refusal.facts, Redaction):
+        if not isinstance(refusal.facts, Redaction | CompanionRedaction):
             raise
         if manner.as_json:
             told = {"file": refusal.file, "outcome": OutcomeKind.IMPOSSIBLE}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from archive.report.outcome_text import Sized
     from archive.verbs.redact import Redaction
+    from archive.verbs.redact.companions import CompanionRedaction
 
 SOUGHT = {"root": "root folder", "file": "part of inputs or extra file"}
 """What removed texts are, in other words than facts have."""
@@ -32,6 +33,20 @@ def redact_text(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> 
 def redact_line(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> str:
     """The same in one line."""
     return f"{size_line(facts, file, out, companion)}; {_summary(facts)}"
+
+
+def companion_redaction_text(facts: CompanionRedaction, file: Sized, out: Sized) -> Group:
+    """The summary of the redaction of a companion."""
+    table = sizes_table(file.size, (file, "debug info"), (out, "redacted, for others"))
+    told = [f"taken out: {one_line(one)}" for one in facts.gone]
+    told += [f"left: {one}" for one in facts.left] + [f"not searched: {one}" for one in facts.unread]
+    told.append(f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated")
+    return Group(table, *map(Text, ("", *told, *_too_short(facts))))
+
+
+def companion_redaction_line(facts: CompanionRedaction, file: Sized, out: Sized) -> str:
+    """The same in one line."""
+    return f"{size_line(facts, file, out)}; {_proof(facts)}"
 
 
 def redact_plan_text(facts: Redaction, file: str) -> Group:
@@ -58,6 +73,11 @@ def _told(facts: Redaction) -> Iterator[str]:
         yield f"{counted(mapped, 'text')} in mapped parts of shared objects cannot be removed"
     if facts.in_code:
         yield f"{counted(facts.in_code, 'line')} of source text in generated code, too, which PyTorch runs"
+    yield from _too_short(facts)
+
+
+def _too_short(facts: Redaction | CompanionRedaction) -> Iterator[str]:
+    """What was not looked for."""
     if facts.unsought:
         yield f"{counted(facts.unsought, 'text')} not looked for: too short, or part of what stays"
 
@@ -69,7 +89,7 @@ def _summary(facts: Redaction) -> str:
     return "; ".join(parts)
 
 
-def _proof(facts: Redaction) -> str:
+def _proof(facts: Redaction | CompanionRedaction) -> str:
     """How many of the texts that were looked for are left."""
     parts = []
     for what, count in facts.sought.items():

@@ -60,6 +60,9 @@ FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
     "redact": lambda file, out: archive.redact(
         file, out / "d", out / "c", paths="none", text="none", partial=True, force=True
     ),
+    "redact_companion": lambda file, out: archive.redact_companion(
+        file, out / "o", paths="none", partial=True, force=True
+    ),
     "migrate": lambda file, out: archive.migrate(file, out / "m", to="2.13", lossy=True, force=True),
     "canonicalise": lambda file, out: archive.canonicalise(file, out / "c", force=True),
     "convert": lambda file, out: archive.convert(file, out / "v", profile="packed", force=True),

@@ -22,7 +22,14 @@ from archive.report.outcome_text import (
     size_line,
     split_text,
 )
-from archive.report.redaction_text import redact_line, redact_plan_line, redact_plan_text, redact_text
+from archive.report.redaction_text import (
+    companion_redaction_line,
+    companion_redaction_text,
+    redact_line,
+    redact_plan_line,
+    redact_plan_text,
+    redact_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +66,7 @@ WORDS = {
     "redact": Words(
         "redacting", redact_text, redact_line, planned=redact_plan_text, planned_line=redact_plan_line
     ),
+    "redact_companion": Words("redacting", companion_redaction_text, companion_redaction_line),
     "migrate": Words("migrating", migration_text, migration_line, migration_facts, plan_text, plan_line),
     "lite": Words("converting", lite_text, size_line),
     "canonicalise": Words("converting", canonical_text, size_line),

@@ -35,7 +35,7 @@ from archive.reader.recognition import check_companion
 from archive.verbs.redact.compiled import redacted_compiled
 from archive.verbs.redact.programs import RewrittenMetadata
 from archive.verbs.redact.proof import prove
-from archive.verbs.redact.ranges import redacted
+from archive.verbs.redact.ranges import check_lines, redacted
 from archive.verbs.redact.rules import Removed, Rules
 
 if TYPE_CHECKING:
@@ -83,6 +83,11 @@ class CompanionRedaction:
     gone: tuple[str, ...]
     archive_id: str
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether all was searched, and nothing found that was to go."""
+        return not (self.left or self.unread)
+
 
 @bounded
 def redact_companion(
@@ -123,12 +128,15 @@ def redact_companion(
         check_companion(mapped, limits)
         with Companion(mapped, limits.allowance(len(mapped.data))) as companion:
             removed = Removed()
-            contents = _contents(Archive(None, companion=companion), companion, rules, removed)
+            opened = Archive(None, companion=companion)
+            contents = _contents(opened, companion, rules, removed)
             data = build_companion(contents)
+            with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
+                check_lines(opened.range_table, after.range_table, opened.allowance)
             proof = _proof(data, removed, limits)
             gone = companion.contents.records.raw.keys() - contents.records.raw.keys()
             result = _result(companion, data, proof, tuple(sorted(gone)))
-        if (result.left or result.unread) and not partial:
+        if not (result.is_clean or partial):
             raise _refusal(mapped.name, result)
         file.write(data)
         return result
