@@ -12,6 +12,7 @@ from archive.batches.outcome import OutcomeKind
 from archive.cli import printing
 from archive.cli.files import options
 from archive.cli.status import Status
+from archive.report.redaction_text import redact_refusal_text
 from archive.verbs.redact import Redaction
 from archive.verbs.redact.companions import CompanionRedaction
 
@@ -174,5 +175,7 @@ def command(
         if manner.as_json:
             told = {"file": refusal.file, "outcome": OutcomeKind.IMPOSSIBLE}
             printing.write_json(told | asdict(refusal.facts))
-        printing.note(str(refusal))
+        elif not manner.dry_run:
+            printing.show(redact_refusal_text(refusal.facts), aside=True)
+        printing.note(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
         return Status.FINDINGS

@@ -138,6 +138,11 @@ are:
 reads ``member.kind`` and ``file.digest``: see :mod:`~archive.companion.members`. A *raw* record is one that
 PyTorch's rules would not give again from the columns; the file holds it whole.
 
+**Redacted archives.** A companion that ``redact`` writes has the archive's own id, and in ``file.redacted``
+that of the redacted archive, where records of the model were rewritten; it fits both. The records as they
+were are raw, and a join takes them before those of the redacted archive. ``file.root`` is the folder that
+they were in, and ``replaced`` leads from names in the redacted archive to the former ones.
+
 **Versions.** Version 2 has the columns of exported programs (from ``program`` on:
 :mod:`archive.normalform.programs`) and of shared objects (``object``: :mod:`archive.formats.elf.cutting`, and
 :mod:`~archive.companion.objects` for a section of their own). Packed, its lines and strings are laid out

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 SOUGHT = {"root": "root folder", "file": "part of inputs or extra file"}
 """What removed texts are, in other words than facts have."""
 
+LISTED = 20
+"""Texts of a kind that are listed; --json has all."""
+
 
 def redact_text(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> Group:
     """The summary of a redaction that was done."""
@@ -59,14 +62,16 @@ def redact_plan_line(facts: Redaction, file: str) -> str:
     return f"{one_line(file)}: {facts.asked}; {_summary(facts)}"
 
 
+def redact_refusal_text(facts: Redaction) -> Group:
+    """Why a redacted file is not clean."""
+    return Group(*map(Text, _unclean(facts)))
+
+
 def _told(facts: Redaction) -> Iterator[str]:
     """What is gone, what is not, and what was looked for."""
     yield from (f"taken out: {one_line(one)}" for one in facts.gone)
     yield from facts.refused
-    yield from (f"left: {one}" for one in facts.left)
-    yield from (f"not searched: {one}" for one in facts.unread)
-    yield from (f"`leaks` finds: {one}" for one in facts.leaks)
-    yield from facts.remedies
+    yield from _unclean(facts)
     yield from (f"stays: {one}" for one in facts.stays)
     yield f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated"
     if mapped := sum(one.endswith(MAPPED) for one in facts.left):
@@ -80,6 +85,19 @@ def _too_short(facts: Redaction | CompanionRedaction) -> Iterator[str]:
     """What was not looked for."""
     if facts.unsought:
         yield f"{counted(facts.unsought, 'text')} not looked for: too short, or part of what stays"
+
+
+def _unclean(facts: Redaction) -> Iterator[str]:
+    """What is left, and how that gets out."""
+    for what, texts in (
+        ("left", facts.left),
+        ("not searched", facts.unread),
+        ("`leaks` finds", facts.leaks),
+    ):
+        yield from (f"{what}: {one}" for one in texts[:LISTED])
+        if len(texts) > LISTED:
+            yield f"{what}: {len(texts) - LISTED:,} more; --json lists all"
+    yield from facts.remedies
 
 
 def _summary(facts: Redaction) -> str:

@@ -188,7 +188,7 @@ def _refusal(file: str, result: Redaction) -> ImpossibleError:
         if texts:
             more = f" and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
             parts.append(f"{what}: {', '.join(texts[:SHOWN])}{more}")
-    why = f"{'; '.join((*parts, *result.remedies))}; pass --partial (partial=True) to write it all the same"
+    why = f"{'; '.join(parts)}; pass --partial (partial=True) to write it all the same"
     refusal = ImpossibleError(why, file=file)
     refusal.facts = result
     return refusal
