@@ -42,7 +42,7 @@ def companion_redaction_text(facts: CompanionRedaction, file: Sized, out: Sized)
     """The summary of the redaction of a companion."""
     table = sizes_table(file.size, (file, "debug info"), (out, "redacted, for others"))
     told = [f"taken out: {one_line(one)}" for one in facts.gone]
-    told += [f"left: {one}" for one in facts.left] + [f"not searched: {one}" for one in facts.unread]
+    told += _unclean(facts)
     told.append(f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated")
     return Group(table, *map(Text, ("", *told, *_too_short(facts))))
 
@@ -62,7 +62,7 @@ def redact_plan_line(facts: Redaction, file: str) -> str:
     return f"{one_line(file)}: {facts.asked}; {_summary(facts)}"
 
 
-def redact_refusal_text(facts: Redaction) -> Group:
+def redact_refusal_text(facts: Redaction | CompanionRedaction) -> Group:
     """Why a redacted file is not clean."""
     return Group(*map(Text, _unclean(facts)))
 
@@ -87,17 +87,14 @@ def _too_short(facts: Redaction | CompanionRedaction) -> Iterator[str]:
         yield f"{counted(facts.unsought, 'text')} not looked for: too short, or part of what stays"
 
 
-def _unclean(facts: Redaction) -> Iterator[str]:
-    """What is left, and how that gets out."""
-    for what, texts in (
-        ("left", facts.left),
-        ("not searched", facts.unread),
-        ("`leaks` finds", facts.leaks),
-    ):
+def _unclean(facts: Redaction | CompanionRedaction) -> Iterator[str]:
+    """What is left, and how that gets out. Nothing but archives is published, and looked at by `leaks`."""
+    found = getattr(facts, "leaks", ())
+    for what, texts in (("left", facts.left), ("not searched", facts.unread), ("`leaks` finds", found)):
         yield from (f"{what}: {one}" for one in texts[:LISTED])
         if len(texts) > LISTED:
             yield f"{what}: {len(texts) - LISTED:,} more; --json lists all"
-    yield from facts.remedies
+    yield from getattr(facts, "remedies", ())
 
 
 def _summary(facts: Redaction) -> str:
