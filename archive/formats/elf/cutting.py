@@ -27,6 +27,10 @@ POSITION, COUNTS = (40, struct.Struct("<Q")), (60, struct.Struct("<HH"))
 """Where e_shoff stands, and e_shnum with e_shstrndx, in 64 bits."""
 
 
+NOTHING_BEHIND = "nothing is behind its segments"
+"""Why a shared object stays whole that was cut already."""
+
+
 class Cut(NamedTuple):
     """A shared object in two parts.
 
@@ -71,7 +75,7 @@ def _why_whole(made: SharedObject) -> str:
         return "no shared object"
     if made.end < made.size:
         return f"{counted(made.size - made.end, 'byte')} behind its end"
-    return "" if made.needed < made.size else "nothing is behind its segments"
+    return "" if made.needed < made.size else NOTHING_BEHIND
 
 
 def cut(data: memoryview) -> Cut | None:

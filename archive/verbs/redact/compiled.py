@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import ArchiveError
 from archive.formats.compiled.code import UNREAD
 from archive.formats.compiled.kinds import SpareKind
+from archive.formats.elf.cutting import NOTHING_BEHIND, why_whole
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.elf.source_texts import source_texts
 from archive.formats.exported.json_text import read_json
@@ -167,7 +168,10 @@ class _Compiled:
     def _object(self, file: str) -> bytes:
         """A shared object, as far as the loader maps it."""
         data = self._model.view(file)
-        parts = self._opened.spare.cuts.get(self._model.records[file])
+        record = self._model.records[file]
+        parts = self._opened.spare.cuts.get(record)
+        if parts is None and (why := _why_whole(data)):
+            self._removed.stays.append(f"{record}: what no loader maps, if there is some: {why}")
         changed = bytearray(data if parts is None else parts.left)
         for start, end, is_path in self._texts(file):
             text = bytes(data[start:end])
@@ -181,6 +185,15 @@ class _Compiled:
 
     def _gone(self, line: bytes) -> None:
         self._removed.line(line, kept=False)
+
+
+def _why_whole(data: memoryview) -> str:
+    """Why a shared object cannot be cut; "" where there is nothing to cut off."""
+    try:
+        why = why_whole(data)
+    except ArchiveError as problem:
+        return str(problem)
+    return "" if why == NOTHING_BEHIND else why
 
 
 def in_place(path: bytes, new: bytes) -> bytes:

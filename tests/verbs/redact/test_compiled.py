@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import platform
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,8 @@ from archive.formats.elf.parse import parse_object
 from archive.formats.elf.source_texts import source_texts
 from archive.verbs.logs import Explainer
 from archive.verbs.redact.compiled import in_place
-from tests.support.compiled import COMPILED, NAMES, member, package, written
+from tests.support.compiled import COMPILED, NAMES, changed, member, package, written
+from tests.support.elf_files import AARCH64, elf_file
 from tests.support.strings_in import everything_in, holds
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ PLANTED = ("/opt/py", "/opt/cache", "models/mixer.py", "self.warm(left)", "F.lin
 MAPS = ("/opt/py=python", "/opt/cache/=")
 
 
+@cache
 def redacted(name: str, **choices: Any) -> tuple[bytes, bytes, Redaction]:  # noqa: ANN401
     out, companion = io.BytesIO(), io.BytesIO()
     facts = archive.redact(package(name), out, companion, **(choices or {"preset": "publish"}))
@@ -150,3 +153,21 @@ def test_it_runs_and_fails_alike_in_pytorch(
     assert after[0] == before[0]
     assert after[2].startswith(".//")
     assert after[2].rpartition("/")[2] == before[2].rpartition("/")[2]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (elf_file(machine=AARCH64).data, "ELF for AArch64"),
+        (b"\xcf\xfa\xed\xfe" + bytes(60), "Mach-O"),
+        (elf_file().data[:70], "expected"),
+    ],
+)
+def test_objects_that_cannot_be_rewritten_are_told(data: bytes, why: str, tmp_path: Path) -> None:
+    """The name of such an object, and each path in it."""
+    name = "data/aotinductor/model/x.wrapper.so"
+    path = changed("sources", {name: data + b"\0/home/ann/net/x.cpp\0"}, tmp_path)
+    out, companion = io.BytesIO(), io.BytesIO()
+    facts = archive.redact(path, out, companion, paths="basename", maps=MAPS, partial=True)
+    assert [one for one in facts.stays if one.startswith(name) and why in one]
+    assert [one for one in facts.left if one.startswith("path /home/ann/net/x.cpp in " + name)]
