@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 __all__ = ["Redaction", "redact"]
 
 REWRITERS: tuple[Callable[[Archive, Rules, Removed], Mapping[str, bytes | None]], ...] = (
-    redacted_programs,
     redacted_effects,
     redacted_compiled,
     without_inputs,
@@ -155,6 +154,7 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
     renamed = with_hashes(opened, removed) if rules.names == "hash" else None
     records |= {} if renamed is None else renamed.records
     records |= redacted_ranges(opened, rules, removed, renamed)
+    records |= redacted_programs(opened, rules, removed, renamed)
     for rewriter in REWRITERS:
         records |= rewriter(opened, rules, removed)
     root = rules.root(opened.root)

@@ -6,8 +6,8 @@ metadata of a node      what becomes of it
 ``stack_trace``         other files; with ``--source none`` no lines of code. One that is none as Python
                         prints them goes
 ``custom``, other keys  other paths; they are notes in free text, and go with ``--source none``
-all others              other paths, where there are some. Classes and functions stay; ids of a run are
-                        numbered anew if that is asked for
+all others              other paths, where there are some; ids of a run are numbered anew, and names of
+                        classes and functions become hashes, if that is asked for
 ======================  =====================================================================================
 
 A program that ``json.dumps`` did not write is written by it, as PyTorch would. Notes about a whole graph are
@@ -25,6 +25,7 @@ from archive.formats.exported.canonical import Id, Numbering
 from archive.formats.exported.json_text import read_json
 from archive.formats.exported.kinds import CUSTOM, KIND_BY_KEY, STACK_TRACE
 from archive.formats.exported.rewriting import with_metadata
+from archive.verbs.redact.names.programs import renamed_metadata
 from archive.verbs.redact.texts import paths_in, renamed_in
 from archive.verbs.redact.traces import encoded, files_in, note_gone, redacted_trace
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from archive.reader.archive import Archive
+    from archive.verbs.redact.names import Renamed
     from archive.verbs.redact.rules import Removed, Rules
 
 NOTES = "metadata"
@@ -40,8 +42,16 @@ SLASHES = re.compile(r"[/\\]")
 NUMBER = re.compile(rb"[0-9]{1,20}")
 
 
-def redacted_programs(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes | None]:
+def redacted_programs(
+    opened: Archive, rules: Rules, removed: Removed, renamed: Renamed | None = None
+) -> dict[str, bytes | None]:
     """The records of all programs with other metadata, by name.
+
+    Args:
+        opened: the archive.
+        rules: what is rewritten.
+        removed: takes what is gone.
+        renamed: what becomes of names; None where they stay.
 
     Raises:
         ArchiveError: one of them is no program.
@@ -56,6 +66,8 @@ def redacted_programs(opened: Archive, rules: Rules, removed: Removed) -> dict[s
     made: dict[str, bytes | None] = {}
     for record, tree in trees.items():
         metadata = [rewritten.of(site.metadata) for site in programs[record].sites.values()]
+        if renamed is not None:
+            metadata = [renamed_metadata(one, renamed.words) for one in metadata]
         if notes := _notes(tree):
             tree["graph_module"][NOTES] = rewritten.of(notes)
         made[record] = data = with_metadata(tree, metadata)

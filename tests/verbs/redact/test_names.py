@@ -124,7 +124,7 @@ def test_names_stand_in_source_text_which_goes_too() -> None:
     [
         ("kinds/package.pt", "torch.package"),
         ("kinds/state_dict.pt", "state dict"),
-        ("exported/shop.pt2", "exported program"),
+        ("kinds/compiled.pt2", "AOTInductor package"),
         ("effects/counting.pt", "effects.pkl: names of a model with side effects stay"),
         ("releases/torch-1.2.0/nested.pt", "names in archives of PyTorch 1.0 to 1.2 stay"),
     ],
@@ -132,6 +132,23 @@ def test_names_stand_in_source_text_which_goes_too() -> None:
 def test_a_file_whose_names_stand_elsewhere_is_refused(name: str, why: str) -> None:
     with pytest.raises(ImpossibleError, match=why):
         redacted(FIXTURES / name)
+
+
+def test_programs_keep_attributes_and_lose_classes(tmp_path: Path) -> None:
+    path = FIXTURES / "exported" / "shop_strict.pt2"
+    out, companion, facts = redacted(path)
+    assert (facts.left, facts.sought["name"]) == ((), 1)
+    assert "11 names of attributes, which programs are called by" in facts.stays
+    with archive.open(path) as before, archive.open(out) as after, archive.open(companion) as private:
+        sites = [next(iter(one.programs.values())).sites.values() for one in (before, after, private)]
+        old, new, kept = (next(iter(some)).metadata["nn_module_stack"] for some in sites)
+    assert old == kept != new
+    assert re.sub(r"a\w{8}\.C\w{8}", "X", new) == re.sub(r"shop\.\w+", "X", old)
+    file = tmp_path / "public.pt2"
+    file.write_bytes(out)
+    back = io.BytesIO()
+    assert archive.join(file, companion, back).exact
+    assert back.getvalue() == path.read_bytes()
 
 
 def test_a_name_in_an_extra_file_is_found(tmp_path: Path) -> None:

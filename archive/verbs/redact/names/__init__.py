@@ -2,7 +2,8 @@
 
 In: a TorchScript archive. ``code`` finds the names in generated code, ``pickled`` those in pickles, ``words``
 decides which of them stay. Out: the records with other names, and other names of records. Nothing else
-changes: the lines of code, values, operators and numbers of instructions stay.
+changes: the lines of code, values, operators and numbers of instructions stay. Of exported programs, only
+``programs`` knows names: those in metadata.
 
 Hashes are keyed by a random salt, so nobody finds a name by hashing a dictionary. Both files tell the names
 to who has them: the companion has the records as they were.
@@ -30,6 +31,7 @@ from archive.formats.record_kinds import (
 from archive.reader.recognition import FileKind
 from archive.verbs.redact.names.code import Kind, parse_code, renamed_uses
 from archive.verbs.redact.names.pickled import TABLES, Pickled
+from archive.verbs.redact.names.programs import note_programs
 from archive.verbs.redact.names.words import WORDS, Words, note_code
 from archive.verbs.redact.ranges import called
 from archive.verbs.redact.rules import LIBRARY
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 SCRIPTED = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT}
 """The kinds of files in which names become hashes."""
+PROGRAMS = {FileKind.EXPORTED, FileKind.LEGACY_EXPORTED, FileKind.ETRECORD}
+"""The kinds of files with exported programs, in whose metadata names become hashes."""
 FOLDERS = ("__torch__.", "torch.")
 """What names of generated code begin with."""
 BOUND = "__torch__.torch.classes."
@@ -84,7 +88,9 @@ class Renamed:
 
 
 def with_hashes(opened: Archive, removed: Removed, salt: bytes | None = None) -> Renamed:
-    """A TorchScript archive with hashes in place of names.
+    """An archive with hashes in place of names.
+
+    Of exported programs, those of classes and functions are found, and no records made.
 
     Args:
         opened: the archive.
@@ -96,19 +102,24 @@ def with_hashes(opened: Archive, removed: Removed, salt: bytes | None = None) ->
         ArchiveError: code or a pickle is not as PyTorch writes it.
         LimitError: it costs more memory than allowed.
     """
+    words = Words(salt or os.urandom(SALT_BYTES))
+    for name in opened.container.records:
+        words.spoken.update(WORDS.findall(LEGACY_CODE[0] if is_code(code_of(name)) else name))
     with in_file(opened.file):
-        renamed = _Renaming(opened, salt or os.urandom(SALT_BYTES)).renamed()
-    words = renamed.words
+        if opened.recognised.kind in PROGRAMS:
+            renamed = Renamed(words, {}, {}, {})
+            removed.stays += note_programs(words, opened)
+        else:
+            renamed = _Renaming(opened, words).renamed()
     removed.names |= {word.encode("utf-8", "surrogateescape") for word in words.sought}
     removed.stays += words.told()
     return renamed
 
 
 class _Renaming:
-    def __init__(self, opened: Archive, salt: bytes) -> None:
-        self._opened = opened
+    def __init__(self, opened: Archive, words: Words) -> None:
+        self._opened, self._words = opened, words
         self._records = opened.container.records
-        self._words = Words(salt)
         _check(opened)
         self._texts = {name: bytes(one.view()) for name, one in self._records.items() if is_code(name)}
         self._codes = {name: parse_code(name, text, opened.allowance) for name, text in self._texts.items()}

@@ -59,12 +59,19 @@ RESERVED = frozenset(
     """.split()  # noqa: SIM905 (words, not a list of texts)
 )
 """Words with a meaning in code, types or call stacks."""
-FIXED = re.compile(r"_?\d+|_+|__\w+__|___torch_mangle_\d+|_is_full_backward_hook|__forked_function\d*")
+FIXED = re.compile(
+    r"(?:<.*)?|_?\d+|_+|__\w+__|___torch_mangle_\d+|_is_full_backward_hook|__forked_function\d*"
+)
 
 
 def is_fixed(word: str) -> bool:
     """Whether a word stays in every archive."""
-    return not word or word in RESERVED or keyword.iskeyword(word) or FIXED.fullmatch(word) is not None
+    return (
+        word[:1] in ("", "<")
+        or word in RESERVED
+        or keyword.iskeyword(word)
+        or FIXED.fullmatch(word) is not None
+    )
 
 
 @dataclass(slots=True)
