@@ -118,7 +118,7 @@ def redact_companion(
         limits: what hostile input may cost.
 
     Raises:
-        ImpossibleError: something is left, and ``partial`` is not given.
+        ImpossibleError: something is left, and ``partial`` is not given; or names of the archive are hashes.
         ArchiveError: an option is wrong, the source is no companion, is broken or changed meanwhile, or the
             target exists or is no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
@@ -127,6 +127,9 @@ def redact_companion(
     with replacing(out, force=force) as file, unchanged(source), closing(Mapped(source)) as mapped:
         check_companion(mapped, limits)
         with Companion(mapped, limits.allowance(len(mapped.data))) as companion:
+            if companion.salt:
+                why = "its archive has hashes for names, and code that goes leads from these to source"
+                raise ImpossibleError(why, file=mapped.name)
             removed = Removed()
             opened = Archive(None, companion=companion)
             contents = _contents(opened, companion, rules, removed)

@@ -137,8 +137,8 @@ def test_a_file_whose_names_stand_elsewhere_is_refused(name: str, why: str) -> N
 def test_programs_keep_attributes_and_lose_classes(tmp_path: Path) -> None:
     path = FIXTURES / "exported" / "shop_strict.pt2"
     out, companion, facts = redacted(path)
-    assert (facts.left, facts.sought["name"]) == ((), 1)
-    assert "11 names of attributes, which programs are called by" in facts.stays
+    assert (facts.left, facts.sought["name"]) == ((), 3)
+    assert "4 names of attributes, which programs are called by" in facts.stays
     with archive.open(path) as before, archive.open(out) as after, archive.open(companion) as private:
         sites = [next(iter(one.programs.values())).sites.values() for one in (before, after, private)]
         old, new, kept = (next(iter(some)).metadata["nn_module_stack"] for some in sites)
@@ -149,6 +149,12 @@ def test_programs_keep_attributes_and_lose_classes(tmp_path: Path) -> None:
     back = io.BytesIO()
     assert archive.join(file, companion, back).exact
     assert back.getvalue() == path.read_bytes()
+
+
+def test_a_companion_that_leads_to_names_is_not_given_away() -> None:
+    companion = redacted(NESTED)[1]
+    with pytest.raises(ImpossibleError, match="its archive has hashes for names"):
+        archive.redact_companion(companion, io.BytesIO(), preset="vendor")
 
 
 def test_a_name_in_an_extra_file_is_found(tmp_path: Path) -> None:

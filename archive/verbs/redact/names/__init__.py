@@ -24,6 +24,7 @@ from archive.formats.record_kinds import (
     LEGACY_TREE,
     RecordKind,
     code_of,
+    holds_ranges,
     is_code,
     kind_of,
     range_records_of,
@@ -104,7 +105,8 @@ def with_hashes(opened: Archive, removed: Removed, salt: bytes | None = None) ->
     """
     words = Words(salt or os.urandom(SALT_BYTES))
     for name in opened.container.records:
-        words.spoken.update(WORDS.findall(LEGACY_CODE[0] if is_code(code_of(name)) else name))
+        follows_code = is_code(name) or holds_ranges(name)
+        words.spoken.update(WORDS.findall(LEGACY_CODE[0] if follows_code else name))
     with in_file(opened.file):
         if opened.recognised.kind in PROGRAMS:
             renamed = Renamed(words, {}, {}, {})
