@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
+from archive.companion.build import build_companion
+from archive.reader.collect import collect
+from archive.reader.facts import facts_of
 from archive.reader.recognition import OPENED_KINDS
 from archive.store.store import Store
 from tests.support.commands import run
@@ -117,3 +120,28 @@ def test_dates_stay_where_that_is_asked_for(tmp_path: Path) -> None:
     archive.redact(path, out, tmp_path / "c", paths="basename", force=True)
     with archive.open(out) as after:
         assert {record.entry.modified for record in after.container.records.values()} == {0}
+
+
+@pytest.mark.parametrize("digits", [b"", b"x", b"f" * 31, b"F" * 32, b"f" * 33])
+def test_an_id_that_is_none_is_refused_with_its_place(digits: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "lying.ptdbg"
+    with archive.open(SHOP) as opened:
+        contents = collect(opened).with_strings({"file.redacted": [digits]})
+        path.write_bytes(build_companion(contents))
+    other = EXPORTED / "several.pt2"
+    for ask in (lambda: archive.open(other, companion=path), lambda: facts_of(archive.open(path))):
+        with pytest.raises(archive.ArchiveError, match=r"file.redacted: expected 32 hexadecimal digits"):
+            ask()
+
+
+def test_names_of_records_that_were_redacted_lead_to_those_of_the_original(tmp_path: Path) -> None:
+    path, out, companion = FIXTURES / "canaries" / "scripted.pt", tmp_path / "out.pt", tmp_path / "c"
+    archive.redact(path, out, companion, names="hash")
+    with archive.open(path) as before, archive.open(out) as after:
+        assert after.container.records.keys() != before.container.records.keys()
+        with archive.open(out, companion=companion) as both:
+            assert both.records.keys() - {"extra/zqextranamexz.txt"} >= before.records.keys() - {
+                ".data/serialization_id",
+                "extra/zqextranamexz.txt",
+            }
+            assert both.records.keys() & (after.records.keys() - before.records.keys()) == set()
