@@ -104,6 +104,10 @@ class FleetAnswers:
         """Take note of a line of the log, which may name a model."""
         self._naming.saw(line, number)
 
+    def named(self, line: bytes) -> bytes:
+        """The line: which model its hashes are of is not known."""
+        return line
+
     def of_handles(self, failure: LiteFailure) -> Answer:
         """The answer to a failure of the lite interpreter."""
         what = f"handles {{{failure.digits:.40}}}"

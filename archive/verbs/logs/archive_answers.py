@@ -18,7 +18,7 @@ from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.notes import why_left
 from archive.verbs.logs.outline import Outline
 from archive.verbs.logs.redacted import HIERARCHY, SEVERAL_NOTE, RedactedHandles, RedactedTraceback
-from archive.verbs.logs.renamed_code import RenamedCode
+from archive.verbs.logs.renamed_code import HASH, RenamedCode, names_by_hash
 from archive.verbs.logs.tracebacks import (
     CODE_FOLDERS,
     MAX_BYTES,
@@ -67,6 +67,18 @@ class ArchiveAnswers:
         _, begins, hierarchy = line.partition(HIERARCHY)
         if begins:
             self._hierarchy = hierarchy.strip()
+
+    def named(self, line: bytes) -> bytes:
+        """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""
+        before, begins, hierarchy = line.partition(HIERARCHY)
+        if not begins or not self._names:
+            return line
+        return before + begins + HASH.sub(lambda found: self._names.get(found[0], found[0]), hierarchy)
+
+    @cached_property
+    def _names(self) -> dict[bytes, bytes]:
+        companion = self.archive.companion
+        return {} if companion is None else names_by_hash(companion)
 
     def of_handles(self, failure: LiteFailure) -> Answer:
         """The answer to a failure of the lite interpreter."""

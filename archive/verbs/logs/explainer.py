@@ -140,7 +140,8 @@ class Explainer:
                 yield line.output
                 continue
             self.answers.saw(line.data, line.number)
-            yield self._line(line, lines, nested, above) if has_failure(line.data) else line.data
+            is_plain = not has_failure(line.data)
+            yield self.answers.named(line.data) if is_plain else self._line(line, lines, nested, above)
             above.add(line.data)
 
     def _line(self, line: Line, lines: Lines, nested: int, above: Above) -> bytes:

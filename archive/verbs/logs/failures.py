@@ -80,6 +80,9 @@ class Answers(Protocol):
     def saw(self, line: bytes, number: int) -> None:
         """Take note of a line of the log, whether or not a failure begins in it."""
 
+    def named(self, line: bytes) -> bytes:
+        """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""
+
     def of_handles(self, failure: LiteFailure) -> Answer:
         """The answer to a failure of the lite interpreter."""
 

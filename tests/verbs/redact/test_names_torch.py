@@ -73,6 +73,15 @@ def test_every_kind_of_name_is_gone_and_the_model_runs_the_same(scripted: Path) 
     assert re.fullmatch(r"a\w{8}\.0\.bias", list(new.state_dict())[-1])
 
 
+def test_what_pytorch_prints_of_redacted_code_becomes_the_original(scripted: Path) -> None:
+    out, companion = redacted(scripted)
+    told, log = (failure(loaded(data), IDS + 100) for data in (scripted.read_bytes(), out))
+    with archive.open(out, companion=companion) as opened:
+        found = explained(log.encode(), opened).text.decode()
+    heading = "original code (most recent call last):\n"
+    assert log.partition(heading)[2] != told.partition(heading)[2] == found.partition(heading)[2]
+
+
 @pytest.mark.parametrize("together", [False, True], ids=["companion", "both"])
 def test_a_traceback_through_hashes_is_explained_by_the_names(scripted: Path, *, together: bool) -> None:
     out, companion = redacted(scripted)
@@ -100,3 +109,7 @@ def test_handles_of_the_lite_interpreter_stay_and_lead_to_the_names(name: str) -
         handle = next(one for one, text in texts.items() if text.strip() in told)
         assert str(after.symbolicate(handle)).strip() in log
         assert {one: str(private.symbolicate(one)) for one in texts} == texts
+    with archive.open(out, companion=companion) as both:
+        found = explained(log.encode(), both).text.decode()
+    begins = "Module hierarchy:top("
+    assert found.partition(begins)[1:] == told.partition(begins)[1:]
