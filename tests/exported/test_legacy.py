@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LEGACY, SHOP = EXPORTED / "legacy" / "shop.pt2", EXPORTED / "shop.pt2"
-TOLD = "as PyTorch 2.1 to 2.7 saved them: `inspect`, `sizes` and `symbolicate` work on it"
+TOLD = "as PyTorch 2.1 to 2.7 saved them: `inspect`, `sizes`, `symbolicate`, `leaks` and `redact` work on it"
 
 
 def test_it_is_told_with_what_works_on_it_and_the_way_out(tmp_path: Path) -> None:
