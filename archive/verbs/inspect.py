@@ -67,6 +67,7 @@ class Inspection:
         companion: profile and archive id of a companion, in words; "" for an archive.
         archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read; None
             where it would take all of a large file elsewhere.
+        redacted_id: the archive id of the redacted archive that a companion fits, too; "" for none.
         platforms: the platforms whose rules give ``.data/serialization_id`` for the records: one, or none if
             no known platform's do; None where there is no such record.
         origin: the PyTorch releases that may have written it; None where a companion has the debug info.
@@ -95,6 +96,7 @@ class Inspection:
     told: str
     companion: str
     archive_id: str | None
+    redacted_id: str
     platforms: Sequence[str] | None
     origin: Provenance | None
     migrated: bool
@@ -142,6 +144,7 @@ def inspect(archive: Archive) -> Inspection:
         archive.recognised.told.removesuffix(f"; {SHOWN}"),
         _companion(archive),
         _archive_id(archive),
+        _redacted_id(archive),
         _platforms(archive),
         None if archive.companion else provenance(archive),
         MIGRATED in archive.records,
@@ -183,7 +186,13 @@ def _effects(archive: Archive) -> dict[str, int] | None:
 def _companion(archive: Archive) -> str:
     if archive.companion is None or archive.has_code:
         return ""
-    return f"{archive.companion.profile} companion of archive {archive.archive_id.hex()}"
+    redacted = f", redacted {_redacted_id(archive)}" if _redacted_id(archive) else ""
+    return f"{archive.companion.profile} companion of archive {archive.archive_id.hex()}{redacted}"
+
+
+def _redacted_id(archive: Archive) -> str:
+    found = None if archive.companion is None else archive.companion.redacted_id
+    return "" if found is None else found.hex()
 
 
 def _archive_id(archive: Archive) -> str | None:

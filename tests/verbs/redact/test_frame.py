@@ -48,6 +48,8 @@ def test_the_companion_is_found_by_either_id(published: tuple[Path, Path, Any], 
     assert b"price" in told
     assert run("symbolicate", out, "-c", companion, "linear_1").stdout == told
     assert run("symbolicate", SHOP, "-c", companion, "linear_1").stdout == told
+    sentence = f"companion of archive {facts.archive_id}, redacted {facts.redacted_id}"
+    assert sentence.encode() in run("inspect", companion).stdout
     with Store.open(tmp_path / "store", create=True) as store:
         store.add(companion)
         for word in (facts.archive_id, facts.redacted_id, facts.redacted_id[:8]):
