@@ -28,6 +28,8 @@ WAYS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "vendor": ({"preset": "vendor"}, {"basename", "lines", "root", "inputs"}),
 }
 """Options, and what goes with them, as the table has it."""
+NAMED = [path for path in MODELS if path.stem in {"scripted", "enums", "traced", "lowered"}]
+"""Files whose names may go; of others ``--names`` is refused."""
 FLAGS = {"compiled.pt2": {"maps": ["/opt/py=python"]}}
 """Options that a file needs besides: what compilers are told stays otherwise."""
 
@@ -45,3 +47,34 @@ def test_what_is_left_is_what_the_table_tells(path: Path, way: str) -> None:
     back = io.BytesIO()
     assert archive.join(out.getvalue(), companion.getvalue(), back).exact
     assert back.getvalue() == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", NAMED, ids=lambda path: path.name)
+def test_names_go_but_for_those_that_callers_have(path: Path) -> None:
+    out, companion = io.BytesIO(), io.BytesIO()
+    facts = archive.redact(path, out, companion, preset="publish", names="hash")
+    assert tokens_in(out.getvalue()).keys() == {
+        one.token for one in planted_in(path) if one.why or one.goes == "none"
+    }
+    assert (facts.left, facts.unread) == ((), ())
+    back = io.BytesIO()
+    assert archive.join(out.getvalue(), companion.getvalue(), back).exact
+    assert back.getvalue() == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", [path for path in MODELS if path not in NAMED], ids=lambda path: path.name)
+def test_names_that_would_stay_are_refused(path: Path) -> None:
+    out = io.BytesIO()
+    with pytest.raises(archive.ArchiveError, match=r"names .* stay"):
+        archive.redact(path, out, io.BytesIO(), preset="publish", names="hash")
+    assert out.getvalue() == b""
+
+
+def test_hashes_of_names_are_of_this_file_alone() -> None:
+    codes = []
+    for _ in range(2):
+        out = io.BytesIO()
+        archive.redact(NAMED[0], out, io.BytesIO(), preset="publish", names="hash")
+        with archive.open(out.getvalue()) as opened:
+            codes.append({name for name in opened.records if name.startswith("code/")})
+    assert codes[0].isdisjoint(codes[1])
