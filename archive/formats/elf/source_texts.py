@@ -59,9 +59,7 @@ def source_texts(data: memoryview, made: SharedObject) -> list[SourceText]:
     """
     if (made.bits, made.order) != (64, "<"):
         return []
-    return sorted(
-        text for start, end in _read_only(data, made) for text in _texts(b"\0" + data[start:end], start - 1)
-    )
+    return sorted(text for start, end in _read_only(data, made) for text in _texts(data, start, end))
 
 
 def without_source_texts(data: memoryview, made: SharedObject) -> bytes:
@@ -72,14 +70,14 @@ def without_source_texts(data: memoryview, made: SharedObject) -> bytes:
     return bytes(changed)
 
 
-def _texts(data: bytes, at: int) -> Iterator[SourceText]:
-    for one in FRAME.finditer(data):
-        yield SourceText(at + one.start("file"), at + one.end("file"), is_path=True)
+def _texts(data: memoryview, start: int, end: int) -> Iterator[SourceText]:
+    for one in FRAME.finditer(data, start, end):
+        yield SourceText(*one.span("file"), is_path=True)
         if one["code"]:
-            yield SourceText(at + one.start("code"), at + one.end("code"), is_path=False)
-    for one in STRING.finditer(data):
+            yield SourceText(*one.span("code"), is_path=False)
+    for one in STRING.finditer(data, start, end):
         if SOURCE.fullmatch(one[0]):
-            yield SourceText(at + one.start(), at + one.end(), is_path=True)
+            yield SourceText(*one.span(), is_path=True)
 
 
 def _read_only(data: memoryview, made: SharedObject) -> Iterator[tuple[int, int]]:

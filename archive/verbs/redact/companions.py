@@ -37,6 +37,7 @@ from archive.verbs.redact.programs import RewrittenMetadata
 from archive.verbs.redact.proof import prove
 from archive.verbs.redact.ranges import check_lines, redacted
 from archive.verbs.redact.rules import Removed, Rules
+from archive.verbs.split import profile_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,7 +134,7 @@ def redact_companion(
             removed = Removed()
             opened = Archive(None, companion=companion)
             contents = _contents(opened, companion, rules, removed)
-            data = build_companion(contents)
+            data = build_companion(contents, profile_named(companion.profile))
             with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
                 check_lines(opened.range_table, after.range_table, opened.allowance)
             proof = _proof(data, removed, limits)

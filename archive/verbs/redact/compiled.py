@@ -23,6 +23,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
+from archive.container.names import decoded, encoded
 from archive.formats.compiled.code import UNREAD
 from archive.formats.compiled.kinds import SpareKind
 from archive.formats.elf.cutting import NOTHING_BEHIND, why_whole
@@ -30,6 +31,7 @@ from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.elf.source_texts import source_texts
 from archive.formats.exported.json_text import read_json
 from archive.formats.record_kinds import KERNELS
+from archive.verbs.redact.programs import changed_strings
 from archive.verbs.redact.rules import NO_FILE, SEPARATOR
 from archive.verbs.redact.texts import PATH, hidden, paths_in, renamed_in, without_code
 from archive.verbs.redact.traces import files_in, redacted_trace
@@ -106,7 +108,7 @@ class _Compiled:
     @cached_property
     def _names(self) -> dict[bytes, bytes]:
         """What becomes of each path. The package's own files keep their names: their records have them."""
-        own = {file.encode() for file in self._model.records}
+        own = set(map(encoded, self._model.records))
         names = self._rules.renamed(path for file in self._model.records for path in self._paths(file))
         for path, new in names.items():
             name = SEPARATOR.split(path)[-1]
@@ -126,8 +128,8 @@ class _Compiled:
                 for text in kernel.stack_traces:
                     yield from files_in(text)
         elif file in self._objects:
-            data = self._data(file)
-            yield from (data[one.start : one.end] for one in self._texts(file) if one.is_path)
+            data = self._model.view(file)
+            yield from (bytes(data[one.start : one.end]) for one in self._texts(file) if one.is_path)
             yield from (text for text in set(STRING.findall(data)) if PATH.fullmatch(text))
         elif not file.endswith(BINARY):
             yield from paths_in(self._data(file))
@@ -163,7 +165,13 @@ class _Compiled:
         if any(self._names[path] != self._mapped[path] for path in paths_in(data)):
             why = "paths that PyTorch compiles the model with; a map (--map, maps=) may change them"
             self._removed.stays.append(f"{self._model.records[file]}: {why}")
-        return renamed_in(data, self._mapped)
+        if not file.endswith(".json"):
+            return renamed_in(data, self._mapped)
+        text = changed_strings(
+            data.decode(errors="surrogateescape"),
+            lambda one: decoded(renamed_in(encoded(one), self._mapped)),
+        )
+        return encoded(text)
 
     def _object(self, file: str) -> bytes:
         """A shared object, as far as the loader maps it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import platform
 import sys
 from functools import cache
@@ -68,6 +69,17 @@ def test_flags_for_the_compiler_stay_unless_they_are_mapped() -> None:
     assert {text.rpartition(".wrapper_")[2].partition(":")[0] for text in facts.stays} == told
     out, _, _ = redacted("sources", maps=MAPS)
     assert holds(out, '"python/lib/python3.11/site-packages/torch/include"')
+
+
+def test_flags_stay_json_whatever_a_map_says() -> None:
+    place = r'C:\py "x"'
+    out, _, facts = redacted("sources", maps=("/opt/py=" + place, "/opt/cache/="))
+    assert facts.left == ()
+    with archive.open(out) as opened:
+        (name,) = [record for record in opened.records if record.endswith("_compile_flags.json")]
+        flags = json.loads(bytes(opened.records[name].view()))
+    assert flags["include_dirs"][1] == place + "/lib/python3.11/site-packages/torch/include"
+    assert flags["cflags"] == json.loads(member("sources", name))["cflags"]
 
 
 def test_code_to_be_compiled_keeps_its_lines() -> None:
