@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     "--names",
     type=click.Choice(["keep", "hash"]),
     show_default="keep",
-    help="Names of classes, functions, attributes and variables of TorchScript: as they are, or hashes of "
-    "those that neither callers nor PyTorch need. Source text goes, too.",
+    help="Names of classes, functions, attributes and variables of TorchScript, of classes and functions of "
+    "programs: as they are, or hashes of those that neither callers nor PyTorch need. Source text goes, too.",
 )
 @click.option(
     "--ids",

@@ -98,8 +98,9 @@ def redact(
             inside the zip, whose name is that of the file when it was saved, becomes ``archive``.
         text: which lines of source text stay: ``keep`` all; ``lines``, those that a range is on; ``none``.
             Python stacks of traced operations stay.
-        names: what becomes of names of classes, functions, attributes and variables of TorchScript: ``keep``,
-            or ``hash`` for those that neither callers nor PyTorch need; then no source text stays.
+        names: what becomes of names of classes, functions, attributes and variables of TorchScript, and of
+            classes and functions in the metadata of exported programs: ``keep``, or ``hash`` for those that
+            neither callers nor PyTorch need; then no source text stays.
         ids: what becomes of the numbers by which exported programs name modules and graphs: ``keep``, or
             ``anew``, counted instead of those in the process that exported.
         inputs: whether sample inputs of exported programs stay, by default.
