@@ -28,7 +28,8 @@ WAYS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "vendor": ({"preset": "vendor"}, {"basename", "lines", "root", "inputs"}),
 }
 """Options, and what goes with them, as the table has it."""
-NAMED = [path for path in MODELS if path.stem in {"scripted", "enums", "traced", "lowered"}]
+NAMELESS = {"compiled.pt2", "effects.pt"}
+NAMED = [path for path in MODELS if path.name not in NAMELESS]
 """Files whose names may go; of others ``--names`` is refused."""
 FLAGS = {"compiled.pt2": {"maps": ["/opt/py=python"]}}
 """Options that a file needs besides: what compilers are told stays otherwise."""
