@@ -135,7 +135,8 @@ def command(
     the model computes with.
 
     IN may be a companion, to be given to somebody who is to explain failures: without -c, OUT is one with
-    other paths and fewer lines. It explains as much as these say, and no join gives IN again.
+    other paths and fewer lines. It explains as much as these say, and no join gives IN again. Of several, the
+    manifest is in OUT, and has the maps: keep it to yourself.
 
     With COMPANION, `symbolicate` explains the logs of OUT by all that was taken out, and `join` gives IN.
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from archive.base.errors import counted
 from archive.container.record import Record
 from archive.container.serialization_id import RECORD_NAME
+from archive.formats.compiled.sourceless import COPIES, sourceless
+from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind
 from archive.reader.recognition.kinds import kind_in
 from archive.verbs.diff.changes import Change, Level, Status, TextChange
@@ -93,6 +95,8 @@ def record_changes(
 def level_of(archive: Archive, name: str) -> Level:
     """What a record is about."""
     kind = kind_in(archive.recognised.kind, name)
+    if name in archive.spare.records:
+        return Level.DEBUG
     return LEVELS.get(name) or KIND_LEVELS.get(kind) or (Level.DEBUG if kind.is_debug else Level.MODEL)
 
 
@@ -109,7 +113,10 @@ def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> 
 
 
 def _changed(archive: Archive, old: ReadableRecord, new: ReadableRecord) -> Change:
-    level, what = level_of(archive, new.name), str(kind_in(archive.recognised.kind, new.name))
+    kind = kind_in(archive.recognised.kind, new.name)
+    level, what = level_of(archive, new.name), str(kind)
+    if kind in SOURCE_KINDS and _same_without_source(archive, old, new, kind):
+        level = Level.DEBUG
     texts = [_text(one) for one in (old, new)]
     if all(text is not None for text in texts) and any("\n" in str(text).strip() for text in texts):
         lines = unified(str(texts[0]), str(texts[1]))
@@ -124,6 +131,14 @@ def _changed(archive: Archive, old: ReadableRecord, new: ReadableRecord) -> Chan
     if words[0] == words[1]:
         words[1] = "other bytes"
     return Change(level=level, what=what, name=new.name, status=Status.CHANGED, old=words[0], new=words[1])
+
+
+def _same_without_source(
+    archive: Archive, old: ReadableRecord, new: ReadableRecord, kind: RecordKind
+) -> bool:
+    """Whether two files of compiled models differ in what they tell of their source alone."""
+    archive.allowance.take(COPIES * (old.size + new.size), "compiled models")
+    return sourceless(old.view(), kind) == sourceless(new.view(), kind)
 
 
 def _text(record: ReadableRecord) -> str | None:

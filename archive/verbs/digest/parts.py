@@ -24,13 +24,12 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import ArchiveError, in_file
+from archive.base.errors import in_file
 from archive.debuginfo.model import Global, Inert
 from archive.formats.archive_id import counted_names, counted_pieces
 from archive.formats.bytecode import BYTECODE
-from archive.formats.compiled.code import without_comments
-from archive.formats.elf.parse import is_elf, parse_object
-from archive.formats.elf.source_texts import without_source_texts
+from archive.formats.compiled.sourceless import COPIES, sourceless
+from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import graph_of, nodes
 from archive.formats.inert_values import DATA
@@ -68,7 +67,6 @@ LEFT_OUT = {
     RecordKind.COMPANION,
     RecordKind.ASIDE,
 }
-COMPILED_KINDS = {RecordKind.SHARED_OBJECT, RecordKind.CPP}
 INPUTS = ("traced_inputs.pkl", "traced_inputs/")
 PACKAGED, STORAGE = ".data/", ".storage"
 INTERPRETER = ".data/python_version"
@@ -236,24 +234,16 @@ class _Model:
                 continue
             if name.endswith(BESIDE) and exported and not name.startswith("data/"):
                 continue
-            _, pieces = counted_pieces(self._records[name], {}, exported=exported)
-            if kind in COMPILED_KINDS:
-                pieces = [self._compiled(b"".join(pieces), kind)]
+            record = self._records[name]
+            if kind in SOURCE_KINDS:
+                self._archive.allowance.take(COPIES * record.size, "a compiled model")
+                yield f"record/{name}", _sha256(sourceless(record.view(), kind))
+                continue
+            _, pieces = counted_pieces(record, {}, exported=exported)
             digest = hashlib.sha256()
             for piece in pieces:
                 digest.update(piece)
             yield f"record/{name}", digest.digest()
-
-    def _compiled(self, data: bytes, kind: RecordKind) -> bytes:
-        """A file of a compiled model without what it tells of its source."""
-        self._archive.allowance.take(3 * len(data), "a compiled model")
-        if kind is RecordKind.CPP:
-            return without_comments(data)
-        view = memoryview(data)
-        try:
-            return without_source_texts(view, parse_object(view)) if is_elf(view) else data
-        except ArchiveError:  # `verify` tells
-            return data
 
     def _kind_of(self, name: str) -> RecordKind:
         return kind_in(self._kind, name)

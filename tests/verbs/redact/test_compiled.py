@@ -57,6 +57,7 @@ def test_nothing_is_left_and_the_model_is_the_same(name: str) -> None:
     assert [text for text in PLANTED if holds(out, text)] == []
     assert [text for text in PLANTED[:2] if not holds(package(name), text)] == []
     assert archive.digest(out) == archive.digest(package(name)) or name not in OBJECTS
+    assert archive.diff(package(name), out).same_model or name not in OBJECTS
     back = io.BytesIO()
     assert archive.join(out, companion, back).exact
     assert back.getvalue() == package(name)
