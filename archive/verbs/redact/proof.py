@@ -5,7 +5,8 @@ and sections, base64 (the room ``pieces``). Texts are looked for in UTF-8 and UT
 as in JSON, once and twice; strings of JSON without their escapes, too. What cannot be read is named.
 
 A name is found where it is a whole word: ``gate`` is not left in ``aggregate``. Short ones are not looked for
-in tensors, whose bytes spell any word by chance.
+in tensors, whose bytes spell any word by chance. A line of one word, such as the argument ``training,``, is
+not left in a sentence with that word.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ SHORTEST_IN_TENSORS = 8
 BETWEEN = "between records"
 """The place of texts that are in no record."""
 LETTER = re.compile(rb"\w")
+ONE_WORD = re.compile(rb"\W*+\w++\W*+")
+BEFORE, BEHIND = re.compile(rb"\w +\Z"), re.compile(rb" +\w")
+"""Another word before a word, or behind."""
+AROUND = 8
+"""Bytes before a word and behind that are looked at."""
 _Forms = dict[bytes, tuple[What, bytes]]
 """The texts that are looked for, by the bytes that they may stand as."""
 
@@ -125,10 +131,14 @@ def _search(container: Container, search: Search, forms: _Forms, proof: Proof, a
 
 
 def _found(search: Search, data: memoryview, forms: _Forms, *, tensor: bool) -> Iterator[tuple[int, bytes]]:
-    """The texts that stand somewhere in some bytes, each with its place; names as whole words alone."""
+    """The texts that stand somewhere in some bytes, each with its place, but for those that are chance."""
     for at, form in search.found(data):
-        if forms[form][0] != "name" or _is_word(data, at, form, tensor=tensor):
-            yield at, form
+        what = forms[form][0]
+        if what == "name" and not _is_word(data, at, form, tensor=tensor):
+            continue
+        if what == "line" and ONE_WORD.fullmatch(form) and _is_in_sentence(data, at, form):
+            continue
+        yield at, form
 
 
 def _is_word(data: memoryview, at: int, form: bytes, *, tensor: bool) -> bool:
@@ -137,6 +147,13 @@ def _is_word(data: memoryview, at: int, form: bytes, *, tensor: bool) -> bool:
         return False
     around = bytes(data[max(at - 1, 0) : at]), bytes(data[at + len(form) : at + len(form) + 1])
     return not any(map(LETTER.fullmatch, around))
+
+
+def _is_in_sentence(data: memoryview, at: int, form: bytes) -> bool:
+    """Whether other words stand before a word and behind it."""
+    end = at + len(form)
+    before, behind = bytes(data[max(at - AROUND, 0) : at]), bytes(data[end : end + AROUND])
+    return BEFORE.search(before) is not None and BEHIND.match(behind) is not None
 
 
 def _take(

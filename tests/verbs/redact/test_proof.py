@@ -127,3 +127,17 @@ def test_what_stays_is_not_looked_for_but_a_path_in_a_line_that_stays_is() -> No
     found = proof_of(b'return x + y\nopen("/srv/ann/a.py")', kept)
     assert {text for _, text in found.left} == {b"/srv/ann/a.py", b"/srv/ann"}
     assert found.unsought == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "is_left"),
+    [
+        (b"Expected more than 1 value per channel when training, got input size", False),
+        (b"\n        training,\n        momentum,\n", True),
+        (b"X\x09\0\0\0training,q\x01", True),
+        (b"momentum, training,\n", True),
+    ],
+    ids=["sentence", "line", "string", "end"],
+)
+def test_a_line_of_one_word_is_not_left_in_a_sentence(data: bytes, is_left: bool) -> None:  # noqa: FBT001 (a parameter)
+    assert bool(proof_of(data, Removed(lines={b"training,"})).left) is is_left
