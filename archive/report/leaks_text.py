@@ -62,8 +62,10 @@ def _place_facts(place: Place) -> dict[str, Any]:
 def remedies(found: Sequence[Finding]) -> list[str]:
     """A line for each way to take findings out, with the kinds that go that way."""
     ways: dict[str, list[str]] = {}
-    for kind in by_kind(found):
-        ways.setdefault(kind.remedy, []).append(kind)
+    for one in found:
+        kinds = ways.setdefault(one.remedy, [])
+        if one.kind not in kinds:
+            kinds.append(one.kind)
     return [f"{', '.join(kinds)}: {way}" for way, kinds in ways.items()]
 
 
@@ -98,7 +100,7 @@ def leaks_facts(leaks: Leaks, found: Iterable[Finding]) -> dict[str, Any]:
     facts = []
     for one in leaks.findings:
         places = [_place_facts(place) for place in one.places]
-        how = {"counted": id(one) in counts, "allowed": one.allowed, "remedy": one.kind.remedy}
+        how = {"counted": id(one) in counts, "allowed": one.allowed, "remedy": one.remedy}
         facts.append({"kind": one.kind, "text": one.text, "count": one.count, "places": places} | how)
     return {
         "file": leaks.file,

@@ -41,7 +41,7 @@ def test_a_table_has_kind_count_text_place_and_the_way_out() -> None:
         *("models/model.json,", "…nodes[0].metadata.stack_trace"),
     ]
     assert row(done.stdout, "sample inputs") == ["1", *["data/sample_inputs/model.pt"] * 2]
-    assert "source text: `split` takes source text out of the file" in lines
+    assert "source text: `redact --source none` takes it out" in lines
     assert "not counted: root folder 1, class name 2, attribute name 8, id 2" in lines
     assert lines[-1] == "tensors passed over: 352 bytes"
 

@@ -24,6 +24,7 @@ from archive.verbs.leaks.keys import addresses, keys
 from archive.verbs.leaks.kinds import LeakKind
 from archive.verbs.leaks.known import known_lines
 from archive.verbs.leaks.paths import paths
+from archive.verbs.leaks.remedies import remedy
 from archive.verbs.leaks.sources import names, of_nodes, sources
 
 if TYPE_CHECKING:
@@ -89,20 +90,25 @@ def leaks(
         for piece in walker.file(mapped):
             if not piece.is_packed:
                 _find_in(piece, known, found)
-        for member in walker.members:
-            for kind, text in _of_record(member):
-                found.add(
-                    kind, text.encode(errors="surrogateescape"), member.record, partial(Place, member.record)
-                )
-        for root in walker.roots - ROOTS:
-            found.add(LeakKind.ROOT, root.encode(errors="surrogateescape"), "", partial(Place, ""))
+        _find_records(walker, found)
         findings = found.findings()
     patterns = list(allow)
     for finding in findings:
+        finding.remedy = remedy(finding.kind, what, finding.places[0].kind)
         finding.allowed = any(allows(pattern, finding) for pattern in patterns)
     return Leaks(
         mapped.name, what, findings, found.more, walker.read, walker.passed_over, tuple(walker.problems)
     )
+
+
+def _find_records(walker: Walker, found: Collection) -> None:
+    """Collect what records give away as a whole, and the folders that they are in."""
+    for member in walker.members:
+        place = partial(Place, member.record, kind=member.kind)
+        for kind, text in _of_record(member):
+            found.add(kind, text.encode(errors="surrogateescape"), member.record, place)
+    for root in walker.roots - ROOTS:
+        found.add(LeakKind.ROOT, root.encode(errors="surrogateescape"), "", partial(Place, ""))
 
 
 def _find_in(piece: Piece, known: Known, found: Collection) -> None:
@@ -124,7 +130,7 @@ def _place_of_line(piece: Piece, position: int) -> Place:
 
 
 def _place(piece: Piece, byte: int) -> Place:
-    return Place(piece.record, piece.place(byte), piece.part(byte))
+    return Place(piece.record, piece.place(byte), piece.part(byte), piece.kind)
 
 
 def _of_record(member: Member) -> Iterator[tuple[LeakKind, str]]:

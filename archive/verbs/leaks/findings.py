@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from archive.formats.record_kinds import RecordKind
 from archive.verbs.leaks.kinds import LeakKind
 
 if TYPE_CHECKING:
@@ -29,11 +30,13 @@ class Place:
         byte: in the record's inflated bytes, or in the file; None for the record as a whole.
         within: what of the record that is: a path in JSON, a section of a shared object, and whether that is
             mapped; "" where it has no parts that are known.
+        kind: of the record.
     """
 
     record: str
     byte: int | None = None
     within: str = ""
+    kind: RecordKind = RecordKind.OTHER
 
     def __str__(self) -> str:
         at = "" if self.byte is None else f"byte {self.byte:,}"
@@ -50,6 +53,7 @@ class Finding:
         count: how often it was found.
         places: the first places, one a record.
         allowed: whether a pattern of the user allows it.
+        remedy: how it gets out of the file, in words.
     """
 
     kind: LeakKind
@@ -57,6 +61,7 @@ class Finding:
     count: int = 0
     places: list[Place] = field(default_factory=list)
     allowed: bool = False
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ def _leaks(after: Archive) -> tuple[tuple[str, ...], tuple[str, ...]]:
     told = [f"{one.kind} {one_line(one.text)} in {one.places[0]}" for one in found.counted()]
     told += [counted(count, f"more {kind}") for kind, count in found.more.items() if kind.counts]
     told += [f"what cannot be read: {one_line(problem)}" for problem in found.problems]
-    remedies = {f"{one.kind}: {one.kind.remedy}": None for one in found.counted()}
+    remedies = {f"{one.kind}: {one.remedy}": None for one in found.counted()}
     return tuple(told), tuple(remedies)
 
 

@@ -1,0 +1,79 @@
+"""How a finding gets out of a file: the option of ``redact`` that takes it out, where one does."""
+
+from __future__ import annotations
+
+from archive.formats.record_kinds import RecordKind
+from archive.reader.recognition import PROGRAM_KINDS, REDACTED_KINDS, FileKind
+from archive.verbs.leaks.kinds import LeakKind
+
+PATHS = {
+    *(LeakKind.HOME, LeakKind.TEMPORARY, LeakKind.PACKAGES),
+    *(LeakKind.DRIVE, LeakKind.UNC, LeakKind.PATH),
+}
+TEXTS = {LeakKind.SOURCE, LeakKind.COMMENT, LeakKind.EMAIL, LeakKind.URL}
+"""Kinds that are part of source text where debug information is."""
+REWRITTEN = {
+    *(RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.EFFECTS),
+    *(RecordKind.PROGRAM, RecordKind.KERNELS, RecordKind.CPP, RecordKind.SHARED_OBJECT),
+}
+"""Records of debug information, in which ``redact`` changes paths and source text."""
+NO_PATHS, NO_SOURCE = "`redact --paths basename` takes folders out", "`redact --source none` takes it out"
+NO_INPUTS, NO_EXTRA = "`redact --no-inputs` takes them out", "`redact --no-extra` takes it out"
+OF_MODEL = "it is a part of the model: change it in the model's source"
+OTHERWISE = "save the model without it"
+FLAGS = "PyTorch asks for what compilers were told; `redact --map OLD=NEW` changes paths in it"
+NEW_ROOT = "`redact --paths basename` calls the folder `archive`"
+NO_TIMES = "`redact` writes no times"
+NEW_IDS = "`redact --ids anew` numbers ids of exported programs anew"
+CHECKSUM = "PyTorch computes it of the other records; any change of these changes it"
+HASHED_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE}
+"""Files whose names ``redact --names hash`` changes."""
+HASHED = "`redact --names hash` hashes names that loading does not need"
+
+
+def remedy(kind: LeakKind, file: FileKind, record: RecordKind) -> str:
+    """A sentence that tells how a finding gets out of a file.
+
+    Args:
+        kind: of the finding.
+        file: the kind of the file.
+        record: the kind of the record that it stands in.
+    """
+    if file not in REDACTED_KINDS:
+        return kind.remedy
+    whole = _of_kind(kind, file, record)
+    if whole:
+        return whole
+    if record is RecordKind.INPUTS:
+        return NO_INPUTS
+    if record is RecordKind.EXTRA:
+        return NO_EXTRA
+    return _of_text(kind, record) or kind.remedy
+
+
+def _of_kind(kind: LeakKind, file: FileKind, record: RecordKind) -> str:
+    """The remedy of kinds that are no part of a text; "" for others."""
+    ways = {
+        LeakKind.INPUTS: NO_INPUTS,
+        LeakKind.EXTRA: NO_EXTRA,
+        LeakKind.ROOT: NEW_ROOT,
+        LeakKind.TIME: NO_TIMES,
+    }
+    if record is RecordKind.PROGRAM and file in PROGRAM_KINDS:
+        ways[LeakKind.ID] = NEW_IDS
+    if record is RecordKind.FORMAT:
+        ways[LeakKind.ID] = CHECKSUM
+    if file in HASHED_KINDS:
+        ways |= dict.fromkeys((LeakKind.CLASS, LeakKind.ATTRIBUTE), HASHED)
+    return ways.get(kind, "")
+
+
+def _of_text(kind: LeakKind, record: RecordKind) -> str:
+    """The remedy of a text by its record; "" where the kind alone tells."""
+    if kind not in PATHS | TEXTS:
+        return ""
+    if record in REWRITTEN:
+        return NO_PATHS if kind in PATHS else NO_SOURCE
+    if kind in PATHS and record is RecordKind.COMPILED:
+        return FLAGS
+    return OTHERWISE if record is RecordKind.OTHER else OF_MODEL

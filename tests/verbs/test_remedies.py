@@ -1,0 +1,53 @@
+"""What ``leaks`` says of a way out is true: with the options that it names, the finding is gone."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+from tests.support.tokens import FILES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--paths basename": {"paths": "basename"},
+    "--source none": {"text": "none"},
+    "--no-inputs": {"inputs": False},
+    "--no-extra": {"extra": False},
+    "--ids anew": {"ids": "anew"},
+}
+NAMED = re.compile(r"`redact ([^`]+)`")
+
+
+def ways(found: archive.Leaks) -> set[str]:
+    return {way for one in found.findings for way in NAMED.findall(one.remedy)}
+
+
+def told(found: archive.Leaks, way: str) -> set[tuple[str, str, str]]:
+    """The findings, with their records, that are to go by a way."""
+    return {
+        (one.kind, one.text, place.record)
+        for one in found.findings
+        if f"`redact {way}`" in one.remedy and (one.kind.counts or way == "--ids anew")
+        for place in one.places[:1]
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_way_out_leads_out(path: Path) -> None:
+    before = archive.leaks(path)
+    assert ways(before) <= OPTIONS.keys() | {"--names hash", "--map OLD=NEW"}
+    for way in ways(before) & OPTIONS.keys():
+        out = io.BytesIO()
+        archive.redact(path, out, io.BytesIO(), **OPTIONS[way], partial=True)
+        after = {
+            (one.kind, one.text, place.record)
+            for one in archive.leaks(out.getvalue()).findings
+            for place in one.places
+        }
+        assert not told(before, way) & after
