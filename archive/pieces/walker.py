@@ -38,7 +38,7 @@ INSIDE = "!"
 """Stands between a record and what is in it."""
 DEEPEST = 4
 """So deep are zips, streams and base64 read that are in one another."""
-MOST_STREAMS = 10_000
+MOST_STREAMS = 2_000
 """Streams of a file that are unpacked, or tried."""
 SHARE = 4
 """The part of the allowed memory that all streams of a file may hold, one after the other."""

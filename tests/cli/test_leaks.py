@@ -84,7 +84,7 @@ def test_json_has_every_finding_with_its_places() -> None:
         "places": [{"record": "data/sample_inputs/model.pt", "byte": None}],
         "counted": True,
         "allowed": False,
-        "remedy": "export the model without example inputs, or with made-up ones",
+        "remedy": "`redact --no-inputs` takes them out",
     }
     assert {one["counted"] for one in facts["findings"] if one["kind"] == "id"} == {False}
 

@@ -83,8 +83,10 @@ def keys(data: bytes) -> Iterator[Found]:
                 yield Found(LeakKind.KEY, one.start(), one[0])
     lowered = data.lower()
     found = {at: None for word in WORDS for at in _places(lowered, word)}
+    end = 0
     for at in sorted(found):
-        named = NAMED.match(data, at)
+        named = NAMED.match(data, at) if at >= end else None
+        end = named.end() if named else end
         if named and _is_random(named[1]) and not any(known.search(named[1]) for _, known in PATTERNS):
             yield Found(LeakKind.KEY, named.start(1), named[1])
 
