@@ -15,8 +15,8 @@ LONG_DATA = 1 << 22
 STRONGEST, QUICK = 12, 6
 MOST_PER_BYTE = 1032
 """Bytes that a byte of any deflate stream can become: four times 258, by codes of one bit each (RFC 1951)."""
-_PIECE = 16 << 10
-"""Bytes of a stream that are inflated at once, to 16 MiB at most."""
+_PIECE = 2 << 10
+"""Bytes of a stream that are inflated at once, to 2 MiB at most."""
 
 
 def deflate(data: bytes | memoryview, level: int = STRONGEST) -> bytes:
@@ -38,19 +38,20 @@ def inflate(stream: memoryview, size: int) -> bytearray:
         ArchiveError: the bytes are no such stream, inflate to another size, or go on behind its end.
     """
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
-    data = bytearray()
-    fed = 0
+    data = bytearray(size)  # one that grows would take up to an eighth more
+    fed = made = 0
     try:
-        while fed < len(stream) and not engine.eof and len(data) <= size:
-            piece = stream[fed : fed + _PIECE]
-            data += engine.decompress(piece, size - len(data) + 1)
-            fed += len(piece)
+        while fed < len(stream) and not engine.eof and made <= size:
+            piece = engine.decompress(stream[fed : fed + _PIECE], size - made + 1)
+            fed += _PIECE
+            data[made : made + len(piece)] = piece
+            made += len(piece)
     except zlib.error as cause:
         raise ArchiveError(expected="a deflate stream", found=str(cause)) from cause
-    if len(data) > size:
+    if made > size:
         raise ArchiveError(expected=f"{size} bytes inflated", found="more")
-    if not engine.eof or len(data) != size:
-        raise ArchiveError(expected=f"{size} bytes inflated", found=f"an end after {len(data)}")
+    if not engine.eof or made != size:
+        raise ArchiveError(expected=f"{size} bytes inflated", found=f"an end after {made}")
     if engine.unused_data or fed < len(stream):
         raise ArchiveError(expected="a deflate stream alone", found="bytes behind it")
     return data

@@ -71,7 +71,8 @@ def remedies(found: Sequence[Finding]) -> list[str]:
 
 def listed_only(leaks: Leaks, shown: Sequence[Finding]) -> str:
     """One line about findings that do not count, and what is allowed; "" where there are none."""
-    left = [one for one in leaks.findings if one not in shown and not one.allowed]
+    told = set(map(id, shown))
+    left = [one for one in leaks.findings if id(one) not in told and not one.allowed]
     allowed = sum(one.allowed for one in leaks.findings)
     parts = [_number(kind, some) for kind, some in by_kind(left).items()]
     return "; ".join(

@@ -33,7 +33,7 @@ KNOWN = (
     (b"sk_live_", rb"sk_live_[A-Za-z0-9]{20,}"),  # Stripe
     (b"xox", rb"xox[abprs]-[A-Za-z0-9-]{20,}"),  # Slack
     (b"SG.", rb"(?<![A-Za-z0-9])SG\.[\w-]{22}\.[\w-]{43}"),  # SendGrid
-    (b"eyJ", rb"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON Web Token
+    (b"eyJ", rb"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON Web Token
     (b"PRIVATE KEY", rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
 )
 PATTERNS = [(word, re.compile(pattern)) for word, pattern in KNOWN]

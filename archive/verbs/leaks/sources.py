@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]{0,300}\n[ \t]+([^\n\0]+)')
 """A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
 OWN = re.compile(
-    rb"(?:[\\/](?:site|dist)-packages[\\/]torch[\\/].*"
-    rb"|(?:^|[\\/])torch[\\/](?:nn[\\/]modules[\\/]\w+|nn[\\/](?:functional|init)|jit[\\/]_\w+|_?[a-z]\w+)\.py)\Z"
+    rb"[\\/](?:site|dist)-packages[\\/]torch[\\/]"
+    rb"|(?:^|[\\/])torch[\\/](?:nn[\\/]modules[\\/]\w+|nn[\\/](?:functional|init)|jit[\\/]_\w+|_?[a-z]\w+)\.py\Z"
 )
 """Files of PyTorch itself."""
 DEFINED = re.compile(rb"(?:async )?\b(?:def (?=\w+\s*\()|class (?=\w+\s*[(:]))[^\n\0]*")
 STATEMENT = re.compile(
     rb"(?m)(?:^|(?<=\0))[ \t]*(?:return\b|import \w|from [\w.]+ import|assert\b|raise\b|with \w[^\n\0]*:|"
     rb"(?:if|elif|for|while) [^\n\0]+:|self\.\w[\w.\[\]]*[ \t]*=|"
-    rb"\w[\w.\[\], ]*[ \t]*=[ \t]*(?:self|torch|F)\.)[^\n\0]*"
+    rb"\w[\w.\[\], \t]*+=[ \t]*(?:self|torch|F)\.)[^\n\0]*"
 )
 COMMENT = re.compile(rb"(?:^|(?<=[ \t\n\0]))#(?!:)[ \t]*([A-Za-z\x80-\xff][^\n\0]{2,})")
 DOCSTRING = re.compile(rb"[\"']{3}[ \t]*([A-Za-z\x80-\xff][^\n\0\"]{3,})")
