@@ -5,6 +5,8 @@ Each stands in a model beside its records, in a program in the place of its JSON
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from typing import TYPE_CHECKING
 
@@ -60,6 +62,20 @@ def _zips(levels: int, bomb: int, *, deflate: bool) -> Callable[[], dict[str, by
     return made
 
 
+def _streams(levels: int) -> bytes:
+    data = bytes(16 * MIB)
+    for _ in range(levels):
+        data = gzip.compress(data, mtime=0)
+    return data
+
+
+def _in_base64(levels: int) -> bytes:
+    data = b"/home/somebody/model.py" * 100
+    for _ in range(levels):
+        data = base64.b64encode(data)
+    return data
+
+
 def _json_in_json() -> bytes:
     text = "{}"
     for _ in range(DEEP):
@@ -102,6 +118,15 @@ TEXTS = {
     "indents": (b" " * LINE + b"\n", "12 MB of spaces on a line."),
     "classes": (b"__torch__" + b".a" * MANY, "A class in 300,000 modules."),
     "one line": (b"x" * LINE, "A line of 12 MB."),
+    "heads of zips": (b"PK\3\4" * MANY, "300,000 beginnings of a zip."),
+    "ends of zips": (b"PK\3\4PK\5\6" * (MANY // 10), "30,000 zips of a beginning and an end."),
+    "heads of gzip": (b"\x1f\x8b\x08\0" * MANY, "300,000 beginnings of gzip."),
+    "heads of Zstandard": (b"\x28\xb5\x2f\xfd" * MANY, "300,000 beginnings of Zstandard."),
+    "heads of bzip2": (b"BZh91AY&SY" * (MANY // 2), "150,000 beginnings of bzip2."),
+    "streams in streams": (_streams(300), "300 streams of gzip, one in another, around 16 MB."),
+    "base64": (b"QUJD" * 8 * (MANY // 8) + b"\n", "Base64 of 900,000 bytes on one line."),
+    "short base64": (b"QUJDREVGR0hJSktMTU5PUFFSU1Q=\n" * (MANY // 10), "30,000 runs of base64."),
+    "base64 in base64": (_in_base64(12), "Base64, 12 deep."),
     "wide": (b"a\0" * MANY * 2, "A megabyte of UTF-16."),
     "wide beginnings": (b"a\0b\0c\0\x01" * MANY, "300,000 short texts in UTF-16."),
 }
@@ -130,6 +155,14 @@ ATTACKS = {
         "A string that begins like JSON in JSON 300,000 times, and does not end.",
         in_program(b'{"a":"' + rb"{\"" * MANY),
         COMMANDS,
+    ),
+    "lists in lists": Attack(
+        "JSON of 100,000 lists, one in another, around a path.",
+        in_program(b"[" * 100_000 + b'"/home/somebody/a.py"' + b"]" * 100_000),
+        COMMANDS,
+    ),
+    "paths in lists": Attack(
+        "JSON of 100,000 paths in lists.", in_program(b'[["/home/somebody/a.py"],' * 100_000), COMMANDS
     ),
     "JSON in JSON": Attack("JSON in JSON, 12 deep.", in_program(_json_in_json()), COMMANDS),
     "zips in zips": Attack(
