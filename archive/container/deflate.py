@@ -16,7 +16,7 @@ STRONGEST, QUICK = 12, 6
 MOST_PER_BYTE = 1032
 """Bytes that a byte of any deflate stream can become: four times 258, by codes of one bit each (RFC 1951)."""
 _PIECE = 1 << 10
-"""Bytes of a stream that are inflated at once, to 1 MiB at most: zlib reserves a multiple of what comes out."""
+"""Bytes of a stream that are inflated at once, to 1 MiB at most; zlib reserves a few times as much."""
 
 
 def deflate(data: bytes | memoryview, level: int = STRONGEST) -> bytes:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property, partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -39,6 +39,8 @@ PYTHON_HEADS = {
     pickletools.TAKEN_FROM_ARGUMENT8U: 9,
 }
 """The same by how ``pickletools`` finds the end of the text; 1 for all others, which are lines."""
+MOST_OPCODES = 1 << 20
+"""Opcodes that Python reads, in a second or so; what stands behind them is read as one text."""
 PICKLE = re.compile(rb"\x80[\x02-\x05]")
 JSON = re.compile(rb"[ \t\r\n]*[\[{][ \t\r\n]*[\[{\"\]}]")
 ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|(.))", re.DOTALL)
@@ -297,7 +299,7 @@ def _of_python(data: bytes) -> tuple[list[tuple[list[int], list[int]]], int]:
     names: tuple[list[int], list[int]] = ([], [])
     begin, kept, end = 0, texts, 0
     with suppress(ValueError, OverflowError, UnicodeError):  # no pickle from there on
-        for op, argument, at in pickletools.genops(data):
+        for op, argument, at in islice(pickletools.genops(data), MOST_OPCODES):
             end = at or 0
             if begin:
                 kept[0].append(begin)

@@ -34,6 +34,7 @@ MODEL = RELEASES / "torch-2.13.0" / "nested.ptl"
 READ = (
     "inspect {}",
     "verify {}",
+    "leaks {}",
     "symbolicate {} 5",
     "join m.ptl -c {} -o j.ptl --force",
     "convert {} -o n.ptdbg --profile mapped --force",

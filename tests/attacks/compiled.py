@@ -17,6 +17,7 @@ COMMANDS = (
     "inspect m.pt2",
     "verify m.pt2",
     "sizes m.pt2",
+    "leaks m.pt2",
     "split m.pt2 -o s.pt2 -c s.ptdbg",
     "shrink m.pt2 -o c.pt2",
     "shrink m.pt2 -o e.pt2 --level embed",

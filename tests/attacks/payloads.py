@@ -69,10 +69,12 @@ COMMANDS = (
     "inspect {} --effects",
     "verify {}",
     "sizes {} --by source",
+    "leaks {}",
     "symbolicate {}",
     "split {} -o s.pt --force",
     "shrink {} -o c.pt --force",
     "migrate {} -o n.pt --to 1.9 --lossy --force",
+    "redact {} -o r.pt -c r.ptdbg --force",
 )
 LOG = b"no\n\n  Debug info for handle(s): debug_handles:{1}, was not found.\n\n"
 

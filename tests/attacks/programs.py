@@ -20,6 +20,7 @@ COMMANDS = (
     "inspect m.pt2",
     "verify m.pt2",
     "sizes m.pt2",
+    "leaks m.pt2",
     "symbolicate m.pt2 relu",
     "split m.pt2 -o s.pt2 -c s.ptdbg",
     "shrink m.pt2 -o c.pt2",

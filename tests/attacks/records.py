@@ -23,7 +23,7 @@ from tests.attacks.zips import LITE, archive_of
 
 CODE = {**LITE, "code/m.py": b"pass\n"}
 ONE_LINE = {**CODE, "code/m.py.debug_pkl": ranges(b"x = 1\n")}
-READ = ("inspect m.pt", "verify m.pt", "sizes m.pt")
+READ = ("inspect m.pt", "verify m.pt", "sizes m.pt", "leaks m.pt")
 MADE = (
     "split m.pt -o s.pt -c s.ptdbg",
     "shrink m.pt -o c.pt",

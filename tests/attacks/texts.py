@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 COMMANDS = ("leaks m.pt",)
-MANY = 300_000
-"""Repetitions of a short motif: texts of 1 to 6 MB."""
-LINE = 12 * MIB
+MANY = 100_000
+"""Repetitions of a short motif: texts of 0.2 to 2 MB."""
+LINE = 6 * MIB
 DEEP = 12
 """JSON in JSON so deep: each level doubles the backslashes."""
 
@@ -88,47 +88,47 @@ def _short_strings() -> bytes:
 
 
 TEXTS = {
-    "heads of functions": (b"def " * MANY, "`def `, 300,000 times, on one line."),
-    "heads of lines": (b"\ndef a(" * MANY, "300,000 lines that begin a function."),
-    "quotes": (b"'''" * MANY + b'"""' * MANY, "Triple quotes, 600,000 of them."),
-    "frames without a line": (b'File "' * MANY, '`File "`, 300,000 times.'),
+    "heads of functions": (b"def " * MANY, "`def `, 100,000 times, on one line."),
+    "heads of lines": (b"\ndef a(" * MANY, "100,000 lines that begin a function."),
+    "quotes": (b"'''" * MANY + b'"""' * MANY, "Triple quotes, 200,000 of them."),
+    "frames without a line": (b'File "' * MANY, '`File "`, 100,000 times.'),
     "frames without an end": (
         b'File "a", line 1, in ' + b"a" * 299 + b"\n " * MANY,
         "A frame of a traceback, and then spaces and line feeds alone.",
     ),
-    "slashes": (b"/" * LINE, "12 MB of slashes."),
-    "folders": (b"/a" * MANY * 2, "A path of 600,000 folders."),
-    "folders with spaces": (b"/home/" + b"a a " * MANY, "A path with 300,000 spaces."),
-    "backslashes": (b"\\" * MANY * 4, "A million backslashes."),
-    "network paths": (b"\\\\a" * MANY, "300,000 beginnings of network paths."),
-    "addresses": (b"a." * MANY + b"@" * MANY, "Names with points, and then 300,000 `@`."),
-    "domains": (b"a@" + b"a." * MANY, "An address with 300,000 domains."),
-    "schemes": (b"http://" * MANY, "`http://`, 300,000 times."),
-    "words of keys": (b"token=" * MANY, "`token=`, 300,000 times."),
-    "beginnings of tokens": (b"eyJaaaaaaaa" * MANY, "300,000 beginnings of a token, without a point."),
-    "parts of tokens": (b"eyJ" + b"eyJaaaaaaaa." * MANY, "A token of 300,000 parts."),
+    "slashes": (b"/" * LINE, "6 MB of slashes."),
+    "folders": (b"/a" * MANY * 2, "A path of 200,000 folders."),
+    "folders with spaces": (b"/home/" + b"a a " * MANY, "A path with 100,000 spaces."),
+    "backslashes": (b"\\" * MANY * 4, "400,000 backslashes."),
+    "network paths": (b"\\\\a" * MANY, "100,000 beginnings of network paths."),
+    "addresses": (b"a." * MANY + b"@" * MANY, "Names with points, and then 100,000 `@`."),
+    "domains": (b"a@" + b"a." * MANY, "An address with 100,000 domains."),
+    "schemes": (b"http://" * MANY, "`http://`, 100,000 times."),
+    "words of keys": (b"token=" * MANY, "`token=`, 100,000 times."),
+    "beginnings of tokens": (b"eyJaaaaaaaa" * MANY, "100,000 beginnings of a token, without a point."),
+    "parts of tokens": (b"eyJ" + b"eyJaaaaaaaa." * MANY, "A token of 100,000 parts."),
     "heads of keys": (b"-----BEGIN " + b"A " * MANY, "The head of a key that does not end."),
     "assignments": (b"a[" * MANY + b"\n" + b"self.a" * MANY, "Assignments without `=`."),
-    "assignments of nothing": (b"a" + b" " * MANY, "A name, and 300,000 spaces behind it."),
-    "items of nothing": (b"a" + b"[ ," * MANY, "A name, and 300,000 brackets, spaces and commas behind it."),
-    "points": (b"http://" + b"a." * MANY, "An address of 300,000 names."),
-    "comments": (b"# " * MANY, "`# `, 300,000 times."),
-    "words of frames": (b'File "a", line 1, in a\n' * MANY, "300,000 frames without source."),
-    "strings between NULs": (b"a.b\0" * MANY, "300,000 names."),
-    "indents": (b" " * LINE + b"\n", "12 MB of spaces on a line."),
-    "classes": (b"__torch__" + b".a" * MANY, "A class in 300,000 modules."),
-    "one line": (b"x" * LINE, "A line of 12 MB."),
-    "heads of zips": (b"PK\3\4" * MANY, "300,000 beginnings of a zip."),
-    "ends of zips": (b"PK\3\4PK\5\6" * (MANY // 10), "30,000 zips of a beginning and an end."),
-    "heads of gzip": (b"\x1f\x8b\x08\0" * MANY, "300,000 beginnings of gzip."),
-    "heads of Zstandard": (b"\x28\xb5\x2f\xfd" * MANY, "300,000 beginnings of Zstandard."),
-    "heads of bzip2": (b"BZh91AY&SY" * (MANY // 2), "150,000 beginnings of bzip2."),
+    "assignments of nothing": (b"a" + b" " * MANY, "A name, and 100,000 spaces behind it."),
+    "items of nothing": (b"a" + b"[ ," * MANY, "A name, and 100,000 brackets, spaces and commas behind it."),
+    "points": (b"http://" + b"a." * MANY, "An address of 100,000 names."),
+    "comments": (b"# " * MANY, "`# `, 100,000 times."),
+    "words of frames": (b'File "a", line 1, in a\n' * MANY, "100,000 frames without source."),
+    "strings between NULs": (b"a.b\0" * MANY, "100,000 names."),
+    "indents": (b" " * LINE + b"\n", "6 MB of spaces on a line."),
+    "classes": (b"__torch__" + b".a" * MANY, "A class in 100,000 modules."),
+    "one line": (b"x" * LINE, "A line of 6 MB."),
+    "heads of zips": (b"PK\3\4" * MANY, "100,000 beginnings of a zip."),
+    "ends of zips": (b"PK\3\4PK\5\6" * (MANY // 10), "10,000 zips of a beginning and an end."),
+    "heads of gzip": (b"\x1f\x8b\x08\0" * MANY, "100,000 beginnings of gzip."),
+    "heads of Zstandard": (b"\x28\xb5\x2f\xfd" * MANY, "100,000 beginnings of Zstandard."),
+    "heads of bzip2": (b"BZh91AY&SY" * (MANY // 2), "50,000 beginnings of bzip2."),
     "streams in streams": (_streams(300), "300 streams of gzip, one in another, around 16 MB."),
-    "base64": (b"QUJD" * 8 * (MANY // 8) + b"\n", "Base64 of 900,000 bytes on one line."),
-    "short base64": (b"QUJDREVGR0hJSktMTU5PUFFSU1Q=\n" * (MANY // 10), "30,000 runs of base64."),
+    "base64": (b"QUJD" * 8 * (MANY // 8) + b"\n", "Base64 of 300,000 bytes on one line."),
+    "short base64": (b"QUJDREVGR0hJSktMTU5PUFFSU1Q=\n" * (MANY // 10), "10,000 runs of base64."),
     "base64 in base64": (_in_base64(12), "Base64, 12 deep."),
-    "wide": (b"a\0" * MANY * 2, "A megabyte of UTF-16."),
-    "wide beginnings": (b"a\0b\0c\0\x01" * MANY, "300,000 short texts in UTF-16."),
+    "wide": (b"a\0" * MANY * 2, "400 KB of UTF-16."),
+    "wide beginnings": (b"a\0b\0c\0\x01" * MANY, "100,000 short texts in UTF-16."),
 }
 """Name → text, and a sentence."""
 
@@ -136,23 +136,23 @@ ATTACKS = {
     **{f"text of {name}": Attack(says, beside(text), COMMANDS) for name, (text, says) in TEXTS.items()},
     "folders of PyTorch": Attack("A file name of 50,000 folders of PyTorch.", _of_pytorch, COMMANDS),
     "short strings": Attack(
-        "A pickle of 300,000 strings of four letters.", beside(_short_strings()), COMMANDS
+        "A pickle of 100,000 strings of four letters.", beside(_short_strings()), COMMANDS
     ),
-    "short names": Attack("A module tree of 300,000 short names.", in_modules(_short_strings()), COMMANDS),
+    "short names": Attack("A module tree of 100,000 short names.", in_modules(_short_strings()), COMMANDS),
     "name of many parts": Attack(
-        "A name of 300,000 parts in a module tree.",
+        "A name of 100,000 parts in a module tree.",
         in_modules(pickled(pickled_text(b"a" + b".a" * MANY))),
         COMMANDS,
     ),
-    "escapes": Attack("JSON of 300,000 escapes.", in_program(b'{"' + rb"\u0041" * MANY + b'":1}'), COMMANDS),
+    "escapes": Attack("JSON of 100,000 escapes.", in_program(b'{"' + rb"\u0041" * MANY + b'":1}'), COMMANDS),
     "short escapes": Attack(
-        "JSON of 900,000 escapes of two bytes.", in_program(b'{"' + rb"\n" * MANY * 3 + b'":1}'), COMMANDS
+        "JSON of 300,000 escapes of two bytes.", in_program(b'{"' + rb"\n" * MANY * 3 + b'":1}'), COMMANDS
     ),
     "empty strings": Attack(
-        "JSON of 300,000 empty strings.", in_program(b"[" + b'"",' * MANY + b'""]'), COMMANDS
+        "JSON of 100,000 empty strings.", in_program(b"[" + b'"",' * MANY + b'""]'), COMMANDS
     ),
     "beginnings of JSON in JSON": Attack(
-        "A string that begins like JSON in JSON 300,000 times, and does not end.",
+        "A string that begins like JSON in JSON 100,000 times, and does not end.",
         in_program(b'{"a":"' + rb"{\"" * MANY),
         COMMANDS,
     ),

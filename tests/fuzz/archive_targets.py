@@ -20,6 +20,7 @@ from archive.base.errors import ArchiveError
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, new_member, write_archive
 from archive.verbs.inspect import inspect
+from archive.verbs.leaks import leaks
 from archive.verbs.migrate.migrate import migrate
 from archive.verbs.shrink import restore, shrink
 from archive.verbs.sizes import sizes
@@ -46,6 +47,7 @@ def read_archive(data: bytes) -> None:
         verify(opened)
         inspect(opened)
         sizes(opened)
+        leaks(data)
         for handle in list(opened.handles)[:3]:
             str(opened.symbolicate(handle))
 

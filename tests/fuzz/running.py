@@ -16,6 +16,7 @@ from tests.fuzz import (
     large_targets,
     program_targets,
     record_targets,
+    text_targets,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ TARGETS = {
     **large_targets.TARGETS,
     **file_targets.TARGETS,
     **program_targets.TARGETS,
+    **text_targets.TARGETS,
 }
 ALL_TARGETS = {**TARGETS, **archive_targets.TARGETS}
 KEPT = 400
