@@ -45,7 +45,7 @@ Programs in `tests/attacks` build each of these files by hand and run the comman
   payload ran; memory where it is above 64 MiB; a crash is named by its signal.
 - *picklescan*, *modelscan*, *fickling*: whether a scanner flags a file, passes it, or fails; `-`: no file for
   it. Several words are of several files: of the containers, `m.pt` is a model without a payload, and `w.pt`
-  holds one. Records and logs hold none. fickling flags every model of TorchScript, honest ones too.
+  holds one. Records, logs and texts hold none. fickling flags every model of TorchScript, honest ones too.
 """
 NO_FILE = "-"
 SUCCEEDS = "**succeeds**"
