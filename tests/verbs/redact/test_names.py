@@ -238,3 +238,11 @@ def test_columns_of_a_line_with_hashes_lead_to_those_of_the_code() -> None:
     for part in (b"x = ", b"torch", b"add", b"(self", b", 2", b"getattr"):
         assert lines.column(2, shown, shown.index(part)) == line.index(part)
     assert lines.column(2, shown, shown.index(hashed("step", salt).encode())) == line.index(b"step")
+
+
+def test_another_salt_is_taken_where_two_names_would_become_one() -> None:
+    taken = hashed("gate", bytes(16))
+    words = Words(bytes(16), found={"gate", "step"}, spoken={taken})
+    words.settle()
+    assert taken not in words.changed.values()
+    assert len({*words.changed.values()}) == 2

@@ -111,6 +111,7 @@ def with_hashes(opened: Archive, removed: Removed, salt: bytes | None = None) ->
         if opened.recognised.kind in PROGRAMS:
             renamed = Renamed(words, {}, {}, {})
             removed.stays += note_programs(words, opened)
+            words.settle()
         else:
             renamed = _Renaming(opened, words).renamed()
     removed.names |= {word.encode("utf-8", "surrogateescape") for word in words.sought}
@@ -139,7 +140,7 @@ class _Renaming:
         note_code(words, modules, top, has_bound=has_bound)
         for one in pickled.values():
             one.note(words)
-        words.check()
+        words.settle()
         records = {name: one.renamed(words) for name, one in pickled.items()}
         longer = {}
         for name, code in self._codes.items():

@@ -12,12 +12,13 @@ agree. A word stays
 from __future__ import annotations
 
 import keyword
+import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ImpossibleError, counted, shown
-from archive.companion.hashed_names import hashed
+from archive.companion.hashed_names import SALT_BYTES, hashed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,8 @@ REASONS = {
     "values": "that the model computes with",
 }
 """What is told of names that stay; PyTorch's own are passed over."""
+TRIES = 20
+"""Salts that are tried."""
 SHOWN = 5
 """Names that a message has."""
 RESERVED = frozenset(
@@ -158,15 +161,18 @@ class Words:
         )
         return lines
 
-    def check(self) -> None:
-        """See that no two names become one.
+    def settle(self) -> None:
+        """Take another salt until no two names become one.
 
         Raises:
-            ImpossibleError: some do.
+            ImpossibleError: they do for each salt that was tried: there are too many names.
         """
-        news = [*self.changed.values()]
-        if len(set(news)) != len(news) or not self.found.isdisjoint(news) or not self.spoken.isdisjoint(news):
-            raise ImpossibleError("two names have one hash; try again")
+        for _ in range(TRIES):
+            news = [*self.changed.values()]
+            if len({*news}) == len(news) and self.found.isdisjoint(news) and self.spoken.isdisjoint(news):
+                return
+            self.salt = os.urandom(SALT_BYTES)
+        raise ImpossibleError(f"{len(self.found):,} names are too many: two become one")
 
 
 def _some(names: Sequence[str]) -> str:
