@@ -53,6 +53,10 @@ BESIDE = ("_state_dict", "_constants", "_example_inputs")
 """What stands behind the name of an ETRecord's program in those of its tensors and example inputs."""
 
 
+BUNDLED_INPUTS = b"_bundled_inputs_deflated_"
+"""Begins attributes in which ``torch.utils.bundled_inputs`` puts sample inputs of TorchScript's methods."""
+
+
 class RecordKind(StrEnum):
     """The kinds of records in a model archive."""
 

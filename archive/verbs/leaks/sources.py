@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from archive.formats.record_kinds import RecordKind
+from archive.formats.record_kinds import BUNDLED_INPUTS, RecordKind
 from archive.verbs.leaks.kinds import LeakKind
 from archive.verbs.leaks.paths import Found
 
@@ -160,7 +160,9 @@ def _in_pickle(data: bytes) -> Iterator[Found]:
         if not one[1].startswith(b"__torch__."):
             yield from _class(one.start(1), one[1])
     for one in IDENTIFIER.finditer(data):
-        if one[0] not in COMMON_NAMES:
+        if one[0].startswith(BUNDLED_INPUTS):
+            yield Found(LeakKind.INPUTS, one.start(), one[0])
+        elif one[0] not in COMMON_NAMES:
             yield Found(LeakKind.ATTRIBUTE, one.start(), one[0])
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from archive.base.mapped import Mapped
 from archive.container.container import Container
-from archive.formats.record_kinds import RecordKind
+from archive.formats.record_kinds import BUNDLED_INPUTS, RecordKind
 from archive.reader.recognition import kind_in
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 NO_INPUTS = b""
 """What PyTorch writes for a program without sample inputs; its loaders ask for the record."""
+BUNDLED = re.compile(rb"X(.{4})(" + BUNDLED_INPUTS + rb"\w+)", re.DOTALL)
+"""An attribute with sample inputs as pickles have its name, with its length before. Methods of the model give
+these inputs out, so that they cannot go."""
 OPTIONAL = {"reference_outputs", "representative_inputs"}
 """Records of ETRecords that may be missing, but not empty."""
 LONGEST = 1 << 12
@@ -33,6 +37,10 @@ def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str,
         if record.size:
             made[name] = None if name in OPTIONAL else NO_INPUTS
             removed.files |= set(_inside(record.view(), opened))
+    for name in () if rules.inputs else _of_kind(opened, RecordKind.MODULES):
+        for found in BUNDLED.finditer(opened.records[name].view()):
+            attribute = found[2][: int.from_bytes(found[1], "little")].decode()
+            removed.bundled.append(f"sample inputs {attribute} in {name}")
     return made
 
 

@@ -103,7 +103,7 @@ def redaction(
         companion_size=len(companion),
         sought={str(what): count for what, count in proof.sought.items()},
         unsought=proof.unsought,
-        left=tuple(sorted(left)),
+        left=tuple(sorted(left + removed.bundled)),
         in_code=len(proof.in_code),
         unread=tuple(proof.unread),
         read=proof.read,

@@ -199,6 +199,7 @@ class Removed:
         roots: folders of all records.
         files: the first bytes of extra files, and of tensors of sample inputs.
         became: what stands in the place of paths of source files, and of those that stay.
+        bundled: sample inputs that the model's own methods give out, and where: they cannot go.
         stays: what cannot go, and why, in words.
     """
 
@@ -210,6 +211,7 @@ class Removed:
     roots: set[bytes] = field(default_factory=set)
     files: set[bytes] = field(default_factory=set)
     became: dict[bytes, bytes] = field(default_factory=dict)
+    bundled: list[str] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
 
     def renamed(self, names: dict[bytes, bytes]) -> None:

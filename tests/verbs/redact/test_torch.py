@@ -136,3 +136,18 @@ def test_pytorch_loads_models_without_their_extra_files(way: str, tmp_path: Path
 def read(path: Path, record: str) -> bytes:
     with archive.open(path) as opened:
         return bytes(opened.records[record].view())
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_inputs_that_a_model_gives_out_itself_are_told(tmp_path: Path) -> None:
+    bundled_inputs = pytest.importorskip("torch.utils.bundled_inputs")
+    model, path = torch.jit.script(torch.nn.Linear(3, 3)), tmp_path / "model.pt"
+    bundled_inputs.augment_model_with_bundled_inputs(model, [(torch.arange(3.0),)], skip_size_check=True)
+    torch.jit.save(model, path)
+    counted = archive.leaks(path).counted([archive.LeakKind.INPUTS])
+    assert [one.text for one in counted] == ["_bundled_inputs_deflated_forward"]
+    with pytest.raises(
+        archive.ArchiveError, match="left: sample inputs _bundled_inputs_deflated_forward in "
+    ):
+        archive.redact(path, tmp_path / "out", tmp_path / "c", inputs=False)
+    assert archive.redact(path, tmp_path / "out", tmp_path / "c", paths="none").is_clean
