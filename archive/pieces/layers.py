@@ -50,9 +50,9 @@ BACKSLASHES, QUOTE = (b"\\\\", b"\2\2"), (b'\\"', b"\\\1")
 """Escapes, and what stands for them while JSON is cut at its quotes."""
 SEAM = b'\n"\n'
 """Stands between JSON and JSON, so that no string goes on, and no escape."""
-SHORTEST = 4
-"""Bytes of a string that may give something away; names in pickles and JSON may be shorter."""
-LONG = re.compile(rb"[^\0]{4,}")
+SHORTEST = 6
+"""Bytes of a string between other bytes that may give something away; in a pickle or in JSON one may."""
+LONG = re.compile(rb"[^\0]{6,}")
 ASCII_TEXT = bytes(range(32, 127)) + b"\t\n\r"
 NO_TEXT = {*range(32), 127} - {*b"\t\n\r"}
 TO_NUL = bytes(0 if code in NO_TEXT else code for code in range(256))

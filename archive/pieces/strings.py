@@ -91,7 +91,7 @@ class Strings:
     def __init__(self, data: bytes, allowance: Allowance) -> None:
         self._allowance = allowance
         self._times: dict[bytes, int] = {}
-        self._first: dict[bytes, tuple[String, int]] = {}
+        self._first: dict[bytes, tuple[Layer, bytes, int]] = {}
         self.encoded: list[Encoded] = []
         self._layers = layers(data, allowance)
         for layer in self._layers:
@@ -128,8 +128,8 @@ class Strings:
     def place(self, position: int) -> int:
         """The first byte of the record at which there is what stands at a position in ``data``."""
         number = bisect_right(self._at, position) - 1
-        string, begin = self._first[self._lines[number]]
-        return string.place(begin + position - self._at[number])
+        layer, raw, begin = self._first[self._lines[number]]
+        return layer.place(raw, begin + position - self._at[number])
 
     def _read(self, layer: Layer, times: int, depth: int) -> None:
         """Take the lines of a layer's strings, and read the layers of those that have their own."""
@@ -140,6 +140,8 @@ class Strings:
             text = layer.decoded(raw)
             if text[:1] in HAS_FORM and depth < DEEPEST and len(raw) < len(layer.data) and has_form(text):
                 within[times * number].append(Inner(raw, text))
+            elif len(text) < SHORTEST_RUN and b"\n" not in text:
+                self._add_line(text, times * number, layer, raw, 0)
             else:
                 self._add(layer, raw, text, times * number)
         for number, some in within.items():
@@ -150,14 +152,18 @@ class Strings:
         if len(text) >= SHORTEST_RUN:
             text = self._decode(String(layer, raw), text)
         lines = FRAMES.split(text) if FRAME in text else text.split(b"\n")
-        known, at = self._times, 0
+        at = 0
         for line in lines:
-            if line in known:
-                known[line] += times
-            elif len(line) >= SHORTEST or len(lines) == 1:
-                known[line] = times
-                self._first[line] = String(layer, raw), at
+            if len(line) >= SHORTEST or len(lines) == 1:
+                self._add_line(line, times, layer, raw, at)
             at += len(line) + 1
+
+    def _add_line(self, line: bytes, times: int, layer: Layer, raw: bytes, at: int) -> None:
+        if line in self._times:
+            self._times[line] += times
+        else:
+            self._times[line] = times
+            self._first[line] = layer, raw, at
 
     def _decode(self, string: String, text: bytes) -> bytes:
         """Keep what parts of a text stand for; the text without letters that tell nothing."""

@@ -77,13 +77,29 @@ def paths(data: bytes) -> Iterator[Found]:
     """The absolute paths in a text, and the names in them."""
     if b"/" in data:
         yield from _posix(data)
-    if b":\\" in data or b":/" in data:
-        for one in DRIVE.finditer(data):
+    for mark in (b":\\", b":/"):
+        for one in _matched(data, mark, 1, DRIVE):
             yield from _named(one.start(), _single(one[0]), LeakKind.DRIVE)
-    if b"\\\\" in data:
-        for one in UNC.finditer(data):
-            yield Found(LeakKind.UNC, one.start(), b"\\" + _single(one[0]))
-            yield Found(LeakKind.HOST, one.start(1), one[1])
+    for one in _matched(data, b"\\\\", 0, UNC):
+        yield Found(LeakKind.UNC, one.start(), b"\\" + _single(one[0]))
+        yield Found(LeakKind.HOST, one.start(1), one[1])
+
+
+def _matched(data: bytes, mark: bytes, before: int, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    """What matches around a mark: bytes are found much sooner than patterns.
+
+    Args:
+        data: a text.
+        mark: what each match has.
+        before: bytes of a match before the mark.
+        pattern: what has to match.
+    """
+    at = data.find(mark)
+    while at >= 0:
+        one = pattern.match(data, at - before) if at >= before else None
+        if one is not None:
+            yield one
+        at = data.find(mark, max(one.end() if one else 0, at + 1))
 
 
 def _posix(data: bytes) -> Iterator[Found]:
