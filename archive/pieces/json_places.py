@@ -6,6 +6,7 @@ last bracket of that depth before it: an earlier one has been closed.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,6 @@ import numpy as np
 from archive.pieces.layers import with_quotes
 
 if TYPE_CHECKING:
-    from archive.base.columns import Ints
     from archive.base.limits import Allowance
 
 QUOTE, COLON, COMMA = b'":,'
@@ -44,24 +44,25 @@ class JsonPlaces:
         allowance.take(COST * len(data), "places in JSON")
         codes = np.frombuffer(data, np.uint8)
         self._data = data
-        self._quotes = np.flatnonzero(codes == QUOTE)
+        quotes = np.flatnonzero(codes == QUOTE)
         marks = np.flatnonzero(np.frombuffer(data.translate(STRUCTURE), np.bool_))
-        allowance.take(MARK * (len(marks) + len(self._quotes)), "places in JSON")
-        marks = marks[np.searchsorted(self._quotes, marks) % 2 == 0]
+        allowance.take(MARK * (len(marks) + len(quotes)), "places in JSON")
+        marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
         code = codes[marks]
         depth = np.cumsum(STEP[code], dtype=np.int64)
-        self._marks, self._depth = marks, depth
+        self._quotes, self._marks, self._depth = quotes.data, marks.data, depth.data
         order = np.argsort(depth, kind="stable")
-        self._first = np.searchsorted(depth[order], np.arange(1, MOST_DEEP + 2))
+        first = np.searchsorted(depth[order], np.arange(1, MOST_DEEP + 2))
+        kinds = (OPEN, bytes([COMMA]), bytes([COLON]))
         self._by_depth = [
-            tuple(some[np.isin(code[some], list(kind))] for kind in (OPEN, bytes([COMMA]), bytes([COLON])))
-            for some in np.split(order, self._first)[1:-1]
+            tuple(some[np.isin(code[some], list(kind))].data for kind in kinds)
+            for some in np.split(order, first)[1:-1]
         ]
 
     def path(self, position: int) -> str:
         """The path to the value that a byte is in; that of its object where it is in a key."""
-        number = int(np.searchsorted(self._marks, position, "right")) - 1
-        deep = min(int(self._depth[number]) if number >= 0 else 0, MOST_DEEP)
+        number = bisect_right(self._marks, position) - 1
+        deep = min(self._depth[number] if number >= 0 else 0, MOST_DEEP)
         return "".join(self._step(one, number) for one in range(deep)).removeprefix(".")
 
     def _step(self, depth: int, number: int) -> str:
@@ -73,15 +74,17 @@ class JsonPlaces:
         colon = _before(colons, number) - 1
         if colon < 0 or colons[colon] < begin or self._is_past(commas, colons[colon], number):
             return ""
-        end = int(np.searchsorted(self._quotes, self._marks[colons[colon]])) - 1
+        end = bisect_left(self._quotes, self._marks[colons[colon]]) - 1
+        if end < 1:  # no key of JSON
+            return ""
         key = self._data[self._quotes[end - 1] + 1 : self._quotes[end]]
         return "." + with_quotes(key[:MOST_KEY]).decode(errors="replace")
 
-    def _is_past(self, commas: Ints, colon: int, number: int) -> bool:
+    def _is_past(self, commas: memoryview, colon: int, number: int) -> bool:
         """Whether the value behind a colon has ended."""
         return bool(_before(commas, number) > _before(commas, colon))
 
 
-def _before(numbers: Ints, number: int) -> int:
+def _before(numbers: memoryview, number: int) -> int:
     """How many marks of some are not behind a mark."""
-    return int(np.searchsorted(numbers, number, "right"))
+    return bisect_right(numbers, number)

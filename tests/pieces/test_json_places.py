@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.base.limits import unbounded
@@ -32,6 +32,7 @@ def paths(value: Json, path: str) -> list[tuple[str, str]]:
     return [(str(value), path.removeprefix("."))] if str(value).startswith("mark") else []
 
 
+@settings(max_examples=40)
 @given(st.data())
 def test_a_path_leads_to_its_value(data: st.DataObject) -> None:
     number = iter(range(1000))
@@ -57,3 +58,10 @@ def test_a_byte_in_a_key_or_behind_a_value_is_the_objects() -> None:
     assert places.path(text.index(b"2")) == "a.key[1]"
     assert places.path(text.index(b'"b"')) == "a"
     assert places.path(0) == ""
+
+
+@given(st.text('[]{}:,"\\\\ a', max_size=40))
+def test_broken_json_has_places_all_the_same(text: str) -> None:
+    data = text.encode()
+    places = JsonPlaces(data.replace(b"\\\\", b"\2\2").replace(b'\\"', b"\\\1"), unbounded())
+    assert all(isinstance(places.path(at), str) for at in range(len(data)))
