@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.attacks import companions, compiled, containers, logs, payloads, programs, records, texts
+from tests.attacks import companions, compiled, containers, logs, payloads, programs, records, tensors, texts
 
 if TYPE_CHECKING:
     from tests.attacks.attack import Attack
@@ -18,6 +18,7 @@ GROUPS: dict[str, dict[str, Attack]] = {
     "Exported programs": programs.ATTACKS,
     "Compiled models": compiled.ATTACKS,
     "Texts": texts.ATTACKS,
+    "Tensors and differences": tensors.ATTACKS,
 }
 """Heading → attacks."""
 ATTACKS = {name: attack for group in GROUPS.values() for name, attack in group.items()}

@@ -30,7 +30,7 @@ LONG = 400_000
 
 
 @cache
-def _records() -> dict[str, bytes]:
+def records() -> dict[str, bytes]:
     """The records of a small program."""
     with zipfile.ZipFile(EXPORTED / "shop.pt2") as source:
         return {name.partition("/")[2]: source.read(name) for name in source.namelist()}
@@ -38,7 +38,7 @@ def _records() -> dict[str, bytes]:
 
 def archive_with(changed: dict[str, bytes], *, deflate: bool = True) -> dict[str, bytes]:
     """The program with other records, deflated."""
-    kept = {name: data for name, data in _records().items() if name != ".data/serialization_id"}
+    kept = {name: data for name, data in records().items() if name != ".data/serialization_id"}
     entries = [
         entry(f"m/{name}", data, deflate=deflate and name in changed)
         for name, data in (kept | changed).items()
@@ -50,7 +50,7 @@ def _with(change: Callable[[Tree], object], record: str = MODEL) -> Callable[[],
     """The program with a changed record, stored."""
 
     def made() -> dict[str, bytes]:
-        tree = json.loads(_records()[record])
+        tree = json.loads(records()[record])
         change(tree)
         return archive_with({record: json.dumps(tree).encode()}, deflate=False)
 
@@ -125,7 +125,7 @@ def _sizes(config: Tree) -> None:
 
 
 def _weights() -> dict[str, bytes]:
-    config = json.loads(_records()[WEIGHTS])
+    config = json.loads(records()[WEIGHTS])
     _sizes(config)
     return archive_with({WEIGHTS: json.dumps(config).encode(), "data/weights/empty": b""}, deflate=False)
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tests.costs.cases import Files
 
 OUT = "out.ptl"
+HONEST = "honest.ptl"
+"""An honest archive, which another one is compared with."""
 COMMANDS: dict[str, tuple[str, ...]] = {
     "inspect": ("inspect", MODEL),
     "inspect as JSON": ("inspect", MODEL, "--json"),
@@ -28,12 +30,18 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "restore": ("restore", MODEL, "-o", OUT),
     "migrate": ("migrate", MODEL, "-o", OUT, "--to", "1.9"),
     "convert": ("convert", MODEL, "-o", OUT, "--profile", "mapped"),
+    "digest": ("digest", MODEL),
+    "digest of debug info": ("digest", "--of", "debug", MODEL),
+    "diff": ("diff", HONEST, MODEL),
+    "diff as JSON": ("diff", MODEL, HONEST, "--json"),
 }
 
 
 def task(command: str, files: Files) -> Task:
     """A command run on files; where there is a log, it is on standard input."""
     kept = {name: data for name, data in files.items() if name != LOG}
+    if HONEST in COMMANDS[command]:
+        kept[HONEST] = BASE.read_bytes()
     return Task(COMMANDS[command], kept, files.get(LOG, b""))
 
 

@@ -21,6 +21,9 @@ PIECE = 1 << 24
 """Bytes that are laid out at a time."""
 REPEATED, REPEATED_BYTES = 256, 1 << 26
 """Strides of 0 repeat elements. All elements may take so many times the storage's bytes, and so many more."""
+READ_TIMES, READ_BYTES = 4, 1 << 28
+"""Bytes of elements that are read of a file's tensors: so many times its size, and so many more. Views of one
+storage may be many."""
 DIMENSIONS = 60
 """Dimensions that NumPy can stride over, besides the bytes of an element and a margin."""
 

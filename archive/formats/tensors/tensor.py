@@ -8,6 +8,8 @@ from math import prod
 from archive.base.errors import ArchiveError
 from archive.formats.tensors.dtypes import WIDTHS
 
+MOST_DIMENSIONS = 1024
+"""PyTorch's operators refuse more than 64."""
 MATH_BITS = ("conj", "neg")
 """What is still to be done to the stored elements: ``torch.Tensor.is_conj``, ``is_neg``."""
 
@@ -36,6 +38,14 @@ class Tensor:
     requires_grad: bool | None = None
     quantiser: tuple[object, ...] = ()
     math_bits: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a tensor of more dimensions than any has, before anything is computed of them."""
+        if len(self.shape) > MOST_DIMENSIONS:
+            found = f"{len(self.shape):,}"
+            raise ArchiveError(
+                record=self.record, expected=f"at most {MOST_DIMENSIONS:,} dimensions", found=found
+            )
 
     def at(self, record: str) -> Tensor:
         """The same tensor with another record for its storage; one without storage stays without."""

@@ -30,6 +30,8 @@ WORDS = {"class": "class", "def": "function"}
 TRACE = re.compile(r"\s*\S[^\n]*\(\d+\): ")
 """The first line of a stack trace, which traced models have in place of source."""
 RENAMABLE = ("function", "method")
+LINE_BYTES = 200
+"""Bytes of memory that a line costs while texts are compared."""
 UNIT_BYTES = 2_000
 """Bytes of memory that a unit costs besides its text."""
 
@@ -87,7 +89,7 @@ def units(archive: Archive) -> dict[str, Unit]:
     for name, record in archive.records.items():
         if is_code(name):
             data = bytes(record.view())
-            archive.allowance.take(len(data), "code", record=name)
+            archive.allowance.take(len(data) + LINE_BYTES * data.count(b"\n"), "lines of code", record=name)
             for unit in _units(name, data):
                 archive.allowance.take(UNIT_BYTES, "functions", record=name)
                 number = same[unit.name] = same.get(unit.name, 0) + 1
@@ -187,7 +189,9 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
     for name, unit in was.items():
         if name in current:
             of_function = unit.what in RENAMABLE
-            text, variables = code_in_terms_of(unit.text, texts[name]) if of_function else (texts[name], {})
+            text, variables = (
+                code_in_terms_of(unit.text, texts[name], old.allowance) if of_function else (texts[name], {})
+            )
             if variables and text == unit.text:
                 renamed.setdefault(tuple(variables.items()), []).append(current[name].name)
             yield from _compared(unit, current[name], text, sources)

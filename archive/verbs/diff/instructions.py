@@ -62,7 +62,7 @@ def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Cha
             yield _lone(name, text, Status.GONE)
             continue
         shown_as, new_text = current[name]
-        lines = unified(text, instructions_in_terms_of(text, names.in_old_terms(new_text)))
+        lines = unified(text, instructions_in_terms_of(text, names.in_old_terms(new_text), old.allowance))
         if lines.lines:
             yield TextChange(
                 level=Level.MODEL, what="bytecode", name=shown_as, status=Status.CHANGED, of="instructions",

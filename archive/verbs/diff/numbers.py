@@ -123,10 +123,18 @@ class Difference:
         return True
 
     def _exact(self, left: np.ndarray, right: np.ndarray, chosen: np.ndarray) -> None:
-        """Take some of the numbers for the largest difference, as float64."""
+        """Take some of the numbers for the largest difference, as float64; none is NaN or infinite."""
         places = np.flatnonzero(chosen)
-        if len(places):
-            self._floats(left[places], right[places])
+        if not len(places):
+            return
+        if len(places) < len(left):
+            left, right = left[places], right[places]
+        if left.min() == left.max() and right.min() == right.max():  # as if all were set to one number
+            left, right = left[:1], right[:1]
+        left, right = left.astype(np.float64), right.astype(np.float64)
+        apart = np.abs(left - right)
+        share = np.fmax.reduce(apart / np.maximum(np.abs(left), np.abs(right)))
+        self._most(float(apart.max()), 0.0 if np.isnan(share) else float(share))
 
     def _integers(self, left: np.ndarray, right: np.ndarray) -> None:
         low, high = np.minimum(left, right), np.maximum(left, right)

@@ -10,7 +10,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, counted
-from archive.verbs.diff.changes import Change, Level, Status, TensorChange
+from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
+from archive.verbs.diff.changes import Change, Level, Status, TensorChange, several
 from archive.verbs.diff.numbers import Difference
 from archive.verbs.diff.storages import Storages
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
 
-READ_TIMES, READ_BYTES = 4, 1 << 28
-"""Bytes of elements that are compared: so many times the files' sizes, and so many more. Views of one storage
-may be many."""
 METHODS = "bytecode:"
 """What stands before the constants of methods, which share storages as it happens."""
 
@@ -34,9 +32,6 @@ class Tensors:
         old: the old archive.
         new: the new one.
         pairs: the new archive's names of the tensors that both have, by the old one's.
-
-    Attributes:
-        unchecked: what was not compared, in words.
     """
 
     def __init__(self, old: Archive, new: Archive, pairs: Mapping[str, str]) -> None:
@@ -45,8 +40,8 @@ class Tensors:
         self._left = READ_TIMES * (old.size + new.size) + READ_BYTES
         self._storages = Storages(old.tensors, new.tensors, self._expected(), self._may_read)
         self._known: dict[tuple[object, ...], Difference | None] = {}
-        self._rows: dict[tuple[object, ...], int] = {}
-        self.unchecked: list[str] = []
+        self._names: dict[tuple[object, ...], list[str]] = {}
+        self._unchecked: dict[str, list[str]] = {}
 
     def changes(self) -> Iterator[Change]:
         """The rows, in the order of the old archive's tensors, then of the new one's."""
@@ -60,7 +55,9 @@ class Tensors:
                 self._compare(name, rows)
             elif name not in olds:
                 rows.append(_lone(name, tensor, Status.GONE))
-        yield from rows
+        also = {names[0]: tuple(names[1:]) for names in self._names.values()}
+        for row in rows:
+            yield replace(row, also=also[row.name]) if isinstance(row, TensorChange) else row
         for name, tensor in now.items():
             if name in renamed:
                 yield Change(
@@ -71,6 +68,11 @@ class Tensors:
         yield from self._sharing()
         yield from self._numbers()
 
+    @property
+    def unchecked(self) -> list[str]:
+        """What was not compared so far, in words."""
+        return [f"elements of {several(names)}: {reason}" for reason, names in self._unchecked.items()]
+
     def _compare(self, name: str, rows: list[Change]) -> None:
         """Add how much the elements of a tensor differ. All names of the same elements are one row."""
         shown = self._pairs[name]
@@ -80,11 +82,9 @@ class Tensors:
         found = self._difference(name, old, new)
         if found is None or not found.changed:
             return
-        at = self._rows.setdefault((_place(old), _place(new)), len(rows))
-        if at < len(rows):
-            first = rows[at]
-            assert isinstance(first, TensorChange)  # noqa: S101 (no other row is noted)
-            rows[at] = replace(first, also=(*first.also, shown))
+        names = self._names.setdefault((_place(old), _place(new)), [])
+        names.append(shown)
+        if len(names) > 1:
             return
         rows.append(TensorChange(
             level=Level.MODEL, what="tensor", name=shown, status=Status.CHANGED, count=old.count,
@@ -124,7 +124,7 @@ class Tensors:
                 if old.bytes is None
                 else "too many views of one storage"
             )
-            self.unchecked.append(f"elements of {name}: {reason}")
+            self._unchecked.setdefault(reason, []).append(name)
             return None
         found = Difference(old.dtype)
         try:
@@ -132,7 +132,7 @@ class Tensors:
             for was, now in _together(self._old.tensors.elements(name), self._new.tensors.elements(other)):
                 found.add(was, now)
         except ArchiveError as error:
-            self.unchecked.append(f"elements of {name}: {error}")
+            self._unchecked.setdefault(str(error), []).append(name)
             return None
         return found
 
@@ -168,7 +168,7 @@ class Tensors:
             for piece in archive.tensors.elements(name):
                 digest.update(piece)
         except ArchiveError as error:
-            self.unchecked.append(f"elements of {name}: {error}")
+            self._unchecked.setdefault(str(error), []).append(name)
             return f"{id(archive)} {name}".encode("utf-8", "surrogateescape")
         return digest.digest()
 

@@ -11,14 +11,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from archive.base.errors import LimitError
 from archive.verbs.diff.alignment import aligned
 from archive.verbs.diff.pairing import NEW
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|(?<![\w.%])%?\w+(?!=[^=]|\w)')
-"""A text in quotes, or a word that is no attribute and no keyword of a call; ``%3`` is a register."""
+    from archive.base.limits import Allowance
+
+TOKEN = re.compile(r""""(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?|(?<![\w.%])%?\w++(?!=[^=])""")
+"""A text in quotes, or a word that is no attribute and no keyword of a call; ``%3`` is a register. What no
+quote closes goes to the end of its line, which bounds the search."""
 ASSIGNED = re.compile(r"^ +(?:((?:\w+, )*\w+),? =|for (\w+) in) ", re.MULTILINE)
 """The variables that a statement sets."""
 ARGUMENT = re.compile(r"[(,]\s*(\w+)(?=: )")
@@ -27,14 +31,32 @@ REGISTER = re.compile(r"%\d+")
 SLOT = "•"
 
 
-def code_in_terms_of(old: str, new: str) -> tuple[str, dict[str, str]]:
+TOKEN_BYTES = 80
+"""Bytes of memory that a character costs, as a part of lines and names that are compared."""
+
+
+def code_in_terms_of(old: str, new: str, allowance: Allowance) -> tuple[str, dict[str, str]]:
     """A new function with the names of an old one, and the new name of each variable that has another one."""
+    if old == new or not _is_allowed(len(old) + len(new), allowance):
+        return new, {}
     return _in_terms_of(old, new, _variables(old), _variables(new))
 
 
-def instructions_in_terms_of(old: str, new: str) -> str:
+def instructions_in_terms_of(old: str, new: str, allowance: Allowance) -> str:
     """New instructions with the registers of old ones."""
+    if old == new or not _is_allowed(len(old) + len(new), allowance):
+        return new
     return _in_terms_of(old, new, set(REGISTER.findall(old)), set(REGISTER.findall(new)))[0]
+
+
+def _is_allowed(characters: int, allowance: Allowance) -> bool:
+    """Whether texts may be compared by their variables; longer ones keep their own names."""
+    try:
+        with allowance.part() as part:
+            part.take(TOKEN_BYTES * characters, "variables")
+    except LimitError:
+        return False
+    return True
 
 
 def _variables(function: str) -> set[str]:
@@ -49,8 +71,6 @@ def _variables(function: str) -> set[str]:
 def _in_terms_of(
     old: str, new: str, was: AbstractSet[str], now: AbstractSet[str]
 ) -> tuple[str, dict[str, str]]:
-    if old == new:
-        return new, {}
     (old_bare, old_names), (new_bare, new_names) = _lines(old, was), _lines(new, now)
     found: dict[str, str] = {}
     used = set(TOKEN.findall(new)) - now  # what is no variable keeps its name to itself

@@ -11,8 +11,8 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from archive.base.cores import Cores
-from archive.base.errors import in_file
-from archive.formats.tensors.elements import elements
+from archive.base.errors import ArchiveError, in_file
+from archive.formats.tensors.elements import READ_BYTES, READ_TIMES, elements
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,10 +30,12 @@ class Contents:
     Args:
         tensors: the archive's.
         file: its name, for messages.
+        size: its bytes.
     """
 
-    def __init__(self, tensors: Tensors, file: str) -> None:
+    def __init__(self, tensors: Tensors, file: str, size: int) -> None:
         self._tensors, self._file = tensors, file
+        self._left = READ_TIMES * size + READ_BYTES
         self._cores = Cores()
         self._values: dict[tuple[object, ...], bytes] = {}
 
@@ -41,7 +43,8 @@ class Contents:
         """The digest of a tensor.
 
         Raises:
-            ArchiveError: its storage is missing, broken, or too small.
+            ArchiveError: its storage is missing, broken, or too small; or tensors have far more elements than
+                there are bytes in the file.
         """
         told = (tensor.dtype, tensor.shape, _strides(tensor), tensor.math_bits, tensor.quantiser)
         asks = bool(tensor.requires_grad)
@@ -60,6 +63,9 @@ class Contents:
     def _of_values(self, tensor: Tensor) -> bytes:
         key = (tensor.record, tensor.dtype, tensor.shape, tensor.strides, tensor.offset)
         if key not in self._values:
+            self._left -= tensor.bytes or 0
+            if self._left < 0:
+                raise ArchiveError("too many views of one storage", file=self._file, record=tensor.record)
             with in_file(self._file):
                 storage, big = self._tensors.storage(tensor.record), self._tensors.is_big_endian
                 self._values[key] = self._hashed(elements(tensor, storage, big=big))
@@ -98,4 +104,5 @@ def _pieces(data: Iterable[memoryview]) -> Iterator[memoryview | bytes]:
 def _strides(tensor: Tensor) -> tuple[int, ...]:
     """The strides that matter: those of dimensions of one element lead nowhere, nor do those without any."""
     pairs = zip(tensor.shape, tensor.strides, strict=False)
-    return tuple(stride if size > 1 and tensor.count else 0 for size, stride in pairs)
+    empty = 0 in tensor.shape
+    return tuple(stride if size > 1 and not empty else 0 for size, stride in pairs)

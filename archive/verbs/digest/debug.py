@@ -22,8 +22,12 @@ from archive.formats.exported.canonical import Numbering
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from archive.debuginfo.model import InlinedCall, SourceRange
+    from archive.debuginfo.model import InlinedCall
+    from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
+
+LONGEST_NAME = 1 << 16
+"""Characters of a file's name that are written; of a longer one, which no file has, its digest."""
 
 
 def debug_parts(archive: Archive) -> Mapping[str, str]:
@@ -37,8 +41,9 @@ def debug_parts(archive: Archive) -> Mapping[str, str]:
 
 def _parts(archive: Archive) -> Iterator[tuple[str, str]]:
     places: dict[int, tuple[object, ...]] = {}
-    for name in archive.range_table.numbers:
-        rows = [(row.offset, row.tag, _range(row.range)) for row in archive.ranges(name)]
+    ranges = _Ranges(archive.range_table)
+    for name, number in archive.range_table.numbers.items():
+        rows = ranges.of(number)
         places |= {tag: place for _, tag, place in rows if tag != NO_TAG}
         yield f"ranges/{name}", _digest((offset, place) for offset, _, place in rows)
     if archive.handles:
@@ -57,11 +62,34 @@ def _parts(archive: Archive) -> Iterator[tuple[str, str]]:
         yield f"nodes/{name}", _digest(sites)
 
 
-def _range(place: SourceRange) -> tuple[object, ...]:
-    """What a range says, without the number that a process gave it."""
-    source = place.source
-    text = hashlib.sha256(bytes(source.text)).hexdigest()
-    return place.start, place.end, str(source.filename), source.starting_line, text
+class _Ranges:
+    """What source ranges say, without the numbers that a process gave them. Each text is read once."""
+
+    def __init__(self, table: RangeTable) -> None:
+        self._table = table
+        self._files: dict[int, str] = {}
+        self._sources: dict[int, tuple[object, ...]] = {}
+
+    def of(self, record: int) -> list[tuple[int, int, tuple[object, ...]]]:
+        """Offset, tag and place of each range of a record."""
+        table, rows = self._table, self._table.rows(record)
+        columns = (table.offset, table.tag, table.start, table.end, table.source)
+        lists = [column[rows.start : rows.stop].tolist() for column in columns]
+        return [
+            (offset, tag, (start, end, *self._source(source)))
+            for offset, tag, start, end, source in zip(*lists, strict=True)
+        ]
+
+    def _source(self, number: int) -> tuple[object, ...]:
+        if number not in self._sources:
+            source, name = self._table.sources[number], int(self._table.sources.filename[number])
+            if name not in self._files:
+                file = str(source.filename)
+                is_long = len(file) > LONGEST_NAME
+                self._files[name] = hashlib.sha256(file.encode()).hexdigest() if is_long else file
+            text = hashlib.sha256(bytes(source.text)).hexdigest()
+            self._sources[number] = self._files[name], source.starting_line, text
+        return self._sources[number]
 
 
 def _call(call: InlinedCall, places: Mapping[int, tuple[object, ...]]) -> tuple[object, ...]:

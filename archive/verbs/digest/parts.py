@@ -102,7 +102,7 @@ class _Model:
         self._archive = archive
         self._kind = archive.recognised.kind
         self._records: Mapping[str, Record] = archive.container.records
-        self._contents = Contents(archive.tensors, archive.file)
+        self._contents = Contents(archive.tensors, archive.file, archive.size)
         self._done: set[str] = {INTERPRETER, *archive.tensors.storages}
 
     def parts(self) -> Iterator[tuple[str, bytes]]:
