@@ -73,6 +73,7 @@ DESCRIBED = {
         ORACLE_RELEASE,
         "releases/src/check213.py, run in 2.13.0",
     ),
+    "training/*": (ORACLE_RELEASE, "tools/make_training.py: torch.save of a checkpoint"),
     "effects/v*/*": (
         ORACLE_RELEASE,
         "effects/counting.pt as of a version of its effects, which is never made again",

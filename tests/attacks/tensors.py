@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     View = tuple[int, tuple[int, ...], tuple[int, ...]]
 
-STORAGE = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + number(1) + b"tQ"
+STORAGE = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu")
 HOOKS = b"ccollections\nOrderedDict\n)R"
 COMMANDS = ("digest m.pt", "diff m.pt n.pt", "diff n.pt m.pt --json")
 PROGRAMS = ("digest m.pt2", "diff m.pt2 n.pt2", "diff n.pt2 m.pt2 --json")
@@ -25,7 +25,11 @@ WORDS = b"    x = y\n    y = x\n"
 
 def _state_dict(views: Sequence[View], storage: bytes) -> bytes:
     """A file of torch.save whose tensors are views of one storage: offset, shape, strides."""
-    first = kept(b"ctorch._utils\n_rebuild_tensor_v2\n", 0), kept(STORAGE, 1), kept(HOOKS, 2)
+    first = (
+        kept(b"ctorch._utils\n_rebuild_tensor_v2\n", 0),
+        kept(STORAGE + number(len(storage) // 4) + b"tQ", 1),
+        kept(HOOKS, 2),
+    )
     rows = []
     for name, (offset, shape, strides) in enumerate(views):
         call, stored, hooks = first if not name else (again(0), again(1), again(2))
