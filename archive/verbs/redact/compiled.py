@@ -7,7 +7,7 @@ file                         what becomes of it
 C++ code beside an object    goes with all source text; else its paths are rewritten
 C++ code to be compiled      its comments and stack traces are rewritten
 shared objects               what the loader never maps goes, DWARF and symbols; paths and lines of code in
-                             read-only data are overwritten in place
+                             read-only data are overwritten in place, unless C++ code has the path as a value
 all others                   PyTorch needs them, compilers' flags for one: maps alone change paths in them
 ===========================  ================================================================================
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
 from archive.container.names import decoded, encoded
-from archive.formats.compiled.code import UNREAD
+from archive.formats.compiled.code import UNREAD, without_comments
 from archive.formats.compiled.kinds import SpareKind
 from archive.formats.elf.cutting import NOTHING_BEHIND, why_whole
 from archive.formats.elf.parse import is_elf, parse_object
@@ -33,7 +33,7 @@ from archive.formats.exported.json_text import read_json
 from archive.formats.record_kinds import KERNELS
 from archive.verbs.redact.programs import changed_strings
 from archive.verbs.redact.rules import NO_FILE, SEPARATOR
-from archive.verbs.redact.texts import PATH, hidden, paths_in, renamed_in, without_code
+from archive.verbs.redact.texts import PATH, hidden, paths_cost, paths_in, renamed_in, without_code
 from archive.verbs.redact.traces import files_in, redacted_trace
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 STRING = re.compile(rb"(?<=\0)(?:/|[A-Za-z]:[/\\])[^\x00-\x1f\x7f]{4,4096}+(?=\0)")
 """What may be a path in a shared object, DWARF or not."""
+INCLUDE = re.compile(rb"(?m)^#include .*$")
 BINARY = (".o", ".cubin", ".hsaco", ".spv", ".bin", ".pt")
 COPIES = 4
 """Times that a record is in memory: itself, changed, as one text and another."""
@@ -82,7 +83,9 @@ class _Compiled:
         self._bare = rules.source == "none"
         self._objects = set(model.objects)
         for file in model.records:
-            opened.allowance.take(COPIES * model.size(file), "a compiled model", record=model.records[file])
+            record = model.records[file]
+            opened.allowance.take(COPIES * model.size(file), "a compiled model", record=record)
+            opened.allowance.take(paths_cost(model.view(file)), "paths", record=record)
 
     def records(self) -> dict[str, bytes | None]:
         """The records by name."""
@@ -120,6 +123,12 @@ class _Compiled:
     def _mapped(self) -> dict[bytes, bytes]:
         """What maps alone make of each path."""
         return replace(self._rules, paths="keep").renamed(self._names)
+
+    @cached_property
+    def _literals(self) -> bytes:
+        """The C++ code without comments: a path in it is a value, and stays in a shared object."""
+        code = (without_comments(self._data(file)) for file in self._model.sources)
+        return b"".join(INCLUDE.sub(b"", one) for one in code)
 
     def _paths(self, file: str) -> Iterator[bytes]:
         """The paths in one of the model's files."""
@@ -183,9 +192,9 @@ class _Compiled:
         changed = bytearray(data if parts is None else parts.left)
         for start, end, is_path in self._texts(file):
             text = bytes(data[start:end])
-            if is_path:
+            if is_path and text not in self._literals:
                 changed[start:end] = in_place(text, self._names[text])
-            elif self._bare:
+            elif self._bare and not is_path:
                 for line in text.split(b"\n"):
                     self._gone(line)
                 changed[start:end] = hidden(text)

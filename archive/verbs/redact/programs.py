@@ -26,7 +26,7 @@ from archive.formats.exported.json_text import read_json
 from archive.formats.exported.kinds import CUSTOM, KIND_BY_KEY, STACK_TRACE
 from archive.formats.exported.rewriting import with_metadata
 from archive.verbs.redact.names.programs import renamed_metadata
-from archive.verbs.redact.texts import paths_in, renamed_in
+from archive.verbs.redact.texts import paths_cost, paths_in, renamed_in
 from archive.verbs.redact.traces import encoded, files_in, note_gone, redacted_trace
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ def redacted_programs(
     if not opened.programs.records or not rewrites_metadata(rules):
         return {}
     programs = {record: opened.programs[name] for name, record in opened.programs.records.items()}
+    for record in programs:
+        opened.allowance.take(paths_cost(opened.records[record].view()), "paths", record=record)
     trees = {record: read_json(opened.records[record].view(), opened.allowance) for record in programs}
     sites = [site.metadata for program in programs.values() for site in program.sites.values()]
     rewritten = RewrittenMetadata([*sites, *map(_notes, trees.values())], rules, removed)

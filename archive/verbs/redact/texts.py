@@ -24,7 +24,15 @@ PATH = re.compile(
 )
 FRAME = re.compile(rb'(File "[^"\n\0]++", line \d++, in [^\n\0]*+)((?:\n {4}[^\n\0]*+)+)')
 """A frame of a stack trace, and its lines of code."""
+PATH_BYTES = 200
+"""Bytes of memory that a path costs, with its names before and after."""
 LETTER = re.compile(rb"[^ \n]")
+
+
+def paths_cost(data: memoryview) -> int:
+    """Bytes of memory that the paths in a text cost at most: each has two slashes."""
+    text = bytes(data)
+    return PATH_BYTES * (text.count(b"/") + text.count(b"\\")) // 2
 
 
 def paths_in(text: bytes) -> set[bytes]:

@@ -44,6 +44,11 @@ def shared_object(data: bytes) -> bytes:
         return bytes(opened.records[name].view())
 
 
+def names_in(name: str) -> list[str]:
+    with archive.open(package(name)) as opened:
+        return list(opened.records)
+
+
 def explained(log: bytes, data: bytes, companion: bytes | None = None) -> bytes:
     with archive.open(data, companion=companion) as opened:
         return b"".join(Explainer.of(opened).explain([log]))
@@ -184,3 +189,14 @@ def test_objects_that_cannot_be_rewritten_are_told(data: bytes, why: str, tmp_pa
     facts = archive.redact(path, out, companion, paths="basename", maps=MAPS, partial=True)
     assert [one for one in facts.stays if one.startswith(name) and why in one]
     assert [one for one in facts.left if one.startswith("path /home/ann/net/x.cpp in " + name)]
+
+
+def test_a_path_that_is_a_value_stays_and_is_told(tmp_path: Path) -> None:
+    path = b"/opt/py/lib/python3.11/site-packages/torch/include/torch/csrc/inductor/cpp_prefix.h"
+    (name,) = [one for one in names_in("plain") if one.endswith(".kernel.cpp")]
+    code = member("plain", name)
+    for line, left in ((b'auto path = "%b";', 1), (b'#include "%b"', 0), (b"// %b", 0)):
+        source = changed("plain", {name: line % path + b"\n" + code}, tmp_path)
+        facts = archive.redact(source, io.BytesIO(), io.BytesIO(), preset="publish", partial=True)
+        assert len([one for one in facts.left if one.startswith("path ")]) == left
+        assert all(".wrapper.so" in one for one in facts.left)
