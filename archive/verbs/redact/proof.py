@@ -95,7 +95,9 @@ def prove(container: Container, removed: Removed, allowance: Allowance) -> Proof
     staying["name"] = b"\n".join([paths, encoded(container.root)])
     forms: _Forms = {}
     for what, some in texts.items():
-        sought = [one for one in some if len(one) >= SHORTEST[what] and one not in staying.get(what, b"")]
+        long = [one for one in some if len(one) >= SHORTEST[what]]
+        stays = {text for _, text in Search(long).found(memoryview(staying.get(what, b"")))}
+        sought = [one for one in long if one not in stays]
         proof.sought[what] = len(sought)
         proof.unsought += len(some) - len(sought)
         for one in sought:

@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import pickle
+import time
 import zipfile
 import zlib
 
@@ -141,3 +142,13 @@ def test_what_stays_is_not_looked_for_but_a_path_in_a_line_that_stays_is() -> No
 )
 def test_a_line_of_one_word_is_not_left_in_a_sentence(data: bytes, is_left: bool) -> None:  # noqa: FBT001 (a parameter)
     assert bool(proof_of(data, Removed(lines={b"training,"})).left) is is_left
+
+
+def test_many_texts_take_time_in_proportion() -> None:
+    gone = {b"/srv/%d/ann/net.py" % number for number in range(20_000)}
+    kept = {b"%d/net.py" % number for number in range(20_000)} | {b"/srv/7/ann/net.py"}
+    before = time.process_time()
+    found = proof_of(b"/srv/8/ann/net.py", Removed(gone, set(), kept))
+    assert time.process_time() - before < 5
+    assert found.left["path", b"/srv/8/ann/net.py"]
+    assert found.sought["path"] == len(gone) - 1
