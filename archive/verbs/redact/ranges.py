@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +13,7 @@ from archive.debuginfo.tables import SourceTable
 from archive.normalform.builder import FormBuilder
 from archive.normalform.pool import table_of
 from archive.normalform.records import DebugRecords
+from archive.verbs.redact.sources import CALL, are_calls, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.verbs.redact.names import Renamed
     from archive.verbs.redact.rules import Removed, Rules
-
-CALL = re.compile(rb"(?P<path>[^\n]+)(?P<line>\([0-9]+\): )(?P<function>[^\n]*)")
-"""A line of a traced operation's text, which is its Python stack: ``/home/ann/net.py(12): forward``."""
-COPIES = 6
-"""Times that a text is in memory at most: its pieces, itself, its lines, and the same of the new one."""
-LINE_BYTES = 250
-"""Bytes of memory that a line costs besides, before and after."""
 
 
 class _Text(NamedTuple):
@@ -75,13 +68,6 @@ def redacted_ranges(
     return records
 
 
-def called(table: RangeTable, allowance: Allowance) -> set[tuple[bytes, bytes]]:
-    """The Python functions in stacks of traced operations, each with its file."""
-    _, texts = _texts(table.sources, allowance)
-    lines = {line for text in texts if _are_calls(text) for line in text}
-    return {(found["path"], found["function"]) for line in lines if (found := CALL.fullmatch(line))}
-
-
 def redacted(
     table: RangeTable, rules: Rules, removed: Removed, allowance: Allowance, renamed: Renamed | None = None
 ) -> RangeTable:
@@ -98,8 +84,8 @@ def redacted(
         LimitError: the texts would take more memory than allowed.
     """
     sources = table.sources
-    number, texts = _texts(sources, allowance)
-    calls = {at for at, lines in enumerate(texts) if _are_calls(lines)}
+    number, texts = texts_of(sources, allowance)
+    calls = {at for at, lines in enumerate(texts) if are_calls(lines)}
     named = sorted({one for one in sources.filename.tolist() if one >= 0})
     files = dict(zip(named, sources.strings.copies(np.array(named, np.int64)), strict=True))
     in_calls = {found["path"] for at in calls for line in texts[at] if (found := CALL.fullmatch(line))}
@@ -156,41 +142,12 @@ def check_lines(
 
 def _line_numbers(table: RangeTable, allowance: Allowance) -> Ints:
     """The lines that each row's range begins and ends on (2, n)."""
-    number, texts = _texts(table.sources, allowance)
+    number, texts = texts_of(table.sources, allowance)
     found = np.stack([table.start, table.end])
     for rows, lines in zip(_by_text(table.source, number, len(texts)), texts, strict=True):
         bounds = firsts(np.array([len(line) + 1 for line in lines]))
         found[:, rows] = np.clip(np.searchsorted(bounds, found[:, rows], "right"), 1, len(lines))
     return found + table.sources.line[table.source]
-
-
-def _texts(sources: SourceTable, allowance: Allowance) -> tuple[Ints, list[list[bytes]]]:
-    """The number of each source's text (s), and the lines of each text."""
-    known: dict[tuple[int, ...], int] = {}
-    by_content: dict[bytes, int] = {}
-    number: list[int] = []
-    texts: list[list[bytes]] = []
-    lengths = sources.lengths
-    for at, (low, high) in enumerate(
-        zip(sources.first[:-1].tolist(), sources.first[1:].tolist(), strict=True)
-    ):
-        pieces = tuple(sources.piece[low:high].tolist())
-        if pieces not in known:
-            allowance.take(COPIES * int(lengths[at]) + LINE_BYTES, "texts of sources")
-            text = b"".join([bytes(sources.strings.data(one)) for one in pieces])
-            if text not in by_content:
-                by_content[text] = len(texts)
-                allowance.take(LINE_BYTES * (text.count(b"\n") + 1), "lines of sources")
-                texts.append(text.split(b"\n"))
-            known[pieces] = by_content[text]
-        number.append(known[pieces])
-    return np.array(number, np.int64), texts
-
-
-def _are_calls(lines: Sequence[bytes]) -> bool:
-    """Whether a text is the Python stack of a traced operation."""
-    own = [line for line in lines if line]
-    return bool(own) and all(map(CALL.fullmatch, own))
 
 
 def _call(line: bytes, names: dict[bytes, bytes], renamed: Renamed | None) -> bytes:

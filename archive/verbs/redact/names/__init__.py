@@ -34,8 +34,8 @@ from archive.verbs.redact.names.code import Kind, parse_code, renamed_uses
 from archive.verbs.redact.names.pickled import TABLES, Pickled
 from archive.verbs.redact.names.programs import note_programs
 from archive.verbs.redact.names.words import WORDS, Words, note_code
-from archive.verbs.redact.ranges import called
 from archive.verbs.redact.rules import LIBRARY
+from archive.verbs.redact.sources import called
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
