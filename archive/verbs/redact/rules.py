@@ -53,8 +53,9 @@ HOME = re.compile(
     rb"|(?:[A-Za-z]:|[/\\]{2}[^/\\]+)[/\\]+(?:Users|Documents and Settings)[/\\]+[^/\\]+[/\\]"
 )
 """Begins paths in somebody's home, whose name is the last part."""
-ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z]:[/\\]|[A-Za-z]+://")
-OUTSIDE = re.compile(rb"~|\.\.[/\\]")
+ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z][\w+.-]*:[/\\]")
+"""Begins absolute paths, those of drives and URLs (``file:/srv``), too."""
+OUTSIDE = re.compile(rb"~|(?:.*[/\\])?\.\.[/\\]", re.DOTALL)
 """Begins relative paths that may lead anywhere."""
 LEAST_FOLDERS = 2
 """Folders that absolute paths have in common, at least, to be given relative to them."""
@@ -176,14 +177,13 @@ def _common(paths: Sequence[bytes]) -> int:
 
 
 def _relative(path: bytes, common: int) -> bytes:
+    """A path relative to a library, or without its first parts; one that may lead anywhere, its last part."""
+    new, parts = path, SEPARATOR.split(path)
     if library := LIBRARY.fullmatch(path):
-        return library[1]
-    parts = SEPARATOR.split(path)
-    if OUTSIDE.match(path):
-        return parts[-1]
-    if not ABSOLUTE.match(path):
-        return path
-    return b"/".join(parts[common:] if common else parts[-1:])
+        new = library[1]
+    elif ABSOLUTE.match(path):
+        new = b"/".join(parts[common:] if common else parts[-1:])
+    return parts[-1] if OUTSIDE.match(new) else new
 
 
 @dataclass(slots=True)

@@ -35,6 +35,10 @@ def test_relative_paths_begin_at_a_library_or_at_the_folder_of_all_others() -> N
         ([b"/srv/ann/a.py", b"/opt/them/b.py"], [b"a.py", b"b.py"]),  # nothing in common
         ([b"/srv/ann/a.py", b"/srv/bob/b.py"], [b"a.py", b"b.py"]),
         ([b"../../srv/ann/a.py", b"~/net/b.py"], [b"a.py", b"b.py"]),
+        ([b"./net/../../ann/a.py", b"net\\..\\..\\ann\\b.py"], [b"a.py", b"b.py"]),
+        ([b"/srv/net/a.py", b"/srv/net/../../home/ann/b.py"], [b"a.py", b"b.py"]),
+        ([b"/v/site-packages/../../ann/a.py", b"/v/../site-packages/net/b.py"], [b"a.py", b"net/b.py"]),
+        ([b"file:/srv/ann/a.py", b"zip+x:/srv/ann/b.zip/b.py"], [b"a.py", b"b.py"]),
         ([b"net/a.py", b"<eval_with_key>.0", b""], [b"net/a.py", b"<eval_with_key>.0", b""]),
     ],
 )
