@@ -151,6 +151,13 @@ def test_programs_keep_attributes_and_lose_classes(tmp_path: Path) -> None:
     assert back.getvalue() == path.read_bytes()
 
 
+def test_a_split_archive_is_refused_for_its_companion_would_lead_to_other_places() -> None:
+    out = io.BytesIO()
+    archive.split(ORACLES / "plain_stack.ptl", out, io.BytesIO())
+    with pytest.raises(ImpossibleError, match="`join` them, redact that, and split it then"):
+        archive.redact(out.getvalue(), io.BytesIO(), io.BytesIO(), names="hash", paths="none")
+
+
 def test_a_companion_that_leads_to_names_is_not_given_away() -> None:
     companion = redacted(NESTED)[1]
     with pytest.raises(ImpossibleError, match="its archive has hashes for names"):

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from archive.verbs.redact.names.code import Code, Use
     from archive.verbs.redact.rules import Removed
 
-SCRIPTED = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT}
+SCRIPTED = {FileKind.TORCHSCRIPT, FileKind.LITE}
 """The kinds of files in which names become hashes."""
 PROGRAMS = {FileKind.EXPORTED, FileKind.LEGACY_EXPORTED, FileKind.ETRECORD}
 """The kinds of files with exported programs, in whose metadata names become hashes."""
@@ -217,6 +217,8 @@ def _check(opened: Archive) -> None:
     Raises:
         ImpossibleError: it has such places.
     """
+    if opened.recognised.kind is FileKind.SPLIT:
+        raise ImpossibleError("its companion leads to the names: `join` them, redact that, and split it then")
     if opened.recognised.kind not in SCRIPTED:
         raise ImpossibleError(f"names in a file of this kind stay: {opened.recognised.kind}")
     names = opened.container.records

@@ -15,6 +15,7 @@ from archive.formats.bytecode import BYTECODE
 from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.method_handles import METHOD_HANDLES, MODULE_PATHS
 from archive.pickles.ops import BYTE_OF, ValueKind
+from archive.verbs.redact.names.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -65,7 +66,7 @@ class Pickled:
         for node, roles in self._roles.items():
             text = self._text(node)
             if Role.VALUE in roles:
-                words.spoken.add(text)
+                words.spoken.update([text, *WORDS.findall(text)])
             if Role.NAME in roles:
                 words.found.add(text)
                 if Role.VALUE in roles:

@@ -36,8 +36,8 @@ CONTAINERS = re.compile(
     r"(?:\.___torch_mangle_\d+)?\.\w+"
 )
 """Classes of PyTorch whose attributes are the model's own."""
-PARTS = re.compile(r"[^\s().:<>,\[\]{}=*&]+")
-"""Words in texts of types, call stacks and paths of modules."""
+NAME = re.compile(r"[^\s():<>,\[\]{}=*&]+")
+"""A name, with dots or without, in a text of types, call stacks or paths of modules."""
 WORDS = re.compile(r"\w+")
 REASONS = {
     "interface": "that callers need",
@@ -69,12 +69,7 @@ FIXED = re.compile(
 
 def is_fixed(word: str) -> bool:
     """Whether a word stays in every archive."""
-    return (
-        word[:1] in ("", "<")
-        or word in RESERVED
-        or keyword.iskeyword(word)
-        or FIXED.fullmatch(word) is not None
-    )
+    return word in RESERVED or keyword.iskeyword(word) or FIXED.fullmatch(word) is not None
 
 
 @dataclass(slots=True)
@@ -112,9 +107,8 @@ class Words:
     def text(self, text: str) -> str:
         """A text of types, call stacks or paths, with other names."""
         pieces, end = [], 0
-        for one in re.finditer(r"[^\s():<>,\[\]{}=*&]+", text):
-            word = one[0]
-            pieces += [text[end : one.start()], self._part(word)]
+        for one in NAME.finditer(text):
+            pieces += [text[end : one.start()], self._part(one[0])]
             end = one.end()
         return "".join([*pieces, text[end:]])
 
@@ -131,7 +125,7 @@ class Words:
 
     def note_text(self, text: str) -> None:
         """Note the names in a text of types, call stacks or paths; one that is no name's is spoken."""
-        for one in re.findall(r"[^\s():<>,\[\]{}=*&]+", text):
+        for one in NAME.findall(text):
             if ROOT in one.split("."):
                 self.note_dotted(one)
             elif OWN.match(one):
