@@ -56,17 +56,17 @@ class ArchiveAnswers:
         self._spending = spending
         self.lite = LiteAnswers(archive, style, spending)
         self._unchecked = not archive.has_code
-        self._hierarchy = b""
+        self._hierarchy = 0, b""
         # Cached, for a traceback names the same records again and again.
         self._code = lru_cache(maxsize=256)(self._code_of)
         # A profile has a row of the same kernel for each call.
         self._known = lru_cache(maxsize=256)(partial(known_of, archive.compiled))
 
-    def saw(self, line: bytes, number: int) -> None:  # noqa: ARG002 (of the interface)
+    def saw(self, line: bytes, number: int) -> None:
         """Keep the module hierarchy that stands above a traceback of the lite interpreter."""
         _, begins, hierarchy = line.partition(HIERARCHY)
         if begins:
-            self._hierarchy = hierarchy.strip()
+            self._hierarchy = number, hierarchy.strip()
 
     def named(self, line: bytes) -> bytes:
         """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""
@@ -132,8 +132,10 @@ class ArchiveAnswers:
         if self._redacted is None:
             return None
         steps = self._spending.of_one_failure()
+        number, hierarchy = self._hierarchy
+        is_above = stream.line(0).number - number in {0, 1}  # 0: lines of one string of JSON
         try:
-            found = self._redacted.of(stream, self._hierarchy, steps)
+            found = self._redacted.of(stream, hierarchy if is_above else b"", steps)
         except LimitError as error:
             return Answer(Outline(stream), None, ((0, why_left(error)),), is_possible=True)
         finally:
@@ -150,11 +152,9 @@ class ArchiveAnswers:
     @cached_property
     def _redacted(self) -> RedactedHandles | None:
         bare = self.archive.redacted
-        return (
-            None
-            if bare is None
-            else RedactedHandles(self.archive, bare, self.lite.splits.operations, self.lite.style)
-        )
+        if bare is None:
+            return None
+        return RedactedHandles(self.archive, bare, self.lite.splits.operations, self.lite.style)
 
     def of_node(self, stream: Stream) -> Answer | None:
         """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""

@@ -12,6 +12,7 @@ ways, none is taken.
 from __future__ import annotations
 
 from itertools import islice, product
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
@@ -116,8 +117,7 @@ class RedactedHandles:
             return None
         readings = self._readings(choices, decoded(hierarchy), steps)
         texts = {_frames(self._explained(self._archive, one, steps)) for one in readings}
-        is_sure = len(texts) == 1 and len(readings) < MAX_READINGS
-        text = texts.pop() if is_sure else None
+        text = texts.pop() if len(texts) == 1 and prod(map(len, choices)) < MAX_READINGS else None
         if text == redacted:
             return None
         return Found(RedactedTraceback(stream, 1, redacted), text, readings[0])
@@ -136,18 +136,18 @@ class RedactedHandles:
         """The handles whose frames the log shows from a line on, with what the archive alone says of them."""
         if self._by_line is None:
             self._by_line = self._lines(steps)
-        candidates = self._by_line.get((stream.text(at) or b"-").rstrip(), ())
+        candidates = self._by_line.get((stream.text(at) or b"").rstrip(), ())
         known = {one: self._explained(self._bare, (one,), steps) for one in candidates}
         return {
             one: said for one, said in known.items() if RedactedTraceback(stream, at, _frames(said)).is_there
         }
 
     def _lines(self, steps: Steps) -> dict[bytes, list[int]]:
-        """The handles by the first line of their frames."""
+        """The handles by the first line of their frames; some have none."""
         by_line: dict[bytes, list[int]] = {}
         for handle in self._bare.handles:
-            line = _frames(self._explained(self._bare, (handle,), steps)).partition(b"\n")[0]
-            by_line.setdefault(line.rstrip(), []).append(handle)
+            if line := _frames(self._explained(self._bare, (handle,), steps)).partition(b"\n")[0].rstrip():
+                by_line.setdefault(line, []).append(handle)
         return by_line
 
     def _explained(self, archive: Archive, handles: tuple[int, ...], steps: Steps) -> Symbolication:
