@@ -238,7 +238,7 @@ def _told(site: NodeSite, record: Mapping[str, Any] | None = None) -> str:
 
 def _argument(given: Any) -> str:  # noqa: ANN401 (JSON)
     """An argument in a few words: the names and numbers in it."""
-    value = given.get("arg") if isinstance(given, dict) else given
+    value = given["arg"] if isinstance(given, dict) and "arg" in given else given
     while isinstance(value, dict) and len(value) == 1:
         ((kind, value),) = value.items()
         if kind == "as_none":
