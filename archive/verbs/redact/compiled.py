@@ -31,7 +31,7 @@ from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.elf.source_texts import source_texts
 from archive.formats.exported.json_text import read_json
 from archive.formats.record_kinds import KERNELS
-from archive.verbs.redact.programs import changed_strings
+from archive.verbs.redact.programs import changed_strings, strings_in
 from archive.verbs.redact.rules import NO_FILE, SEPARATOR
 from archive.verbs.redact.texts import PATH, hidden, paths_cost, paths_in, renamed_in, without_code
 from archive.verbs.redact.traces import files_in, redacted_trace
@@ -141,7 +141,12 @@ class _Compiled:
             yield from (bytes(data[one.start : one.end]) for one in self._texts(file) if one.is_path)
             yield from (text for text in set(STRING.findall(data)) if PATH.fullmatch(text))
         elif not file.endswith(BINARY):
-            yield from paths_in(self._data(file))
+            yield from (path for text in self._strings(file) for path in paths_in(text))
+
+    def _strings(self, file: str) -> list[bytes]:
+        """The strings of a file of JSON; all of another one."""
+        data = self._data(file)
+        return list(map(encoded, strings_in(decoded(data)))) if file.endswith(".json") else [data]
 
     def _texts(self, file: str) -> list[SourceText]:
         """The texts about source in the read-only data of a shared object."""
@@ -170,17 +175,16 @@ class _Compiled:
 
     def _needed(self, file: str) -> bytes:
         """A file that says how the model is compiled, or what for."""
-        data = self._data(file)
-        if any(self._names[path] != self._mapped[path] for path in paths_in(data)):
+        if any(self._names[path] != self._mapped[path] for path in self._paths(file)):
             why = "paths that PyTorch compiles the model with; a map (--map, maps=) may change them"
             self._removed.stays.append(f"{self._model.records[file]}: {why}")
+        data = self._data(file)
         if not file.endswith(".json"):
             return renamed_in(data, self._mapped)
-        text = changed_strings(
-            data.decode(errors="surrogateescape"),
-            lambda one: decoded(renamed_in(encoded(one), self._mapped)),
-        )
-        return encoded(text)
+        return encoded(changed_strings(decoded(data), self._renamed))
+
+    def _renamed(self, text: str) -> str:
+        return decoded(renamed_in(encoded(text), self._mapped))
 
     def _object(self, file: str) -> bytes:
         """A shared object, as far as the loader maps it."""

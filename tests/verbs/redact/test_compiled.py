@@ -88,6 +88,18 @@ def test_flags_stay_json_whatever_a_map_says() -> None:
     assert flags["cflags"] == json.loads(member("sources", name))["cflags"]
 
 
+def test_paths_of_flags_are_those_that_json_means(tmp_path: Path) -> None:
+    name = next(one for one in names_in("sources") if one.endswith("_compile_flags.json"))
+    flags = json.loads(member("sources", name)) | {"include_dirs": ["/home/zoë/include"]}
+    source = changed("sources", {name: json.dumps(flags).encode()}, tmp_path)
+    out = io.BytesIO()
+    facts = archive.redact(source, out, io.BytesIO(), maps=("/home/zoë=home", *MAPS))
+    assert facts.left == ()
+    assert holds(out.getvalue(), "home/include")
+    with pytest.raises(archive.ArchiveError, match=r"would be left: (path|folder) /home/zoë"):
+        archive.redact(source, io.BytesIO(), io.BytesIO(), paths="none", maps=MAPS)
+
+
 def test_code_to_be_compiled_keeps_its_lines() -> None:
     out, _, _ = redacted("sources", preset="publish", maps=MAPS)
     with archive.open(out) as opened:
