@@ -70,7 +70,7 @@ def _streams(levels: int) -> bytes:
 
 
 def _in_base64(levels: int) -> bytes:
-    data = b"/home/somebody/model.py" * 100
+    data = b"/home/ann/model.py" * 100
     for _ in range(levels):
         data = base64.b64encode(data)
     return data
