@@ -18,6 +18,7 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
+from archive.reader.opening import open as open_archive
 from archive.reader.opening import opened
 from archive.reader.recognition import OPENED_KINDS
 from archive.verbs.digest.debug import debug_parts
@@ -70,15 +71,19 @@ def digest(source: Source, *, of: Of = "model", limits: Limits = DEFAULT_LIMITS)
         ArchiveError: the source is no archive, is broken, or is a companion alone, which has no model.
         OSError: it cannot be read.
     """
+    if of == "debug":  # of a file elsewhere, debug info alone is fetched
+        with open_archive(source, limits=limits, kinds=OPENED_KINDS) as archive:
+            parts = debug_parts(archive)
+        return Digest(of, value_of(of, parts), parts)
     mapped = Mapped(source)
     if of == "file":
         value = hashlib.sha256(mapped.data).hexdigest()
         mapped.close()
         return Digest(of, value, {})
     with opened(mapped, limits.allowance(mapped.weight), OPENED_KINDS) as archive:
-        if of == "model" and not archive.has_code:
+        if not archive.has_code:
             raise ArchiveError("a companion has no model, but the debug info of one", file=archive.file)
-        parts = model_parts(archive) if of == "model" else debug_parts(archive)
+        parts = model_parts(archive)
     return Digest(of, value_of(of, parts), parts)
 
 
