@@ -158,11 +158,11 @@ ATTACKS = {
     ),
     "lists in lists": Attack(
         "JSON of 100,000 lists, one in another, around a path.",
-        in_program(b"[" * 100_000 + b'"/home/somebody/a.py"' + b"]" * 100_000),
+        in_program(b"[" * 100_000 + b'"/home/ann/a.py"' + b"]" * 100_000),
         COMMANDS,
     ),
     "paths in lists": Attack(
-        "JSON of 100,000 paths in lists.", in_program(b'[["/home/somebody/a.py"],' * 100_000), COMMANDS
+        "JSON of 100,000 paths in lists.", in_program(b'[["/home/ann/a.py"],' * 100_000), COMMANDS
     ),
     "JSON in JSON": Attack("JSON in JSON, 12 deep.", in_program(_json_in_json()), COMMANDS),
     "zips in zips": Attack(
