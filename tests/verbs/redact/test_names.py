@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.base.errors import ImpossibleError
-from archive.base.limits import unbounded
+from archive.base.errors import ImpossibleError, LimitError
+from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.base.mapped import Mapped
 from archive.companion.hashed_names import hashed
 from archive.container.container import Container
@@ -207,6 +207,13 @@ def test_a_short_name_is_not_looked_for_in_tensors(tmp_path: Path) -> None:
 def test_code_that_pytorch_does_not_write_is_refused(text: str) -> None:
     with pytest.raises(archive.ArchiveError, match=r"code/__torch__\.py"):
         parse_code("code/__torch__.py", text.encode(), unbounded())
+
+
+@pytest.mark.parametrize("part", ["x,", "(),", "-x,", "a.b,", "f(),", "1,"])
+def test_code_is_not_parsed_where_that_may_cost_more_than_is_allowed(part: str) -> None:
+    data = f"def f(x: Tensor) -> Tensor:\n  return [{part * 100_000}]\n".encode()
+    with pytest.raises(LimitError, match=r"code/__torch__\.py: memory is limited"):
+        parse_code("code/__torch__.py", data, DEFAULT_LIMITS.allowance(0))
 
 
 @pytest.mark.parametrize(
