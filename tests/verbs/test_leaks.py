@@ -187,6 +187,18 @@ def test_source_text_is_the_models_own() -> None:
     assert not {line for line in found if "F.linear" in line or "torch.relu" in line}  # PyTorch's own
 
 
+def test_methods_that_pytorch_writes_itself_are_nobodys() -> None:
+    found = texts(leaks(FIXTURES / "canaries" / "lowered.ptl"), LeakKind.SOURCE)
+    assert "return self.zqloweredxz.forward(x, y) + 1  # zqcommentxz" in found
+    assert not [line for line in found if "backend" in line or "__loweredModule__" in line]
+
+
+def test_frames_without_source_are_no_source_text() -> None:
+    frames = b'Traceback:\n  File "shop.py", line 23, in forward\n  File "", line 3, in run\n'
+    found = in_record("note", frames)
+    assert not [one for one in texts(found, LeakKind.SOURCE) if "line" in one]
+
+
 def test_source_text_of_programs_is_that_of_frames() -> None:
     assert texts(leaks(SHOP), LeakKind.SOURCE) == {
         "a = self.price(self.goods(first))",

@@ -18,8 +18,15 @@ HAVE_RANGES = ARCHIVE_KINDS | {FileKind.COMPANION}
 """Kinds of files that have source ranges."""
 CALL = re.compile(rb"[^\n]+\(\d+\): [^\n]*")
 """A line of a traced operation's text, which is its Python stack: ``/home/ann/net.py(12): forward``."""
-LENGTH = re.compile(rb"\s*def __len__\(self\):\s+return \d+\s*")
-"""A method that ``torch/jit/_recursive.py`` writes for containers of modules."""
+NO_FILE = {b"", b"<string>"}
+"""Names of the files of text that is from none."""
+WRITTEN = re.compile(
+    rb"\s*def __len__\(self\):\s+return \d+\s*\Z"
+    rb"|.*\bself\.__(?:backend|processed_module|method_compile_spec|create_backend|loweredModule__)",
+    re.DOTALL,
+)
+"""Methods that PyTorch writes itself, for containers of modules and for lowered ones:
+``torch/jit/_recursive.py``, ``torch/csrc/jit/backends/backend_detail.cpp``."""
 WORD = re.compile(rb"[^\W\d]\w")
 
 
@@ -58,7 +65,7 @@ def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> Known:
             for source in (table[number] for number in range(len(table))):
                 name = str(source.filename or "").encode(errors="surrogateescape")
                 lines = str(source.text).encode(errors="surrogateescape").split(b"\n")
-                is_own = OWN.search(name) or (not name and LENGTH.fullmatch(b"\n".join(lines)))
+                is_own = OWN.search(name) or (name in NO_FILE and WRITTEN.match(b"\n".join(lines)))
                 (own if is_own else model).update(map(bytes.strip, lines))
             told = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
             return Known(frozenset(own - model), frozenset(told))

@@ -44,7 +44,7 @@ def remedy(kind: LeakKind, file: FileKind, record: RecordKind) -> str:
     whole = _of_kind(kind, file, record)
     if whole:
         return whole
-    if record is RecordKind.INPUTS:
+    if record is RecordKind.INPUTS and file in PROGRAM_KINDS:
         return NO_INPUTS
     if record is RecordKind.EXTRA:
         return NO_EXTRA
@@ -54,7 +54,7 @@ def remedy(kind: LeakKind, file: FileKind, record: RecordKind) -> str:
 def _of_kind(kind: LeakKind, file: FileKind, record: RecordKind) -> str:
     """The remedy of kinds that are no part of a text; "" for others."""
     ways = {
-        LeakKind.INPUTS: NO_INPUTS,
+        LeakKind.INPUTS: NO_INPUTS if file in PROGRAM_KINDS else OF_MODEL,
         LeakKind.EXTRA: NO_EXTRA,
         LeakKind.ROOT: NEW_ROOT,
         LeakKind.TIME: NO_TIMES,
