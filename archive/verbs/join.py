@@ -117,7 +117,11 @@ def joined_members(
         ArchiveError: there are more or fewer records than there were.
     """
     if "member.kind" not in contents.columns:
-        raise ArchiveError(place="member.kind", expected="a column", found="none")
+        raise ArchiveError(
+            "no join gives an archive by this companion, which has no list of the archive's records; "
+            "`redact` writes such ones to be given away",
+            place="member.kind",
+        )
     values = contents.columns["member.kind"].tolist()
     modified = contents.columns.get("member.modified", np.zeros(len(values), np.int64)).tolist()
     raw = contents.records.raw

@@ -77,7 +77,9 @@ def test_handles_are_explained_with_what_is_left(tmp_path: Path) -> None:
     assert b"            x = self.blocks(x)\n                ~~~~~~~~~~~ <--- HERE\n" in shown
     with archive.open(public) as opened, archive.open(companion) as before:
         assert opened.archive_id == before.archive_id
-    assert run("join", small, "-c", public, "-o", tmp_path / "back").returncode == 2
+    joined = run("join", small, "-c", public, "-o", tmp_path / "back")
+    assert joined.returncode == 2
+    assert b"`redact` writes such ones to be given away" in joined.stderr
 
 
 @pytest.mark.parametrize("name", ["scripted.ptl", "traced.pt", "exported_strict.pt2"])
