@@ -15,7 +15,7 @@ from tests.support.exported import PROGRAMS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATH = "/home/zqfuzzed/model.py"
+PATH = "/home/ann/model.py"
 PLANTED = f"\0{PATH}\0".encode() * 3
 """Three times, for a string of what is before it may end in the middle of one."""
 
