@@ -113,3 +113,17 @@ def test_handles_of_the_lite_interpreter_stay_and_lead_to_the_names(name: str) -
         found = explained(log.encode(), both).text.decode()
     begins = "Module hierarchy:top("
     assert found.partition(begins)[1:] == told.partition(begins)[1:]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_program_loads_runs_and_unflattens_without_the_names_of_its_classes() -> None:
+    path = FIXTURES / "exported" / "shop.pt2"
+    out, _ = redacted(path)
+    assert holds(path.read_bytes(), "shop.Lookup")
+    assert not holds(out, "Lookup")
+    old, new = torch.export.load(path), torch.export.load(io.BytesIO(out))
+    arguments = old.example_inputs[0]
+    assert all(map(torch.equal, old.module()(*arguments), new.module()(*arguments)))
+    one, other = (torch.export.unflatten(program) for program in (old, new))
+    assert [name for name, _ in one.named_modules()] == [name for name, _ in other.named_modules()]
+    assert all(map(torch.equal, one(*arguments), other(*arguments)))
