@@ -74,7 +74,7 @@ COMMANDS = (
     "split {} -o s.pt --force",
     "shrink {} -o c.pt --force",
     "migrate {} -o n.pt --to 1.9 --lossy --force",
-    "redact {} -o r.pt -c r.ptdbg --force",
+    "redact {} -o r.pt -c r.ptdbg --for publish --partial --force",
 )
 LOG = b"no\n\n  Debug info for handle(s): debug_handles:{1}, was not found.\n\n"
 
