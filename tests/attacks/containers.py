@@ -200,7 +200,7 @@ ATTACKS = {
     "entry flood": Attack(
         "16,000 empty entries.",
         lambda: {"m.pt": zipped(*entries_of(ONE_LINE), *(entry(f"m/extra/{n}", b"") for n in range(16_000)))},
-        (*READ, "sizes m.pt --by record -n 0", *MADE),
+        (*READ, "sizes m.pt --by record -n 0", *MADE, "redact m.pt -o r.pt -c r.ptdbg --for publish"),
     ),
     "folder flood": Attack(
         "An entry in 20,000 folders, one in another.",

@@ -95,7 +95,8 @@ def redaction(
     left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
     records = before.container.records
     rewritten = [name for name, data in changes.records.items() if data and data != records[name].view()]
-    gone = [name for name in records if name in changes.gone or changes.records.get(name) == b""]
+    without = changes.gone
+    gone = [name for name in records if name in without or changes.records.get(name) == b""]
     return Redaction(
         asked=changes.asked,
         size=before.size,

@@ -67,8 +67,9 @@ def write_redacted(file: BinaryIO, opened: Archive, changes: Changes) -> None:
 
 
 def _members(opened: Archive, changes: Changes) -> Iterator[Member]:
+    gone = {RECORD_NAME, *changes.gone}
     for name, record in opened.container.records.items():
-        if name == RECORD_NAME or name in changes.gone:
+        if name in gone:
             continue
         data = changes.records.get(name)
         member = member_from(record)
@@ -127,12 +128,11 @@ def _changed(opened: Archive, after: Archive, changes: Changes) -> list[str]:
     """The records of the model that the redacted archive does not have as they were."""
     before = opened.container.records
     # A join would put metadata that an embedded companion has into the program, where it never was.
-    programs = opened.programs.records.values() if opened.is_embedded else ()
+    others = {*changes.renamed, *(opened.programs.records.values() if opened.is_embedded else ())}
     return [
         name
         for name in counted_names(before)
-        if name in {*changes.renamed, *programs}
-        or (name in changes.records and not _is_kept(name, opened, after))
+        if name in others or (name in changes.records and not _is_kept(name, opened, after))
     ]
 
 
