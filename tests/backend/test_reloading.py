@@ -112,6 +112,23 @@ def test_a_loaded_module_may_be_part_of_a_larger_one_with_another() -> None:
     assert torch.equal(one(X)[0], Delegate.of(one)(X)[0])
 
 
+class Sized(nn.Module):
+    """A model that asks for a size: by an operation to which PyTorch gives no range."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + x.shape[0]
+
+
+@pytest.mark.parametrize("lite", [False, True])
+def test_an_operation_without_a_range_hinders_no_second_saving(lite: bool) -> None:  # noqa: FBT001
+    first = load_archive(lowered_archive(lower(Sized(), "aten")))
+    saved = lowered_archive(torch.jit.script(Host(first)), lite=lite)
+    with archive.open(saved) as opened:
+        texts = [str(opened.symbolicate(handle)) for handle in opened.handles]
+    assert sum("return x + x.shape[0]" in text for text in texts) >= 2
+    assert len(lowered_archive(load_archive(saved), lite=lite)) > 0
+
+
 @pytest.fixture(params=Link)
 def tape(request: pytest.FixtureRequest) -> Iterator[str]:
     link: Link = request.param

@@ -119,6 +119,10 @@ class Carried:
                 self.carriers.add(number)
         return handle
 
+    def has_table(self, opened: Archive, row: int) -> bool:
+        """Whether the source of a row of source ranges carries a table."""
+        return int(opened.range_table.source[row]) in self.carriers
+
     def is_known(self, opened: Archive, class_name: str) -> bool:
         """Whether the code of a lowered module, by the name of its class, carries a table."""
         place, _, name = class_name.rpartition(".")
