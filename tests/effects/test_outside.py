@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 import os
 import subprocess
 from os import makedirs
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -20,11 +22,11 @@ from archive.effects import CaptureError, GuardError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.torch
 
 Value: TypeAlias = Any
+OF_THIS_PROCESS = "what it tells is of this process, and no guard looks at it"
 
 
 class Model(torch.nn.Module):
@@ -84,6 +86,46 @@ def runs_a_program(_: Value, x: Value) -> Value:
     return x
 
 
+def by_the_environment(_: Value, x: Value) -> Value:
+    return x + 1 if os.environ.get("EFFECTS_OUTSIDE") else x
+
+
+def in_the_environment_or_not(_: Value, x: Value) -> Value:
+    return x + 1 if "EFFECTS_OUTSIDE" in os.environ else x
+
+
+def by_getenv(_: Value, x: Value) -> Value:
+    return x + 1 if os.getenv("EFFECTS_OUTSIDE") else x
+
+
+def by_default_generator(_: Value, x: Value) -> Value:
+    torch.default_generator.manual_seed(0)
+    return x + torch.rand(3)
+
+
+def writes_a_text(_: Value, x: Value) -> Value:
+    Path("effects_outside").write_text("x", "utf-8")
+    return x
+
+
+def reads_a_text(_: Value, x: Value) -> Value:
+    return x + len(Path(__file__).read_text("utf-8"))
+
+
+def looks_into_a_folder(_: Value, x: Value) -> Value:
+    return x + len(list(Path("/").iterdir()))
+
+
+def sets_a_setting(_: Value, x: Value) -> Value:
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark
+    return x
+
+
+def sets_a_name(_: Value, x: Value) -> Value:
+    setattr(json, "effects_outside", 1)  # noqa: B010 (what is refused)
+    return x
+
+
 def by_address(self: Value, x: Value) -> Value:
     self.count = id(self.results)
     return x
@@ -101,6 +143,18 @@ def by_address(self: Value, x: Value) -> Value:
         (in_the_environment, "os.environ that is set: what it does outside the model would be lost"),
         (makes_a_folder, "os.makedirs: what it does outside the model would be lost"),
         (runs_a_program, "subprocess.run: what it does outside the model would be lost"),
+        (by_the_environment, f"os.environ: {OF_THIS_PROCESS}"),
+        (in_the_environment_or_not, f"os.environ: {OF_THIS_PROCESS}"),
+        (by_getenv, f"os.getenv: {OF_THIS_PROCESS}"),
+        (by_default_generator, "torch.default_generator: what is done to a generator cannot be followed"),
+        (writes_a_text, "open: what it does outside the model would be lost"),
+        (reads_a_text, "open: what it does outside the model would be lost"),
+        (looks_into_a_folder, "os.listdir: what it does outside the model would be lost"),
+        (
+            sets_a_setting,
+            "torch.backends.cudnn.benchmark that is set: what it does outside the model would be lost",
+        ),
+        (sets_a_name, "json.effects_outside that is set: what it does outside the model would be lost"),
         (by_address, "id: a number that differs from process to process"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
@@ -115,6 +169,8 @@ def test_what_replay_would_not_do_is_refused_at_its_line(function: Value, says: 
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1] == torch.get_default_dtype()
     assert "EFFECTS_OUTSIDE" not in os.environ
+    assert not Path("effects_outside").exists()
+    assert not hasattr(json, "effects_outside")
 
 
 def test_nothing_is_saved_while_a_call_is_captured(tmp_path: Path) -> None:
@@ -130,9 +186,11 @@ def test_nothing_is_saved_while_a_call_is_captured(tmp_path: Path) -> None:
 
 
 def test_functions_of_pytorch_are_as_before_after_a_capture() -> None:
-    before = torch.manual_seed, torch.random.fork_rng, torch.save
+    before = torch.manual_seed, torch.random.fork_rng, torch.save, torch.default_generator
+    kinds = type(torch), type(torch.backends.cudnn), type(json)
     lower(Model(unless_the_last), "aten", effects=True, example_inputs=(torch.ones(3),))
-    assert before == (torch.manual_seed, torch.random.fork_rng, torch.save)
+    assert before == (torch.manual_seed, torch.random.fork_rng, torch.save, torch.default_generator)
+    assert kinds == (type(torch), type(torch.backends.cudnn), type(json))
 
 
 def unless_the_last(self: Value, x: Value) -> Value:

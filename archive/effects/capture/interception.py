@@ -19,6 +19,7 @@ from archive.effects.capture.checkpoints import GENERATOR, checkpointed, without
 from archive.effects.capture.custom_backward import apply_function
 from archive.effects.capture.function_code import is_model_module
 from archive.effects.capture.inference import InferenceRegion
+from archive.effects.capture.outside import OUTSIDE, Watch, audit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 LOCK = threading.Lock()
 CALLS: dict[int, CapturedCall] = {}
 """The captured call of each thread that captures one."""
+DEFAULT = torch.default_generator
 DECIDING = "torch.nn."
 """The part of PyTorch that decides by settings; others read them to put them back later."""
-OUTSIDE = ": what it does outside the model would be lost"
 UNGUARDED = ", which no guard looks at"
 RANDOM = {
     "manual_seed": OUTSIDE,
@@ -106,6 +107,16 @@ def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[...,
     return refused
 
 
+class DefaultGenerator:
+    """Replaces ``torch.default_generator``, whose methods seed and tell the state of random numbers."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        call = _current()
+        if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
+            call.refuse("torch.default_generator: what is done to a generator cannot be followed")
+        return getattr(DEFAULT, name)
+
+
 def _inference_mode(mode: bool) -> Any:  # noqa: ANN401, FBT001 (PyTorch's signature)
     """Replace the context that ``torch.inference_mode`` enters."""
     call = CALLS.get(threading.get_ident())
@@ -132,6 +143,14 @@ def _of_device(setting: str, device: str = "") -> str:
     return f"{setting}({device or 'cuda'!r})"
 
 
+def _current() -> CapturedCall | None:
+    """The captured call of this thread."""
+    return CALLS.get(threading.get_ident())
+
+
+WATCH = Watch(_current)
+
+
 class Replacement(NamedTuple):
     """One function of PyTorch.
 
@@ -153,6 +172,7 @@ REPLACEMENTS = (
     Replacement(checkpoint, "_checkpoint_without_reentrant_generator", GENERATOR, _without_reentry),
     Replacement(torch._C, "_InferenceMode", INFERENCE, _inference_mode),
     Replacement(torch, "clear_autocast_cache", CLEAR, _clear_autocast_cache),
+    Replacement(torch, "default_generator", DEFAULT, DefaultGenerator()),
     *(
         Replacement(torch, name, getattr(torch, name), _reading(getattr(torch, name), f"torch.{name}"))
         for name in (
@@ -178,10 +198,12 @@ BY_FUNCTION = {id(one.real): one.made for one in REPLACEMENTS if one.owner in (t
 @contextmanager
 def intercepted(call: CapturedCall) -> Iterator[None]:
     """Follow what this thread does by these functions."""
+    audit(_current)
     with LOCK:
         if not CALLS:
             for one in REPLACEMENTS:
                 setattr(one.owner, one.name, one.made)
+            WATCH.begin()
         CALLS[threading.get_ident()] = call
     try:
         yield
@@ -189,5 +211,6 @@ def intercepted(call: CapturedCall) -> Iterator[None]:
         with LOCK:
             del CALLS[threading.get_ident()]
             if not CALLS:
+                WATCH.end()
                 for one in REPLACEMENTS:
                     setattr(one.owner, one.name, one.real)

@@ -50,8 +50,28 @@ CHANGING = {
     ),
 }
 """Functions that change something, by their module."""
+TELLING = {
+    os: frozenset(
+        [
+            "cpu_count",
+            "getcwd",
+            "getenv",
+            "getloadavg",
+            "getlogin",
+            "getpid",
+            "getppid",
+            "getuid",
+            "stat",
+            "uname",
+            "urandom",
+        ]
+    )
+}
+"""Functions that tell of this process and machine, by their module."""
 SETTING = frozenset(["__ior__", "clear", "pop", "popitem", "setdefault", "update"])
 """Methods by which ``os.environ`` is set."""
+OUTSIDE = "what it does outside the model would be lost"
+UNGUARDED = "what it tells is of this process, and no guard looks at it"
 
 
 class SystemModule:
@@ -66,14 +86,15 @@ class SystemModule:
         self._module, self._refuse = module, refuse
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        if name in CHANGING[self._module]:
-            self._refuse(f"{self._module.__name__}.{name}: what it does outside the model would be lost")
+        reason = _reason(self._module, name)
+        if reason:
+            self._refuse(f"{self._module.__name__}.{name}: {reason}")
         found = getattr(self._module, name)
         return Environment(self._refuse) if found is os.environ else found
 
 
 class Environment:
-    """The proxy of ``os.environ``, which may be read.
+    """The proxy of ``os.environ``: another process has another one.
 
     Args:
         refuse: gives up, naming the model's line.
@@ -83,13 +104,19 @@ class Environment:
         self._refuse = refuse
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return self._set() if name in SETTING else getattr(os.environ, name)
+        return self._set() if name in SETTING else self._read()
 
-    def __getitem__(self, key: str) -> str:
-        return os.environ[key]
+    def __getitem__(self, key: str) -> Any:  # noqa: ANN401
+        return self._read()
 
     def __contains__(self, key: object) -> bool:
-        return key in os.environ
+        return bool(self._read())
+
+    def __iter__(self) -> Any:  # noqa: ANN401
+        return self._read()
+
+    def __len__(self) -> int:
+        return int(self._read())
 
     def __setitem__(self, key: str, value: str) -> None:
         self._set()
@@ -101,18 +128,26 @@ class Environment:
         return self._set()
 
     def _set(self) -> Any:  # noqa: ANN401
-        return self._refuse("os.environ that is set: what it does outside the model would be lost")
+        return self._refuse(f"os.environ that is set: {OUTSIDE}")
+
+    def _read(self) -> Any:  # noqa: ANN401
+        return self._refuse(f"os.environ: {UNGUARDED}")
+
+
+def _reason(module: ModuleType, name: str) -> str:
+    """Why a function of a module is refused; "" if it is not."""
+    return OUTSIDE if name in CHANGING[module] else UNGUARDED if name in TELLING.get(module, ()) else ""
 
 
 def system_proxy(value: Any, refuse: Callable[[str], Any]) -> Any:  # noqa: ANN401
     """What the model gets for one of these modules, ``os.environ`` or a function; None for other values."""
     if value is os.environ:
         return Environment(refuse)
-    for module, names in CHANGING.items():
+    for module in CHANGING:
         if value is module:
             return SystemModule(module, refuse)
         own = value.__name__ if isinstance(value, CODE) else ""
-        if own in names and value is getattr(module, own, None):
-            name = f"{module.__name__}.{own}"
-            return lambda *_, **__: refuse(f"{name}: what it does outside the model would be lost")
+        reason = _reason(module, own)
+        if reason and value is getattr(module, own, None):
+            return lambda *_, **__: refuse(f"{module.__name__}.{own}: {reason}")
     return None
