@@ -50,15 +50,25 @@ def audit(current: Current) -> None:
 
 def _is_for_the_model(frame: FrameType | None) -> bool:
     """Whether a library does something for the model's code, and not for an import or for source lines."""
-    while frame is not None:
+    while frame is not None and not _is_model_code(frame):
         module = frame.f_globals.get("__name__") or ""
         package = module.partition(".")[0].removeprefix("_frozen_")
         if package in WITHIN and not module.startswith(FOR_THE_MODEL):
             return False
-        if is_model_module(module) and package != CAPTURE:
-            return True
         frame = frame.f_back
-    return False
+    return frame is not None
+
+
+def _is_model_code(frame: FrameType) -> bool:
+    """Whether a frame is one of a copied function: these have globals of their own kind."""
+    return type(frame.f_globals) is not dict
+
+
+def _is_set_by_the_model(frame: FrameType | None) -> bool:
+    """Whether the model's code sets a name, perhaps by a builtin that the capture replaces."""
+    while frame is not None and (frame.f_globals.get("__name__") or "").partition(".")[0] == CAPTURE:
+        frame = frame.f_back
+    return frame is not None and _is_model_code(frame)
 
 
 class Watch:
@@ -98,7 +108,7 @@ def _watching(current: Current, kind: Any) -> Any:  # noqa: ANN401
 
     def check(module: ModuleType, name: str) -> None:
         call = current()
-        if call is not None and is_model_module(sys._getframe(2).f_globals.get("__name__")):
+        if call is not None and _is_set_by_the_model(sys._getframe(2)):
             call.refuse(f"{module.__name__}.{name} that is set{OUTSIDE}")
 
     def set_name(self: Any, name: str, value: object) -> None:  # noqa: ANN401
