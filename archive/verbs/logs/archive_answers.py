@@ -143,7 +143,7 @@ class ArchiveAnswers:
         if found is None:
             return None
         if found.original is None:
-            return Answer(found.failure, None, ((0, SEVERAL_NOTE),), is_possible=True)
+            return Answer(found.failure, None, ((0, found.note),), is_possible=found.note == SEVERAL_NOTE)
         known = self.archive.symbolicate(found.handles, self.lite.style)
         place = place_of(frame.range for frame in reversed(known.frames))
         cause = Cause(*place, known.module_hierarchy, "")

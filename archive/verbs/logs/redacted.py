@@ -6,7 +6,7 @@ by. Where a log has this very text, what the companion explains the failure by t
 The lite interpreter prints no handles where it finds their ranges. Those of a failure are found by the text
 again: handle by handle, outermost first, those are taken whose frames the log shows next, and of these the
 ones that give the module hierarchy above. Where several do, and the companion explains them in different
-ways, none is taken.
+ways, none is taken; and none where no hierarchy of the model is the one above.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 HIERARCHY = b"Module hierarchy:"
 SEVERAL_NOTE = "a traceback of redacted source that may be of several places, and nothing tells which"
+OTHER_NOTE = "a traceback of redacted source, below a module hierarchy that is another model's"
 
 
 class RedactedTraceback:
@@ -71,13 +72,15 @@ class Found(NamedTuple):
 
     Attributes:
         failure: its lines.
-        original: what the companion has in their place; None where there are several texts.
+        original: what the companion has in their place; None where there are several texts, or none.
         handles: the handles, inner ones first; one reading of several.
+        note: why there is no original.
     """
 
     failure: RedactedTraceback
     original: bytes | None
-    handles: tuple[int, ...]
+    handles: tuple[int, ...] = ()
+    note: str = ""
 
 
 class RedactedHandles:
@@ -115,22 +118,30 @@ class RedactedHandles:
             redacted, at = redacted + frames, at + frames.count(b"\n")
         if not choices:
             return None
+        failure, are_all = RedactedTraceback(stream, 1, redacted), prod(map(len, choices)) < MAX_READINGS
         readings = self._readings(choices, decoded(hierarchy), steps)
+        if not readings and are_all:
+            return Found(failure, None, note=OTHER_NOTE)
         texts = {_frames(self._explained(self._archive, one, steps)) for one in readings}
-        text = texts.pop() if len(texts) == 1 and prod(map(len, choices)) < MAX_READINGS else None
-        if text == redacted:
-            return None
-        return Found(RedactedTraceback(stream, 1, redacted), text, readings[0])
+        if len(texts) != 1 or not are_all:
+            return Found(failure, None, note=SEVERAL_NOTE)
+        text = texts.pop()
+        return None if text == redacted else Found(failure, text, readings[0])
 
     def _readings(self, choices: list[list[int]], hierarchy: str, steps: Steps) -> list[tuple[int, ...]]:
-        """Handles that fit together, inner ones first: calls around the innermost, as the hierarchy says."""
+        """Handles that fit together, inner ones first: calls around the innermost, as the hierarchy says.
+
+        All of them where the log has no hierarchy.
+        """
         known = self._operations
         *outer, inner = choices
         calls = [[one for one in some if known[one].may_call] or some for some in outer]
         runs = [one for one in inner if not known.runs_nothing(one)] or inner
         readings = [one[::-1] for one in islice(product(*calls, runs), MAX_READINGS)]
+        if not hierarchy:
+            return readings
         said = [self._explained(self._bare, one, steps).module_hierarchy for one in readings]
-        return [one for one, its in zip(readings, said, strict=True) if its == hierarchy] or readings
+        return [one for one, its in zip(readings, said, strict=True) if its == hierarchy]
 
     def _at(self, stream: Stream, at: int, steps: Steps) -> dict[int, Symbolication]:
         """The handles whose frames the log shows from a line on, with what the archive alone says of them."""

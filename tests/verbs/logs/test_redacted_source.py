@@ -103,3 +103,15 @@ def test_blanks_behind_a_failure_end_it() -> None:
     out, companion = redacted(STACK)
     log = printed(out, (last_operations(STACK, 1)[0],)).removesuffix(b"\n  \n") + b"  \n" * 3
     assert explained(log, out, companion)[0].endswith(b"  \n" * 3)
+
+
+def test_a_failure_below_another_models_hierarchy_is_not_explained() -> None:
+    out, companion = redacted(STACK)
+    logs = [printed(out, (one,)) for one in last_operations(STACK, 40)]
+    log = next(one for one in logs if b"aten::" in one and explained(one, out, companion)[1].explained)
+    for old, new in ((b"top(Stack)", b"top(Other)"), (b"aten::", b"other::")):
+        other = log.replace(old, new)
+        text, explainer = explained(other, out, companion)
+        assert text == other != log
+        assert (explainer.explained, explainer.unknown) == (0, 1)
+        assert "another model's" in explainer.notes[0]
