@@ -42,12 +42,14 @@ class Nodes:
         gone: those of the old program alone; without those in a graph that a node of them holds.
         added: those of the new program alone, likewise.
         names: for each graph of the new program, by its path, the old names of its values.
+        taken: the old names, likewise. A name that no value of the new graph has is none of them.
     """
 
     pairs: list[tuple[NodeSite, NodeSite]] = field(default_factory=list)
     gone: list[NodeSite] = field(default_factory=list)
     added: list[NodeSite] = field(default_factory=list)
     names: dict[Path, Mapping[str, str]] = field(default_factory=dict)
+    taken: dict[Path, AbstractSet[str]] = field(default_factory=dict)
 
     def in_old_terms(self, value: Any, path: Path = (), holder: str = "") -> Any:  # noqa: ANN401 (JSON)
         """JSON of the new program with the old names of values, without what is compared on its own.
@@ -61,21 +63,30 @@ class Nodes:
             return [self.in_old_terms(one, path, holder) for one in value]
         if not isinstance(value, dict):
             return value
-        names = self.names.get(path, {})
         found: dict[str, Any] = {}
         for key, one in value.items():
             if key == "as_graph" and isinstance(one, dict):
                 inside = (*path, Scope(holder, str(one.get("name"))))
                 found[key] = {**one, "graph": self.in_old_terms(one.get("graph"), inside)}
             elif isinstance(one, str) and _is_name(key, value):
-                found[key] = names.get(one, one)
+                found[key] = self.old_name(one, path)
             elif key in VALUES and isinstance(one, dict):
                 found[key] = {
-                    names.get(name, name): self.in_old_terms(kind, path) for name, kind in one.items()
+                    self.old_name(name, path): self.in_old_terms(kind, path) for name, kind in one.items()
                 }
             elif key not in LEFT_OUT:
                 found[key] = self.in_old_terms(one, path, holder)
         return found
+
+    def old_name(self, name: str, path: Path = ()) -> str:
+        """The old name of a value of the new program.
+
+        Args:
+            name: of the value.
+            path: of its graph.
+        """
+        known = self.names.get(path, {})
+        return known.get(name) or (name + NEW if name in self.taken.get(path, ()) else name)
 
 
 def pair_nodes(old: Program, new: Program, inputs: Mapping[str, str], weights: AbstractSet[str]) -> Nodes:
@@ -95,6 +106,7 @@ def pair_nodes(old: Program, new: Program, inputs: Mapping[str, str], weights: A
         given = inputs if not now else dict(zip(_inputs(right), _inputs(left), strict=False))
         pairs = _paired(left, right, given, weights)
         found.names[now] = _names(left, right, pairs, given)
+        found.taken[now] = {*found.names[now].values()}
         found.pairs.extend(pairs)
         both = {id(site) for site in chain.from_iterable(pairs)}
         found.gone.extend(site for site in left if id(site) not in both)

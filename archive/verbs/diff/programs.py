@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from archive.verbs.diff.taken import Taken
 from archive.verbs.diff.values import Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from archive.formats.exported.program import NodeSite, Program
     from archive.reader.archive import Archive
@@ -114,9 +115,12 @@ class _Compared:
         gone = {name for site in self._nodes.gone if not site.scopes for name in values_of(site)}
         olds = set(self._tensors.values())
         left = _by_name(was, Nodes(), gone, olds, {name: name for name in olds})
-        right = _by_name(now, self._nodes, set(), set(self._tensors), self._tensors)
-        for one, other in ((left, right), (right, left)):
-            one["order of inputs"] = ", ".join(name for name in one["inputs"] if name in other["inputs"])
+        added = {name for name in self._nodes.names[()].values() if name.endswith(NEW)}
+        right = _by_name(now, self._nodes, added, set(self._tensors), self._tensors)
+        for part in ("inputs", "input specs", "modules"):
+            common = left[part].keys() & right[part].keys()
+            for one in (left, right):
+                one[f"order of {part}"] = ", ".join(name for name in one[part] if name in common)
         values = Values("program", is_tensor=lambda _: False, ordered=False)
         yield from values.changes(left, right, self._name)
 
@@ -128,34 +132,50 @@ def _by_name(
 
     Values of nodes that one program alone has are left out, as are inputs of such tensors: these are told.
     """
-    module, known = tree["graph_module"], nodes.names.get((), {})
-    specs = {
-        name: spec for name, spec in _specs(tree).items() if not _tensor(spec) or _tensor(spec) in tensors
-    }
-    gone = gone | {known.get(name, name) for name in _specs(tree).keys() - specs.keys()}
+    module = tree["graph_module"]
+    left_out = {name for name, spec in _specs(tree).items() if _tensor(spec) and _tensor(spec) not in tensors}
+    gone = gone | {nodes.old_name(name) for name in left_out}
     told = nodes.in_old_terms({**module["graph"], "inputs": None})
     for table in VALUES:
         if isinstance(told.get(table), dict):
-            told[table] = {
-                name: kind
-                for name, kind in told[table].items()
-                if name not in gone and not name.endswith(NEW)
-            }
-    calls = _objects(module.get("module_call_graph"), "module_call_graph")
+            told[table] = {name: kind for name, kind in told[table].items() if name not in gone}
     signature = _signature(module)
+    specs = [
+        _with_tensor(nodes.in_old_terms(spec), names)
+        for spec in _objects(signature.get("input_specs"), "signature.input_specs")
+        if left_out.isdisjoint(named_values(spec)[:1])
+    ]
+    inputs = [
+        nodes.in_old_terms(one)
+        for one in _objects(module["graph"].get("inputs"), "graph.inputs")
+        if left_out.isdisjoint(named_values(one)[:1])
+    ]
+    calls = _objects(module.get("module_call_graph"), "module_call_graph")
     return {
         **{key: one for key, one in tree.items() if key not in (*RELEASE, "graph_module")},
         "graph": told,
-        "inputs": {
-            known.get(name, name): _with_tensor(nodes.in_old_terms(spec), names)
-            for name, spec in specs.items()
-        },
+        "inputs": _keyed((_first_name(one), one) for one in inputs),
         "signature": nodes.in_old_terms({key: one for key, one in signature.items() if key != "input_specs"}),
-        "modules": {str(call.get("fqn")): call for call in nodes.in_old_terms(calls)},
+        "input specs": _keyed((_first_name(spec), spec) for spec in specs),
+        "modules": _keyed((str(call.get("fqn")), call) for call in nodes.in_old_terms(calls)),
         "graph_module": {
             key: one for key, one in module.items() if key not in ("graph", "signature", "module_call_graph")
         },
     }
+
+
+def _first_name(value: object) -> str:
+    return next(iter(named_values(value)), "(no name)")
+
+
+def _keyed(rows: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Rows by name; of several of one name, the later ones have a number."""
+    found: dict[str, Any] = {}
+    counts = Counter[str]()
+    for name, row in rows:
+        counts[name] += 1
+        found[name if counts[name] == 1 else f"{name} ({counts[name]})"] = row
+    return found
 
 
 def _signature(module: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +200,9 @@ def _specs(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     module = tree["graph_module"]
     specs = _objects(_signature(module).get("input_specs"), "signature.input_specs")
     told = {name: spec for spec in specs for name in named_values(spec)[:1]}
-    inputs = chain.from_iterable(named_values(one)[:1] for one in module["graph"].get("inputs", ()))
+    inputs = chain.from_iterable(
+        named_values(one)[:1] for one in _objects(module["graph"].get("inputs"), "graph.inputs")
+    )
     return {**{name: {} for name in inputs}, **told}
 
 
