@@ -314,6 +314,18 @@ def test_the_metadata_of_nodes_is_debug_info() -> None:
     assert [one.what for one in of_level(found, Level.DEBUG)] == ["metadata"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"kind": 1', b'"kind": true'),
+        (b'"as_tensor": {"name": "first"}}', b'"as_tensor": {"name": "second"}}'),
+    ],
+)
+def test_another_kind_of_number_or_another_input_is_a_difference(old: bytes, new: bytes) -> None:
+    edited = tampered(SHOP, {"models/model.json": lambda data: data.replace(old, new, 1)})
+    assert not archive.diff(SHOP, edited).same_model
+
+
 # Lines
 
 

@@ -133,6 +133,11 @@ def _keys(site: NodeSite, inputs: Mapping[str, str], weights: AbstractSet[str]) 
     return fine, " ".join([site.target, *(name for name in taken if name in weights)]), site.target
 
 
+def are_same(was: object, now: object) -> bool:
+    """Whether two values of JSON are the same; 1 is not true, and 0.0 not -0.0."""
+    return was == now and json.dumps(was, sort_keys=True) == json.dumps(now, sort_keys=True)
+
+
 def bare(value: Any, inputs: Mapping[str, str]) -> Any:  # noqa: ANN401 (JSON)
     """JSON without the names of values, except for some, and without graphs that it holds."""
     if isinstance(value, list):

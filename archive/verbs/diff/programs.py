@@ -11,7 +11,7 @@ from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import named_values
 from archive.formats.exported.traces import OWN_FILES
 from archive.verbs.diff.changes import Change, Level, Status
-from archive.verbs.diff.nodes import NEW, VALUES, Nodes, pair_nodes, values_of
+from archive.verbs.diff.nodes import NEW, VALUES, Nodes, are_same, pair_nodes, values_of
 from archive.verbs.diff.taken import Taken
 from archive.verbs.diff.values import Values
 
@@ -90,7 +90,7 @@ class _Compared:
         for one, other in self._nodes.pairs:
             was = Nodes().in_old_terms(one.record)
             now = self._nodes.in_old_terms(other.record, other.scopes, other.name)
-            if was != now and not taken.explains((one, was), (other, now)):
+            if not are_same(was, now) and not taken.explains((one, was), (other, now)):
                 yield _node(self._name, other.key, Status.CHANGED, _told(one, was), _told(other, now))
         for site in self._nodes.gone:
             yield _node(self._name, site.key, Status.GONE, _told(site) + taken.told(site), "")

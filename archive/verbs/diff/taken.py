@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.formats.exported.program import named_values
 from archive.verbs.diff.changes import several
-from archive.verbs.diff.nodes import Nodes, bare, graphs_of, values_of
+from archive.verbs.diff.nodes import Nodes, are_same, bare, graphs_of, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ class Taken:
         """
         (one, was), (other, now) = old, new
         given = [named_values(each.get("inputs", [])) for each in (was, now)]
-        if _call(was) != _call(now) or len(given[0]) != len(given[1]) or any(graphs_of(one)):
+        if not are_same(_call(was), _call(now)) or len(given[0]) != len(given[1]) or any(graphs_of(one)):
             return False
         takers: list[tuple[NodeSite, str]] = []
         for before, after in zip(*given, strict=True):
