@@ -98,11 +98,12 @@ class Archive(OpenedFile):
 
     @cached_property
     def redacted(self) -> Archive | None:
-        """The archive without its companion, where it has source ranges of its own, as a redacted one has."""
+        """The archive without its companion, where it has source ranges or traces, as a redacted one has."""
         if self.companion is None or self._container is None:
             return None
         bare = Archive(self._container)
-        return bare if bare.range_records else None
+        sites = (site for program in bare.programs.values() for site in program.sites.values())
+        return bare if bare.range_records or any(site.trace for site in sites) else None
 
     @property
     def is_renumbered(self) -> bool:

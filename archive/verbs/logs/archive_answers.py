@@ -152,13 +152,19 @@ class ArchiveAnswers:
     @cached_property
     def _redacted(self) -> RedactedHandles | None:
         bare = self.archive.redacted
-        if bare is None:
+        if bare is None or not bare.range_records:
             return None
         return RedactedHandles(self.archive, bare, self.lite.splits.operations, self.lite.style)
 
     def of_node(self, stream: Stream) -> Answer | None:
         """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""
-        failure = NodeFailure(stream)
+        failure, bare = NodeFailure(stream), self.archive.redacted
+        if (
+            failure.is_explained
+            and bare is not None
+            and (found := nodes.redacted_answer(self.archive, bare, failure))
+        ):
+            return found
         failure.leave()
         if not failure.is_unexplained or not self.archive.programs:
             return None

@@ -8,6 +8,8 @@ The interpreter names the node that it executed, and prints ``None`` where no st
 
 ``None`` is replaced by the trace of the node that has this name, target and arguments. Source: PyTorch 2.13,
 ``Interpreter.run`` in ``torch/fx/interpreter.py`` and ``Node.format_node`` in ``torch/fx/node.py``.
+
+A redacted program has traces, of which PyTorch prints what is left; the companion's take their places.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING
 from archive.base.strings import decoded
 from archive.verbs.logs.failures import Answer, Cause
 from archive.verbs.logs.fits import is_message
+from archive.verbs.logs.redacted import RedactedTraceback
 from archive.verbs.logs.tracebacks import PYTORCH_FILE
 from archive.verbs.nodes import Node
 
@@ -85,6 +88,11 @@ class NodeFailure:
             leave_source(self.stream, PLACE)
 
     @property
+    def is_explained(self) -> bool:
+        """Whether PyTorch printed a source."""
+        return self.stream.text(1) == HEADING and self.stream.text(PLACE) != UNKNOWN
+
+    @property
     def is_unexplained(self) -> bool:
         """Whether PyTorch knew no source."""
         return self.stream.text(1) == HEADING and self.stream.text(PLACE) == UNKNOWN
@@ -119,6 +127,34 @@ def answer(archive: Archive, failure: NodeFailure) -> Answer:
             failure, None, ((0, f"{what}: PyTorch makes it when it loads a program"),), is_possible=True
         )
     return answer_of(failure, what, nodes, lambda node: node.site.trace or "")
+
+
+def redacted_answer(archive: Archive, bare: Archive, failure: NodeFailure) -> Answer | None:
+    """The answer to a failure whose trace is redacted; None where the log shows no redacted trace.
+
+    Args:
+        archive: the archive with its companion.
+        bare: the archive without.
+        failure: the failure.
+    """
+    shown = [
+        (Node(program, program.sites[path]), traceback, site.trace)
+        for name, program in archive.programs.items()
+        for path, site in bare.programs[name].sites.items()
+        if site.trace and failure.is_of(site) and (traceback := _redacted(failure.stream, site.trace))
+    ]
+    if all(node.site.trace == trace for node, _, trace in shown):
+        return None
+    what, found = f"node {failure.name}, {failure.target}", [node for node, _, _ in shown]
+    return answer_of(shown[0][1], what, found, lambda node: node.site.trace or "")
+
+
+def _redacted(stream: Stream, trace: str) -> RedactedTraceback | None:
+    """A redacted trace in a log; None where the log shows another one, or more frames."""
+    traceback = RedactedTraceback(stream, PLACE, _encoded(trace))
+    behind = stream.text(traceback.stop, is_patient=False)
+    is_whole = behind is None or not behind.startswith((INDENT, FRAME))
+    return traceback if traceback.is_there and is_whole else None
 
 
 def is_source(stream: Stream, at: int) -> bool:
@@ -158,14 +194,17 @@ def answer_of(failure: Failure, what: str, nodes: Sequence[Node], text: Callable
         return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
     if nodes[0].site.trace is None:
         return Answer(failure, None, ((0, f"{what}: no source is recorded for it here"),))
-    explanation = text(nodes[0]).encode("utf-8", "surrogatepass")
-    return Answer(failure, explanation, is_possible=True, cause=_cause(nodes[0]))
+    return Answer(failure, _encoded(text(nodes[0])), is_possible=True, cause=_cause(nodes[0]))
 
 
 def listed(nodes: Sequence[Node]) -> str:
     """The first of some nodes, and how many more there are."""
     more = f" or {len(nodes) - MAX_LISTED} more" if len(nodes) > MAX_LISTED else ""
     return " or ".join(node.label for node in nodes[:MAX_LISTED]) + more
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _cause(node: Node) -> Cause:

@@ -9,6 +9,7 @@ import pytest
 import archive
 from archive.verbs.logs import Explainer
 from tests.support.corpus import ORACLES
+from tests.support.exported import EXPORTED
 from tests.support.tokens import CANARIES
 
 LOWERED, SCRIPTED, STACK = CANARIES / "lowered.ptl", CANARIES / "scripted.ptl", ORACLES / "plain_stack.ptl"
@@ -115,3 +116,26 @@ def test_a_failure_below_another_models_hierarchy_is_not_explained() -> None:
         assert text == other != log
         assert (explainer.explained, explainer.unknown) == (0, 1)
         assert "another model's" in explainer.notes[0]
+
+
+@pytest.mark.parametrize("name", ["picked", "choice", "shop", "decoder_strict", "sums", "teller"])
+def test_a_redacted_trace_of_a_node_becomes_the_original(name: str) -> None:
+    program, log = EXPORTED / f"{name}.pt2", (EXPORTED / f"{name}.interpreter.txt").read_bytes()
+    out, companion = redacted(program)
+    with archive.open(program) as before, archive.open(out) as after:
+        traces = {
+            site.trace: after.programs[graph].sites[key].trace
+            for graph, one in before.programs.items()
+            for key, site in one.sites.items()
+            if site.trace
+        }
+    shown = log
+    for trace in sorted(traces, key=len, reverse=True):
+        shown = shown.replace(f"\n{trace}\n".encode(), f"\n{traces[trace]}\n".encode())
+    assert shown != log
+    text, explainer = explained(shown, out, companion)
+    assert (text, explainer.explained, explainer.unknown) == (log, 1, 0)
+    more = shown.replace(
+        b"Original traceback:\n", b'Original traceback:\nFile "other.py", line 1, in main\n  '
+    )
+    assert explained(more, out, companion)[0] == more
