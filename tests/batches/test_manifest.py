@@ -27,12 +27,19 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "split": ({"keep": ("traces", "origins")}, {"handles": "keep"}),
     "shrink": ({"level": "embed"}, {"level": "compact"}),
     "redact": ({"maps": ("models=m",)}, {"paths": "basename", "text": "none"}),
+    "redact_companion": ({"maps": ("models=m",)}, {"paths": "basename", "text": "none"}),
     "migrate": ({"to": "1.12", "lossy": True}, {"to": "1.9", "lossy": True}),
     "convert": ({"profile": "mapped"}, {"profile": "packed", "level": 3}),
 }
 """Verbs with options, and with others."""
 NEEDS = {"lite": pytest.mark.torch}
-INPUTS = {"join": "left", "restore": "embedded", "canonicalise": "programs", "convert": "companions"}
+INPUTS = {
+    "join": "left",
+    "restore": "embedded",
+    "canonicalise": "programs",
+    "convert": "companions",
+    "redact_companion": "companions",
+}
 
 
 @pytest.fixture(scope="module")
