@@ -108,8 +108,8 @@ ADVICE = {
     FileKind.LEGACY_EXPORTED: "`inspect`, `sizes`, `symbolicate`, `leaks` and `redact` work on it, others do "
     "once PyTorch 2.8 or later exports the model anew",
     FileKind.AOTI: "all commands but `migrate` and `lite` work on it",
-    FileKind.ETRECORD: "`inspect`, `sizes`, `symbolicate`, `verify`, `digest`, `diff`, `leaks` and `redact` work on it; "
-    "so does ExecuTorch's Inspector",
+    FileKind.ETRECORD: "`inspect`, `sizes`, `symbolicate`, `verify`, `digest`, `diff`, `leaks` and `redact` "
+    "work on it; so does ExecuTorch's Inspector",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",
