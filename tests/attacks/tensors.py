@@ -125,7 +125,9 @@ ATTACKS = {
         "4 MB of code with two variables, one of which is returned.", _two_codes(WORDS * 200_000), COMMANDS
     ),
     "quotes": Attack(
-        "Code of 2 MB of quotes that are escaped.", _two_codes(b"    x = " + b'"\\' * MIB + b"\n"), COMMANDS
+        "Code of 2 MB of quotes that are escaped.",
+        _two_codes(b"    x = " + b'"\\' * MIB + b"\n"),
+        (*COMMANDS, "verify m.pt"),
     ),
     "names in a row": Attack(
         "Code of a line of 2 MB that names variables.",

@@ -154,7 +154,7 @@ CHECKS = (
     Check(Loader.BOTH, "Legacy model format is not supported on mobile.", records.legacy, of_release=True),
     Check(Loader.BOTH, MISSING_FILE.format(DATA), records.missing(DATA)),
     Check(Loader.TORCHSCRIPT, MISSING_FILE.format(CONSTANTS_RECORD), records.missing(CONSTANTS_RECORD)),
-    Check(Loader.TORCHSCRIPT, "expected a valid token but found", code.names),
+    Check(Loader.TORCHSCRIPT, "expected a valid token but found", code.tokens),
     Check(Loader.TORCHSCRIPT, "ill formed octal specifier", code.escapes),
     Check(
         Loader.TORCHSCRIPT,

@@ -130,6 +130,16 @@ BROKEN: dict[str, tuple[Callable[[], bytes], str, str]] = {
         "",
     ),
     "a function's name": (lambda: written("project", "größe"), "expected a valid token but found", ""),
+    "a string that does not end": (
+        lambda: written("w = self.w", 'w, s = self.w, "größe'),
+        "expected a valid token but found",
+        "",
+    ),
+    "a string of lines that does not end": (
+        lambda: written("w = self.w", "w, s = self.w, " + "'" * 3 + '""'),
+        "expected a valid token but found",
+        "",
+    ),
     "an attribute's name": (
         lambda: written("self.w\n", 'getattr(self, "gr\\0)+\\//.")\n'),
         "ill formed octal specifier",
