@@ -18,6 +18,7 @@ name "" stands for ``logging.info`` and its kin: they set the root logger up if 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from string import Formatter
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ SETTINGS: dict[GlobalName, tuple[type, ...]] = {
     WARN: (str, str, int, str),
 }
 """Types of the settings of each function."""
+PLACES = {LOG: 2, WARN: 1}
+"""Where the filename stands among the settings; its line follows."""
 CATEGORIES = (
     "Warning",
     "UserWarning",
@@ -84,6 +87,15 @@ def problem_of(effect: Effect) -> str | None:
     if count < 0 or (effect.source == LOG and not count) or (effect.source == WARN and count != 1):
         return "what it prints is missing"
     return None
+
+
+def without_place(effect: Effect) -> Effect:
+    """The same call from line 0 of a file without a name."""
+    at = PLACES.get(effect.source) if isinstance(effect.source, GlobalName) else None
+    if at is None or not isinstance(effect.key, Constant) or not isinstance(effect.key.value, tuple):
+        return effect
+    settings = effect.key.value
+    return replace(effect, key=Constant((*settings[:at], "", 0, *settings[at + 2 :])))
 
 
 def call_text(effect: Effect, shown: Callable[[Value], str], module: Callable[[str], str]) -> str:

@@ -11,6 +11,7 @@ chooses do not count:
   the model's source where source ranges lead to one;
 - instructions of the lite interpreter by method (``instructions``);
 - exported programs by node (``programs``);
+- side effects of methods (``effects``);
 - source ranges, handles (``debug``);
 - all other records by their bytes (``records``).
 

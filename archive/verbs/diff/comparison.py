@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import in_file
 from archive.formats.bytecode import BYTECODE
+from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
 from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.python_pickle import plain_value
@@ -17,6 +18,7 @@ from archive.reader.recognition.saved import tensor_of
 from archive.verbs.diff.changes import Change, Diff, Level, Status
 from archive.verbs.diff.code import code_changes
 from archive.verbs.diff.debug import handle_changes, method_changes, range_changes
+from archive.verbs.diff.effects import effect_changes
 from archive.verbs.diff.instructions import bytecode_changes
 from archive.verbs.diff.numbered import pairs_of_tensors
 from archive.verbs.diff.numbers import equal_on_cores
@@ -119,6 +121,7 @@ class _Comparison:
         for _, understood in self._sides():
             understood.add(BYTECODE)
         yield from self._of_bytecode()
+        yield from self._of_effects()
         for archive, understood in self._sides():
             understood.update(archive.programs.records.values())
         yield from program_changes(self._old, self._new, self._tensors)
@@ -134,6 +137,14 @@ class _Comparison:
             yield from bytecode_changes(self._old, self._new, self._names)
         elif having:
             self.unchecked.append(f"instructions: {having[0].file} alone has bytecode")
+
+    def _of_effects(self) -> Iterator[Change]:
+        """The side effects of methods; those that one file alone has are told as a record."""
+        kinds = [kind_in(archive.recognised.kind, EFFECTS) for archive, _ in self._sides()]
+        if set(kinds) == {RecordKind.EFFECTS} and old_and_new(self._old, self._new, EFFECTS):
+            for _, understood in self._sides():
+                understood.add(EFFECTS)
+            yield from effect_changes(self._old, self._new)
 
     def _of_values(self) -> Iterator[Change]:
         """Attributes, constants and saved objects, of records that both have and read alike."""

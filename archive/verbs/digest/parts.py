@@ -6,6 +6,7 @@ part                          what it is of
 ``code/NAME``                 a class or function of generated code; of a package, a file of Python
 ``bytecode/NAME``             a method of the lite interpreter; warnings are not numbered
 ``values/NAME``               a pickle: the module tree, constants, what ``torch.save`` wrote
+``effects/NAME``              the side effects of a lowered model's methods, without places and debug handles
 ``graph/NAME``                an exported program without metadata and without the release that wrote it
 ``tensor/NAME``               a tensor by its name
 ``alias/NAME``                the names of tensors whose elements overlap, and how
@@ -14,7 +15,7 @@ part                          what it is of
 ============================  ===============================================================================
 
 Left out are: debug info, embedded companions, originals kept aside, versions and ids of the container, extra
-files, sample inputs, inputs of tracing, side effects.
+files, sample inputs, inputs of tracing.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from archive.formats.archive_id import counted_names, counted_pieces
 from archive.formats.bytecode import BYTECODE
 from archive.formats.compiled.sourceless import COPIES, sourceless
 from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
+from archive.formats.effects import EFFECTS
 from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import graph_of, nodes
 from archive.formats.inert_values import DATA
@@ -60,7 +62,6 @@ PICKLED = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
 LEFT_OUT = {
     RecordKind.FORMAT,
     RecordKind.EXTRA,
-    RecordKind.EFFECTS,
     RecordKind.INPUTS,
     RecordKind.INSTRUCTIONS,
     RecordKind.KERNELS,
@@ -141,8 +142,20 @@ class _Model:
             if name in self._records:
                 yield "record/version", _sha256(bytes(self._records[name].view()).strip())
                 break
+        yield from self._effects()
         if self._kind in PACKAGE_KINDS:
             yield from self._package()
+
+    def _effects(self) -> Iterator[tuple[str, bytes]]:
+        table = self._archive.effects if self._kind_of(EFFECTS) is RecordKind.EFFECTS else None
+        if table is None:
+            return
+        from archive.formats.effects.placeless import without_places  # noqa: PLC0415 (few archives have some)
+        from archive.formats.effects.record import build_effects  # noqa: PLC0415 (the same)
+
+        self._done.add(EFFECTS)
+        self._archive.allowance.take(COPIES * self._records[EFFECTS].size, "effects")
+        yield f"effects/{EFFECTS}", _sha256(build_effects(without_places(table)))
 
     def _written(self, name: str, definitions: Definitions, text: Callable[[str], str] = str) -> Written:
         place = partial(self._archive.tensors.place, name)
