@@ -134,7 +134,11 @@ TEXTS = {
 
 ATTACKS = {
     **{f"text of {name}": Attack(says, beside(text), COMMANDS) for name, (text, says) in TEXTS.items()},
-    "folders of PyTorch": Attack("A file name of 50,000 folders of PyTorch.", _of_pytorch, COMMANDS),
+    "folders of PyTorch": Attack(
+        "A file name of 50,000 folders of PyTorch.",
+        _of_pytorch,
+        (*COMMANDS, "redact m.pt -o r.pt -c r.ptdbg --for publish --partial"),
+    ),
     "short strings": Attack(
         "A pickle of 100,000 strings of four letters.", beside(_short_strings()), COMMANDS
     ),

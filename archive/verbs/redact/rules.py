@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from archive.base.errors import ArchiveError
@@ -59,6 +59,8 @@ OUTSIDE = re.compile(rb"~|(?:.*[/\\])?\.\.[/\\]", re.DOTALL)
 """Begins relative paths that may lead anywhere."""
 LEAST_FOLDERS = 2
 """Folders that absolute paths have in common, at least, to be given relative to them."""
+MOST_FOLDERS = 32
+"""Separators of a path up to which its folders are looked for: all of a deep path's would be quadratic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,11 +228,14 @@ class Removed:
 
     @property
     def folders(self) -> set[bytes]:
-        """The folders of removed absolute paths, two parts long and longer."""
+        """The folders of removed absolute paths, two parts long and longer; of deep paths the outer ones.
+
+        Where an inner folder is left, so are those that it is in.
+        """
         found = set()
         for path in self.paths:
             if ABSOLUTE.match(path):
-                ends = [one.start() for one in SEPARATOR.finditer(path)]
+                ends = [one.start() for one in islice(SEPARATOR.finditer(path), MOST_FOLDERS)]
                 found |= {path[:end] for end in ends if _parts(path[:end]) >= LEAST_FOLDERS}
         return found
 

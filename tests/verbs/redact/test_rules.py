@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archive import ArchiveError
-from archive.verbs.redact.rules import PathChoice, Removed, Rules
+from archive.verbs.redact.rules import MOST_FOLDERS, PathChoice, Removed, Rules
 
 HOME = [b"/srv/ann/dev/net/model.py", b"/srv/ann/dev/net/parts/block.py"]
 LIBRARIES = [b"/srv/ann/v/lib/python3.11/site-packages/torch/nn.py", b"/usr/lib/python3.11/contextlib.py"]
@@ -74,6 +74,11 @@ def test_folders_are_those_from_the_user_on() -> None:
     removed = Removed({HOME[0], WINDOWS[0], b"net/a.py"})
     wanted = {b"/srv/ann", b"/srv/ann/dev", b"/srv/ann/dev/net", b"C:\\Users", b"C:\\Users\\me"}
     assert removed.folders == wanted | {b"C:\\Users\\me\\net"}
+
+
+def test_folders_of_a_deep_path_are_its_outer_ones() -> None:
+    deep = b"/a" * 100_000
+    assert Removed({deep + b"/m.py"}).folders == {b"/a" * parts for parts in range(2, MOST_FOLDERS)}
 
 
 @pytest.mark.parametrize("maps", [("/srv/ann",), ("=x",), ()])
