@@ -37,6 +37,7 @@ class Model(torch.nn.Module):
         self.last, self.count = None, 0
         self.results: list[Any] = []
         self.generator = torch.Generator()
+        self.path = Path("effects_outside")
         self._function = function
 
     def forward(self, x: torch.Tensor) -> Value:
@@ -103,6 +104,10 @@ def by_default_generator(_: Value, x: Value) -> Value:
     return x + torch.rand(3)
 
 
+def joins_a_path(self: Value, x: Value) -> Value:
+    return x if (self.path / "a") else x + 1
+
+
 def writes_a_text(_: Value, x: Value) -> Value:
     Path("effects_outside").write_text("x", "utf-8")
     return x
@@ -147,6 +152,7 @@ def by_address(self: Value, x: Value) -> Value:
         (in_the_environment_or_not, f"os.environ: {OF_THIS_PROCESS}"),
         (by_getenv, f"os.getenv: {OF_THIS_PROCESS}"),
         (by_default_generator, "torch.default_generator: what is done to a generator cannot be followed"),
+        (joins_a_path, f"what is done to a {type(Path()).__name__} cannot be followed"),
         (writes_a_text, "open: what it does outside the model would be lost"),
         (reads_a_text, "open: what it does outside the model would be lost"),
         (looks_into_a_folder, "os.listdir: what it does outside the model would be lost"),

@@ -55,6 +55,13 @@ def test_a_file_is_identical_to_itself() -> None:
     assert (found.identical, found.same_model, found.changes) == (True, True, ())
 
 
+@pytest.mark.parametrize("key", [True, 1.0])
+def test_a_key_of_another_type_is_another_key(key: object) -> None:
+    old, new = ({"at": {one: "x"}} for one in (1, key))
+    assert not archive.diff(saved(old), saved(new)).same_model
+    assert str(archive.digest(saved(old))) != str(archive.digest(saved(new)))
+
+
 def test_one_bit_of_a_weight_is_told_with_its_size() -> None:
     found = archive.diff(NESTED, tampered(NESTED, {"data/0": flipped}))
     (change,) = of_level(found, Level.MODEL)

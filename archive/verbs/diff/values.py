@@ -165,9 +165,10 @@ def _parts_of_value(value: Value) -> dict[Any, object]:
     found: dict[Any, object] = {f"({at})": one for at, one in enumerate(value.arguments)}
     found |= dict(enumerate(value.items))
     for at, (key, one) in enumerate(value.pairs):
-        found[key if isinstance(key, str | int | float | bool | None) else f"{{{at}}}"] = one
-        if not isinstance(key, str | int | float | bool | None):
-            found[f"{{{at}}} key"] = key
+        if type(key) in (str, int):
+            found[key] = one
+        else:  # by place: True and 1.0 would be the key 1
+            found[f"{{{at}}}"], found[f"{{{at}}} key"] = one, key
     if value.state is not None:
         found["(state)"] = value.state
     return found
