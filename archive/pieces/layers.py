@@ -171,8 +171,8 @@ class WideLayer(Layer):
     @cached_property
     def _first(self) -> dict[bytes, int]:
         first: dict[bytes, int] = {}
-        for one in WIDE.finditer(self.data.translate(CLASSES)):
-            first.setdefault(self.data[one.start() : one.end() : 2], one.start())
+        for start, end in _wide_spans(self.data.translate(CLASSES)):
+            first.setdefault(self.data[start:end:2], start)
         return first
 
     def _shift(self, _raw: bytes, position: int) -> int:
@@ -265,8 +265,17 @@ def _wide(data: bytes, allowance: Allowance, outer: Outer) -> Layer | None:
         classes = data.translate(CLASSES)
         if FEWEST_WIDE not in classes:
             return None
-        strings = [data[one.start() : one.end() : 2] for one in WIDE.finditer(classes)]
+        strings = [data[start:end:2] for start, end in _wide_spans(classes)]
     return WideLayer(data, _counted(strings, allowance), outer)
+
+
+def _wide_spans(classes: bytes) -> Iterator[tuple[int, int]]:
+    """Where strings in UTF-16 are; with the letter behind, too, where that may be the last big-endian one."""
+    for one in WIDE.finditer(classes):
+        start, end = one.span()
+        yield start, end
+        if classes[max(start - 1, 0) : start] == b"\0" and classes[end : end + 1] == b"a":
+            yield start, end + 1
 
 
 def _pickled(data: bytes, allowance: Allowance, outer: Outer) -> Layer:

@@ -77,7 +77,8 @@ def _told(facts: Redaction) -> Iterator[str]:
     if mapped := sum(one.endswith(MAPPED) for one in facts.left):
         yield f"{counted(mapped, 'text')} in mapped parts of shared objects cannot be removed"
     if facts.in_code:
-        yield f"{counted(facts.in_code, 'line')} of source text in generated code, too, which PyTorch runs"
+        lines = counted(facts.in_code, "line")
+        yield f"{lines} of source text in generated code or bytecode, too, which PyTorch runs"
     yield from _too_short(facts)
 
 

@@ -96,6 +96,18 @@ def test_a_place_is_that_of_the_text_in_the_inflated_record() -> None:
         assert stored[at:].startswith(one.text.encode())
 
 
+FORMS = (
+    "plain",
+    "json",
+    "json in json",
+    "pickle",
+    "old pickle",
+    "utf-16, big-endian",
+    "utf-16, little-endian",
+    "zip",
+)
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "shown"),
     [
@@ -123,7 +135,7 @@ def test_a_place_is_that_of_the_text_in_the_inflated_record() -> None:
         ("-----BEGIN RSA PRIVATE KEY-----", LeakKind.KEY, "-----BEGIN RSA PRIVATE KEY-----"),
     ],
 )
-@pytest.mark.parametrize("form", ["plain", "json", "json in json", "pickle", "old pickle", "utf-16", "zip"])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_text_is_found_in_every_form(text: str, kind: LeakKind, shown: str, form: str) -> None:
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as opened:
@@ -134,7 +146,8 @@ def test_a_text_is_found_in_every_form(text: str, kind: LeakKind, shown: str, fo
         "json in json": json.dumps({"from_node": json.dumps([{"name": text}])}).encode(),
         "pickle": pickle.dumps({"a": text}, 2),
         "old pickle": pickle.dumps(["".join(map(str, range(30))), text, 1], 4),
-        "utf-16": b"\x80\x7f" + text.encode("utf-16-be") + b"\0",
+        "utf-16, big-endian": b"\x80\x7f" + text.encode("utf-16-be") + b"\x80",
+        "utf-16, little-endian": b"\x80\x7f" + text.encode("utf-16-le") + b"q.",
         "zip": inner.getvalue(),
     }[form]
     found = in_record("extra/note", data)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from archive.container.names import encoded
+from archive.formats.bytecode import BYTECODE
 from archive.formats.record_kinds import RecordKind, is_code
 from archive.pieces.walker import Walker
 from archive.verbs.redact.search import Search
@@ -54,7 +55,7 @@ class Proof:
         sought: how many texts were looked for, by what they are.
         unsought: how many were not: too short, or part of a path or line that stays.
         left: each text that was found, where it must not be: what it is, itself, and its first place.
-        in_code: lines that were found in generated code alone, which is the model.
+        in_code: lines that were found in generated code or bytecode alone, which is the model.
         unread: records that could not be searched, and why.
         read: bytes that were searched, inflated ones besides those as stored.
     """
@@ -165,8 +166,11 @@ def _take(
     proof: Proof,
     byte: Callable[[int], int],
 ) -> None:
-    """Note what was found in a piece, but for lines of generated code; ``byte`` tells where in the piece."""
-    code = is_code(piece.record)
+    """Note what was found in a piece, but for lines of the model's code; ``byte`` tells where in the piece.
+
+    Bytecode has the strings of code as constants, where lines of a text in quotes stand, too.
+    """
+    code = is_code(piece.record) or piece.record == BYTECODE
     for at, form in found:
         what, text = forms[form]
         if code and what == "line":

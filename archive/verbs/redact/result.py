@@ -29,7 +29,7 @@ class Redaction:
             ``line``, ``root``, ``file``.
         unsought: removed texts that the result was not searched for: too short, or part of what stays.
         left: those that are still there, each with its first place.
-        in_code: lines that stand in generated code, too, which PyTorch runs.
+        in_code: lines that stand in generated code or bytecode, too, which PyTorch runs.
         unread: records of the result that could not be searched, and why.
         read: bytes that were searched: those of the file, and what is inflated from them.
         leaks: what :func:`archive.leaks` finds in the result and counts; asked for what is published alone.

@@ -118,6 +118,8 @@ def test_lines_of_generated_code_are_the_models() -> None:
     removed = Removed(lines={b"return x + 1", b"x = 1"})
     found = proof_of(b"  return x + 1\n", removed, name="code/m.py")
     assert (found.left, found.in_code, found.unsought) == ({}, {b"return x + 1"}, 1)
+    in_constant = proof_of(b"\x80\x02X\x0d\0\0\0return x + 1\n.", removed, name="bytecode.pkl")
+    assert (in_constant.left, in_constant.in_code) == ({}, {b"return x + 1"})
     assert proof_of(b"  return x + 1\n", removed).left == {("line", b"return x + 1"): "extra/x"}
     path = Removed({b"/srv/ann/a.py"})
     assert proof_of(b"'/srv/ann/a.py'", path, name="code/m.py").left
