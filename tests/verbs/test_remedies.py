@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from tests.support.tokens import FILES
+from tests.support.tokens import CANARIES, FILES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,3 +51,17 @@ def test_a_way_out_leads_out(path: Path) -> None:
             for place in one.places
         }
         assert not told(before, way) & after
+
+
+@pytest.mark.parametrize("name", ["scripted.pt", "traced.ptl", "exported.pt2"])
+def test_a_way_out_of_a_companion_leads_out(name: str) -> None:
+    companion = io.BytesIO()
+    archive.split(CANARIES / name, io.BytesIO(), companion)
+    before = archive.leaks(companion.getvalue())
+    assert {"--paths basename"} <= ways(before) <= {"--paths basename", "--source none"}
+    for way in ways(before):
+        out = io.BytesIO()
+        archive.redact_companion(companion.getvalue(), out, **OPTIONS[way], partial=True)
+        after = {(one.kind, one.text, "") for one in archive.leaks(out.getvalue()).findings}
+        assert told(before, way)
+        assert not {(kind, text, "") for kind, text, _ in told(before, way)} & after

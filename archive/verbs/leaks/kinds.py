@@ -38,29 +38,29 @@ class LeakKind(StrEnum):
 
     @property
     def remedy(self) -> str:
-        """A sentence that tells how such findings get out of a file."""
+        """A sentence that tells how such findings get out of a file that ``redact`` does not rewrite."""
         return REMEDIES[self]
 
 
 LISTED_ONLY = {LeakKind.ROOT, LeakKind.CLASS, LeakKind.ATTRIBUTE, LeakKind.GENERATED, LeakKind.ID}
 """Kinds that nearly every model has, as PyTorch loads none without: they name neither person nor machine."""
 
-WITH_DEBUG_INFO = "`split` takes debug info out of the file; elsewhere, save the model from another place"
+OTHERWISE = "save the model without it"
 OF_THE_MODEL = "PyTorch needs it to load the model; rename it in the model's source"
 REMEDIES = {
-    LeakKind.HOME: WITH_DEBUG_INFO,
-    LeakKind.TEMPORARY: WITH_DEBUG_INFO,
-    LeakKind.PACKAGES: WITH_DEBUG_INFO,
-    LeakKind.DRIVE: WITH_DEBUG_INFO,
-    LeakKind.UNC: WITH_DEBUG_INFO,
-    LeakKind.PATH: WITH_DEBUG_INFO,
+    LeakKind.HOME: OTHERWISE,
+    LeakKind.TEMPORARY: OTHERWISE,
+    LeakKind.PACKAGES: OTHERWISE,
+    LeakKind.DRIVE: OTHERWISE,
+    LeakKind.UNC: OTHERWISE,
+    LeakKind.PATH: OTHERWISE,
     LeakKind.USER: "goes with the path or address that it is part of",
     LeakKind.HOST: "goes with the path or address that it is part of",
-    LeakKind.EMAIL: "`split` takes comments out with the source text; elsewhere, save the model without it",
-    LeakKind.URL: "`split` takes comments out with the source text; elsewhere, save the model without it",
+    LeakKind.EMAIL: OTHERWISE,
+    LeakKind.URL: OTHERWISE,
     LeakKind.KEY: "revoke it first; then save the model without it",
-    LeakKind.SOURCE: "`split` takes source text out of the file",
-    LeakKind.COMMENT: "`split` takes comments out with the source text",
+    LeakKind.SOURCE: OTHERWISE,
+    LeakKind.COMMENT: OTHERWISE,
     LeakKind.TIME: "save the model with PyTorch 1.4 or later, which writes no times",
     LeakKind.INPUTS: "export the model without example inputs, or with made-up ones",
     LeakKind.EXTRA: "save the model without it in `_extra_files`",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition import PROGRAM_KINDS, REDACTED_KINDS, FileKind
-from archive.verbs.leaks.kinds import LeakKind
+from archive.verbs.leaks.kinds import OTHERWISE, LeakKind
 
 PATHS = {
     *(LeakKind.HOME, LeakKind.TEMPORARY, LeakKind.PACKAGES),
@@ -20,7 +20,6 @@ REWRITTEN = {
 NO_PATHS, NO_SOURCE = "`redact --paths basename` takes folders out", "`redact --source none` takes it out"
 NO_INPUTS, NO_EXTRA = "`redact --no-inputs` takes them out", "`redact --no-extra` takes it out"
 OF_MODEL = "it is a part of the model: change it in the model's source"
-OTHERWISE = "save the model without it"
 FLAGS = "PyTorch asks for what compilers were told; `redact --map OLD=NEW` changes paths in it"
 NEW_ROOT = "`redact --paths basename` calls the folder `archive`"
 NO_TIMES = "`redact` writes no times"
@@ -39,6 +38,8 @@ def remedy(kind: LeakKind, file: FileKind, record: RecordKind) -> str:
         file: the kind of the file.
         record: the kind of the record that it stands in.
     """
+    if file is FileKind.COMPANION and kind in PATHS | TEXTS:
+        return NO_PATHS if kind in PATHS else NO_SOURCE
     if file not in REDACTED_KINDS:
         return kind.remedy
     whole = _of_kind(kind, file, record)
