@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     type=click.Choice(["keep", "anew"]),
     show_default="keep",
     help="Numbers by which exported programs name modules and graphs: as they were in the process that "
-    "exported, or counted from 1.",
+    "exported, or counted from 0.",
 )
 @click.option(
     "--inputs/--no-inputs",

@@ -111,4 +111,4 @@ def _proof(facts: Redaction | CompanionRedaction) -> str:
     for what, count in facts.sought.items():
         left = sum(one.startswith(f"{what} ") for one in facts.left)
         parts += [f"{left:,} of {counted(count, SOUGHT.get(what, what))}"] * bool(count)
-    return f"{', '.join(parts) or 'nothing was to go, and nothing is'} left"
+    return f"{', '.join(parts) or 'no text was to go, and none is'} left"
