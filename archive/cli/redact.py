@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from archive.base.errors import ImpossibleError
+from archive.base.errors import ArchiveError, ImpossibleError
 from archive.batches.outcome import OutcomeKind
 from archive.cli import printing
 from archive.cli.files import options
@@ -19,6 +19,8 @@ from archive.verbs.redact.companions import CompanionRedaction
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
     from archive.verbs.redact.rules import IdChoice, NameChoice, PathChoice, Preset, SourceChoice, TimeChoice
+
+NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays with you"
 
 
 @click.command("redact")
@@ -158,18 +160,9 @@ def command(
     try:
         if companion is None:
             if any(one is not None for one in others.values()):
-                raise click.UsageError(
-                    "-c COMPANION is needed: what it is not needed for has paths and text alone"
-                )
-            return manner.run("redact_companion", inputs, out, **choices)
-        return manner.run(
-            "redact",
-            inputs,
-            out,
-            companion,
-            **choices,
-            **others,
-        )
+                raise click.UsageError(NEEDS_COMPANION)
+            return _companions(manner, inputs, out, choices)
+        return manner.run("redact", inputs, out, companion, **choices, **others)
     except ImpossibleError as refusal:
         if not isinstance(refusal.facts, Redaction | CompanionRedaction):
             raise
@@ -180,3 +173,13 @@ def command(
             printing.show(redact_refusal_text(refusal.facts), aside=True)
         printing.note(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
         return Status.FINDINGS
+
+
+def _companions(manner: Manner, inputs: tuple[str, ...], out: str, choices: dict[str, Any]) -> Status:
+    """Redact companions; of archives, tell what is missing."""
+    try:
+        return manner.run("redact_companion", inputs, out, **choices)
+    except ArchiveError as problem:
+        if problem.expected != "a companion":
+            raise
+        raise click.UsageError(f"{problem.file} is no companion: {NEEDS_COMPANION}") from problem
