@@ -34,6 +34,11 @@ TRACED_PROCESSES = "COVERAGE_PROCESS_CONFIG"
 """The environment variable that makes coverage trace the processes that a test starts."""
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name packed bytes by their length in the id of a test: workers compare ids, and gzip holds the time."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) and not val.isascii() else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Stop coverage, if it is on, for a test of an untraced folder and the processes that it starts."""

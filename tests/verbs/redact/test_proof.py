@@ -79,17 +79,17 @@ def test_nothing_is_found_where_nothing_is() -> None:
 @pytest.mark.parametrize(
     ("data", "inside"),
     [
-        (gzip.compress(PATH.encode()), "!gzip"),
+        (gzip.compress(PATH.encode(), mtime=0), "!gzip"),
         (lzma.compress(NUMBERS + PATH.encode()), "!xz"),
         (bz2.compress(PATH.encode()), "!bzip2"),
         (zlib.compress(PATH.encode()), "!zlib"),
         (zstandard.compress(NUMBERS + PATH.encode()), "!zstd"),
-        (b"x" + gzip.compress(PATH.encode()) + b"y", "!gzip at byte 1"),
+        (b"x" + gzip.compress(PATH.encode(), mtime=0) + b"y", "!gzip at byte 1"),
         (b"x" + zstandard.compress(NUMBERS + PATH.encode()) + b"y", "!zstd at byte 1"),
         (b"x" + bz2.compress(PATH.encode()) + b"y", "!bzip2 at byte 1"),
         (b"note: " + base64.b64encode(PATH.encode()), "!base64"),
-        (b"data " + base64.urlsafe_b64encode(gzip.compress(PATH.encode())), "!base64!gzip"),
-        (pickle.dumps([gzip.compress(PATH.encode()), 1], 2), "!bytes!gzip"),
+        (b"data " + base64.urlsafe_b64encode(gzip.compress(PATH.encode(), mtime=0)), "!base64!gzip"),
+        (pickle.dumps([gzip.compress(PATH.encode(), mtime=0), 1], 2), "!bytes!gzip"),
         (b"x" + zipped(PATH.encode()) + b"y", "!zip at byte 1!record"),
         (json.dumps([json.dumps([json.dumps([PATH])])]).encode(), ", [0]"),
     ],
@@ -104,7 +104,7 @@ def test_what_a_program_has_packed_itself_is_searched(data: bytes, inside: str) 
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (gzip.compress(PATH.encode())[:-9], "extra/x!gzip: its end is missing"),
+        (gzip.compress(PATH.encode(), mtime=0)[:-9], "extra/x!gzip: its end is missing"),
         (b"7z\xbc\xaf'\x1c\0\4", "extra/x: compressed by 7z, which is not read"),
         (b"\x28\xb5\x2f\xfd" + bytes(9), "extra/x!zstd: "),
     ],
