@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.formats.tensors.dtypes import WIDTHS
-from archive.verbs.diff.numbers import FLOATS, INTEGERS, PIECE, Difference, equal, equal_on_cores
+from archive.formats.tensors.numbers import FLOAT8, FLOATS, INTEGERS, exact
+from archive.verbs.diff.equality import equal, equal_on_cores
+from archive.verbs.diff.numbers import PIECE, difference
 
-WIDE = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
+SMALL_PIECE = 1 << 13
+"""Bytes of a piece, so that a few thousand elements are several."""
 
 
 def found(dtype: str, old: bytes, new: bytes) -> tuple[object, ...]:
-    difference = Difference(dtype)
-    difference.add(memoryview(old), memoryview(new))
-    told = difference.changed, difference.bits, difference.unordered
-    return *told, difference.max_abs, difference.max_rel
+    told = difference(dtype, [(memoryview(old), memoryview(new))])
+    return told.changed, told.bits, told.unordered, told.max_abs, told.max_rel
 
 
 @np.errstate(all="ignore")
 def numbers(dtype: str, data: bytes) -> np.ndarray:
-    if dtype == "bfloat16":
-        halves = np.frombuffer(data, "<u2").astype("<u4") << 16
-        return halves.view("<f4").astype(np.float64)
-    return np.frombuffer(data, WIDE[dtype]).astype(np.float64)
+    if dtype in INTEGERS:
+        return np.frombuffer(data, INTEGERS[dtype]).astype(np.float64)
+    return exact(dtype, np.frombuffer(data, np.uint8))
 
 
 def expected(dtype: str, old: bytes, new: bytes) -> tuple[object, ...]:
@@ -49,13 +51,13 @@ def expected(dtype: str, old: bytes, new: bytes) -> tuple[object, ...]:
 
 @settings(deadline=None, max_examples=60)
 @given(
-    dtype=st.sampled_from(["bfloat16", *WIDE]),
+    dtype=st.sampled_from(["bfloat16", *FLOATS]),
     seed=st.integers(0, 2**32),
     kind=st.sampled_from(["bits", "near", "scaled", "zeros"]),
 )
 def test_the_figures_are_those_of_plain_arithmetic(dtype: str, seed: int, kind: str) -> None:
     made = np.random.default_rng(seed)
-    count = int(made.choice([1, 3, 200, PIECE // 4 + 5]))
+    count = int(made.choice([1, 3, 200, SMALL_PIECE + 5]))
     if kind == "bits":  # NaN, infinities and subnormal numbers among them
         old, new = (made.integers(0, 256, count * WIDTHS[dtype], np.uint8) for _ in range(2))
         new = np.where(made.random(len(old)) < 0.5, old, new)
@@ -71,9 +73,21 @@ def test_the_figures_are_those_of_plain_arithmetic(dtype: str, seed: int, kind: 
             "scaled": plain * 1.5,
             "zeros": -0.0 * plain,
         }
-        old, new = (each.astype(WIDE[dtype]) for each in (plain * (kind != "zeros"), other[kind]))
+        old, new = (each.astype(FLOATS[dtype]) for each in (plain * (kind != "zeros"), other[kind]))
     before, after = old.tobytes(), new.tobytes()
-    assert repr(found(dtype, before, after)) == repr(expected(dtype, before, after))
+    with patch("archive.verbs.diff.numbers.PIECE", SMALL_PIECE):
+        assert repr(found(dtype, before, after)) == repr(expected(dtype, before, after))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 1.0])
+@pytest.mark.parametrize("dtype", sorted({*FLOAT8, *INTEGERS} - {"int64", "uint64"}))
+def test_so_are_those_of_small_dtypes(dtype: str, share: float) -> None:
+    made = np.random.default_rng(7)
+    size, top = 3_000 * WIDTHS[dtype], 2 if dtype == "bool" else 256
+    old = made.integers(0, top, size, np.uint8)
+    new = np.where(made.random(size) < share, made.integers(0, top, size, np.uint8), old)
+    before, after = old.tobytes(), new.tobytes()
+    assert found(dtype, before, after) == expected(dtype, before, after)
 
 
 @pytest.mark.parametrize("dtype", sorted({*INTEGERS, *FLOATS, "bfloat16"} - {"bool"}))

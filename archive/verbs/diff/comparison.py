@@ -19,9 +19,9 @@ from archive.verbs.diff.changes import Change, Diff, Level, Status
 from archive.verbs.diff.code import code_changes
 from archive.verbs.diff.debug import handle_changes, method_changes, range_changes
 from archive.verbs.diff.effects import effect_changes
+from archive.verbs.diff.equality import equal_on_cores
 from archive.verbs.diff.instructions import bytecode_changes
 from archive.verbs.diff.numbered import pairs_of_tensors
-from archive.verbs.diff.numbers import equal_on_cores
 from archive.verbs.diff.pairing import Pairing
 from archive.verbs.diff.programs import program_changes
 from archive.verbs.diff.records import layout_changes, record_changes, rewritten, same_bytes

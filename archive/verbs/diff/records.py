@@ -16,7 +16,7 @@ from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind
 from archive.reader.recognition.kinds import kind_in
 from archive.verbs.diff.changes import Change, Level, Status, TextChange
-from archive.verbs.diff.numbers import equal
+from archive.verbs.diff.equality import equal
 from archive.verbs.diff.unified import unified
 
 if TYPE_CHECKING:

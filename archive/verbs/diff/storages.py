@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from archive.base.cores import Cores
 from archive.base.errors import ArchiveError
 from archive.container.record import Record
-from archive.verbs.diff.numbers import SHARE, equal
+from archive.verbs.diff.equality import SHARE, equal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError, counted
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
 from archive.verbs.diff.changes import Change, Level, Status, TensorChange, several
-from archive.verbs.diff.numbers import Difference
+from archive.verbs.diff.numbers import difference
 from archive.verbs.diff.storages import Storages
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
+    from archive.verbs.diff.numbers import Difference
 
 METHODS = "bytecode:"
 """What stands before the constants of methods, which share storages as it happens."""
@@ -126,15 +127,12 @@ class Tensors:
             )
             self._unchecked.setdefault(reason, []).append(name)
             return None
-        found = Difference(old.dtype)
+        both = self._old.tensors.elements(name), self._new.tensors.elements(self._pairs[name])
         try:
-            other = self._pairs[name]
-            for was, now in _together(self._old.tensors.elements(name), self._new.tensors.elements(other)):
-                found.add(was, now)
+            return difference(old.dtype, _together(*both))
         except ArchiveError as error:
             self._unchecked.setdefault(str(error), []).append(name)
             return None
-        return found
 
     def _renamed(self) -> dict[str, str]:
         """The old names of tensors that came and have the elements of one that is gone."""
