@@ -11,18 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
-from archive.base.strings import scoped
 from archive.formats.record_kinds import KERNELS
 from archive.reader.compiled import label
+from archive.verbs.named import found_in, why_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.formats.compiled.kernels import Kernel
     from archive.reader.compiled import CompiledModel
-
-EXAMPLES = 3
-"""Kernels that a message names."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,7 @@ def found_kernels(models: Mapping[str, CompiledModel], name: str) -> list[Called
     Raises:
         ArchiveError: a model that is needed is broken.
     """
-    chosen = [kernel for model, key in scoped(name, models) for kernel in _in_model(models[model], key)]
-    return chosen or [kernel for model in models.values() for kernel in _in_model(model, name)]
+    return found_in(models, name, _in_model)
 
 
 def _in_model(model: CompiledModel, name: str) -> Iterator[CalledKernel]:
@@ -85,14 +81,11 @@ def _in_model(model: CompiledModel, name: str) -> Iterator[CalledKernel]:
 
 def why_unknown(models: Mapping[str, CompiledModel], name: str) -> str:
     """Words for a name that no kernel has: the kernels that there are, those alike first."""
-    from difflib import get_close_matches  # noqa: PLC0415 (only then needed)
-
     if not any(model.has_kernels for model in models.values()):
         return f"no kernel {shown(name)} is recorded: {WITHOUT_RECORD}"
-    keys = [label(model.name, key) for model in models.values() for key in model.kernels]
-    some = get_close_matches(name, keys, EXAMPLES) or keys[:EXAMPLES]
-    more = ", …" if len(keys) > len(some) else ""
-    return f"no kernel {shown(name)}; there are {', '.join(map(one_line, some)) or 'none'}{more}"
+    return why_none(
+        "kernel", name, [label(model.name, key) for model in models.values() for key in model.kernels]
+    )
 
 
 WITHOUT_RECORD = f"there is no {KERNELS}, which trace.provenance_tracking_level of 1 makes AOTInductor write"

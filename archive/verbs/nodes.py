@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from archive.base.errors import one_line, shown
-from archive.base.strings import scoped
+from archive.verbs.named import found_in, why_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,8 +24,6 @@ TOP = "top"
 """The top module's name in a module hierarchy, which has no attribute that holds it."""
 OPERATORS = "torch.ops."
 EDGE_OPERATORS = "executorch.exir.dialects.edge.ops."
-EXAMPLES = 3
-"""Nodes that a message names."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +89,7 @@ def found_nodes(programs: Mapping[str, Program], name: str) -> list[Node]:
     Raises:
         ArchiveError: a program that is needed is broken.
     """
-    chosen = [node for program, key in scoped(name, programs) for node in _in_program(programs[program], key)]
-    return chosen or [node for program in programs.values() for node in _in_program(program, name)]
+    return found_in(programs, name, _in_program)
 
 
 def _in_program(program: Program, key: str) -> Iterator[Node]:
@@ -105,12 +101,8 @@ def _in_program(program: Program, key: str) -> Iterator[Node]:
 
 def why_unknown(programs: Mapping[str, Program], name: str) -> str:
     """Words for a name that no node has: the nodes that there are, those alike first."""
-    from difflib import get_close_matches  # noqa: PLC0415 (only then needed)
-
     keys = list(dict.fromkeys(key for program in programs.values() for key in program.sites))
-    some = get_close_matches(name, keys, EXAMPLES) or keys[:EXAMPLES]
-    more = ", …" if len(keys) > len(some) else ""
-    return f"no node {shown(name)}; there are {', '.join(map(one_line, some)) or 'none'}{more}"
+    return why_none("node", name, keys)
 
 
 def _names(modules: tuple[Instance, ...]) -> Iterator[str]:

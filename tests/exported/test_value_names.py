@@ -101,6 +101,42 @@ def test_failures_are_explained_as_pytorch_does(
         assert "Original traceback:" in explained(opened, printed(after, BEYOND, *others))
 
 
+class Mapped(nn.Module):
+    """PyTorch names its nodes that give nothing anew when it loads them."""
+
+    def forward(self, rows: Tensor, columns: Tensor) -> Tensor:
+        first = torch.func.vmap(lambda row: row + 1)(rows)
+        second = torch.func.vmap(lambda column: column * 2)(columns)
+        return torch.cat([first, second])
+
+
+@pytest.mark.parametrize("failing", [2, 3])
+def test_failures_of_nodes_that_give_nothing_are_explained_as_pytorch_does(
+    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = torch.ones(2, 3), torch.ones(3, 3)
+    whole, small = tmp_path / "whole.pt2", tmp_path / "small.pt2"
+    torch.export.save(torch.export.export(Mapped(), inputs), whole)
+    archive.split(whole, small, tmp_path / "model.ptdbg")
+    before, after = (torch.export.load(path).module() for path in (whole, small))
+
+    def fails(size: int, _: str) -> int:
+        if size == failing:
+            raise IndexError
+        return 1
+
+    monkeypatch.setattr("torch._functorch.predispatch._vmap_increment_nesting_impl", fails)
+    monkeypatch.setattr("torch._functorch.predispatch._add_batch_dim_impl", lambda rows, *_: rows)
+    monkeypatch.setattr("torch._functorch.predispatch._remove_batch_dim_impl", lambda rows, *_: rows)
+    monkeypatch.setattr("torch._functorch.predispatch._vmap_decrement_nesting_impl", lambda: 0)
+    expected = printed(torch.fx.Interpreter(before).run, *inputs)
+    log = printed(torch.fx.Interpreter(after).run, *inputs)
+    with archive.open(whole) as opened:
+        assert explained(opened, log) == expected != log
+        source = expected.partition("Original traceback:")[2].partition("Use tlparse")[0]
+        assert source in explained(opened, printed(after, *inputs))
+
+
 def explained(opened: archive.Archive, log: str) -> str:
     return b"".join(Explainer.of(opened).explain([log.encode()])).decode()
 

@@ -15,6 +15,7 @@ alone needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of Py
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 MAX_SCOPES = MAX_DEPTH // 8
 """Graphs inside of graphs."""
+OVERLOAD = re.compile(r"torch\.ops\.(?!higher_order\.)\w+\.(?=\w+\.\w+$)")
+"""What stands before the name of an operator and its overload."""
 
 
 class Scope(NamedTuple):
@@ -94,6 +97,26 @@ class NodeSite:
         if not self.scopes:
             return ""
         return "/".join([*map(str, self.scopes[:-1]), self.scopes[-1].holder])
+
+    def may_be_called(self, name: str) -> bool:
+        """Whether PyTorch may call the node so once it has loaded the program.
+
+        PyTorch renames a node that gives nothing after what it calls: ``_vmap_increment_nesting_unused``;
+        a second one of the same graph has a number behind that name.
+        """
+        return name == self.name or (self._gives_none and re.fullmatch(self._renamed, name) is not None)
+
+    @property
+    def _gives_none(self) -> bool:
+        outputs = (self.record or {}).get("outputs")
+        return isinstance(outputs, list) and len(outputs) == 1 and outputs[0] == {"as_none": True}
+
+    @property
+    def _renamed(self) -> str:
+        called, is_operator = OVERLOAD.subn("", self.target)
+        called = called if is_operator else called.rpartition(".")[2]
+        snake = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", called).lower().replace(".", "_")
+        return rf"{re.escape(snake)}_unused(?:_\d+)?"
 
     def metadata_of(self, kinds: Collection[StrEnum]) -> dict[str, str]:
         """The metadata of some kinds."""

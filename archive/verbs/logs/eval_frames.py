@@ -53,6 +53,8 @@ OTHERS = (
     "the node of that name has other arguments here: the failure is another model's, "
     "or PyTorch traced the graph anew"
 )
+TRANSFORMS = "torch._functorch.predispatch."
+"""Functions of ``torch.func.vmap`` and its like, which programs call beside operators."""
 MAX_CODE = 1 << 20
 """Bytes of one statement that are looked at."""
 
@@ -74,7 +76,7 @@ class Statement(NamedTuple):
 
     def may_be_of(self, site: NodeSite) -> bool:
         """Whether it has a node's name and operator."""
-        return site.name == self.name and self.code.startswith(f"{site.target}(")
+        return site.may_be_called(self.name) and self.code.startswith(f"{site.target}(")
 
     def fit(self, node: Node) -> Fit:
         """Whether it is the statement of a node; one that is not shown may be, by its line."""
@@ -86,8 +88,8 @@ class Statement(NamedTuple):
 
     @property
     def is_of_program(self) -> bool:
-        """Whether it calls an operator, as the nodes of programs do, and no module or Python function."""
-        return not self.name or self.code.startswith(OPERATORS)
+        """Whether it calls what nodes of programs call, and no module or other Python function."""
+        return not self.name or self.code.startswith((OPERATORS, TRANSFORMS))
 
     def __str__(self) -> str:
         return (

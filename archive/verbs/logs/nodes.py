@@ -78,7 +78,7 @@ class NodeFailure:
     def is_of(self, site: NodeSite) -> bool:
         """Whether a node has this name, target and arguments; true if what it is called with is not known."""
         # Python's operators are recorded by the module that they are defined in, `_operator`.
-        if site.name != self.name or site.target not in (self.target, f"_{self.target}"):
+        if not site.may_be_called(self.name) or site.target not in (self.target, f"_{self.target}"):
             return False
         return site.record is None or is_message(self.arguments, site)
 
