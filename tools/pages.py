@@ -1,10 +1,11 @@
 """README and the pages under ``docs/``: run what they show, and compare or rewrite its output.
 
-python -m tools.pages [PAGE…]
+python -m tools.pages [PAGE ...]
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
@@ -58,4 +59,6 @@ def main(pages: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(one).resolve() for one in sys.argv[1:]] or list(PAGES))
+    parser = argparse.ArgumentParser(prog="python -m tools.pages", description=__doc__.partition("\n")[0])
+    parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="all, if none is given")
+    main([page.resolve(strict=True) for page in parser.parse_args().pages] or list(PAGES))

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     Sink = Target | BinaryIO
 
 CHUNK = 1 << 20
-EXISTS = "the file exists; pass --force (force=True) to replace it"
+FORCE = "force=True"
+"""The argument that replaces a file; of commands, the option ``--force``."""
+EXISTS = f"the file exists; pass {FORCE} to replace it"
 STANDARD_OUTPUT = "standard output"
 """Its name in errors."""
 KINDS = {

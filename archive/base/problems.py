@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from archive.base.errors import ArchiveError, ExhaustedError, shown
+from archive.base.errors import ArchiveError, ExhaustedError, ExistsError, shown
+from archive.base.output import FORCE
 
 TRACEBACK_VARIABLE = "DEBUG_ARCHIVE_TRACEBACK"
 """The environment variable that shows the traceback of an internal error."""
@@ -30,11 +31,13 @@ class Problem(NamedTuple):
 
 
 def problem_of(error: BaseException) -> Problem:
-    """What to say of an error.
+    """What a command says of an error: its options, where errors name arguments.
 
     The traceback of an internal error is printed where the environment asks for it.
     """
     match error:
+        case ExistsError():
+            return Problem("--force".join(str(error).rsplit(FORCE, 1)))
         case ArchiveError():
             return Problem(str(error))
         case MemoryError() | RecursionError():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 import archive
-from archive.base.errors import shown
+from archive.base.errors import counted, shown
 from archive.base.mapped import source_of
 from archive.base.urls import is_url, name_of
 from archive.cli import options, printing
@@ -51,14 +51,23 @@ def _files(words: Sequence[str], store: str | None) -> list[str]:
     return [words[0], *takewhile(_is_file, words[1:])] if store is None else []
 
 
-def _handles(words: Sequence[str]) -> list[list[int]]:
+def _handles(words: Sequence[str], *, is_one: bool) -> list[list[int]]:
     """The handles of each argument behind the files.
+
+    Args:
+        words: the arguments.
+        is_one: whether they are asked of one file.
 
     Raises:
         BadParameter: an argument has none.
     """
     for value in words:
         if not HANDLE_CHAIN.fullmatch(value):
+            if not is_one:
+                why = (
+                    f"{shown(value)} is no file and no debug handle; of many models, only these are looked up"
+                )
+                raise click.BadParameter(why)
             wanted = "a file, a handle like 42, or handles like 1,26" if value is words[0] else "handles"
             raise click.BadParameter(f"expected {wanted}; found {shown(value)}")
     return [[int(number) for number in value.split(",")] for value in words]
@@ -208,7 +217,7 @@ def command(
         from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
 
         return print_nodes(files[0], companion, wanted, limits, mapped=mapped, as_json=as_json)
-    handles = _handles(wanted)
+    handles = _handles(wanted, is_one=one)
     if not handles and not places:
         if log is None and (sys.stdin is None or sys.stdin.isatty()):
             raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
@@ -246,7 +255,8 @@ def _named_by(
     models = models_in(files, limits=limits) if store is None else models_of(store_at(store, limits=limits))
     found = models.named_by(handles)
     if len(found) != 1:
-        raise click.UsageError(f"of {len(models):,} models, give the one FILE, or unique handles of one")
+        many = counted(len(models), "model")
+        raise click.UsageError(f"nothing names one of {many}: give its FILE, or unique handles")
     return found[0].open()
 
 

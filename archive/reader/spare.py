@@ -42,12 +42,31 @@ class Spare:
         Raises:
             ArchiveError: one cannot be inflated.
         """
-        if not self._compiled:
-            return {}
         from archive.formats.compiled.spare import cut_of  # noqa: PLC0415 (few archives have some)
 
-        found = {name: cut_of(record) for name, record in self._all.items()}
+        found = {record.name: cut_of(record) for record in self._objects}
         return {name: one for name, one in found.items() if one is not None}
+
+    @cached_property
+    def whole(self) -> dict[str, str]:
+        """Why shared objects stay whole that may have bytes which are never mapped, in words, by name.
+
+        Raises:
+            ArchiveError: one cannot be inflated.
+        """
+        from archive.formats.compiled.spare import why_whole  # noqa: PLC0415 (few archives have some)
+
+        found = {record.name: why_whole(record.view()) for record in self._objects}
+        return {name: why for name, why in found.items() if why}
+
+    @cached_property
+    def _objects(self) -> list[Record]:
+        """The shared objects."""
+        if not self._compiled:
+            return []
+        from archive.formats.compiled.spare import is_object  # noqa: PLC0415 (few archives have some)
+
+        return [record for name, record in self._all.items() if is_object(name)]
 
     @property
     def kinds(self) -> set[SpareKind]:

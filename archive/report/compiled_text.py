@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from archive.verbs.compiled import CompiledFacts
 
-NUMBERS = ("kernels", "with a trace", "C++ code", "shared object", "mapped")
+NUMBERS = ("kernels", "traced", "C++ code", "shared object", "mapped")
 
 
 def compiled_table(models: Mapping[str, CompiledFacts]) -> FittedTable:

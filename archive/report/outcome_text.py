@@ -53,6 +53,7 @@ def _stayed(facts: Split | Shrinkage) -> Iterator[str]:
     """The lines about debug info that stayed in a ``.pt2``."""
     yield from (f"{kind} stayed{_USES.get(kind, '')}" for kind in facts.kept_kinds)
     yield from (f"{name} stayed as it is: its JSON is not as PyTorch writes it" for name in facts.whole)
+    yield from (f"{name} stayed whole: {why}" for name, why in facts.whole_objects.items())
 
 
 _USES = {"modules": ", which torch.export.unflatten needs"}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from archive.verbs.programs import MethodFacts, ProgramFacts
 
-NUMBERS = ("nodes", "graphs inside", "with a trace", "modules", "bytes of metadata")
+NUMBERS = ("nodes", "subgraphs", "traced", "modules", "metadata bytes")
 
 
 def programs_table(programs: Mapping[str, ProgramFacts]) -> FittedTable:

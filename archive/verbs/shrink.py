@@ -75,6 +75,7 @@ class Shrinkage:
         kept_kinds: kinds of debug info that PyTorch still finds in its exported programs.
         whole: for ``embed``: records of exported programs that stayed as they are, for their JSON is not as
             PyTorch writes it.
+        whole_objects: why shared objects stayed as they are, by name: a loader may need all of them.
         is_package: whether it is a torch.package, of which PyTorch's checks at loading are not known.
         is_exported: whether it is an archive of exported programs, for which the same holds.
         is_compiled: whether it is an AOTInductor package, for which the same holds.
@@ -93,6 +94,7 @@ class Shrinkage:
     refused: tuple[str, ...]
     kept_kinds: tuple[str, ...]
     whole: tuple[str, ...]
+    whole_objects: Mapping[str, str]
     is_package: bool
     is_exported: bool
     is_compiled: bool
@@ -278,6 +280,7 @@ def _shrinkage(
         tuple(refusal.told for refusal in refused),
         tuple(sorted((before.programs.kinds | before.spare.kinds).intersection(kinds))),
         before.programs.whole if level is Level.EMBED else (),
+        {} if "object" in kinds else before.spare.whole,
         before.recognised.kind is FileKind.PACKAGE,
         kind is FileKind.EXPORTED,
         kind is FileKind.AOTI,

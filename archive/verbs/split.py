@@ -57,6 +57,7 @@ class Split:
         kept: names of the debug records that stayed.
         kept_kinds: kinds of debug info that stayed in exported programs.
         whole: records of exported programs that stayed as they are: their JSON is not as PyTorch writes it.
+        whole_objects: why shared objects stayed as they are, by name: a loader may need all of them.
         prefix: of the unique handles in them; 0 where handles are as PyTorch numbered them.
         largest: a handle with more than 8 digits, for which none became unique; else 0.
         exact: whether a join gives the whole file back to the byte, or its records alone.
@@ -72,6 +73,7 @@ class Split:
     kept: tuple[str, ...]
     kept_kinds: tuple[str, ...]
     whole: tuple[str, ...]
+    whole_objects: Mapping[str, str]
     prefix: int
     largest: int
     exact: bool
@@ -176,6 +178,7 @@ def split(
             kept.records,
             tuple(sorted(kinds & (opened.programs.kinds | opened.spare.kinds))),
             opened.programs.whole,
+            {} if "object" in kinds else opened.spare.whole,
             kept.prefix,
             kept.largest,
             "file.digest" in contents.columns,

@@ -148,19 +148,21 @@ def test_a_companion_answers_like_the_package(tmp_path: Path) -> None:
 
 
 STRANGE = {
-    "for another machine": elf_file(machine=AARCH64).data,
-    "with weights behind its end": elf_file(appended=b"weights").data,
-    "of another system": struct.pack("<I", 0xFEEDFACF) + bytes(100),
-    "whose headers lie": elf_file().data[:-1],
-    "that is none": b"text",
+    "ELF for AArch64, 64 bits, little-endian; only ELF for x86-64 is cut": elf_file(machine=AARCH64).data,
+    "7 bytes behind its end, where a model may look for weights": elf_file(appended=b"weights").data,
+    "Mach-O, 64 bits; only ELF for x86-64 is cut": struct.pack("<I", 0xFEEDFACF) + bytes(100),
+    "byte 40: expected bytes within the file's 1,292, found": elf_file().data[:-1],
+    "no ELF file": b"text",
 }
+"""By what is said of them."""
 
 
 @pytest.mark.parametrize("why", STRANGE)
-def test_shared_objects_stay_whole(why: str, tmp_path: Path) -> None:
+def test_shared_objects_stay_whole_and_that_is_told(why: str, tmp_path: Path) -> None:
     name = shared_object(QUICK)
     path = changed(QUICK, {name: STRANGE[why]}, tmp_path)
-    small, aside = halves(path)
+    small, aside = path.with_name("small"), path.with_suffix(".ptdbg")
+    assert f"{name} stayed whole: {why}" in " ".join(well("split", path, "-o", small, "-c", aside).split())
     assert left(small)[name.rpartition("/")[2]] == STRANGE[why]
     assert archive.join(small, aside, tmp_path / "back").objects == 0
     assert left(tmp_path / "back") == left(path)

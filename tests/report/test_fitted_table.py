@@ -96,7 +96,9 @@ def test_sizes_keep_their_numbers(path: Path, tmp_path: Path) -> None:
 def test_what_became_of_a_file_keeps_its_numbers(name: str) -> None:
     before, after = Sized(name, LARGE), Sized(f"small/{name}", LARGE // 3)
     companion = Sized(f"companions/{name}", LARGE // 7)
-    halves = Split(LARGE, LARGE // 3, LARGE // 7, 0, (), (), (), 0, 0, exact=True, archive_id="", refused=())
+    halves = Split(
+        LARGE, LARGE // 3, LARGE // 7, 0, (), (), (), {}, 0, 0, exact=True, archive_id="", refused=()
+    )
     joined = Join(LARGE, 12_345, 0, 0, exact=True, another=False, archive_id="")
     assert_keeps_its_numbers(split_text(halves, before, after, companion))
     assert_keeps_its_numbers(join_text(joined, after, before, companion))

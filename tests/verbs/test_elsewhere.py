@@ -76,7 +76,7 @@ def test_each_verb_writes_the_same_bytes_elsewhere_as_here(root: str, tmp_path: 
 
 
 def test_nothing_is_overwritten_unasked(root: str) -> None:
-    with pytest.raises(ArchiveError, match="the file exists; pass --force") as raised:
+    with pytest.raises(ArchiveError, match="the file exists; pass force=True") as raised:
         archive.shrink(f"{root}/in.ptl", f"{root}/in.ptl")
     assert raised.value.file == f"{root}/in.ptl"
     assert content(f"{root}/in.ptl") == STACK.read_bytes()
@@ -99,7 +99,7 @@ def test_an_object_that_came_meanwhile_is_not_overwritten_by_s3(s3_store: Abstra
         writing = replacing(target, force=False)
         writing.__enter__().write(b"mine")
         s3_store.pipe_file(target, b"theirs")
-        with pytest.raises(ArchiveError, match=EXISTS.partition("(")[0]):
+        with pytest.raises(ArchiveError, match=EXISTS):
             writing.__exit__(None, None, None)
     assert content(target) == b"theirs"
 

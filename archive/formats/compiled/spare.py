@@ -48,10 +48,13 @@ def _spare(names: list[str]) -> Iterator[tuple[str, SpareKind]]:
             yield name, SpareKind.SOURCES
 
 
+def is_object(name: str) -> bool:
+    """Whether a record is a shared object by its name."""
+    return name.startswith(COMPILED) and name.endswith(OBJECT)
+
+
 def cut_of(record: Record) -> Cut | None:
-    """A record in two parts, if it is a shared object that can be cut; None if it stays whole."""
-    if not (record.name.startswith(COMPILED) and record.name.endswith(OBJECT)):
-        return None
+    """A shared object in two parts; None if it stays whole."""
     from archive.formats.elf.cutting import cut  # noqa: PLC0415 (few archives have shared objects)
 
     data = record.view()
@@ -59,3 +62,14 @@ def cut_of(record: Record) -> Cut | None:
         return cut(data)
     except ArchiveError:  # `verify` tells
         return None
+
+
+def why_whole(data: memoryview) -> str:
+    """Why a shared object stays whole, in words; "" if it can be cut, or nothing is behind its segments."""
+    from archive.formats.elf import cutting  # noqa: PLC0415 (few archives have shared objects)
+
+    try:
+        why = cutting.why_whole(data)
+    except ArchiveError as problem:
+        return str(problem)
+    return "" if why == cutting.NOTHING_BEHIND else why

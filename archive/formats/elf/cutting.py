@@ -27,6 +27,7 @@ POSITION, COUNTS = (40, struct.Struct("<Q")), (60, struct.Struct("<HH"))
 """Where e_shoff stands, and e_shnum with e_shstrndx, in 64 bits."""
 
 
+UNTRIED = "; only ELF for x86-64 is cut"
 NOTHING_BEHIND = "nothing is behind its segments"
 """Why a shared object stays whole that was cut already."""
 
@@ -64,17 +65,18 @@ def why_whole(data: memoryview) -> str:
         ArchiveError: its headers contradict one another.
     """
     if not is_elf(data):
-        return other_object(data) or "no ELF file"
+        other = other_object(data)
+        return f"{other}{UNTRIED}" if other else "no ELF file"
     return _why_whole(parse_object(data))
 
 
 def _why_whole(made: SharedObject) -> str:
     if (made.bits, made.order, made.machine) != (64, "<", X86_64):
-        return str(made)
+        return f"{made}{UNTRIED}"
     if made.kind != SHARED or not made.loads:
         return "no shared object"
     if made.end < made.size:
-        return f"{counted(made.size - made.end, 'byte')} behind its end"
+        return f"{counted(made.size - made.end, 'byte')} behind its end, where a model may look for weights"
     return "" if made.needed < made.size else NOTHING_BEHIND
 
 

@@ -26,7 +26,6 @@ from archive.base.errors import ArchiveError
 from archive.container.names import decoded, encoded
 from archive.formats.compiled.code import UNREAD, without_comments
 from archive.formats.compiled.kinds import SpareKind
-from archive.formats.elf.cutting import NOTHING_BEHIND, why_whole
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.elf.source_texts import source_texts
 from archive.formats.exported.json_text import read_json
@@ -191,7 +190,7 @@ class _Compiled:
         data = self._model.view(file)
         record = self._model.records[file]
         parts = self._opened.spare.cuts.get(record)
-        if parts is None and (why := _why_whole(data)):
+        if why := self._opened.spare.whole.get(record):
             self._removed.stays.append(f"{record}: what no loader maps, if there is some: {why}")
         changed = bytearray(data if parts is None else parts.left)
         for start, end, is_path in self._texts(file):
@@ -206,15 +205,6 @@ class _Compiled:
 
     def _gone(self, line: bytes) -> None:
         self._removed.line(line, kept=False)
-
-
-def _why_whole(data: memoryview) -> str:
-    """Why a shared object cannot be cut; "" where there is nothing to cut off."""
-    try:
-        why = why_whole(data)
-    except ArchiveError as problem:
-        return str(problem)
-    return "" if why == NOTHING_BEHIND else why
 
 
 def in_place(path: bytes, new: bytes) -> bytes:

