@@ -201,7 +201,9 @@ class Attachment:
             if text:
                 self._texts.rows.append((node,))
             self._sources[key] = len(self._columns["source.text"]) + len(self._source_rows.rows)
-            self._source_rows.rows.append((number, self._pool.number(filename), line, 0))
+            self._source_rows.rows.append(
+                (number, self._pool.number(filename), line, int(not text and not filename))
+            )
         return self._sources[key]
 
     def _node(self, parent: int, line: int) -> int:

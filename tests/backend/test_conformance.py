@@ -137,7 +137,7 @@ def test_a_handle_that_nobody_gave_out_is_found() -> None:
 
 def test_an_operation_that_comes_from_nowhere_is_found() -> None:
     found = said(preprocess=broken.made_up)
-    assert found == {"handles": "expected .pt: handle 1000 (mine::fused) in the archive, found none"}
+    assert found == {"handles": "expected .pt: handle 1000 to be an operator of the model, found mine::fused"}
 
 
 @pytest.mark.parametrize(

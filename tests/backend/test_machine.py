@@ -120,8 +120,8 @@ class Unpacking(nn.Module):
 def test_a_list_of_another_length_is_told_at_the_line_that_makes_it() -> None:
     unpacking = Delegate.of(lower(Unpacking(), "aten"))
     for x, found, line in (
-        # PyTorch's own text of `x.shape`, since TorchScript records no place for the call
-        (torch.ones(2, 2), "Expected 3 elements in a list but found 2", "return a.size()"),
+        # TorchScript records no place for `x.shape`, but its function has it once
+        (torch.ones(2, 2), "Expected 3 elements in a list but found 2", "rows, _, columns = x.shape"),
         (torch.ones(1, 2, 2), "Expected 2 elements in a list but found 1", "torch.relu(x).chunk(2)"),
     ):
         with pytest.raises(BackendError) as caught:

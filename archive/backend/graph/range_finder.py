@@ -7,11 +7,13 @@ it, and a node's text is looked up among them.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
 
 from archive.backend.temporary import temporary_archive
+from archive.base.strings import StringView
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
 from archive.normalform.pool import table_of
@@ -19,6 +21,9 @@ from archive.reader.opening import open as open_archive
 
 OF_LOADED_CODE = "Serialized   File "
 """PyTorch's words in front of a range in the code of an archive."""
+SHOWN = re.compile(r'  File "(?P<file>[^"\n]*)", line (?P<line>\d+)\n(?P<lines>(?s:.*))')
+MARKING = re.compile(r"^( *)(~+) <--- HERE\n", re.MULTILINE)
+"""PyTorch's mark under the one line of a range."""
 
 
 class RangeFinder:
@@ -54,13 +59,31 @@ class RangeFinder:
         return cls(known)
 
     def find(self, shown: str) -> SourceRange | None:
-        """The range that PyTorch shows as this text; None if no record has it.
+        """The range that PyTorch shows as this text; None if it shows none.
 
         Of a loaded module PyTorch shows the range in the model's source, and behind it the one in the code of
-        the archive.
+        the archive. A range that no record has, as that of ``x.shape`` within a longer expression, is in a
+        source of the lines shown.
         """
-        original, _, _ = shown.rpartition(OF_LOADED_CODE)
-        return self._known.get(shown) or self._known.get(original)
+        original = shown.rpartition(OF_LOADED_CODE)[0] or shown
+        return self._known.get(shown) or self._known.get(original) or _in_lines_shown(original)
+
+
+def _in_lines_shown(shown: str) -> SourceRange | None:
+    """The range that PyTorch shows as a text, in a source that has no other lines; None if that is none."""
+    found, marks = SHOWN.fullmatch(shown), list(MARKING.finditer(shown))
+    if found is None or len(marks) != 1:
+        return None
+    mark = marks[0]
+    before = shown[found.start("lines") : mark.start()]
+    text = before + shown[mark.end() :]
+    strings = table_of([text.encode(), found["file"].encode()])
+    source = Source(
+        StringView(strings, 0), StringView(strings, 1), int(found["line"]) - before.count("\n") + 1
+    )
+    start = len(before[: before.rindex("\n", 0, -1) + 1].encode()) + len(mark[1])
+    span = SourceRange(source, start, start + len(mark[2]))
+    return span if excerpt(span, b"") == shown.encode() else None
 
 
 def _without_weights(module: Any) -> Any:  # noqa: ANN401

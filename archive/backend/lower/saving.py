@@ -29,7 +29,7 @@ from archive.backend.lower.links import FAILING_OPERATOR
 from archive.backend.lower.loading import check_loading
 from archive.backend.lower.lowering import EFFECTS_STATE
 from archive.backend.lower.rewriting import padded_code, rewrite
-from archive.backend.lower.shown import NULL_SPAN, placed, shown_range, with_owners
+from archive.backend.lower.shown import NULL_SPAN, has_source, placed, shown_range, with_owners
 from archive.backend.lower.tables import read_table
 from archive.backend.temporary import temporary_archive
 from archive.base.errors import ArchiveError
@@ -184,7 +184,8 @@ def _tables(
 ) -> tuple[dict[int, Site], dict[str, bytes]]:
     """The tables of all lowered modules: sites by debug handle, and the record of effects by its name.
 
-    An operation without a range takes its caller's; with no caller's either, it is skipped.
+    An operation without a range takes its caller's. With no caller's either, it has the null range, which
+    PyTorch prints nothing for, and keeps its module hierarchy.
 
     Raises:
         LoweringError: a lowered module has lost its table, two modules use a handle for different operations,
@@ -212,7 +213,7 @@ def _tables(
         raise LoweringError(
             "a module that was lowered with effects is saved by itself, neither frozen nor as part of another"
         )
-    return {handle: site for handle, site in sites.items() if site.span is not None}, effects
+    return sites, effects
 
 
 def _attached(opened: Archive, sites: Mapping[int, Site], carried: Carried) -> dict[str, bytes]:
@@ -226,7 +227,7 @@ def _attached(opened: Archive, sites: Mapping[int, Site], carried: Carried) -> d
     for source, row in zip(sources.tolist(), rows.tolist(), strict=True):
         if source in carried.plain:
             attachment.rename(row, *carried.plain[source])
-    statements = {row: handle for row, handle in carried.statements.items() if handle in sites}
+    statements = {row: handle for row, handle in carried.statements.items() if has_source(sites[handle])}
     sites = with_owners(sites, set(statements.values()))
     for row, handle in statements.items():
         attachment.relocate(row, shown_range(sites[handle]))
@@ -239,7 +240,7 @@ def _attached(opened: Archive, sites: Mapping[int, Site], carried: Carried) -> d
             op = site.op if fails else None
             attachment.lead(row, site.span, site.steps, last="__loweredModule__", op=op)
     for handle, site in sites.items():
-        attachment.add(handle, site.op, site.span, site.steps)
+        attachment.add(handle, site.op, site.span or NULL_SPAN, site.steps)
     records = dict(DebugRecords(attachment.form()))
     if bytecode.BYTECODE in opened.records:
         records[bytecode.BYTECODE] = bytecode.renumber_warnings(opened.tree([bytecode.BYTECODE]), 0)

@@ -21,9 +21,14 @@ NULL_SPAN = Span(b"", b"", 0, 0, 0)
 """The range for handles without one. PyTorch writes ``NO_TAG`` for these, and then refuses to load it."""
 
 
+def has_source(site: Site) -> bool:
+    """Whether an operation, or a call on the way to it, has a range."""
+    return any(span is not NULL_SPAN for span in _spans(site))
+
+
 def placed(site: Site) -> Site:
     """The site of an operation; without a range, that of the innermost call that has one."""
-    while site.span is None and site.steps:
+    while site.span is None and has_source(site):
         *steps, last = site.steps
         site = Site(site.op, last.span, tuple(steps))
     return site
