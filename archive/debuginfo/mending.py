@@ -4,6 +4,9 @@ PyTorch 2.13 gives an operation the tag -1 if it knows no source range for it (`
 in scripted code has such), and then refuses the map, for no range has that tag. The operation gets the tag of
 the null range instead, which prints nothing: its call stack stays, and no foreign source is shown. In call
 stacks -1 is allowed, so a tag there that no range has becomes -1.
+
+Earlier versions of this library's ``save_lowered`` left operations without a source range out of the map,
+though the lowered module names their handles. These get rows with the null range, and no operator's name.
 """
 
 from __future__ import annotations
@@ -13,9 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.strings import StringTable
 from archive.debuginfo.model import NO_TAG, Layout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.tables import RangeTable
 
@@ -60,6 +66,49 @@ def mended(handles: HandleTable | None, ranges: RangeTable) -> tuple[HandleTable
     tag[rows] = NO_TAG if null is None else null
     call_tag[calls] = NO_TAG
     return replace(handles, tag=tag, call_tag=call_tag), len(rows) + len(calls)
+
+
+def completed(
+    handles: HandleTable | None, ranges: RangeTable, named: Iterable[int]
+) -> tuple[HandleTable | None, int]:
+    """A map that has all handles that lowered modules name, and how many rows were added.
+
+    Args:
+        handles: the map, if there is one.
+        ranges: the archive's source ranges.
+        named: the handles.
+
+    Returns:
+        The same map and 0 if there is no map, nothing to add, or no null range.
+    """
+    null = _null_tag(ranges)
+    if handles is None or null is None:
+        return handles, 0
+    own: Ints = np.setdiff1d(np.fromiter(named, np.int64), handles.handle)
+    if not len(own):
+        return handles, 0
+    strings, nothing = _with_nothing(handles.strings)
+    op = nothing if (handles.op >= 0).any() else -1  # a layout has all names or none
+    rows = {"tag": null, "op": op, "stack": -1}
+    added = {
+        name: np.append(getattr(handles, name), np.full(len(own), value)) for name, value in rows.items()
+    }
+    handle = np.append(handles.handle, own)
+    return replace(handles, strings=strings, handle=handle, **added), len(own)
+
+
+def _with_nothing(strings: StringTable) -> tuple[StringTable, int]:
+    """A table of strings with an empty one behind them, and the place of that."""
+    return (
+        StringTable(
+            [*strings.buffers, memoryview(b"")],
+            [*strings.borrowed, False],
+            np.append(strings.buffer, len(strings.buffers)),
+            np.append(strings.start, 0),
+            np.append(strings.length, 0),
+        ),
+        len(strings),
+    )
 
 
 def _null_tag(ranges: RangeTable) -> int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.debuginfo.mending import mended
+from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import NO_TAG, Layout
 from archive.formats.archive_id import counts
 from archive.formats.record_kinds import range_records_of
@@ -17,6 +17,7 @@ from archive.normalform.column import NO_ROW
 from archive.verbs.compact.check import compare_ranges, compare_rows
 from archive.verbs.compact.check_handles import compare_handles
 from archive.verbs.migrate.aside import is_format
+from archive.verbs.migrate.blobs import handles_in_blobs
 from archive.verbs.migrate.rescue import after_cuts, before_cuts, without
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def _rows_at(steps: tuple[Ints, int], positions: Ints) -> Ints:
 
 def _same_handles(before: Archive, after: Archive) -> None:
     old, new = mended(before.handle_table, before.range_table)[0], after.handle_table
+    old = completed(old, before.range_table, handles_in_blobs(before))[0]
     if old is None or new is None:
         return
     named = [bool((table.op >= 0).any()) for table in (old, new)]

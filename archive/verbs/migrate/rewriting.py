@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from archive.base.errors import ImpossibleError
-from archive.debuginfo.mending import mended
+from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import Layout
 from archive.formats import bytecode
 from archive.formats.record_kinds import MIGRATED, code_of, kind_of
@@ -18,6 +18,7 @@ from archive.normalform.records import DebugRecords
 from archive.reader.recognition import FileKind
 from archive.verbs.migrate import ranges
 from archive.verbs.migrate.aside import is_format, kept_aside
+from archive.verbs.migrate.blobs import handles_in_blobs
 from archive.verbs.migrate.instructions import KnownCode
 from archive.verbs.migrate.members import format_records
 from archive.verbs.migrate.plan import MigrationPlan, PlanStep
@@ -64,10 +65,15 @@ class Rewriting:
         self.cuts: dict[str, list[Cut]] = {}
         self.records: Mapping[str, bytes] = {}
         self.formats: dict[str, bytes] = {}
-        self._handles, self._mended = mended(archive.handle_table, archive.range_table)
+        handles, self._mended = mended(archive.handle_table, archive.range_table)
+        self._handles, self._added = completed(handles, archive.range_table, handles_in_blobs(archive))
         keeps_another = MIGRATED in archive.records  # and is not asked for what it was
         if not target.is_original and (
-            target.number is None or keeps_another or self._mended or not origin.includes(target.number)
+            target.number is None
+            or keeps_another
+            or self._mended
+            or self._added
+            or not origin.includes(target.number)
         ):
             self._refuse(origin)
             self._rewrite()
@@ -120,8 +126,12 @@ class Rewriting:
         self._lay_ranges(form)
         if self.release is not None:
             carry_over(form, self._bytecode, self.plan, self.release)
-        if self._mended and "handle.handle" in form.columns:
-            self.plan.rescues.append(PlanStep("tags of no source range in the call-stack map", self._mended))
+        if "handle.handle" in form.columns:
+            for what, count in (
+                ("tags of no source range in the call-stack map", self._mended),
+                ("handles of lowered modules put into the call-stack map, of no source", self._added),
+            ):
+                self.plan.rescues += [PlanStep(what, count)] if count else []
         self.records = {**self._debug_records(form.form()), **self._code}
         self.formats = format_records(archive.container.records, self.release)
         self._tell_records()

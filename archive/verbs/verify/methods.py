@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.verbs.verify.diagnostic import Diagnostics
 
+MENDED = "`debug-archive migrate --to latest` gives it a row without source"
+
 
 def check_methods(archive: Archive, readable: set[str], handles: Ints | None, report: Diagnostics) -> None:
     """Check the records of the methods' instructions.
@@ -69,7 +71,7 @@ def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, re
         own = np.array(state.handles, np.int64)
         place = f"lowered module {shown(path)}"
         unknown = own[~np.isin(own, handles)]
-        report.add_each("error", DATA, f"unknown handles of {place}", unknown, partial(_unknown, place))
+        report.add_each("error", DATA, f"unknown handles of {place}", unknown, partial(_lost, place))
 
 
 def _check_table(
@@ -154,3 +156,9 @@ def _method(table: MethodTable, row: int) -> str:
 
 def _unknown(place: str, handle: int) -> tuple[str, str]:
     return place, f"expected a handle of {CALLSTACK_MAP}, found {handle}"
+
+
+def _lost(place: str, handle: int) -> tuple[str, str]:
+    """What it means that no map knows an operation of a lowered module."""
+    place, message = _unknown(place, handle)
+    return place, f"{message}; PyTorch loads it, and nothing tells what the operation is: {MENDED}"

@@ -258,8 +258,33 @@ def test_handles_of_lowered_modules_are_known() -> None:
 
     found = said(tampered(LOWERED, handles(LOWERED, fewer)))
     assert found == [
-        f"error: data.pkl, lowered module '{path}': expected a handle of {CALLSTACKS}, found {gone}"
+        f"error: data.pkl, lowered module '{path}': expected a handle of {CALLSTACKS}, found {gone}; "
+        "PyTorch loads it, and nothing tells what the operation is: "
+        "`debug-archive migrate --to latest` gives it a row without source"
         for path, own in delegated.items()
         if gone in own
     ]
     assert found
+
+
+def test_a_migration_gives_lost_handles_of_lowered_modules_rows_without_source() -> None:
+    with archive.open(LOWERED) as opened:
+        assert opened.method_table is not None
+        used = opened.method_table.value
+        lost = {handle for state in opened.lowered.values() for handle in state.handles} - set(used.tolist())
+
+    def fewer(table: HandleTable) -> HandleTable:
+        kept = ~np.isin(table.handle, list(lost))
+        return replace(
+            table, **{name: getattr(table, name)[kept] for name in ("handle", "tag", "op", "stack")}
+        )
+
+    migration = migrate(tampered(LOWERED, handles(LOWERED, fewer)), to="latest", aside=False)
+    what = "handles of lowered modules put into the call-stack map, of no source"
+    assert [str(step) for step in migration.plan.rescues] == [f"{what}: {len(lost)}"]
+    nameless = [line.partition(", row ")[2].partition(", ")[2] for line in said(migration.data)]
+    assert nameless == ["field op: expected the operator's name, found ''"] * len(lost)
+    with archive.open(migration.data) as mended:
+        assert lost <= set(mended.handles)
+        assert "HERE" not in str(mended.symbolicate(min(lost)))
+    assert migrate(migration.data, to="latest", aside=False).nothing_to_do
