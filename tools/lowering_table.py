@@ -10,8 +10,6 @@ and transformers 5.23.0 were installed beside PyTorch 2.13.0. ``tests/zoo`` has 
 
 from __future__ import annotations
 
-import csv
-import importlib.metadata
 import json
 import subprocess
 import sys
@@ -23,19 +21,15 @@ from typing import TYPE_CHECKING
 
 from tests.zoo.catalogue import SAMPLES
 from tests.zoo.measuring import Outcome, measured
-from tools.pages import ROOT
+from tools.model_data import YES, ModelData, Row, markdown, version_of
 
 if TYPE_CHECKING:
     from tests.zoo.sample import Sample
 
-PAGE, DATA = ROOT / "docs" / "lowering.md", ROOT / "docs" / "lowering.tsv"
-BEGIN, END = "<!-- models -->\n", "<!-- end of models -->\n"
 CHECKS = ("lowers", "TorchScript", "lite", "line")
 COLUMNS = ("model", "version", *CHECKS, "seconds", "memory", "size", "unlowered")
-YES = "yes"
+DATA = ModelData("lowering", COLUMNS, SAMPLES)
 MIB, KIB = 1 << 20, 1 << 10
-
-Row = dict[str, str]
 
 
 def row_of(sample: Sample, version: str, outcome: Outcome) -> Row:
@@ -48,20 +42,6 @@ def row_of(sample: Sample, version: str, outcome: Outcome) -> Row:
     sizes = (f"{outcome.memory}", f"{outcome.size}", f"{outcome.unlowered}")
     values = (sample.name, version, *checks, f"{outcome.seconds:.2f}", *sizes)
     return dict(zip(COLUMNS, values, strict=True))
-
-
-def rows() -> dict[str, Row]:
-    """The rows of the data by model."""
-    with DATA.open(encoding="utf-8", newline="") as file:
-        return {row["model"]: row for row in csv.DictReader(file, delimiter="\t")}
-
-
-def write(found: dict[str, Row]) -> None:
-    """Write the data, in the order of the catalogue."""
-    with DATA.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, delimiter="\t", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found[name] for name in SAMPLES if name in found)
 
 
 def tables(found: dict[str, Row]) -> str:
@@ -77,7 +57,7 @@ def tables(found: dict[str, Row]) -> str:
         lines.append([kind, str(len(own)), *(str(sum(row[check] == YES for row in own)) for check in CHECKS)])
     head = ["model", "from", "as", *CHECKS, "seconds", "memory", "`.pt`", "unlowered"]
     models = [head, ["---", "---", "---", *["---"] * 4, *["---:"] * 4], *map(_line, found.values())]
-    return f"{told}\n\n{_markdown(lines)}\n{_markdown(models)}"
+    return f"{told}\n\n{markdown(lines)}\n{markdown(models)}"
 
 
 def _line(row: Row) -> list[str]:
@@ -89,25 +69,6 @@ def _line(row: Row) -> list[str]:
     checks = [row[name] for name in CHECKS]
     origin = f"{sample.package} {row['version']}"
     return [sample.name, origin, sample.way, *checks, row["seconds"], memory, size, unlowered]
-
-
-def _markdown(lines: list[list[str]]) -> str:
-    return "".join(f"| {' | '.join(one.replace('|', chr(92) + '|') for one in line)} |\n" for line in lines)
-
-
-def rewritten(text: str) -> str:
-    """The page with true tables."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{tables(rows())}{END}{after}"
-
-
-def version_of(package: str) -> str | None:
-    """The version of a package, as its release is called; None if it is not installed."""
-    try:
-        return importlib.metadata.version(package).partition("+")[0]
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def measure(names: list[str]) -> dict[str, Outcome]:
@@ -122,7 +83,7 @@ def measure(names: list[str]) -> dict[str, Outcome]:
 
 def measure_all(names: list[str]) -> None:
     """Measure models, those of a kind together, and write the data."""
-    found = rows() if DATA.exists() else {}
+    found = DATA.rows()
     kinds: dict[str, list[str]] = {}
     for name in names:
         kinds.setdefault(SAMPLES[name].kind, []).append(name)
@@ -134,7 +95,7 @@ def measure_all(names: list[str]) -> None:
         for name, outcome in measure(own).items():
             found[name] = row_of(SAMPLES[name], version, outcome)
             print(*found[name].values(), flush=True)
-        write(found)
+        DATA.write(found)
 
 
 def main(arguments: list[str]) -> None:
@@ -147,7 +108,7 @@ def main(arguments: list[str]) -> None:
         return
     if arguments != ["--page"]:
         measure_all(arguments or list(SAMPLES))
-    PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    DATA.rewrite(tables(DATA.rows()))
 
 
 if __name__ == "__main__":

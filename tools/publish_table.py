@@ -11,8 +11,6 @@ at random.
 
 from __future__ import annotations
 
-import csv
-import importlib.metadata
 import sys
 import tempfile
 import warnings
@@ -23,13 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import archive
 from archive import LeakKind
-from tools.pages import ROOT
+from tools.model_data import YES, ModelData, Row, markdown, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PAGE, DATA = ROOT / "docs" / "publish.md", ROOT / "docs" / "publish.tsv"
-BEGIN, END = "<!-- models -->\n", "<!-- end of models -->\n"
 COLUMNS = (
     "model",
     "package",
@@ -57,9 +53,7 @@ KINDS = {
     "source": {LeakKind.SOURCE, LeakKind.COMMENT},
 }
 """The kinds of findings that a column counts; those that are in none are others."""
-YES = "yes"
 
-Row = dict[str, str]
 Made = tuple[Any, tuple[Any, ...]]
 """A model, and an example call."""
 
@@ -126,6 +120,7 @@ SAMPLES = {
     "bert, traced": Sample("transformers", "traced", bert),
     "bert, exported": Sample("transformers", "exported", bert),
 }
+DATA = ModelData("publish", COLUMNS, SAMPLES)
 
 
 def saved(sample: Sample, folder: Path) -> tuple[Path, tuple[Any, ...]]:
@@ -183,22 +178,6 @@ def row_of(name: str, version: str) -> Row:
     return {"model": name, "package": sample.package, "version": version, "saved": sample.saved, **told}
 
 
-def rows() -> dict[str, Row]:
-    """The rows of the data by model."""
-    if not DATA.exists():
-        return {}
-    with DATA.open(encoding="utf-8", newline="") as file:
-        return {row["model"]: row for row in csv.DictReader(file, delimiter="\t")}
-
-
-def write(found: dict[str, Row]) -> None:
-    """Write the data, in the order of the list."""
-    with DATA.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, delimiter="\t", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found[name] for name in SAMPLES if name in found)
-
-
 def table(found: dict[str, Row]) -> str:
     """The table, in Markdown."""
     head = [
@@ -217,27 +196,13 @@ def table(found: dict[str, Row]) -> str:
     for row in found.values():
         counts = [f"{int(row[column]):,}" for column in ("bytes", *KINDS, "others", "left")]
         lines.append([row["model"], f"{row['package']} {row['version']}", *counts, row["same"], row["exact"]])
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def rewritten(text: str) -> str:
-    """The page with a true table."""
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}{table(rows())}{END}{rest.partition(END)[2]}"
-
-
-def version_of(package: str) -> str | None:
-    """The version of a package; None if it is not installed."""
-    try:
-        return importlib.metadata.version(package).partition("+")[0]
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    return markdown(lines)
 
 
 def main(arguments: list[str]) -> None:
     """Measure what the command line names."""
     warnings.simplefilter("ignore")
-    found = rows()
+    found = DATA.rows()
     if arguments != ["--page"]:
         for name in arguments or SAMPLES:
             version = version_of(SAMPLES[name].package)
@@ -246,8 +211,8 @@ def main(arguments: list[str]) -> None:
                 continue
             found[name] = row_of(name, version)
             print(*found[name].values(), flush=True)
-            write(found)
-    PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+            DATA.write(found)
+    DATA.rewrite(table(DATA.rows()))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from archive.cli.files import options
+from archive.cli.options import importing_pytorch
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
@@ -32,10 +33,6 @@ def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
       debug-archive lite model.pt -o model.ptl
       debug-archive lite models/ -o lite/
     """  # noqa: D301 (click reads the backspace)
-    try:
+    with importing_pytorch("lite"):
         import archive.backend.lite  # noqa: F401, PLC0415 (imports PyTorch)
-    except ImportError as error:
-        raise click.UsageError(
-            f"lite needs PyTorch, which cannot be imported ({error}): pip install 'debug-archive[torch]'"
-        ) from error
     return manner.run("lite", inputs, out)

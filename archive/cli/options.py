@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from archive.base.errors import shown
 from archive.base.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from click.decorators import FC
 
@@ -64,9 +65,23 @@ PROFILER_LOG = "KINETO_LOG_LEVEL", "6"
 """The variable, and the level at which PyTorch's profiler writes nothing to standard error."""
 
 
-def silence_profiler() -> None:
-    """Let PyTorch's profiler write nothing to standard error; before PyTorch is imported."""
+@contextmanager
+def importing_pytorch(who: str) -> Generator[None]:
+    """A part that imports PyTorch, whose profiler then writes nothing to standard error.
+
+    Args:
+        who: the command or option that needs it.
+
+    Raises:
+        UsageError: PyTorch cannot be imported.
+    """
     os.environ.setdefault(*PROFILER_LOG)
+    try:
+        yield
+    except ImportError as error:
+        raise click.UsageError(
+            f"{who} needs PyTorch, which cannot be imported ({error}): pip install 'debug-archive[torch]'"
+        ) from error
 
 
 def json_option(words: str = "Print facts as JSON.") -> Callable[[FC], FC]:

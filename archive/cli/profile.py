@@ -173,13 +173,8 @@ def _stock() -> ModuleType:
     Raises:
         UsageError: PyTorch cannot be imported.
     """
-    options.silence_profiler()
-    try:
+    with options.importing_pytorch("profile"):
         from archive.backend.profile.stock import running  # noqa: PLC0415 (imports PyTorch)
-    except ImportError as error:
-        raise click.UsageError(
-            f"profile needs PyTorch, which cannot be imported ({error}): pip install 'debug-archive[torch]'"
-        ) from error
     return running
 
 

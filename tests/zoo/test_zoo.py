@@ -10,7 +10,8 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 from tests.zoo.catalogue import SAMPLES
 from tests.zoo.measuring import line, measured, places
-from tools.lowering_table import CHECKS, PAGE, YES, rewritten, row_of, rows
+from tools.lowering_table import CHECKS, DATA, row_of, tables
+from tools.model_data import YES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,13 +38,12 @@ main.py(2): <module>
 
 
 def test_the_page_has_the_tables_of_the_data() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert rewritten(text) == text
-    assert list(rows()) == list(SAMPLES)
+    assert DATA.rewritten(tables(DATA.rows())) == DATA.page()
+    assert list(DATA.rows()) == list(SAMPLES)
 
 
 def test_all_models_lower_compute_the_same_and_fail_at_their_line() -> None:
-    assert {row["model"]: [row[check] for check in CHECKS] for row in rows().values()} == {
+    assert {row["model"]: [row[check] for check in CHECKS] for row in DATA.rows().values()} == {
         name: [YES] * len(CHECKS) for name in SAMPLES
     }
 
@@ -51,7 +51,7 @@ def test_all_models_lower_compute_the_same_and_fail_at_their_line() -> None:
 def test_some_models_are_as_the_page_tells(tmp_path: Path) -> None:
     assert {SAMPLES[name].way for name in QUICK} == {"scripted", "traced", "effects"}
     found = measured([SAMPLES[name] for name in QUICK], tmp_path)
-    known = rows()
+    known = DATA.rows()
     for name, outcome in found.items():
         row = row_of(SAMPLES[name], known[name]["version"], outcome)
         assert [row[check] for check in CHECKS] == [known[name][check] for check in CHECKS], outcome

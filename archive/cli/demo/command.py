@@ -66,13 +66,8 @@ def _backend_steps() -> ModuleType:
     Raises:
         UsageError: PyTorch cannot be imported.
     """
-    options.silence_profiler()
-    try:
+    with options.importing_pytorch("--backend"):
         from archive.cli.demo import steps  # noqa: PLC0415 (imports PyTorch)
-    except ImportError as error:
-        raise click.UsageError(
-            f"--backend needs PyTorch, which cannot be imported ({error}): pip install 'debug-archive[torch]'"
-        ) from error
     return steps
 
 

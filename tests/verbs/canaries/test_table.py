@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tools.publish_table import PAGE, SAMPLES, YES, rewritten, rows
+from tools.model_data import YES
+from tools.publish_table import DATA, SAMPLES, table
 
 
 def test_the_page_tells_what_was_measured() -> None:
-    text = PAGE.read_text("utf-8")
-    assert rewritten(text) == text
+    assert DATA.rewritten(table(DATA.rows())) == DATA.page()
 
 
 def test_every_model_had_something_and_has_nothing_left() -> None:
-    found = rows()
+    found = DATA.rows()
     assert list(found) == list(SAMPLES)
     for row in found.values():
         assert int(row["paths"]) > 0
