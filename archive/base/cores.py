@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import ThreadPoolExecutor
 
     Piece = TypeVar("Piece")
     Result = TypeVar("Result")
@@ -57,4 +57,6 @@ class Cores:
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (a single piece does without)
+
         return ThreadPoolExecutor(self._count)

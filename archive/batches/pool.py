@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import active_children, get_context, parent_process
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -78,6 +75,10 @@ def _pooled(
     work: Callable[[ItemT], ResultT], items: Sequence[ItemT], places: Sequence[int], workers: int
 ) -> Generator[tuple[int, ResultT], None, list[int]]:
     """Do the work in other processes, and return the places that are left if one of them was killed."""
+    from concurrent.futures import ProcessPoolExecutor, as_completed  # noqa: PLC0415 (one process does without)
+    from concurrent.futures.process import BrokenProcessPool  # noqa: PLC0415 (the same)
+    from multiprocessing import active_children, get_context  # noqa: PLC0415 (the same)
+
     left = []
     # Spawned: forks would copy the locks of numpy's and rich's threads.
     with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker) as pool:
@@ -120,6 +121,8 @@ def _prepare_worker() -> None:
 
 def _end_with_parent() -> None:
     """Wait for the end of the parent, however it ends, and then end this worker."""
+    from multiprocessing import parent_process  # noqa: PLC0415 (the same)
+
     parent = parent_process()
     assert parent is not None  # noqa: S101 (a worker has one)
     parent.join()

@@ -107,7 +107,7 @@ def command(
     if as_json:
         printing.write_json(_facts(found))
     else:
-        printing.show(diff_text(found, rows, stat=stat), soft_wrap=True)
+        printing.show_lines(diff_text(found, rows, stat=stat))
     return _status(found)
 
 
@@ -230,4 +230,4 @@ class _Run:
         elif self.stat or not found.changes:
             printing.write_line(f"{name}: {summary_line(found)}")
         else:
-            printing.show(diff_text(found, self.rows), soft_wrap=True)
+            printing.show_lines(diff_text(found, self.rows))

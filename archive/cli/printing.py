@@ -16,7 +16,7 @@ from archive.base.output import STANDARD_OUTPUT
 from archive.report.texts import for_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -121,6 +121,21 @@ def show(renderable: RenderableType, *, soft_wrap: bool = False, aside: bool = F
     with console.capture() as captured:
         console.print(Harmless(renderable) if terminal else renderable, soft_wrap=soft_wrap)
     _put_text(captured.get(), aside=aside)
+
+
+def show_lines(lines: Iterable[tuple[str, str]]) -> None:
+    """Print lines with their styles, which a terminal alone shows.
+
+    Raises:
+        OSError: standard output cannot be written; the error names it.
+    """
+    if not sys.stdout.isatty():
+        _put("".join(f"{line}\n" for line, _ in lines).encode())
+        return
+    from rich.text import Text  # noqa: PLC0415 (most of a start-up)
+
+    text = Text("\n").join(Text(line, style) for line, style in lines)
+    show(text, soft_wrap=True)
 
 
 def flush() -> None:

@@ -11,8 +11,6 @@ from archive.verbs.diff.changes import Level, TextChange
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rich.text import Text
-
     from archive.verbs.diff.changes import Diff
 
 TITLES = {
@@ -28,21 +26,18 @@ MOST_LINES = 60
 """Lines of one text that are shown, unless all are asked for."""
 
 
-def diff_text(diff: Diff, rows: int, *, stat: bool = False) -> Text:
-    """The rows of a difference, and the verdict.
+def diff_text(diff: Diff, rows: int, *, stat: bool = False) -> Iterator[tuple[str, str]]:
+    """The rows of a difference, and the verdict: lines, each with its style.
 
     Args:
         diff: the difference.
         rows: rows of each level to show; 0 for all, with all their lines.
         stat: show no lines of texts, and counts in their place.
     """
-    from rich.text import Text  # noqa: PLC0415 (JSON does without)
-
-    text = Text()
     for line in _lines(diff, rows, stat=stat):
-        text.append(f"{line}\n", STYLES.get(line.lstrip()[:1], "") if line.startswith("  ") else "bold")
-    text.append(verdict(diff), "bold")
-    return text
+        yield line, STYLES.get(line.lstrip()[:1], "") if line.startswith("  ") else "bold"
+    for line in verdict(diff).split("\n"):
+        yield line, "bold"
 
 
 def _lines(diff: Diff, rows: int, *, stat: bool) -> Iterator[str]:

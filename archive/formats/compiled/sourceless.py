@@ -8,10 +8,6 @@ traces; C++ code without comments.
 from __future__ import annotations
 
 from archive.base.errors import ArchiveError
-from archive.formats.compiled.code import without_comments
-from archive.formats.elf.cutting import cut
-from archive.formats.elf.parse import is_elf, parse_object
-from archive.formats.elf.source_texts import without_source_texts
 from archive.formats.record_kinds import RecordKind
 
 KINDS = {RecordKind.SHARED_OBJECT, RecordKind.CPP}
@@ -27,6 +23,11 @@ def sourceless(data: memoryview, kind: RecordKind) -> bytes:
         data: the file.
         kind: of its record; others than :data:`KINDS` stay as they are.
     """
+    from archive.formats.compiled.code import without_comments  # noqa: PLC0415 (few archives have some)
+    from archive.formats.elf.cutting import cut  # noqa: PLC0415 (the same)
+    from archive.formats.elf.parse import is_elf, parse_object  # noqa: PLC0415 (the same)
+    from archive.formats.elf.source_texts import without_source_texts  # noqa: PLC0415 (the same)
+
     if kind is RecordKind.CPP:
         return without_comments(bytes(data))
     if kind is not RecordKind.SHARED_OBJECT or not is_elf(data):

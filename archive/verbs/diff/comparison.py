@@ -12,20 +12,14 @@ from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import RecordKind, is_code
 from archive.formats.tensors.exported import TABLE
-from archive.reader.recognition import SAVED_KINDS
+from archive.reader.recognition import PROGRAM_KINDS, SAVED_KINDS
 from archive.reader.recognition.kinds import kind_in
 from archive.reader.recognition.saved import tensor_of
 from archive.verbs.diff.changes import Change, Diff, Level, Status
-from archive.verbs.diff.code import code_changes
-from archive.verbs.diff.debug import handle_changes, method_changes, range_changes
-from archive.verbs.diff.effects import effect_changes
 from archive.verbs.diff.equality import equal_on_cores
-from archive.verbs.diff.instructions import bytecode_changes
 from archive.verbs.diff.numbered import pairs_of_tensors
 from archive.verbs.diff.pairing import Pairing
-from archive.verbs.diff.programs import program_changes
 from archive.verbs.diff.records import layout_changes, record_changes, rewritten, same_bytes
-from archive.verbs.diff.tables import table_changes
 from archive.verbs.diff.tensors import Tensors
 from archive.verbs.diff.values import Values
 
@@ -115,13 +109,37 @@ class _Comparison:
         yield from tensors.changes()
         self.unchecked += tensors.unchecked
         yield from self._of_values()
-        for archive, understood in self._sides():
-            understood.update(filter(is_code, archive.records))
-        yield from code_changes(self._old, self._new, self._names)
-        for _, understood in self._sides():
-            understood.add(BYTECODE)
+        yield from self._of_code()
         yield from self._of_bytecode()
         yield from self._of_effects()
+        yield from self._of_programs()
+
+    def _of_code(self) -> Iterator[Change]:
+        code = [set(filter(is_code, archive.records)) for archive, _ in self._sides()]
+        if any(code):
+            from archive.verbs.diff.code import code_changes  # noqa: PLC0415 (checkpoints have none)
+
+            for (_, understood), names in zip(self._sides(), code, strict=True):
+                understood.update(names)
+            yield from code_changes(self._old, self._new, self._names)
+
+    def _of_bytecode(self) -> Iterator[Change]:
+        having = [archive for archive in (self._old, self._new) if BYTECODE in archive.records]
+        for _, understood in self._sides():
+            understood.add(BYTECODE)
+        if len(having) == 2:  # noqa: PLR2004 (both)
+            from archive.verbs.diff.instructions import bytecode_changes  # noqa: PLC0415 (the same)
+
+            yield from bytecode_changes(self._old, self._new, self._names)
+        elif having:
+            self.unchecked.append(f"instructions: {having[0].file} alone has bytecode")
+
+    def _of_programs(self) -> Iterator[Change]:
+        if not any(archive.recognised.kind in PROGRAM_KINDS for archive, _ in self._sides()):
+            return
+        from archive.verbs.diff.programs import program_changes  # noqa: PLC0415 (the same)
+        from archive.verbs.diff.tables import table_changes  # noqa: PLC0415 (the same)
+
         for archive, understood in self._sides():
             understood.update(archive.programs.records.values())
         yield from program_changes(self._old, self._new, self._tensors)
@@ -131,17 +149,12 @@ class _Comparison:
                     understood.add(name)
                 yield from table_changes(self._old, self._new, name, self._tensors)
 
-    def _of_bytecode(self) -> Iterator[Change]:
-        having = [archive for archive in (self._old, self._new) if BYTECODE in archive.records]
-        if len(having) == 2:  # noqa: PLR2004 (both)
-            yield from bytecode_changes(self._old, self._new, self._names)
-        elif having:
-            self.unchecked.append(f"instructions: {having[0].file} alone has bytecode")
-
     def _of_effects(self) -> Iterator[Change]:
         """The side effects of methods; those that one file alone has are told as a record."""
         kinds = [kind_in(archive.recognised.kind, EFFECTS) for archive, _ in self._sides()]
         if set(kinds) == {RecordKind.EFFECTS} and old_and_new(self._old, self._new, EFFECTS):
+            from archive.verbs.diff.effects import effect_changes  # noqa: PLC0415 (few archives have some)
+
             for _, understood in self._sides():
                 understood.add(EFFECTS)
             yield from effect_changes(self._old, self._new)
@@ -190,6 +203,12 @@ class _Comparison:
             same_bytes(self._old.records[name], self._new.records[name]) for name in names[0]
         ):
             return
+        from archive.verbs.diff.debug import (  # noqa: PLC0415 (checkpoints have none)
+            handle_changes,
+            method_changes,
+            range_changes,
+        )
+
         yield from range_changes(self._old, self._new, self._names)
         yield from handle_changes(self._old, self._new, self._names)
         yield from method_changes(self._old, self._new)
