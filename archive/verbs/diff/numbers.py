@@ -1,20 +1,18 @@
 """How much the elements of two tensors differ, piece by piece, in memory that does not grow with them.
 
-Pieces stay in a core's cache while their figures are computed, in arrays that are made once. The largest
-differences are searched in the type of :func:`~archive.formats.tensors.numbers.computed_type` first: rounding
-keeps the order of differences, and that of quotients up to ``ROUNDED``. Only the pairs that may be the
-largest are computed as float64.
+Figures are computed in arrays that are made once. The largest differences are searched in the type of
+:func:`~archive.formats.tensors.numbers.computed_type` first: rounding keeps the order of differences, and
+that of quotients up to ``ROUNDED``. Only the pairs that may be the largest are computed as float64.
 
 Two numbers of one sign differ by their larger magnitude at most. So as soon as a quotient of 1 was found,
 only pairs of two signs are looked at, which one bit tells.
-
-(Two threads are no faster: NumPy's calls on pieces are so short that they wait for one another.)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from threading import local
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,8 +27,9 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
-PIECE = 1 << 18
-"""Bytes of each array that is computed with: a core's cache of 1 MiB holds four."""
+PIECE = 1 << 20
+"""Bytes of each array that is computed with. Smaller ones fit into a core's own cache, but then NumPy's calls
+are so short that threads wait for one another."""
 WORD = 8
 ROUNDED = 1 - 1e-6
 """The least share of a quotient that its value in float32 may be."""
@@ -42,6 +41,8 @@ SOME = 1_000
 """So many pairs are computed without a look at whether all of them are the same."""
 UNSIGNED = ("bool", "quint8", "uint8", "uint16", "uint32", "float8_e8m0fnu")
 """Of the dtypes that have a :func:`computed_type` those without a sign."""
+_THREAD = local()
+"""The arrays of each thread, for the dtype of the last tensor: the system takes long to give new ones."""
 
 
 @dataclass(slots=True)
@@ -73,9 +74,10 @@ def difference(dtype: str, stretches: Iterable[Pair]) -> Difference:
         stretches: bytes of elements, those of the old tensor and as many of the new one.
     """
     found = Difference(dtype)
-    pieces = _Pieces(dtype)
+    if getattr(_THREAD, "dtype", None) != dtype:
+        _THREAD.dtype, _THREAD.pieces = dtype, _Pieces(dtype)
     for old, new in stretches:
-        pieces.compare(old, new, found)
+        _THREAD.pieces.compare(old, new, found)
     return found
 
 

@@ -1,7 +1,6 @@
-"""The storages of two archives, pair by pair: equal or not. The next pairs are read while one is in use.
+"""The storages of two archives, pair by pair: equal or not, whatever crc is told of them.
 
-To read a storage from a mapped file takes as long as the figures of its elements: its pages are looked up,
-and its checksum is computed. So other threads do that ahead.
+Other threads read the next pairs while one is in use.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Storages:
             was, now = self._records(pair)
             if not (isinstance(was, Record) and isinstance(now, Record)) or was.size != now.size:
                 continue
-            if was.is_at_hand and now.is_at_hand and self._may_read(was.size):
+            if _is_at_hand(was) and _is_at_hand(now) and self._may_read(was.size):
                 batch.append((pair, was, now))
                 size += was.size
             if size >= BATCH:
@@ -75,6 +74,13 @@ class Storages:
                 batch, size = [], 0
         if batch:
             yield batch
+
+    def inflate(self, old: str, new: str) -> None:
+        """Inflate or fetch two storages, which costs of an allowance: so threads may ask for their bytes."""
+        for record in self._records((old, new)):
+            if not _is_at_hand(record):
+                with suppress(ArchiveError):  # who asks for the bytes gets it again
+                    record.view()
 
     def _read(self, pair: Names) -> bool:
         was, now = self._records(pair)
@@ -85,14 +91,8 @@ class Storages:
 
 
 def _read_all(batch: Batch) -> dict[Names, bool]:
-    return {pair: _are_equal(was, now) for pair, was, now in batch}
+    return {pair: equal(was.raw(), now.raw()) for pair, was, now in batch}
 
 
-def _are_equal(was: Record, now: Record) -> bool:
-    """Whether two records are equal, whatever crc is told of them; if they are not, both are checked."""
-    if equal(was.raw(), now.raw()):
-        return True
-    for record in (was, now):
-        with suppress(ArchiveError):  # who asks for the elements gets it again
-            record.view()
-    return False
+def _is_at_hand(record: ReadableRecord) -> bool:
+    return isinstance(record, Record) and record.is_at_hand

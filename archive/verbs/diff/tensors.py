@@ -9,6 +9,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, counted
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
 from archive.verbs.diff.changes import Change, Level, Status, TensorChange, several
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
     from archive.verbs.diff.numbers import Difference
+
+    Places = tuple[tuple[object, ...], tuple[object, ...]]
 
 METHODS = "bytecode:"
 """What stands before the constants of methods, which share storages as it happens."""
@@ -40,13 +43,14 @@ class Tensors:
         self._known_new = set(pairs.values())
         self._left = READ_TIMES * (old.size + new.size) + READ_BYTES
         self._storages = Storages(old.tensors, new.tensors, self._expected(), self._may_read)
-        self._known: dict[tuple[object, ...], Difference | None] = {}
-        self._names: dict[tuple[object, ...], list[str]] = {}
+        self._found: dict[Places, Difference | str] = {}
+        self._names: dict[Places, list[str]] = {}
         self._unchecked: dict[str, list[str]] = {}
 
     def changes(self) -> Iterator[Change]:
         """The rows, in the order of the old archive's tensors, then of the new one's."""
         was, now = self._old.tensors, self._new.tensors
+        self._found.update(Cores().map(self._counted, self._differing()))
         renamed = self._renamed()
         olds = set(renamed.values())
         rows: list[Change] = []
@@ -78,12 +82,13 @@ class Tensors:
         """Add how much the elements of a tensor differ. All names of the same elements are one row."""
         shown = self._pairs[name]
         old, new = self._old.tensors[name], self._new.tensors[shown]
-        if not _have_elements(old, new) or self._are_same(old, new):
+        places = _place(old), _place(new)
+        found = self._found.get(places)
+        if isinstance(found, str):
+            self._unchecked.setdefault(found, []).append(name)
+        if isinstance(found, str) or found is None or not found.changed:
             return
-        found = self._difference(name, old, new)
-        if found is None or not found.changed:
-            return
-        names = self._names.setdefault((_place(old), _place(new)), [])
+        names = self._names.setdefault(places, [])
         names.append(shown)
         if len(names) > 1:
             return
@@ -92,6 +97,33 @@ class Tensors:
             changed=found.changed, bits=found.bits, unordered=found.unordered,
             max_abs=found.max_abs, max_rel=found.max_rel,
         ))  # fmt: skip
+
+    def _differing(self) -> Iterator[tuple[Places, str]]:
+        """The old names of tensors that do not lie alike in equal storages, each place once."""
+        places: set[Places] = set()
+        for name, other in self._pairs.items():
+            old, new = self._old.tensors[name], self._new.tensors[other]
+            key = _place(old), _place(new)
+            if not _have_elements(old, new) or key in places or self._are_same(old, new):
+                continue
+            places.add(key)
+            if old.bytes is None:
+                self._found[key] = f"the width of {old.dtype} is not known"
+            elif not self._may_read(old.bytes):
+                self._found[key] = "too many views of one storage"
+            else:
+                self._storages.inflate(old.record, new.record)
+                yield key, name
+
+    def _counted(self, job: tuple[Places, str]) -> tuple[Places, Difference | str]:
+        """How much the elements of a tensor differ, or why that is not known. Several threads do this."""
+        places, name = job
+        was, now = self._old.tensors, self._new.tensors
+        try:
+            pairs = _together(was.elements(name), now.elements(self._pairs[name]))
+            return places, difference(was[name].dtype, pairs)
+        except ArchiveError as error:
+            return places, str(error)
 
     def _are_same(self, old: Tensor, new: Tensor) -> bool:
         """Whether two tensors lie alike in storages of the same bytes."""
@@ -110,29 +142,6 @@ class Tensors:
     def _may_read(self, size: int) -> bool:
         self._left -= size
         return self._left >= 0
-
-    def _difference(self, name: str, old: Tensor, new: Tensor) -> Difference | None:
-        """How much elements differ; None where they were not compared."""
-        key = _place(old), _place(new)
-        if key not in self._known:
-            self._known[key] = self._counted(name, old)
-        return self._known[key]
-
-    def _counted(self, name: str, old: Tensor) -> Difference | None:
-        if old.bytes is None or not self._may_read(old.bytes):
-            reason = (
-                f"the width of {old.dtype} is not known"
-                if old.bytes is None
-                else "too many views of one storage"
-            )
-            self._unchecked.setdefault(reason, []).append(name)
-            return None
-        both = self._old.tensors.elements(name), self._new.tensors.elements(self._pairs[name])
-        try:
-            return difference(old.dtype, _together(*both))
-        except ArchiveError as error:
-            self._unchecked.setdefault(str(error), []).append(name)
-            return None
 
     def _renamed(self) -> dict[str, str]:
         """The old names of tensors that came and have the elements of one that is gone."""
