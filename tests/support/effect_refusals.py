@@ -220,6 +220,34 @@ def order_of_a_set(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+@refused("the order of a set's elements")
+def order_of_a_made_set(self: Model, x: torch.Tensor) -> torch.Tensor:
+    names = {f"name {number}" for number in range(3)}
+    order = []
+    for one in names:  # here
+        order.append(one)  # noqa: PERF402 (a loop that does nothing else)
+    self.order = order
+    return x
+
+
+@refused("the order of a set's elements", seen={"a"})
+def order_of_a_computed_set(self: Model, x: torch.Tensor) -> torch.Tensor:
+    first, _ = self.seen | {"b"}  # here
+    return x + len(first)
+
+
+@refused("the order of a set's elements")
+def element_of_a_made_set(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.last = {"a", "b"}.pop()  # here
+    return x
+
+
+@refused("the order of a set's elements")
+def text_of_a_made_set(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.text = ", ".join({"a", str(x.dtype)})  # here
+    return x
+
+
 @refused("an element of a set that is no constant", seen=set())
 def tensor_in_a_set(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.seen.add(x)  # here

@@ -26,6 +26,7 @@ from archive.effects.capture.proxy_bases import (
 )
 from archive.effects.capture.python_numbers import MATH, NUMBERS, math_function
 from archive.effects.capture.scalars import is_scalar, value_of
+from archive.effects.capture.set_order import CHECK, ORDER, is_unordered
 from archive.effects.capture.tracked_set import TrackedSet
 from archive.formats.effects.model import GlobalName
 
@@ -281,6 +282,12 @@ class ReplacedBuiltins:
             return total_of(self._call.builder, iterated(items), *start, **named)
         return sum(items, *start, **named)
 
+    def in_order(self, value: Any) -> Any:  # noqa: ANN401
+        """Give back what is iterated; see :mod:`archive.effects.capture.set_order`."""
+        if is_unordered(value):
+            self._call.refuse(ORDER)
+        return value
+
     def identity(self, _: object) -> Any:  # noqa: ANN401
         """Replace ``id``."""
         return self._call.refuse("id: a number that differs from process to process")
@@ -297,6 +304,7 @@ def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str
         **{name: replaced.refused(name) for name in INPUT_OUTPUT},
         **{kind.__name__: proxy for kind, proxy in types.items() if kind.__module__ == "builtins"},
         "id": replaced.identity,
+        CHECK: replaced.in_order,
         "print": call.kept_calls.printed,
         "super": replaced.super_of,
         "type": TypeOf(call, types),

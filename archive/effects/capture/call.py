@@ -147,6 +147,7 @@ class Found:
         resized: sources of lists and dicts whose length calls change.
         mutated: sources of lists and dicts that calls change.
         other_calls: places of calls that take a text, and that the table cannot keep.
+        set_makers: code of the model that makes sets.
         copies: of parameters and buffers.
         deciding: whether guards may look at what calls change; this never changes.
     """
@@ -155,12 +156,14 @@ class Found:
     resized: set[Source] = field(default_factory=set)
     mutated: set[Source] = field(default_factory=set)
     other_calls: set[tuple[CodeType, int]] = field(default_factory=set)
+    set_makers: set[CodeType] = field(default_factory=set)
     copies: Copies = field(default_factory=Copies)
     deciding: bool = False
 
     def size(self) -> int:
         """The number of changes seen."""
-        return len(self.written) + len(self.resized) + len(self.mutated) + len(self.other_calls)
+        places = len(self.written) + len(self.resized) + len(self.mutated)
+        return places + len(self.other_calls) + len(self.set_makers)
 
 
 class CapturedCall:
@@ -174,6 +177,8 @@ class CapturedCall:
     Attributes:
         wrap: see ``Wrap``.
         deciding: whether guards may look at what calls change, so that each entry is for some states alone.
+        set_makers: code of the model that makes sets, as far as it was met.
+        makes_sets: whether an earlier attempt has met some; then copied functions look at what they iterate.
         functions: see ``FunctionCopies``.
         objects: see ``ObjectProxies``.
         kept_calls: see ``KeptCalls``.
@@ -215,6 +220,7 @@ class CapturedCall:
         self.snapshot = snapshot
         self.written, self.resized, self.mutated = set(found.written), found.resized, set(found.mutated)
         self.copies, self.deciding = found.copies, found.deciding
+        self.set_makers, self.makes_sets = found.set_makers, bool(found.set_makers)
         self._outermost = outermost
         self.guards = Guards(self.here)
         self.builder = GraphBuilder(self.guards, self.here, self.refuse, deciding=self.deciding)

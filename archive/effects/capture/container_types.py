@@ -13,6 +13,7 @@ from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.open_list import OpenList
 from archive.effects.capture.open_part import OpenPart
 from archive.effects.capture.proxy_bases import class_behind, inner_of, is_container_proxy, static
+from archive.effects.capture.set_order import ORDER, is_unordered
 from archive.effects.capture.tracked_dict import TrackedDict
 from archive.effects.capture.tracked_set import TrackedSet
 from archive.effects.python_containers import base_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
 
 KINDS = (list, dict, set, frozenset, OrderedDict, defaultdict, deque)
+ORDERED = (list, deque)
 TRACKED = (TrackedList, TrackedDict, OpenList, TrackedSet)
 
 
@@ -38,6 +40,8 @@ class ContainerType:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """Make a container."""
+        if args and self._kind in ORDERED and is_unordered(args[-1]):
+            self._call.refuse(ORDER)
         if args and issubclass(self._kind, dict) and _is_read_directly(args[-1]):
             args = (*args[:-1], dict(inner_of(args[-1]).items()))
         if len(args) == 1 and self._kind is list and isinstance(iterated(args[0]), OpenList | OpenPart):

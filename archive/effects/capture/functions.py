@@ -21,6 +21,7 @@ from archive.effects.capture.function_code import (
     stores_of,
 )
 from archive.effects.capture.python_numbers import NUMBERS
+from archive.effects.capture.set_order import checking, makes_sets
 from archive.effects.capture.sites import position_of, statement_in
 from archive.effects.capture.variables import ABSENT
 from archive.formats.effects.model import ClosureCell, GlobalName
@@ -169,10 +170,11 @@ class Functions:
             self._cell(cell, ClosureCell(label, name))
             for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
         )
-        made = FunctionType(function.__code__, names, function.__name__, None, cells)
+        code = self._code(function.__code__) if own else function.__code__
+        made = FunctionType(code, names, function.__name__, None, cells)
         made.__qualname__, made.__module__ = function.__qualname__, function.__module__
         result: Any = made
-        stores = stores_of(function.__code__)
+        stores = stores_of(code)
         if stores and own:
             result = self._watched(made, stores)
         self._copies[id(function)] = result
@@ -183,6 +185,12 @@ class Functions:
             result.__dict__.update({k: v for k, v in function.__dict__.items() if k != "__wrapped__"})
             self._attributes.append((function, result))
         return result
+
+    def _code(self, code: CodeType) -> CodeType:
+        """The code of a copy; if the model makes sets, it looks at what it iterates."""
+        if makes_sets(code):
+            self._call.set_makers.add(code)
+        return checking(code) if self._call.makes_sets else code
 
     def _fill(self, function: FunctionType, made: FunctionType, *, own: bool) -> None:
         """Give a copy its defaults and the contents of its cells."""

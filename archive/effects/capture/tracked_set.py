@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
+from archive.effects.capture.set_order import ORDER
 from archive.effects.capture.sources import is_literal
 from archive.effects.capture.variables import ABSENT
 from archive.formats.effects.model import Look, Op
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 CODE = (type, FunctionType)
 """Types of elements that are part of the model's code."""
-ORDER = "the order of a set's elements, which differs from process to process"
 READING = (
     "__and__", "__rand__", "__or__", "__ror__", "__sub__", "__rsub__", "__xor__", "__rxor__",
     "__eq__", "__ne__", "__le__", "__lt__", "__ge__", "__gt__",

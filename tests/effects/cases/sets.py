@@ -134,3 +134,14 @@ def deque_with_bound_full(self: Model, x: torch.Tensor) -> torch.Tensor:
 def deque_rotate(self: Model, x: torch.Tensor) -> Any:
     self.queue.rotate(1)
     return x * self.queue[0]
+
+
+@CASES.add(OURS, words=["b", "a", "b"], numbers=[3, 1, 2], order=[])
+def made_in_the_call(self: Model, x: torch.Tensor) -> torch.Tensor:
+    words, numbers = set(self.words), {number * 2 for number in self.numbers}
+    for word in sorted(words | {"c"}):
+        self.order.append(word)
+        x = x + len(word)
+    for number in numbers:
+        x = x * number + (number in {2, 4})
+    return x
