@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import counted, one_line
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
+from archive.verbs.logs import nodes
 from archive.verbs.logs.archive_answers import ArchiveAnswers
 from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer
@@ -26,6 +27,7 @@ from archive.verbs.logs.instructions import InstructionFailure
 from archive.verbs.logs.kernels import KernelLine
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.outline import Outline
+from archive.verbs.logs.redacted import HEADED, Hierarchies, Sign, may_begin, sign_at
 from archive.verbs.logs.tracebacks import TORN_NOTE
 
 if TYPE_CHECKING:
@@ -97,12 +99,14 @@ class FleetAnswers:
         self._style = style
         self._spending = spending
         self._naming = naming
+        self._hierarchies = Hierarchies()
         self._answers: dict[Model, ArchiveAnswers] = {}
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
 
     def saw(self, line: bytes, number: int) -> None:
-        """Take note of a line of the log, which may name a model."""
+        """Take note of a line of the log, which may name a model, or what failed in it."""
         self._naming.saw(line, number)
+        self._hierarchies.saw(line, number)
 
     def named(self, line: bytes) -> bytes:
         """The line: which model its hashes are of is not known."""
@@ -128,7 +132,8 @@ class FleetAnswers:
         """The answer to a traceback of TorchScript; None where it is of no serialized code."""
         outline = Outline(stream)
         if not outline.has_code:
-            return Answer(outline, None, ((0, TORN_NOTE),)) if outline.is_torn else None
+            redacted = None if outline.is_torn else self._of_redacted(stream, outline)
+            return Answer(outline, None, ((0, TORN_NOTE),)) if outline.is_torn else redacted
         asked = Question(
             outline,
             "traceback",
@@ -138,20 +143,43 @@ class FleetAnswers:
         )
         return self._answer(asked, ())
 
-    def of_serialized(self, stream: Stream) -> Answer | None:  # noqa: ARG002 (of the interface)
-        """None: which archive was redacted is known of one alone, beside its companion."""
-        return None
+    def _of_redacted(self, stream: Stream, outline: Outline) -> Answer | None:
+        """The answer to a traceback of the lite interpreter; None where it shows no redacted source."""
+        if sign_at(stream, 1, ()) is Sign.NONE:
+            return None
+        hierarchy = self._hierarchies.above(stream)
+        asked = Question(
+            outline,
+            "traceback of redacted source",
+            (object(),),  # where its lines end is known to a model alone, so no two are taken for the same
+            lambda one: one.of_redacted(stream, hierarchy),
+            lambda model: bool(model.facts.handles) and may_begin(hierarchy, model.facts.top),
+        )
+        return self._answer(asked, ())
+
+    def of_serialized(self, stream: Stream) -> Answer | None:
+        """The answer to a traceback of TorchScript that goes on with redacted source; None as above."""
+        outline = Outline(stream)
+        if not outline.names or sign_at(stream, outline.stop + HEADED, ()) is Sign.NONE:
+            return None
+        asked = Question(
+            outline,
+            "traceback of redacted source",
+            (object(),),
+            lambda one: one.of_serialized(stream),
+            lambda model: model.facts.may_have_code(outline.names),
+        )
+        return self._answer(asked, ())
 
     def of_node(self, stream: Stream) -> Answer | None:
         """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""
         failure = NodeFailure(stream)
+        is_bare = failure.is_explained and nodes.is_bare(stream)
         failure.leave()
-        if not failure.is_unexplained:
+        if not (failure.is_unexplained or is_bare):
             return None
-        what = f"node {failure.name}"
-        return self._answer(
-            Question(failure, what, (failure.key,), lambda one: one.of_node(stream), _any), ()
-        )
+        what, key = f"node {failure.name}", (object() if is_bare else failure.key,)
+        return self._answer(Question(failure, what, key, lambda one: one.of_node(stream), _any), ())
 
     def of_frames(self, stream: Stream) -> Answer | None:
         """The answer to a traceback through graph modules; None where none of their code is shown."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,15 @@ from archive.reader.lacking import why_no_ranges
 from archive.verbs.logs import instructions, nodes
 from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer, Cause
+from archive.verbs.logs.hashed_words import HASH, names_by_hash, unhashed
 from archive.verbs.logs.instructions import InstructionFailure
 from archive.verbs.logs.kernels import KernelLine, known_of
 from archive.verbs.logs.lite import LiteAnswers
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.notes import why_left
-from archive.verbs.logs.outline import Outline
-from archive.verbs.logs.redacted import HIERARCHY, SEVERAL_NOTE, RedactedHandles, RedactedTraceback
-from archive.verbs.logs.renamed_code import HASH, RenamedCode, names_by_hash
+from archive.verbs.logs.redacted import Hierarchies
+from archive.verbs.logs.redacted_answers import RedactedAnswers
+from archive.verbs.logs.renamed_code import RenamedCode
 from archive.verbs.logs.tracebacks import (
     CODE_FOLDERS,
     MAX_BYTES,
@@ -56,7 +58,7 @@ class ArchiveAnswers:
         self._spending = spending
         self.lite = LiteAnswers(archive, style, spending)
         self._unchecked = not archive.has_code
-        self._hierarchy = 0, b""
+        self._hierarchies = Hierarchies()
         # Cached, for a traceback names the same records again and again.
         self._code = lru_cache(maxsize=256)(self._code_of)
         # A profile has a row of the same kernel for each call.
@@ -64,16 +66,11 @@ class ArchiveAnswers:
 
     def saw(self, line: bytes, number: int) -> None:
         """Keep the module hierarchy that stands above a traceback of the lite interpreter."""
-        _, begins, hierarchy = line.partition(HIERARCHY)
-        if begins:
-            self._hierarchy = number, hierarchy.strip()
+        self._hierarchies.saw(line, number)
 
     def named(self, line: bytes) -> bytes:
-        """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""
-        before, begins, hierarchy = line.partition(HIERARCHY)
-        if not begins or not self._names:
-            return line
-        return before + begins + HASH.sub(lambda found: self._names.get(found[0], found[0]), hierarchy)
+        """A line in which no failure begins, with the names that its hashes stand for."""
+        return unhashed(line, self._names) if HASH.search(line) else line
 
     @cached_property
     def _names(self) -> dict[bytes, bytes]:
@@ -89,7 +86,7 @@ class ArchiveAnswers:
         traceback = Traceback(stream, self._code)
         frames = [frame for frame in traceback.frames if frame.is_serialized]
         if not frames and not traceback.is_too_long:
-            redacted = self._of_redacted(stream)
+            redacted = self.of_redacted(stream, self._hierarchies.above(stream))
             if redacted is not None:
                 return redacted
             return Answer(traceback, None, ((0, TORN_NOTE),)) if traceback.is_torn else None
@@ -109,61 +106,29 @@ class ArchiveAnswers:
 
     def of_serialized(self, stream: Stream) -> Answer | None:
         """The answer to a traceback of serialized and of redacted code; None where the latter is none."""
-        if self.archive.redacted is None:
-            return None
-        bare = Traceback(stream, partial(CodeRecord, self.archive.redacted))
-        if not bare.frames or bare.is_too_long or any(frame.is_foreign for frame in bare.frames):
-            return None
-        try:
-            redacted = self._original(bare)
-            traceback = Traceback(stream, self._code)
-            original = self._original(traceback)
-        except LimitError as error:
-            return Answer(bare, None, ((0, why_left(error)),), is_possible=True)
-        failure = RedactedTraceback(stream, bare.frames[-1].stop, redacted)
-        if original == redacted or not failure.is_there:
-            return None
-        place = place_of(frame.original for frame in reversed(traceback.frames))
-        cause = Cause(*place, decoded(traceback.frames[-1].function), "")
-        return Answer(failure, original, is_possible=True, cause=cause)
+        traceback = Traceback(stream, self._code)
+        answer = self._redacted.of_serialized(stream, traceback, partial(self._original, traceback))
+        if answer and answer.text is not None and self._unchecked:
+            return replace(answer, notes=(*answer.notes, (0, UNCHECKED)))
+        return answer
 
-    def _of_redacted(self, stream: Stream) -> Answer | None:
-        """The answer to a traceback of the lite interpreter of redacted code; None where it is none."""
-        if self._redacted is None:
-            return None
-        steps = self._spending.of_one_failure()
-        number, hierarchy = self._hierarchy
-        is_above = stream.line(0).number - number in {0, 1}  # 0: lines of one string of JSON
-        try:
-            found = self._redacted.of(stream, hierarchy if is_above else b"", steps)
-        except LimitError as error:
-            return Answer(Outline(stream), None, ((0, why_left(error)),), is_possible=True)
-        finally:
-            self._spending.spend(steps.taken)
-        if found is None:
-            return None
-        if found.original is None:
-            return Answer(found.failure, None, ((0, found.note),), is_possible=found.note == SEVERAL_NOTE)
-        known = self.archive.symbolicate(found.handles, self.lite.style)
-        place = place_of(frame.range for frame in reversed(known.frames))
-        cause = Cause(*place, known.module_hierarchy, "")
-        return Answer(found.failure, found.original, is_possible=True, cause=cause)
+    def of_redacted(self, stream: Stream, hierarchy: bytes) -> Answer | None:
+        """The answer to a traceback of the lite interpreter of redacted code; None where it is none.
+
+        Args:
+            stream: its lines, the heading first.
+            hierarchy: the module hierarchy above; b"" where there is none.
+        """
+        return self._redacted.of_lite(stream, hierarchy)
 
     @cached_property
-    def _redacted(self) -> RedactedHandles | None:
-        bare = self.archive.redacted
-        if bare is None or not bare.range_records:
-            return None
-        return RedactedHandles(self.archive, bare, self.lite.splits.operations, self.lite.style)
+    def _redacted(self) -> RedactedAnswers:
+        return RedactedAnswers(self.archive, self.lite, self._spending, self._names)
 
     def of_node(self, stream: Stream) -> Answer | None:
         """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""
-        failure, bare = NodeFailure(stream), self.archive.redacted
-        if (
-            failure.is_explained
-            and bare is not None
-            and (found := nodes.redacted_answer(self.archive, bare, failure))
-        ):
+        failure = NodeFailure(stream)
+        if failure.is_explained and (found := self._redacted.of_node(failure)):
             return found
         failure.leave()
         if not failure.is_unexplained or not self.archive.programs:

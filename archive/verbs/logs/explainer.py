@@ -27,6 +27,7 @@ from archive.verbs.logs.lines import InnerLines, Lines
 from archive.verbs.logs.nodes import EXECUTING, NodeFailure
 from archive.verbs.logs.nodes import HEADING as NODE_HEADING
 from archive.verbs.logs.notes import Notes
+from archive.verbs.logs.redacted import RedactedTraceback
 from archive.verbs.logs.tracebacks import FRAME_HEADER, SERIALIZED_START, TRACEBACK_START
 from archive.verbs.logs.utf16 import in_utf8
 
@@ -219,7 +220,12 @@ class Explainer:
         self.explained += 1
         self.causes.add(answer, first.number)
         self.named += answer.is_named
-        self._unproven += isinstance(failure, UNPROVEN) and not answer.is_named
+        shows_code = (
+            failure.shows_code
+            if isinstance(failure, RedactedTraceback)
+            else not isinstance(failure, UNPROVEN)
+        )
+        self._unproven += not (shows_code or answer.is_named)
         written, *others = failure.explained(text)
         for at, output in enumerate(others, 1):
             failure.stream.line(at).output = output

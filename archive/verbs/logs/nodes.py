@@ -21,17 +21,19 @@ from typing import TYPE_CHECKING
 from archive.base.strings import decoded
 from archive.verbs.logs.failures import Answer, Cause
 from archive.verbs.logs.fits import is_message
-from archive.verbs.logs.redacted import RedactedTraceback
+from archive.verbs.logs.redacted import RedactedTraceback, found_at
+from archive.verbs.logs.redacted_lines import HEADER, Exactly
 from archive.verbs.logs.tracebacks import PYTORCH_FILE
 from archive.verbs.nodes import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from archive.formats.exported.program import NodeSite
     from archive.formats.exported.traces import Frame
     from archive.reader.archive import Archive
     from archive.verbs.logs.failures import Failure
+    from archive.verbs.logs.redacted_lines import Likeness
     from archive.verbs.logs.streams import Stream
 
 EXECUTING = re.compile(
@@ -45,6 +47,7 @@ PLACE = 2
 """The line of the failure in whose place its source is written."""
 FETCHING = "operator.getitem"
 """What fetches one of several results: no file has such nodes."""
+NOT_HERE = "its redacted trace is none of this node's: the failure is another model's, or version's"
 MAX_LISTED = 3
 MAX_LINES = 10_000
 """Lines of one source."""
@@ -129,32 +132,58 @@ def answer(archive: Archive, failure: NodeFailure) -> Answer:
     return answer_of(failure, what, nodes, lambda node: node.site.trace or "")
 
 
-def redacted_answer(archive: Archive, bare: Archive, failure: NodeFailure) -> Answer | None:
+def redacted_answer(
+    archive: Archive, bare: Archive | None, like: Likeness, failure: NodeFailure
+) -> Answer | None:
     """The answer to a failure whose trace is redacted; None where the log shows no redacted trace.
 
     Args:
-        archive: the archive with its companion.
-        bare: the archive without.
+        archive: the archive as it was.
+        bare: the redacted archive, if it is at hand.
+        like: tells whether a line of another redaction stands for one of the original.
         failure: the failure.
     """
-    shown = [
-        (Node(program, program.sites[path]), traceback, site.trace)
+    nodes = [
+        (Node(program, site), name, path)
         for name, program in archive.programs.items()
-        for path, site in bare.programs[name].sites.items()
-        if site.trace and failure.is_of(site) and (traceback := _redacted(failure.stream, site.trace))
+        for path, site in program.sites.items()
+        if failure.is_of(site)
     ]
-    if all(node.site.trace == trace for node, _, trace in shown):
-        return None
-    what, found = f"node {failure.name}, {failure.target}", [node for node, _, _ in shown]
+    shown = []
+    if bare is not None:
+        traces = {(name, path): bare.programs[name].sites[path].trace for _, name, path in nodes}
+        shown = _shown(failure.stream, [(node, traces[name, path]) for node, name, path in nodes], Exactly())
+    shown = shown or _shown(failure.stream, [(node, node.site.trace) for node, _, _ in nodes], like)
+    what, found = f"node {failure.name}, {failure.target}", [node for node, _ in shown]
+    if not shown and nodes and is_bare(failure.stream):
+        failure.leave()
+        return Answer(failure, None, ((0, f"{what}: {NOT_HERE}"),))
+    if all(_stop(failure.stream, node.site.trace or "", Exactly()) for node in found):
+        return None  # it shows the original
     return answer_of(shown[0][1], what, found, lambda node: node.site.trace or "")
 
 
-def _redacted(stream: Stream, trace: str) -> RedactedTraceback | None:
-    """A redacted trace in a log; None where the log shows another one, or more frames."""
-    traceback = RedactedTraceback(stream, PLACE, _encoded(trace))
-    behind = stream.text(traceback.stop, is_patient=False)
-    is_whole = behind is None or not behind.startswith((INDENT, FRAME))
-    return traceback if traceback.is_there and is_whole else None
+def _shown(
+    stream: Stream, traces: Iterable[tuple[Node, str | None]], like: Likeness
+) -> list[tuple[Node, RedactedTraceback]]:
+    """The nodes whose trace a log shows, with its lines."""
+    found = ((node, _stop(stream, trace, like)) for node, trace in traces if trace)
+    return [(node, RedactedTraceback(stream, PLACE, stop)) for node, stop in found if stop]
+
+
+def _stop(stream: Stream, trace: str, like: Likeness) -> int:
+    """The line behind a trace; 0 where the log shows another one, or more frames."""
+    found = found_at(stream, PLACE, _encoded(trace), like)
+    behind = stream.text(found.stop, is_patient=False) if found else None
+    return found.stop if found and not (behind or b"").startswith((INDENT, FRAME)) else 0
+
+
+def is_bare(stream: Stream) -> bool:
+    """Whether a log shows frames of a trace, and no line of code below them."""
+    at = PLACE
+    while HEADER.fullmatch(stream.text(at, is_patient=False) or b""):
+        at += 1
+    return at > PLACE and not (stream.text(at, is_patient=False) or b"").startswith(INDENT)
 
 
 def is_source(stream: Stream, at: int) -> bool:

@@ -49,6 +49,7 @@ class Outline:
         names: the code records that its frames name.
         has_code: whether there are some.
         is_torn: whether a frame breaks off that names one.
+        stop: the line behind its last frame.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -58,6 +59,7 @@ class Outline:
         self.names = frozenset(decoded(frame.file) for frame in found.frames if frame.is_serialized)
         self.has_code = bool(self.names) or found.is_too_long
         self.is_torn = found.is_torn
+        self.stop = found.frames[-1].stop if found.frames else 1
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation would have in the log."""

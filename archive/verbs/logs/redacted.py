@@ -1,36 +1,72 @@
 """Failures of redacted archives: PyTorch explains them itself, by what is left of the source.
 
-What PyTorch prints then is known: it is what the redacted archive, without its companion, explains a failure
-by. Where a log has this very text, what the companion explains the failure by takes its place.
-
-The lite interpreter prints no handles where it finds their ranges. Those of a failure are found by the text
-again: handle by handle, outermost first, those are taken whose frames the log shows next, and of these the
-ones that give the module hierarchy above. Where several do, and the companion explains them in different
-ways, none is taken; and none where no hierarchy of the model is the one above.
+What PyTorch prints then stands for what it prints of the original, line for line: see ``redacted_lines``. A
+log tells by a *sign* that its source was redacted: a frame that is blank, blanks in the place of a line, or
+another path of a file.
 """
 
 from __future__ import annotations
 
-from itertools import islice, product
-from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from enum import IntEnum
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.debuginfo.symbolicate import TRACEBACK_HEADING
-from archive.verbs.logs.handles import MAX_READINGS
+from archive.verbs.logs.hashed_words import HASH
+from archive.verbs.logs.redacted_lines import CALL, is_header, last_part
+from archive.verbs.logs.tracebacks import FRAME_HEADER, NOT_CODE, RANGE_MARKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
-    from archive.base.steps import Steps
-    from archive.debuginfo.symbolicate import Style, Symbolication
-    from archive.reader.archive import Archive
-    from archive.verbs.logs.operations import Operations
+    from archive.verbs.logs.redacted_lines import Likeness
     from archive.verbs.logs.streams import Stream
 
 HIERARCHY = b"Module hierarchy:"
-SEVERAL_NOTE = "a traceback of redacted source that may be of several places, and nothing tells which"
-OTHER_NOTE = "a traceback of redacted source, below a module hierarchy that is another model's"
+TOP = re.compile(rb"top\(([^)]*)\)")
+"""Begins a hierarchy: the class of the top module."""
+HEADED = 2
+"""Lines between serialized and original code: an empty one, and a heading."""
+ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z]:[/\\]|<")
+"""Begins the paths that Python stacks have, and names of generated code."""
+MOST_ABOVE = 4
+"""Lines from a frame's first one to its first marking: two of context, and the marked one."""
+MOST_FRAMES, MOST_SHOWN = 16, 16
+"""Frames, and lines of each, that are looked at."""
+
+
+class Sign(IntEnum):
+    """A sign that source was redacted."""
+
+    NONE = 0
+    PARTLY = 1  # other paths, or blanks in the place of some lines
+    BLANK = 2  # blanks in the place of all lines, so that none is marked
+
+
+class Hierarchies:
+    """The module hierarchy above a traceback: the lite interpreter prints one directly above its heading."""
+
+    def __init__(self) -> None:
+        self._last = 0, b""
+
+    def saw(self, line: bytes, number: int) -> None:
+        """Keep the hierarchy of a line, if it has one."""
+        _, begins, hierarchy = line.partition(HIERARCHY)
+        if begins:
+            self._last = number, hierarchy.strip()
+
+    def above(self, stream: Stream) -> bytes:
+        """The hierarchy above a traceback, whose heading begins a stream; b"" where there is none."""
+        number, hierarchy = self._last
+        is_above = stream.line(0).number - number in {0, 1}  # 0: lines of one string of JSON
+        return hierarchy if is_above else b""
+
+
+def may_begin(hierarchy: bytes, top: str) -> bool:
+    """Whether a module hierarchy may be of a model with this top class: the same, or a hash."""
+    found = TOP.match(hierarchy)
+    return found is None or decoded(found[1]) == top or HASH.fullmatch(found[1]) is not None
 
 
 class RedactedTraceback:
@@ -39,134 +75,85 @@ class RedactedTraceback:
     Args:
         stream: the failure's lines.
         start: the first one of redacted source, from 0.
-        redacted: what PyTorch prints of it.
+        stop: the one behind the last.
     """
 
-    def __init__(self, stream: Stream, start: int, redacted: bytes) -> None:
-        self.stream = stream
-        self.stop = start
-        self._start = start
-        self.is_there = True
-        for line in redacted.removesuffix(b"\n").split(b"\n"):
-            logged = stream.text(self.stop)
-            # Loggers cut blanks off the ends of lines, and redacted lines are blank.
-            if logged is None or logged.rstrip() != line.rstrip():
-                self.is_there = False
-                return
-            self.stop += 1
+    def __init__(self, stream: Stream, start: int, stop: int) -> None:
+        self.stream, self.start, self.stop = stream, start, stop
+
+    @property
+    def shows_code(self) -> bool:
+        """Whether the log shows code of the model: a line of source, or a heading, behind generated code."""
+        lines = (self.stream.text(at) or b"" for at in range(self.start, self.stop))
+        return any(
+            line.strip() and not is_header(line) and not RANGE_MARKING.fullmatch(line) for line in lines
+        )
 
     def size(self, text: bytes) -> int:
         """The bytes that the original text has in the log."""
-        return len(text) + text.count(b"\n") * (self.stream.cost(self._start) - 1)
+        return len(text) + text.count(b"\n") * (self.stream.cost(self.start) - 1)
 
     def explained(self, text: bytes) -> Iterator[bytes]:
         """The lines, with the original text in the place of the redacted one."""
-        for at in range(self._start):
+        for at in range(self.start):
             yield self.stream.line(at).data
-        yield self.stream.written(self._start, text.removesuffix(b"\n"))
-        yield from [b""] * (self.stop - self._start - 1)
+        yield self.stream.written(self.start, text.removesuffix(b"\n"))
+        yield from [b""] * (self.stop - self.start - 1)
 
 
-class Found(NamedTuple):
-    """What a log shows of redacted source.
-
-    Attributes:
-        failure: its lines.
-        original: what the companion has in their place; None where there are several texts, or none.
-        handles: the handles, inner ones first; one reading of several.
-        note: why there is no original.
-    """
-
-    failure: RedactedTraceback
-    original: bytes | None
-    handles: tuple[int, ...] = ()
-    note: str = ""
-
-
-class RedactedHandles:
-    """The handles of a redacted archive, by what the lite interpreter prints of them.
+def found_at(stream: Stream, start: int, text: bytes, like: Likeness) -> RedactedTraceback | None:
+    """The lines of a log that stand for a text; None where they do not.
 
     Args:
-        archive: the archive with its companion.
-        bare: the archive without.
-        operations: its operations.
-        style: the release whose wording it is.
+        stream: the lines.
+        start: the first one that may, from 0.
+        text: the text.
+        like: tells whether a line stands for another one.
     """
-
-    def __init__(self, archive: Archive, bare: Archive, operations: Operations, style: Style) -> None:
-        self._archive = archive
-        self._bare = bare
-        self._operations = operations
-        self._style = style
-        self._by_line: dict[bytes, list[int]] | None = None
-
-    def of(self, stream: Stream, hierarchy: bytes, steps: Steps) -> Found | None:
-        """What a log shows of redacted source; None where it shows none.
-
-        Args:
-            stream: the failure's lines, the heading first.
-            hierarchy: the module hierarchy above.
-            steps: those that the search may take.
-
-        Raises:
-            LimitError: it takes more.
-        """
-        redacted, choices, at = b"", list[list[int]](), 1
-        while known := self._at(stream, at, steps):
-            frames = max((_frames(one) for one in known.values()), key=len)
-            choices.append([handle for handle, one in known.items() if _frames(one) == frames])
-            redacted, at = redacted + frames, at + frames.count(b"\n")
-        if not choices:
+    at = start
+    for line in text.removesuffix(b"\n").split(b"\n"):
+        logged = stream.text(at)
+        if logged is not None and like.fits(logged, line):
+            at += 1
+        elif not like.may_lack(line):
             return None
-        failure, are_all = RedactedTraceback(stream, 1, redacted), prod(map(len, choices)) < MAX_READINGS
-        readings = self._readings(choices, decoded(hierarchy), steps)
-        if not readings and are_all:
-            return Found(failure, None, note=OTHER_NOTE)
-        texts = {_frames(self._explained(self._archive, one, steps)) for one in readings}
-        if len(texts) != 1 or not are_all:
-            return Found(failure, None, note=SEVERAL_NOTE)
-        text = texts.pop()
-        return None if text == redacted else Found(failure, text, readings[0])
-
-    def _readings(self, choices: list[list[int]], hierarchy: str, steps: Steps) -> list[tuple[int, ...]]:
-        """Handles that fit together, inner ones first: calls around the innermost, as the hierarchy says.
-
-        All of them where the log has no hierarchy.
-        """
-        known = self._operations
-        *outer, inner = choices
-        calls = [[one for one in some if known[one].may_call] or some for some in outer]
-        runs = [one for one in inner if not known.runs_nothing(one)] or inner
-        readings = [one[::-1] for one in islice(product(*calls, runs), MAX_READINGS)]
-        if not hierarchy:
-            return readings
-        said = [self._explained(self._bare, one, steps).module_hierarchy for one in readings]
-        return [one for one, its in zip(readings, said, strict=True) if its == hierarchy]
-
-    def _at(self, stream: Stream, at: int, steps: Steps) -> dict[int, Symbolication]:
-        """The handles whose frames the log shows from a line on, with what the archive alone says of them."""
-        if self._by_line is None:
-            self._by_line = self._lines(steps)
-        candidates = self._by_line.get((stream.text(at) or b"").rstrip(), ())
-        known = {one: self._explained(self._bare, (one,), steps) for one in candidates}
-        return {
-            one: said for one, said in known.items() if RedactedTraceback(stream, at, _frames(said)).is_there
-        }
-
-    def _lines(self, steps: Steps) -> dict[bytes, list[int]]:
-        """The handles by the first line of their frames; some have none."""
-        by_line: dict[bytes, list[int]] = {}
-        for handle in self._bare.handles:
-            if line := _frames(self._explained(self._bare, (handle,), steps)).partition(b"\n")[0].rstrip():
-                by_line.setdefault(line, []).append(handle)
-        return by_line
-
-    def _explained(self, archive: Archive, handles: tuple[int, ...], steps: Steps) -> Symbolication:
-        found = archive.symbolicate(handles, self._style)
-        steps.take(1 + found.steps)
-        return found
+    return RedactedTraceback(stream, start, at)
 
 
-def _frames(known: Symbolication) -> bytes:
-    """The frames of an explanation."""
-    return bytes(known).partition(TRACEBACK_HEADING)[2]
+def sign_at(stream: Stream, at: int, files: Collection[bytes]) -> Sign:
+    """The sign of redaction in the first frames of a traceback of original code.
+
+    Args:
+        stream: the lines.
+        at: the first frame's first one, from 0.
+        files: paths of the model's source files; none where they are not known.
+    """
+    call, found = CALL.fullmatch(stream.text(at) or b""), Sign.NONE
+    if call and not ABSOLUTE.match(call["file"]):
+        return Sign.PARTLY
+    for _ in range(MOST_FRAMES):
+        header = FRAME_HEADER.fullmatch(stream.text(at) or b"")
+        if header is None:
+            break
+        below = (stream.text(at + 1 + place, is_patient=False) for place in range(MOST_SHOWN))
+        shown = [*takewhile(lambda line: line is not None and not NOT_CODE.match(line), below)]
+        found = max(found, _sign(header["file"], [line or b"" for line in shown], files))
+        at += 1 + len(shown)
+    return found
+
+
+def _sign(file: bytes, shown: Sequence[bytes], files: Collection[bytes]) -> Sign:
+    """The sign of redaction in a frame of a file, by the lines below its first one."""
+    near = shown[:MOST_ABOVE]
+    if near and not near[0].strip() and not any(map(RANGE_MARKING.fullmatch, near)):
+        return Sign.BLANK
+    is_other = file not in files and last_part(file) in {b"?", *map(last_part, files)}
+    above = takewhile(lambda line: not RANGE_MARKING.fullmatch(line), near)
+    has_blanks = any(line and not line.strip(b" ") for line in above)
+    return Sign.PARTLY if has_blanks or (files and is_other) else Sign.NONE
+
+
+def file_at(stream: Stream, at: int) -> bytes:
+    """The name of the file that a frame is of, without folders; b"" where it names none."""
+    found = FRAME_HEADER.fullmatch(stream.text(at) or b"")
+    return last_part(found["file"]) if found else b""

@@ -12,36 +12,18 @@ from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
 from archive.companion.hashed_names import hashed
-from archive.container.names import encoded
 from archive.verbs.logs.code_lines import CodeLines
 from archive.verbs.logs.tracebacks import CodeRecord
 
 if TYPE_CHECKING:
-    from archive.normalform.column_names import ColumnName
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
 
 WORD = re.compile(rb'("[^"\n]*"|\w+)')
 """A name, or a text in quotes, which may be one."""
-HASH = re.compile(rb"\b[aC][0-9a-f]{8}\b")
-PART = re.compile(r"[^\s().:]+")
-"""A name in a text of a call stack."""
-STACKED: tuple[ColumnName, ...] = ("module.type", "module.instance", "frame.function")
-"""The columns whose strings a module hierarchy is made of."""
 DEFINED = re.compile(rb"def (\w+)\(")
 MOST_FUNCTIONS = 100
 """Functions above a line that are asked whether they are the one that the log names."""
-
-
-def names_by_hash(companion: Companion) -> dict[bytes, bytes]:
-    """The names in call stacks by their hashes; none where the companion's archive has its names."""
-    if not companion.salt:
-        return {}
-    columns, strings = companion.contents.columns, companion.contents.strings
-    numbers = {number for name in STACKED if name in columns for number in columns[name].tolist()}
-    texts = [companion.qualified_top, *(str(strings[number]) for number in numbers if number >= 0)]
-    words = {word for text in texts for word in PART.findall(text)}
-    return {hashed(word, companion.salt).encode(): encoded(word) for word in words}
 
 
 class RenamedLines(CodeLines):

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
 from archive.base.strings import decoded
+from archive.container.names import encoded
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE
 from archive.formats.source_ranges import SUFFIX
 from archive.verbs.logs.code_lines import CodeLines
+from archive.verbs.logs.hashed_words import HASH
 from archive.verbs.logs.lines import ending
 
 if TYPE_CHECKING:
@@ -314,4 +316,5 @@ def _problem(code: CodeRecord, number: int, *, fits: bool) -> str:
         return f"no source range is recorded for {code.name}, line {number}"
     if code.lines:
         return f"{code.name} has another line {number} in this archive: the failure is another model's"
-    return f"this archive has no code of the name {code.name}: the failure is another model's"
+    hashes = ", or its names are hashes of another redaction" if HASH.search(encoded(code.name)) else ""
+    return f"this archive has no code of the name {code.name}: the failure is another model's{hashes}"

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-import io
+from contextlib import closing
+from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING
 
 import pytest
 
 import archive
+from archive.fleet.explaining import explainer_of
+from archive.fleet.sources import models_in
 from archive.verbs.logs import Explainer
 from tests.support.corpus import ORACLES
 from tests.support.exported import EXPORTED
 from tests.support.tokens import CANARIES
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 LOWERED, SCRIPTED, STACK = CANARIES / "lowered.ptl", CANARIES / "scripted.ptl", ORACLES / "plain_stack.ptl"
 
 
-def redacted(path: object) -> tuple[bytes, bytes]:
-    out, companion = io.BytesIO(), io.BytesIO()
-    archive.redact(path, out, companion, preset="publish")  # type: ignore[arg-type]
+OPTIONS: list[dict[str, str]] = [
+    {"preset": "publish"},
+    {"preset": "vendor"},
+    {"text": "none", "paths": "none"},
+    {"paths": "basename"},
+]
+
+
+@cache
+def redacted(path: object, **options: str) -> tuple[bytes, bytes]:
+    out, companion = BytesIO(), BytesIO()
+    archive.redact(path, out, companion, **(options or OPTIONS[0]))  # type: ignore[arg-type]
     return out.getvalue(), companion.getvalue()
 
 
@@ -75,17 +92,88 @@ def test_a_handle_in_a_delegated_module_is_found_inside_of_its_caller() -> None:
     assert text == printed(LOWERED, (inner, caller))
 
 
-def test_what_is_not_redacted_or_not_of_this_archive_passes_through() -> None:
+def test_what_is_not_redacted_passes_through() -> None:
     out, companion = redacted(STACK)
     handle = last_operations(STACK, 1)[0]
     for log, source, beside in (
         (printed(STACK, (handle,)), out, companion),  # it shows the original
         (printed(out, (handle,)), out, None),
-        (printed(out, (handle,)).replace(b"line ", b"line 9"), out, companion),
     ):
         text, explainer = explained(log, source, beside)
         assert text == log
         assert (explainer.explained, explainer.unknown) == (0, 0)
+
+
+def test_redacted_source_of_another_version_stays_and_is_told() -> None:
+    out, companion = redacted(STACK)
+    for old, new in ((b"line ", b"line 9"), (b'"plain.py"', b'"other.py"'), (b" \n", b"  \n")):
+        log = printed(out, (last_operations(STACK, 1)[0],)).replace(old, new)
+        text, explainer = explained(log, out, companion)
+        assert text == log
+        assert (explainer.explained, explainer.unknown) == (0, 1)
+        assert "redacted source that no place of this model gives" in explainer.notes[0]
+
+
+@pytest.mark.parametrize("choice", OPTIONS, ids=str)
+def test_a_log_of_one_redaction_is_explained_by_another_one_the_companion_or_the_original(
+    choice: dict[str, str],
+) -> None:
+    handle = last_operations(STACK, 1)[0]
+    log, wanted = (printed(one, (handle,)) for one in (redacted(STACK, **choice)[0], STACK))
+    assert log != wanted
+    for other in OPTIONS:
+        out, companion = redacted(STACK, **other)
+        text, explainer = explained(log, out, companion)
+        assert (text, explainer.explained) == (wanted, 1)
+        assert any("another redaction" in note for note in explainer.notes) == (other != choice)
+        text, explainer = explained(log, companion, None)
+        assert (text, explainer.notes) == (wanted, [])
+    assert explained(log, STACK.read_bytes(), None)[0] == wanted
+
+
+def test_blank_source_proves_no_model_and_a_line_of_source_does() -> None:
+    handle = last_operations(STACK, 1)[0]
+    for preset, proves in (("publish", False), ("vendor", True)):
+        out, companion = redacted(STACK, preset=preset)
+        _, explainer = explained(printed(out, (handle,)), out, companion)
+        assert (explainer.caveat == "") == proves
+
+
+def test_hashes_of_another_redaction_are_told() -> None:
+    handle = last_operations(STACK, 1)[0]
+    first, second = (redacted(STACK, names="hash", paths=one) for one in ("none", "basename"))
+    log = printed(first[0], (handle,))
+    for source, companion in (first, (first[1], None)):
+        assert explained(log, source, companion)[0] == printed(STACK, (handle,))
+    for source, companion in (second, (second[1], None), redacted(STACK)):
+        text, explainer = explained(log, source, companion)
+        assert (text, explainer.unknown) == (log, 1)
+        assert "hashes of names that are none of this model's" in explainer.notes[0]
+
+
+def test_companions_of_several_models_explain_redacted_source(tmp_path: Path) -> None:
+    names = [STACK, SCRIPTED, LOWERED, ORACLES / "plain_free_functions.ptl"]
+    for path in names:
+        (tmp_path / f"{path.stem}.ptdbg").write_bytes(redacted(path)[1])
+    log = b"".join(printed(redacted(path)[0], (last_operations(path, 1)[0],)) for path in names[:2])
+    with closing(models_in([tmp_path])) as models:
+        explainer = explainer_of(models)
+        text = b"".join(explainer.explain(log.splitlines(keepends=True)))
+    assert text == b"".join(printed(path, (last_operations(path, 1)[0],)) for path in names[:2])
+    assert (explainer.explained, explainer.unknown) == (2, 0)
+
+
+def test_redacted_source_that_two_models_give_is_ambiguous(tmp_path: Path) -> None:
+    handle = last_operations(STACK, 1)[0]
+    (tmp_path / "one.ptl").write_bytes(STACK.read_bytes())
+    other = BytesIO()
+    archive.redact(STACK, other, BytesIO(), maps=["models/=others/"])
+    (tmp_path / "two.ptl").write_bytes(other.getvalue())
+    log = printed(redacted(STACK)[0], (handle,))
+    with closing(models_in([tmp_path])) as models:
+        explainer = explainer_of(models)
+        assert b"".join(explainer.explain(log.splitlines(keepends=True))) == log
+    assert (explainer.unknown, explainer.ambiguous) == (1, 1)
 
 
 def test_operations_of_one_line_are_told_apart_by_the_hierarchy_directly_above() -> None:
@@ -133,8 +221,12 @@ def test_a_redacted_trace_of_a_node_becomes_the_original(name: str) -> None:
     for trace in sorted(traces, key=len, reverse=True):
         shown = shown.replace(f"\n{trace}\n".encode(), f"\n{traces[trace]}\n".encode())
     assert shown != log
-    text, explainer = explained(shown, out, companion)
-    assert (text, explainer.explained, explainer.unknown) == (log, 1, 0)
+    for source, beside in ((out, companion), (companion, None), redacted(program, preset="vendor")):
+        text, explainer = explained(shown, source, beside)
+        assert (text, explainer.explained, explainer.unknown) == (log, 1, 0)
+    other = shown.replace(b"line ", b"line 9")
+    assert explained(other, out, companion)[0] == other
+    assert "redacted trace" in explained(other, out, companion)[1].notes[0]
     more = shown.replace(
         b"Original traceback:\n", b'Original traceback:\nFile "other.py", line 1, in main\n  '
     )

@@ -21,6 +21,7 @@ import torch.jit.mobile
 from tests.support.named_models import CALLERS, GONE, VALUES, SecretScoring
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.torch
@@ -36,10 +37,11 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def redacted(path: Path) -> tuple[bytes, bytes]:
-    """The archive with hashes, and its companion."""
+def redacted(path: Path, **choice: Any) -> tuple[bytes, bytes]:  # noqa: ANN401
+    """The archive with hashes, or otherwise redacted, and its companion."""
     out, companion = io.BytesIO(), io.BytesIO()
-    facts = archive.redact(path, out, companion, names="hash", paths="none")
+    hashes = {"names": "hash", "paths": "none"}
+    facts = archive.redact(path, out, companion, **(choice or hashes), partial=True)
     assert (facts.left, facts.refused) == ((), ())
     return out.getvalue(), companion.getvalue()
 
@@ -52,6 +54,12 @@ def loaded(data: bytes, *, lite: bool = False) -> Any:  # noqa: ANN401
 def failure(model: Any, *arguments: torch.Tensor) -> str:  # noqa: ANN401
     with pytest.raises((RuntimeError, IndexError)) as failed:
         model(*arguments)
+    return str(failed.value)
+
+
+def refused(mistake: Callable[[Any], Any], model: Any) -> str:  # noqa: ANN401
+    with pytest.raises((RuntimeError, TypeError, AttributeError)) as failed:
+        mistake(model)
     return str(failed.value)
 
 
@@ -96,6 +104,40 @@ def test_a_traceback_through_hashes_is_explained_by_the_names(scripted: Path, *,
         found = explained(log.encode(), opened).text.decode()
     assert heading in found
     assert found.partition(heading)[2] == told.partition(heading)[2]
+
+
+@pytest.mark.parametrize("choice", [{"preset": "publish"}, {"preset": "vendor"}], ids=["publish", "vendor"])
+def test_what_pytorch_prints_of_another_redaction_is_explained_by_the_code(
+    scripted: Path, choice: dict[str, Any]
+) -> None:
+    published, _ = redacted(scripted, **choice)
+    out, companion = redacted(scripted)
+    told, log = (failure(loaded(data), IDS + 100) for data in (scripted.read_bytes(), published))
+    heading = "original code (most recent call last):\n"
+    assert log.partition(heading)[2] != told.partition(heading)[2]
+    for source, beside in ((out, companion), (companion, None), (scripted.read_bytes(), None)):
+        with archive.open(source, companion=beside) as opened:
+            found = explained(log.encode(), opened)
+        assert found.text.decode().partition(heading)[2] == told.partition(heading)[2]
+
+
+MISTAKES: list[Callable[[Any], Any]] = [
+    lambda model: model(),
+    lambda model: model(1, 2, 3),
+    lambda model: next(model.children())(),
+    lambda model: next(model.children()).nothing,
+    lambda model: model.load_state_dict({}),
+    lambda model: model.nothing,
+]
+"""Calls that PyTorch refuses in messages with names of arguments, attributes and classes."""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=range(len(MISTAKES)))
+def test_a_message_of_pytorch_has_the_names_again(scripted: Path, mistake: Callable[[Any], Any]) -> None:
+    out, companion = redacted(scripted)
+    told, log = (refused(mistake, loaded(data)) for data in (scripted.read_bytes(), out))
+    with archive.open(companion) as opened:
+        assert explained(log.encode(), opened).text.decode() == told
 
 
 @pytest.mark.parametrize("name", ["plain_stack", "plain_free_functions"])
