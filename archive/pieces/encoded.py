@@ -10,16 +10,20 @@ from __future__ import annotations
 import base64
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 SHORTEST_RUN = 24
 """Letters of the shortest run that is decoded: 18 bytes, of which chance makes no text."""
 CLASSES = bytes(ord("a") if code in LETTERS + b"+/-_" else 0 for code in range(256))
+LONG = b"a" * SHORTEST_RUN
+"""A run in :data:`CLASSES`."""
 RUN = re.compile(rb"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{1,76}={0,2}|[A-Za-z0-9+/_-]++={0,2}")
 """Base64 in lines, as e-mail has it, or in one."""
 FILES = re.compile(
@@ -38,8 +42,11 @@ IN_LATIN = re.compile(
     rb"|\x78(?:\x01|\x5e|\xc2\x9c|\xc3\x9a)|\x7fELF"
 )
 """The same in Latin-1 as UTF-8, which pickles of protocol 2 have for ``bytes``."""
+LATIN_HEADS = (b"\xc2\x80", b"PK", b"\x1f", b"\x28\xc2", b"\xc3\xbd", b"BZh", b"\x78", b"\x7f")
 FIRST_WIDE = 0x80
 """The first byte that stands for no character of ASCII."""
+LINE = 60
+"""Letters of the shortest line of base64 in lines."""
 MASKED = 512
 """Letters of the shortest run that is masked."""
 SAMPLE = 4096
@@ -68,7 +75,7 @@ def runs(text: bytes) -> Iterator[Run]:
     if len(text) < SHORTEST_RUN:
         return
     classes = text.translate(CLASSES)
-    at = classes.find(b"a" * SHORTEST_RUN)
+    at = classes.find(LONG)
     while at >= 0:
         one = RUN.match(text, at)
         end = one.end() if one else at + SHORTEST_RUN
@@ -76,7 +83,31 @@ def runs(text: bytes) -> Iterator[Run]:
         is_masked = end - at >= MASKED and _is_random(text[at : min(end, at + SAMPLE)])
         if data is not None or is_masked:
             yield Run(at, end, data, is_masked)
-        at = classes.find(b"a" * SHORTEST_RUN, end)
+        at = classes.find(LONG, end)
+
+
+def in_base64(texts: Sequence[bytes]) -> Iterator[int]:
+    """The numbers of texts that may have base64: a run of its letters that is masked, or begins as one.
+
+    Args:
+        texts: of which none has NUL in such a run.
+    """
+    joined = b"\0".join(texts)
+    letters = joined.translate(CLASSES)
+    at = letters.find(LONG)
+    if at < 0:
+        return
+    starts = [0, *accumulate(len(text) + 1 for text in texts)]
+    while at >= 0:
+        end = letters.find(b"\0", at)
+        if end < 0:
+            end = len(letters)
+        lines = end - at >= LINE and joined[end : end + 1] in b"\r\n"
+        if lines or end - at >= MASKED or HEAD.match(joined, at):
+            number = bisect_right(starts, at) - 1
+            yield number
+            end = starts[number + 1]
+        at = letters.find(LONG, end)
 
 
 def from_latin(text: bytes) -> bytes | None:

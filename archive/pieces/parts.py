@@ -23,7 +23,7 @@ def json_parts(json: bytes, allowance: Allowance) -> Callable[[int], str]:
     """Tells paths in JSON.
 
     Args:
-        json: the JSON, with other bytes in the place of escaped quotes.
+        json: the JSON.
         allowance: takes the memory that it costs.
 
     Raises:

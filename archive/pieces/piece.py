@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.formats.elf.parse import is_elf
+from archive.formats.record_kinds import RecordKind
 from archive.pieces.parts import json_parts, object_parts
 from archive.pieces.strings import Strings
 
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from archive.base.limits import Allowance
-    from archive.formats.record_kinds import RecordKind
+
+SHORTEST = {RecordKind.PROGRAM: 10, RecordKind.SHARED_OBJECT: 10, RecordKind.TENSOR: 10}
+"""Bytes of strings that may tell something though they have no byte of :data:`archive.pieces.layer.MARKS`, by
+kind of record: an address of memory has as many. Other records may have short lines of source, and names."""
 
 
 class Piece:
@@ -67,7 +71,7 @@ class Piece:
         Raises:
             LimitError: they would take more memory than allowed.
         """
-        return Strings(self.bytes, self.allowance)
+        return Strings(self.bytes, self.allowance, SHORTEST.get(self.kind, 1))
 
     @cached_property
     def part(self) -> Callable[[int], str]:

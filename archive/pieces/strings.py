@@ -13,14 +13,17 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.pieces.encoded import FILES, SHORTEST_RUN, from_latin, runs
-from archive.pieces.layers import SHORTEST, Inner, JsonLayer, PickleLayer, has_form, layers, layers_within
+from archive.pieces.encoded import FILES, LATIN_HEADS, SHORTEST_RUN, from_latin, in_base64, runs
+from archive.pieces.json_strings import JsonLayer
+from archive.pieces.layer import SHORTEST
+from archive.pieces.layers import Inner, has_form, layers, layers_within
+from archive.pieces.pickle_strings import PickleLayer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.limits import Allowance
-    from archive.pieces.layers import Layer
+    from archive.pieces.layer import Layer
 
 DEEPEST = 4
 """Strings within strings so deep are read."""
@@ -28,7 +31,7 @@ FRAME = b'File "'
 FRAMES = re.compile(rb'\n(?=[ \t]*File ")')
 LINE = 160
 """Bytes of memory that a line costs besides its text."""
-HAS_FORM = (b"[", b"{", b"\x80", b" ", b"\n")
+HAS_FORM = {b"[", b"{", b"\x80", b" ", b"\n"}
 """First bytes of strings that may have strings in them."""
 
 
@@ -80,6 +83,7 @@ class Strings:
     Args:
         data: the bytes.
         allowance: takes the memory that the strings cost.
+        shortest: bytes of a string that may tell something without a mark.
 
     Attributes:
         encoded: what base64 in them stands for, and ``bytes`` of Python that are files.
@@ -88,18 +92,19 @@ class Strings:
         LimitError: they would take more memory than allowed.
     """
 
-    def __init__(self, data: bytes, allowance: Allowance) -> None:
+    def __init__(self, data: bytes, allowance: Allowance, shortest: int = 1) -> None:
         self._allowance = allowance
+        self._shortest = shortest
         self._times: dict[bytes, int] = {}
         self._first: dict[bytes, tuple[Layer, bytes, int]] = {}
         self.encoded: list[Encoded] = []
-        self._layers = layers(data, allowance)
+        self._layers = layers(data, allowance, int, shortest)
         for layer in self._layers:
             self._read(layer, 1, 0)
 
     @property
     def json(self) -> bytes | None:
-        """The bytes if they are JSON, with other bytes for escaped quotes; None else."""
+        """The bytes if they are JSON; None else."""
         first = self._layers[0]
         return first.data if isinstance(first, JsonLayer) else None
 
@@ -133,40 +138,58 @@ class Strings:
 
     def _read(self, layer: Layer, times: int, depth: int) -> None:
         """Take the lines of a layer's strings, and read the layers of those that have their own."""
-        count = layer.data.count(b"\n") + layer.data.count(b"\\n") + len(layer.counts)
-        self._allowance.take(LINE * count + len(layer.data), "lines of strings")
+        raws = list(layer.counts)
+        texts = [layer.decoded(raw) for raw in raws]
+        counts = [times * number for number in layer.counts.values()]
+        inner = _forms(texts) if depth < DEEPEST else []
         within: dict[int, list[Inner]] = defaultdict(list)
-        for raw, number in layer.counts.items():
-            text = layer.decoded(raw)
-            if text[:1] in HAS_FORM and depth < DEEPEST and len(raw) < len(layer.data) and has_form(text):
-                within[times * number].append(Inner(raw, text))
-            elif len(text) < SHORTEST_RUN and b"\n" not in text:
-                self._add_line(text, times * number, layer, raw, 0)
-            else:
-                self._add(layer, raw, text, times * number)
+        for number in inner:
+            if len(raws[number]) < len(layer.data):
+                within[counts[number]].append(Inner(raws[number], texts[number]))
+                texts[number] = b""
+        self._allowance.take(LINE * len(texts) + sum(map(len, texts)), "lines of strings")
+        self._decode(layer, raws, texts)
+        self._add(layer, raws, texts, counts)
         for number, some in within.items():
-            for one in layers_within(layer, some, self._allowance):
+            for one in layers_within(layer, some, self._allowance, self._shortest):
                 self._read(one, number, depth + 1)
 
-    def _add(self, layer: Layer, raw: bytes, text: bytes, times: int) -> None:
-        if len(text) >= SHORTEST_RUN:
-            text = self._decode(String(layer, raw), text)
-        lines = FRAMES.split(text) if FRAME in text else text.split(b"\n")
+    def _add(self, layer: Layer, raws: list[bytes], texts: list[bytes], counts: list[int]) -> None:
+        """Count the lines of some texts."""
+        lines, first = self._times, self._first
+        for raw, text, times in zip(raws, texts, counts, strict=True):
+            if b"\n" in text:
+                self._add_lines(layer, raw, text, times)
+            elif text in lines:
+                lines[text] += times
+            elif text:
+                lines[text] = times
+                first[text] = layer, raw, 0
+
+    def _add_lines(self, layer: Layer, raw: bytes, text: bytes, times: int) -> None:
+        some = FRAMES.split(text) if FRAME in text else text.split(b"\n")
+        self._allowance.take(LINE * len(some), "lines of strings")
         at = 0
-        for line in lines:
-            if len(line) >= SHORTEST or len(lines) == 1:
-                self._add_line(line, times, layer, raw, at)
+        for line in some:
+            if len(line) >= SHORTEST or len(some) == 1:
+                if line in self._times:
+                    self._times[line] += times
+                else:
+                    self._times[line] = times
+                    self._first[line] = layer, raw, at
             at += len(line) + 1
 
-    def _add_line(self, line: bytes, times: int, layer: Layer, raw: bytes, at: int) -> None:
-        if line in self._times:
-            self._times[line] += times
-        else:
-            self._times[line] = times
-            self._first[line] = layer, raw, at
+    def _decode(self, layer: Layer, raws: list[bytes], texts: list[bytes]) -> None:
+        """Keep what parts of texts stand for; texts lose letters that tell nothing."""
+        with self._allowance.lent(2 * sum(map(len, texts)), "letters of base64"):
+            encoded = set(in_base64(texts))
+        if isinstance(layer, PickleLayer):
+            encoded.update(number for number, raw in enumerate(raws) if raw.startswith(LATIN_HEADS))
+        for number in sorted(encoded):
+            if len(texts[number]) >= SHORTEST_RUN:
+                texts[number] = self._decoded(String(layer, raws[number]), texts[number])
 
-    def _decode(self, string: String, text: bytes) -> bytes:
-        """Keep what parts of a text stand for; the text without letters that tell nothing."""
+    def _decoded(self, string: String, text: bytes) -> bytes:
         file = from_latin(string.raw) if isinstance(string.layer, PickleLayer) else None
         if file is not None:
             self.encoded.append(Encoded(file, "bytes", string, 0))
@@ -179,3 +202,8 @@ class Strings:
                 masked = masked or bytearray(text)
                 masked[one.start : one.end] = bytes(one.end - one.start)
         return text if masked is None else bytes(masked)
+
+
+def _forms(texts: list[bytes]) -> list[int]:
+    """The numbers of texts that may have strings in them."""
+    return [number for number, text in enumerate(texts) if text[:1] in HAS_FORM and has_form(text)]

@@ -44,9 +44,8 @@ def test_a_path_leads_to_its_value(data: st.DataObject) -> None:
 
     value = [marked(data.draw(values(3))), {"x": marked(data.draw(values(3)))}]
     text = json.dumps(value, indent=data.draw(st.sampled_from([None, 1]))).encode()
-    neutral = Strings(text, unbounded()).json
-    assert neutral is not None
-    places = JsonPlaces(neutral, unbounded())
+    assert Strings(text, unbounded()).json == text
+    places = JsonPlaces(text, unbounded())
     found = {mark: places.path(text.index(mark.encode())) for mark, _ in paths(value, "")}
     assert found == dict(paths(value, ""))
 
@@ -63,5 +62,5 @@ def test_a_byte_in_a_key_or_behind_a_value_is_the_objects() -> None:
 @given(st.text('[]{}:,"\\\\ a', max_size=40))
 def test_broken_json_has_places_all_the_same(text: str) -> None:
     data = text.encode()
-    places = JsonPlaces(data.replace(b"\\\\", b"\2\2").replace(b'\\"', b"\\\1"), unbounded())
+    places = JsonPlaces(data, unbounded())
     assert all(isinstance(places.path(at), str) for at in range(len(data)))

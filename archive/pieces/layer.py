@@ -1,0 +1,79 @@
+"""A layer: strings as they stand in some bytes, each once, with how often each one is there.
+
+Where a string stands is looked up when asked for alone, as nearly all strings tell nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from archive.base.limits import Allowance
+
+SHORTEST = 6
+"""Bytes of a string between other bytes that may give something away."""
+MARKS = b"/\\@"
+"""Bytes of paths and addresses: a string that has one may be of any length."""
+UNMARKED = bytes(code not in MARKS for code in range(256))
+PART = 64
+"""Bytes of memory that a string costs while it is one of many."""
+KEPT = 160
+"""The same of a string that is kept, with its count."""
+
+Outer = Callable[[int], int]
+"""The byte of the record that a position in some bytes comes from."""
+
+
+class Layer:
+    """Strings of some bytes.
+
+    Args:
+        data: the bytes.
+        counts: the strings as they stand there, and how often.
+        outer: tells where ``data`` comes from.
+    """
+
+    def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer = int) -> None:
+        self.data = data
+        self.counts = counts
+        self._outer = outer
+
+    def decoded(self, raw: bytes) -> bytes:
+        """The text that a string stands for."""
+        return raw
+
+    def place(self, raw: bytes, position: int) -> int:
+        """The byte of the record that a position in a decoded string comes from, at the first such string."""
+        return self._outer(self.first[raw] + self.shift(raw, position))
+
+    @property
+    def first(self) -> Mapping[bytes, int]:
+        """Where each string begins that is there first."""
+        raise NotImplementedError
+
+    def shift(self, _raw: bytes, position: int) -> int:
+        """Bytes before a position in a decoded string, as the string stands there."""
+        return position
+
+
+def counted(strings: Iterable[bytes], allowance: Allowance, shortest: int = 1) -> dict[bytes, int]:
+    """Each string once, and how often it is there; shorter ones without a mark are left out.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+    counts = Counter(strings)
+    counts.pop(b"", None)
+    allowance.take(KEPT * len(counts), "distinct strings")
+    if shortest <= SHORTEST:
+        return counts
+    return {one: times for one, times in counts.items() if len(one) >= shortest or has_mark(one)}
+
+
+def has_mark(string: bytes) -> bool:
+    """Whether a string has a byte of paths or addresses."""
+    return any(mark in string for mark in (b"/", b"\\", b"@"))
