@@ -86,13 +86,13 @@ def runs(text: bytes) -> Iterator[Run]:
         at = classes.find(LONG, end)
 
 
-def in_base64(texts: Sequence[bytes]) -> Iterator[int]:
+def in_base64(joined: bytes, texts: Sequence[bytes]) -> Iterator[int]:
     """The numbers of texts that may have base64: a run of its letters that is masked, or begins as one.
 
     Args:
-        texts: of which none has NUL in such a run.
+        joined: the texts with NUL between them.
+        texts: the same.
     """
-    joined = b"\0".join(texts)
     letters = joined.translate(CLASSES)
     at = letters.find(LONG)
     if at < 0:

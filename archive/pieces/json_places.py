@@ -49,9 +49,13 @@ class JsonPlaces:
         marks = np.flatnonzero(np.frombuffer(data.translate(STRUCTURE), np.bool_))
         allowance.take(MARK * len(marks), "places in JSON")
         is_quote = codes[marks] == QUOTE
-        quotes = unescaped(codes, marks[is_quote])
-        marks = marks[~is_quote]
-        marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
+        quotes = marks[is_quote]
+        cuts = unescaped(codes, quotes)
+        quotes = quotes[cuts]
+        outside = ~is_quote
+        is_quote[is_quote] = cuts
+        outside &= np.cumsum(is_quote) % 2 == 0
+        marks = marks[outside]
         code = codes[marks]
         depth = np.cumsum(STEP[code], dtype=np.int64)
         self._data, self._quotes, self._marks, self._depth = data, quotes.data, marks.data, depth.data

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.pieces.layer import MARKS, PART, Layer, counted
+from archive.pieces.layer import PART, Spans, telling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.pieces.layer import Outer
@@ -25,29 +22,10 @@ ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))
 ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
 SURROGATES, BEHIND_SURROGATES = 0xD800, 0xDC00
 QUOTE, BACKSLASH = b'"\\'
-IS_MARK = bytes(code in MARKS for code in range(256))
 
 
-class JsonLayer(Layer):
-    """Strings of JSON, and what stands between them.
-
-    Args:
-        data: the JSON.
-        begins: where each string begins.
-        ends: where each one ends.
-        allowance: takes the memory that they cost.
-        outer: tells where ``data`` comes from.
-    """
-
-    def __init__(self, data: bytes, begins: Ints, ends: Ints, allowance: Allowance, outer: Outer) -> None:
-        self._begins, self._ends = begins, ends
-        with allowance.lent(len(data) + PART * len(begins), "strings of JSON"):
-            super().__init__(data, counted(self._strings(data), allowance), outer)
-
-    def _strings(self, data: bytes) -> list[bytes]:
-        return [
-            data[begin:end] for begin, end in zip(self._begins.tolist(), self._ends.tolist(), strict=True)
-        ]
+class JsonLayer(Spans):
+    """Strings of JSON, and what stands between them."""
 
     def decoded(self, raw: bytes) -> bytes:
         """The string without escapes."""
@@ -57,11 +35,6 @@ class JsonLayer(Layer):
             return str(json.loads(b'"%s"' % raw, strict=False)).encode(errors="surrogatepass")
         except ValueError:  # an escape that JSON does not know
             return ESCAPE.sub(_stands_for, raw)
-
-    @cached_property
-    def first(self) -> Mapping[bytes, int]:
-        """Where each string begins that is there first."""
-        return dict(zip(reversed(self._strings(self.data)), self._begins[::-1].tolist(), strict=True))
 
     def shift(self, raw: bytes, position: int) -> int:
         """The byte behind all escapes before a position; that of the same escape, at least."""
@@ -95,32 +68,28 @@ def of_json(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> J
         codes = np.frombuffer(data, np.uint8)
         is_quote = codes == QUOTE
         with allowance.lent(PART * int(np.count_nonzero(is_quote)), "strings of JSON"):
-            cuts = unescaped(codes, np.flatnonzero(is_quote))
+            quotes = np.flatnonzero(is_quote)
+            cuts = quotes[unescaped(codes, quotes)]
             begins, ends = np.append(0, cuts + 1), np.append(cuts, len(data))
-            lengths = ends - begins
-            kept = lengths >= shortest
-            if shortest > 1:
-                marks = np.flatnonzero(np.frombuffer(data.translate(IS_MARK), np.bool_))
-                marked = np.searchsorted(begins, marks, "right") - 1
-                kept[marked] = True
+            kept = telling(data, begins, ends, shortest)
             return JsonLayer(data, begins[kept], ends[kept], allowance, outer)
 
 
-def unescaped(codes: np.ndarray, quotes: Ints) -> Ints:
-    """The quotes of JSON that no backslash is before, or an even number of them.
+def unescaped(codes: np.ndarray, quotes: Ints) -> np.ndarray:
+    """Which quotes of JSON no backslash is before, or an even number of them, as flags.
 
     Args:
         codes: the bytes.
         quotes: the positions of quotes among them.
     """
-    behind = np.flatnonzero(codes[np.maximum(quotes - 1, 0)] == BACKSLASH)
-    if not len(behind):
-        return quotes
-    slashes = np.flatnonzero(codes == BACKSLASH)
-    runs = np.flatnonzero(np.diff(slashes, prepend=-2) != 1)
-    last = np.searchsorted(slashes, quotes[behind]) - 1
-    count = last - runs[np.searchsorted(runs, last, "right") - 1] + 1
-    return np.delete(quotes, behind[count % 2 == 1])
+    escaped: np.ndarray = codes[np.maximum(quotes - 1, 0)] == BACKSLASH
+    several = np.flatnonzero(escaped & (codes[np.maximum(quotes - 2, 0)] == BACKSLASH))
+    if len(several):
+        slashes = np.flatnonzero(codes == BACKSLASH)
+        runs = np.flatnonzero(np.diff(slashes, prepend=-2) != 1)
+        last = np.searchsorted(slashes, quotes[several]) - 1
+        escaped[several] = (last - runs[np.searchsorted(runs, last, "right") - 1]) % 2 == 0
+    return ~escaped
 
 
 def _stands_for(escape: re.Match[bytes]) -> bytes:

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from archive.base.columns import Ints
     from archive.base.limits import Allowance
 
 SHORTEST = 6
 """Bytes of a string between other bytes that may give something away."""
 MARKS = b"/\\@"
 """Bytes of paths and addresses: a string that has one may be of any length."""
-UNMARKED = bytes(code not in MARKS for code in range(256))
+IS_MARK = bytes(code in MARKS for code in range(256))
 PART = 64
 """Bytes of memory that a string costs while it is one of many."""
 KEPT = 160
@@ -60,8 +64,55 @@ class Layer:
         return position
 
 
-def counted(strings: Iterable[bytes], allowance: Allowance, shortest: int = 1) -> dict[bytes, int]:
-    """Each string once, and how often it is there; shorter ones without a mark are left out.
+class Spans(Layer):
+    """Strings that are stretches of some bytes.
+
+    Args:
+        data: the bytes.
+        begins: where each string begins.
+        ends: where each one ends.
+        allowance: takes the memory that they cost.
+        outer: tells where the bytes come from.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+
+    def __init__(self, data: bytes, begins: Ints, ends: Ints, allowance: Allowance, outer: Outer) -> None:
+        self._begins, self._ends = begins, ends
+        with allowance.lent(len(data) + PART * len(begins), "strings of a record"):
+            super().__init__(data, counted(self._strings(data), allowance), outer)
+
+    def _strings(self, data: bytes) -> list[bytes]:
+        begins, ends = self._begins.tolist(), self._ends.tolist()
+        return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
+    @cached_property
+    def first(self) -> Mapping[bytes, int]:
+        """Where each string begins that is there first."""
+        return dict(zip(reversed(self._strings(self.data)), self._begins[::-1].tolist(), strict=True))
+
+
+def telling(data: bytes, begins: Ints, ends: Ints, shortest: int) -> np.ndarray:
+    """Which stretches of some bytes are so long, or have a mark, as flags.
+
+    Args:
+        data: the bytes.
+        begins: where each stretch begins, ascending.
+        ends: where each one ends.
+        shortest: bytes of a stretch that counts without a mark.
+    """
+    flags: np.ndarray = ends - begins >= shortest
+    if shortest > 1 and len(begins):
+        marks = np.flatnonzero(np.frombuffer(data.translate(IS_MARK), np.bool_))
+        stretch = np.maximum(np.searchsorted(begins, marks, "right") - 1, 0)
+        inside = (begins[stretch] <= marks) & (marks < ends[stretch])
+        flags[stretch[inside]] = True
+    return flags
+
+
+def counted(strings: Iterable[bytes], allowance: Allowance) -> dict[bytes, int]:
+    """Each string once, and how often it is there.
 
     Raises:
         LimitError: they would take more memory than allowed.
@@ -69,11 +120,4 @@ def counted(strings: Iterable[bytes], allowance: Allowance, shortest: int = 1) -
     counts = Counter(strings)
     counts.pop(b"", None)
     allowance.take(KEPT * len(counts), "distinct strings")
-    if shortest <= SHORTEST:
-        return counts
-    return {one: times for one, times in counts.items() if len(one) >= shortest or has_mark(one)}
-
-
-def has_mark(string: bytes) -> bool:
-    """Whether a string has a byte of paths or addresses."""
-    return any(mark in string for mark in (b"/", b"\\", b"@"))
+    return counts

@@ -45,6 +45,10 @@ PYTHON_HEADS = {
 """The same by how ``pickletools`` finds the end of the text; 1 for all others, which are lines."""
 MOST_OPCODES = 1 << 20
 """Opcodes that Python reads, in a second or so; what stands behind them is read as one text."""
+CHARGED = 1 << 10
+"""Strings whose memory is asked for at once."""
+SPAN = 160
+"""Bytes of memory that the place of a string costs."""
 WIDEST = 1 << 63
 """Integers are of 64 bits."""
 
@@ -138,6 +142,7 @@ def _of_torch(data: bytes, allowance: Allowance) -> tuple[Spans, int]:
         LimitError: they would take more memory than allowed.
     """
     spans = Spans([], [], [])
+    found = 0
     kinds = {BINUNICODE: spans.texts, BINUNICODE8: spans.long}
     at = len(PROTOCOL) if data.startswith(PROTOCOL) else len(data)
     while True:
@@ -157,7 +162,9 @@ def _of_torch(data: bytes, allowance: Allowance) -> tuple[Spans, int]:
             return spans, at + 1
         else:
             raise ValueError(at)
-        allowance.take(PART, "strings of a pickle")
+        found += 1
+        if found % CHARGED == 0:
+            allowance.take(CHARGED * SPAN, "strings of a pickle")
 
 
 def _behind_lines(data: bytes, at: int, most: int) -> int:

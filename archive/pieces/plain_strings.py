@@ -6,15 +6,17 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from archive.pieces.layer import PART, SHORTEST, Layer, counted
+import numpy as np
+
+from archive.pieces.layer import SHORTEST, Layer, Spans, counted, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.pieces.layer import Outer
 
-LONG = re.compile(rb"[^\0]{%d,}" % SHORTEST)
 ASCII_TEXT = bytes(range(32, 127)) + b"\t\n\r"
 NO_TEXT = {*range(32), 127} - {*b"\t\n\r"}
 TO_NUL = bytes(0 if code in NO_TEXT else code for code in range(256))
@@ -22,18 +24,8 @@ CLASSES = bytes(ord("a") if code in ASCII_TEXT else min(code, 1) for code in ran
 """Translates bytes to ``a`` for those of ASCII text, 0 for NUL, 1 for others."""
 WIDE = re.compile(rb"(?:a\0){5,}+")
 FEWEST_WIDE = b"a\0" * 5
-
-
-class PlainLayer(Layer):
-    """Strings of bytes that are cut where something stands that is no text: NUL, in ``data``."""
-
-    @cached_property
-    def first(self) -> Mapping[bytes, int]:
-        """Where each string begins that is there first."""
-        first: dict[bytes, int] = {}
-        for one in LONG.finditer(self.data):
-            first.setdefault(one[0], one.start())
-        return first
+EDGE = 16
+"""Bytes of memory that the place of an edge of a string costs."""
 
 
 class WideLayer(Layer):
@@ -52,7 +44,7 @@ class WideLayer(Layer):
         return 2 * position
 
 
-def of_plain(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> PlainLayer:
+def of_plain(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> Layer:
     """The strings between bytes that are no text.
 
     Args:
@@ -64,10 +56,22 @@ def of_plain(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> 
     Raises:
         LimitError: they would take more memory than allowed.
     """
-    count = min(data.count(b"\0"), len(data) // SHORTEST) + 1
-    text = data.translate(TO_NUL)
-    with allowance.lent(2 * len(data) + PART * count, "strings of a record"):
-        return PlainLayer(text, counted(LONG.findall(text), allowance, shortest), outer)
+    with allowance.part() as part:
+        part.take(2 * len(data), "strings of a record")
+        text = data.translate(TO_NUL)
+        begins, ends = _stretches(text, part) if b"\0" in text else np.array([[0], [len(text)]])
+        long = ends - begins >= SHORTEST
+        begins, ends = begins[long], ends[long]
+        kept = telling(text, begins, ends, shortest)
+        return Spans(text, begins[kept], ends[kept], allowance, outer)
+
+
+def _stretches(text: bytes, allowance: Allowance) -> tuple[Ints, Ints]:
+    """Where stretches without NUL begin, and where they end."""
+    edges = np.diff(np.frombuffer(text, np.uint8) != 0, prepend=False, append=False)
+    allowance.take(EDGE * int(np.count_nonzero(edges)), "strings of a record")
+    places = np.flatnonzero(edges)
+    return places[::2], places[1::2]
 
 
 def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> WideLayer | None:
@@ -89,8 +93,11 @@ def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> WideLayer | None
 
 def _wide_spans(classes: bytes) -> Iterator[tuple[int, int]]:
     """Where strings in UTF-16 are; with the letter behind, too, where that may be the last big-endian one."""
-    for one in WIDE.finditer(classes):
-        start, end = one.span()
+    at = classes.find(FEWEST_WIDE)
+    while at >= 0:
+        one = WIDE.match(classes, at)
+        start, end = at, one.end() if one else at + len(FEWEST_WIDE)
         yield start, end
         if classes[max(start - 1, 0) : start] == b"\0" and classes[end : end + 1] == b"a":
             yield start, end + 1
+        at = classes.find(FEWEST_WIDE, end)

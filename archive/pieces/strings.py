@@ -147,8 +147,11 @@ class Strings:
             if len(raws[number]) < len(layer.data):
                 within[counts[number]].append(Inner(raws[number], texts[number]))
                 texts[number] = b""
-        self._allowance.take(LINE * len(texts) + sum(map(len, texts)), "lines of strings")
-        self._decode(layer, raws, texts)
+        with self._allowance.lent(sum(map(len, texts)), "texts of strings"):
+            joined = b"\0".join(texts)
+        lines = len(texts) + joined.count(b"\n")
+        self._allowance.take(LINE * lines + len(joined), "lines of strings")
+        self._decode(layer, raws, texts, joined)
         self._add(layer, raws, texts, counts)
         for number, some in within.items():
             for one in layers_within(layer, some, self._allowance, self._shortest):
@@ -168,7 +171,6 @@ class Strings:
 
     def _add_lines(self, layer: Layer, raw: bytes, text: bytes, times: int) -> None:
         some = FRAMES.split(text) if FRAME in text else text.split(b"\n")
-        self._allowance.take(LINE * len(some), "lines of strings")
         at = 0
         for line in some:
             if len(line) >= SHORTEST or len(some) == 1:
@@ -179,10 +181,10 @@ class Strings:
                     self._first[line] = layer, raw, at
             at += len(line) + 1
 
-    def _decode(self, layer: Layer, raws: list[bytes], texts: list[bytes]) -> None:
+    def _decode(self, layer: Layer, raws: list[bytes], texts: list[bytes], joined: bytes) -> None:
         """Keep what parts of texts stand for; texts lose letters that tell nothing."""
-        with self._allowance.lent(2 * sum(map(len, texts)), "letters of base64"):
-            encoded = set(in_base64(texts))
+        with self._allowance.lent(len(joined), "letters of base64"):
+            encoded = set(in_base64(joined, texts))
         if isinstance(layer, PickleLayer):
             encoded.update(number for number, raw in enumerate(raws) if raw.startswith(LATIN_HEADS))
         for number in sorted(encoded):

@@ -39,9 +39,10 @@ TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w+)+)")
 PYTHON_CLASS = re.compile(rb"(?<![^\0])([A-Za-z_]\w*(?:\.\w+)+)\.(?![^\0])")
 """A class in a pickle: see :mod:`archive.pieces.layers`."""
 MANGLED = re.compile(rb"\.___torch_mangle_\d+")
+MODULE_STACK = re.compile(rb'"nn_module_stack"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)')
 TEXT = re.compile(rb'\s*:\s*"(?=[^"])([^"\\]*+(?:\\.[^"\\]*+)*+)')
-NUMBER = re.compile(rb"[^\w:]{1,16}:\s{0,4}(\d+)")
-"""The values of a key in JSON."""
+GRAPH_ID = re.compile(rb"graph_id[^\w:]{1,16}:\s{0,4}(\d+)")
+"""Keys of JSON that each node has, and the values of others that few have."""
 INSTANCE_CLASS = re.compile(rb",([A-Za-z_][\w.]*)(?=;|$)")
 PARAMETERS = (b'"parameter_name"', b'"buffer_name"', b'"tensor_name"')
 COMMON_NAMES = {b"storage", b"cpu", b"cuda", b"training", b"_is_full_backward_hook"}
@@ -143,28 +144,28 @@ def of_nodes(json: bytes) -> Iterator[tuple[Found, int]]:
     """
     times: Counter[bytes] = Counter()
     first: dict[bytes, tuple[bytes, int]] = {}
-    for stack, count in Counter(one[1] for one in _values(json, b'"nn_module_stack"', TEXT)).items():
+    for stack, count in Counter(MODULE_STACK.findall(json)).items():
         for one in INSTANCE_CLASS.finditer(stack):
             times[one[1]] += count
             first.setdefault(one[1], (stack, one.start(1)))
     for name, (stack, at) in first.items():
         for found in _class(json.find(stack) + at, name):
             yield found, times[name]
-    parameters = [(one.start(1), one[1]) for key in PARAMETERS for one in _values(json, key, TEXT)]
+    parameters = [one for key in PARAMETERS for one in _texts(json, key)]
     for at, name in sorted(parameters):
         yield Found(LeakKind.ATTRIBUTE, at, name), 1
-    for number, count in Counter(one[1] for one in _values(json, b"graph_id", NUMBER)).items():
+    for number, count in Counter(GRAPH_ID.findall(json)).items():
         yield Found(LeakKind.ID, json.find(number), number), count
 
 
-def _values(json: bytes, key: bytes, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
-    """What matches behind a key: bytes are found much sooner than patterns."""
+def _texts(json: bytes, key: bytes) -> Iterator[tuple[int, bytes]]:
+    """The texts behind a key of JSON, and where they begin: bytes are found much sooner than patterns."""
     at = json.find(key)
     while at >= 0:
-        one = pattern.match(json, at + len(key))
+        one = TEXT.match(json, at + len(key))
         if one:
-            yield one
-        at = json.find(key, one.end() if one else at + 1)
+            yield one.start(1), one[1]
+        at = json.find(key, at + len(key))
 
 
 def _in_pickle(data: bytes) -> Iterator[Found]:
