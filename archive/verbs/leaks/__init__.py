@@ -1,7 +1,8 @@
 """A file → what it tells strangers about its builders: paths, names, source text, keys, and where they stand.
 
-The room ``pieces`` gives the strings of a file, each line once; ``paths``, ``keys`` and ``sources`` find in
-them, ``findings`` collects. ``kinds`` names what is found; ``allowed`` tells what may be there.
+The room ``pieces`` gives the strings of a file, each line once; ``paths``, ``addresses``, ``keys`` and
+``sources`` find in them, ``entries`` in the bytes; ``findings`` collects. ``kinds`` names what is found;
+``allowed`` tells what may be there.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from archive.base.mapped import Mapped
 from archive.formats.record_kinds import RecordKind
 from archive.pieces.walker import Walker
 from archive.reader.recognition import READ_KINDS, SAVED_KINDS, FileKind, recognise
+from archive.verbs.leaks.addresses import addresses
 from archive.verbs.leaks.allowed import allows
+from archive.verbs.leaks.entries import entries, variables
 from archive.verbs.leaks.findings import Collection, Finding, Leaks, Place
-from archive.verbs.leaks.keys import addresses, keys
+from archive.verbs.leaks.keys import keys
 from archive.verbs.leaks.kinds import LeakKind
 from archive.verbs.leaks.known import known_lines
 from archive.verbs.leaks.paths import paths
@@ -116,10 +119,12 @@ def _find_in(piece: Piece, known: Known, found: Collection) -> None:
     strings = piece.strings
     data, kind = strings.data, piece.kind
     text = sources(kind, data, known.model)
-    for one in chain(paths(data), keys(data), addresses(data), text, names(kind, data)):
+    for one in chain(paths(data), keys(data), addresses(data), variables(data), text, names(kind, data)):
         if one.kind not in OF_SOURCE or strings.line(one.at).strip() not in known.own:
             place = partial(_place_of_line, piece, one.at)
             found.add(one.kind, one.text, piece.record, place, strings.times(one.at))
+    for one in entries(piece.bytes, data):
+        found.add(one.kind, one.text, piece.record, partial(_place, piece, one.at))
     if kind is RecordKind.PROGRAM and strings.json is not None:
         for one, times in of_nodes(strings.json):
             found.add(one.kind, one.text, piece.record, partial(_place, piece, one.at), times)

@@ -1,4 +1,4 @@
-"""Key-like strings, e-mail addresses and URLs in texts.
+"""Key-like strings in texts.
 
 A key is known by the prefix that its issuer gives it, or stands behind a word like ``token =`` and has the
 entropy of random letters and digits. Digests, which builds are full of, have neither.
@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from archive.verbs.leaks.kinds import LeakKind
-from archive.verbs.leaks.paths import Found
+from archive.verbs.leaks.places import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,20 +21,32 @@ KNOWN = (
     (b"AKIA", rb"(?<![A-Za-z0-9])AKIA[A-Z0-9]{16}(?![A-Za-z0-9])"),  # Amazon
     (b"ASIA", rb"(?<![A-Za-z0-9])ASIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
     (b"AIza", rb"AIza[\w-]{35}"),  # Google
+    (b"ya29.", rb"(?<!\w)ya29\.[\w-]{20,}"),
+    (b"GOCSPX-", rb"GOCSPX-[\w-]{20,}"),
+    (b"AccountKey=", rb"(?<=AccountKey=)[A-Za-z0-9+/]{40,}={0,2}"),  # Azure
     (b"ghp_", rb"ghp_[A-Za-z0-9]{36,}"),  # GitHub
     (b"gho_", rb"gho_[A-Za-z0-9]{36,}"),
     (b"ghs_", rb"ghs_[A-Za-z0-9]{36,}"),
+    (b"ghu_", rb"ghu_[A-Za-z0-9]{36,}"),
+    (b"ghr_", rb"ghr_[A-Za-z0-9]{36,}"),
     (b"github_pat_", rb"github_pat_\w{50,}"),
     (b"glpat-", rb"glpat-[\w-]{20,}"),  # GitLab
     (b"hf_", rb"(?<![A-Za-z0-9_])hf_[A-Za-z]{34}(?![A-Za-z0-9])"),  # Hugging Face
+    (b"api_org_", rb"(?<![A-Za-z0-9_])api_org_[A-Za-z]{34}(?![A-Za-z0-9])"),
     (b"npm_", rb"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
     (b"pypi-", rb"pypi-[\w-]{60,}"),
+    (b"dckr_pat_", rb"dckr_pat_[\w-]{20,}"),  # Docker
     (b"sk-", rb"(?<![A-Za-z0-9-])sk-(?:proj-|ant-|live-)?[\w-]{32,}"),  # OpenAI, Anthropic
-    (b"sk_live_", rb"sk_live_[A-Za-z0-9]{20,}"),  # Stripe
+    (b"gsk_", rb"(?<![A-Za-z0-9_])gsk_[A-Za-z0-9]{40,}"),  # Groq
+    (b"nvapi-", rb"nvapi-[\w-]{40,}"),  # NVIDIA
+    (b"r8_", rb"(?<![A-Za-z0-9_])r8_[A-Za-z0-9]{37}(?![A-Za-z0-9])"),  # Replicate
+    (b"k_live_", rb"[sr]k_live_[A-Za-z0-9]{20,}"),  # Stripe
+    (b"k_test_", rb"[sr]k_test_[A-Za-z0-9]{20,}"),
     (b"xox", rb"xox[abprs]-[A-Za-z0-9-]{20,}"),  # Slack
+    (b"xapp-", rb"xapp-[A-Za-z0-9-]{20,}"),
     (b"SG.", rb"(?<![A-Za-z0-9])SG\.[\w-]{22}\.[\w-]{43}"),  # SendGrid
     (b"eyJ", rb"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON Web Token
-    (b"PRIVATE KEY", rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
+    (b"PRIVATE KEY", rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"),
 )
 PATTERNS = [(word, re.compile(pattern)) for word, pattern in KNOWN]
 """A word that is looked for first, and the pattern of keys that have it."""
@@ -43,36 +55,26 @@ WORDS = (
     b"api_key",
     b"accesskey",
     b"access_key",
+    b"private_key",
     b"secret",
     b"token",
     b"passw",
     b"credential",
     b"auth",
 )
+CALLED = (
+    rb"(?i:api_?key|access_?key|private_key|secret|token(?!iz)|passw(?:or)?d|credential|auth(?!ors?(?![a-z])))"
+    rb"\w{0,20}"
+)
+"""What a key is called."""
 NAMED = re.compile(
-    rb"(?i:api_?key|access_?key|secret|token|passw(?:or)?d|credential|auth)\w{0,20}[\"']?"
-    rb"[ \t]{0,4}(?:=|:)[ \t]{0,4}[\"']?([A-Za-z0-9+/_=-]{20,})"
+    CALLED + rb"[\"']?[ \t]{0,4}(?:=|:)[ \t]{0,4}(?:(?:Bearer|Basic|Token) )?[\"']?([A-Za-z0-9+/_=-]{20,})"
 )
 BITS = 3.8
 """Bits of entropy a character, of strings of 20 and more; words have some 3."""
-USER = rb"[A-Za-z0-9][\w.+-]{0,63}"
-TOP = (
-    rb"(?:com|org|net|edu|gov|mil|int|io|ai|dev|app|info|biz|cloud|tech|name|local|internal|corp|example|test"
-    rb"|co\.[a-z]{2}|ac\.[a-z]{2}|de|uk|fr|jp|cn|ru|ch|at|eu|us|nl|se|no|fi|dk|pl|es|br|ca|au|kr|tw|il|cz|be|ie|nz)"
-)
-MAILBOX = re.compile(rb"(?<![\w.+/:@-])" + USER + rb"\Z")
-DOMAIN = re.compile(rb"(?:[A-Za-z0-9-]{1,63}\.){1,4}" + TOP + rb"(?![\w(\[=@])")
-SCHEME = re.compile(rb"(?<![A-Za-z])(?:https?|ftp|s3|gs|hdfs|ssh|git|file|abfss?|wasbs?|manifold)\Z")
-MOST_BEFORE = 65
-"""Bytes before ``@`` or ``://`` in which an address may begin, and the one before."""
-LOCATION = re.compile(rb"[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+")
-URL_TRIMMED = b".,;:!)]*#"
-PUBLIC = re.compile(
-    rb"https?://(?:[\w-]+\.)*(?:pytorch\.org|python\.org|arxiv\.org|doi\.org|wikipedia\.org|w3\.org|apache\.org"
-    rb"|numpy\.org|scipy\.org|nvidia\.com|openreview\.net)(?=[/:?#]|$)"
-    rb"|https?://(?:www\.)?github\.com/(?:pytorch|python|numpy)(?=[/?#]|$)"
-)
-"""URLs that PyTorch's own docstrings have, and that everyone knows."""
+BITS_OF_HEX = 3.0
+"""The same of hexadecimal digits, of which each has 4 at most."""
+HEX = re.compile(rb"[a-f0-9]{32,}|[A-F0-9]{32,}")
 
 
 def keys(data: bytes) -> Iterator[Found]:
@@ -87,8 +89,13 @@ def keys(data: bytes) -> Iterator[Found]:
     for at in sorted(found):
         named = NAMED.match(data, at) if at >= end else None
         end = named.end() if named else end
-        if named and _is_random(named[1]) and not any(known.search(named[1]) for _, known in PATTERNS):
+        if named and is_key(named[1]):
             yield Found(LeakKind.KEY, named.start(1), named[1])
+
+
+def is_key(text: bytes) -> bool:
+    """Whether a text behind a word is a key, and not of those that are known by their prefix."""
+    return _is_random(text) and not any(known.search(text) for _, known in PATTERNS)
 
 
 def _places(data: bytes, word: bytes) -> Iterator[int]:
@@ -102,30 +109,4 @@ def _is_random(text: bytes) -> bool:
     counts = Counter(text).values()
     bits = -sum(count / len(text) * math.log2(count / len(text)) for count in counts)
     has = [bool(re.search(some, text)) for some in (rb"[A-Z]", rb"[a-z]", rb"[0-9]")]
-    return bits >= BITS and has[2] and (has[0] or has[1])
-
-
-def addresses(data: bytes) -> Iterator[Found]:
-    """The e-mail addresses and URLs in a text."""
-    for at, start in _begun(data, b"@", MAILBOX):
-        domain = DOMAIN.match(data, at + 1)
-        if domain:
-            yield Found(LeakKind.EMAIL, start, data[start : domain.end()])
-    end = 0
-    for at, start in _begun(data, b"://", SCHEME):
-        rest = LOCATION.match(data, at + 3) if start >= end else None
-        if rest is not None:
-            end = rest.end()
-            if not PUBLIC.match(data, start):
-                yield Found(LeakKind.URL, start, data[start:end].rstrip(URL_TRIMMED))
-
-
-def _begun(data: bytes, mark: bytes, before: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
-    """Where a mark stands, and where what belongs before it begins."""
-    at = data.find(mark)
-    while at >= 0:
-        low = max(at - MOST_BEFORE, 0)
-        begun = before.search(data[low:at])
-        if begun:
-            yield at, low + begun.start()
-        at = data.find(mark, at + len(mark))
+    return bits >= (BITS_OF_HEX if HEX.fullmatch(text) else BITS) and has[2] and (has[0] or has[1])

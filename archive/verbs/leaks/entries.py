@@ -1,0 +1,180 @@
+r"""Entries that give away users, hosts and keys by what they are called: ``{"api_key": …}``, ``USER=ann``.
+
+Name and value are strings of their own in pickles and JSON, so bytes are read as they stand: a name, what a
+pickle, JSON or a shell has between, and a value. So are the pickles of :class:`pathlib.Path`, which have no
+path, but the names that one is made of.
+"""
+
+from __future__ import annotations
+
+import pickletools
+import re
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from archive.pieces.layers import MOST_OPCODES
+from archive.verbs.leaks.keys import CALLED, WORDS, is_key
+from archive.verbs.leaks.kinds import LeakKind
+from archive.verbs.leaks.paths import paths
+from archive.verbs.leaks.places import NOBODY, Found, matched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+QUOTED = rb"(\\{0,7}[\"'])?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}[\"'](?P<quoted>[^\"'\\\n]{2,500})\\{0,7}[\"']"
+PICKLED = rb"(?:q.|r.{4}|\x94)?(?:X(?P<four>.{4})|[\x8cU](?P<one>.))"
+"""An opcode that remembers the name, perhaps, and the one of the value with its length."""
+VALUE = rb"(?:" + QUOTED + rb"|" + PICKLED + rb")"
+CALLS = {
+    LeakKind.USER: (b"LOGNAME", b"USERNAME", b"USER", b"username", b"user_name"),
+    LeakKind.HOST: (b"HOSTNAME", b"COMPUTERNAME", b"USERDOMAIN", b"hostname", b"host_name"),
+}
+"""What users and hosts are called; ``user`` alone is much else in models."""
+ENTRIES = {
+    kind: re.compile(rb"(?:" + b"|".join(names) + rb")" + VALUE, re.DOTALL) for kind, names in CALLS.items()
+}
+KEYS = re.compile(rb"(?P<name>" + CALLED + rb")" + VALUE, re.DOTALL)
+VARIABLES = {
+    kind: re.compile(
+        rb"(?:"
+        + b"|".join(name for name in names if name.isupper())
+        + rb")=[\"']?([A-Za-z0-9][\w.-]{1,62})(?![\w(\[])"
+    )
+    for kind, names in CALLS.items()
+}
+SECRET_VARIABLE = re.compile(rb"PASSW(?:OR)?D=[\"']?([^\s\"'\x00$(<]{6,200})")
+PASSWORD = re.compile(rb"(?i:passw(?:or)?d|passphrase)\Z")
+NAME = re.compile(rb"[A-Za-z0-9][\w.-]{1,62}")
+SECRET = re.compile(rb"[^\s<>{}\[\]()]{6,200}")
+KEY = re.compile(rb"(?:(?:Bearer|Basic|Token) )?([A-Za-z0-9+/_=.~-]{20,})")
+NO_NAMES = {
+    *("localhost", "None", "none", "null", "str", "string", "unknown", "username", "hostname", "name")
+}
+NO_SECRETS = {*("password", "passwd", "string", "secret", "required", "optional", "hidden", "private")}
+PATHS, PATH = b"pathlib", "pathlib.Path"
+PATH_CLASS = re.compile(r"pathlib\S* (?:Pure)?(?:Posix|Windows)?Path\Z")
+WIDEST = 1 << 16
+
+
+def entries(data: bytes, strings: bytes) -> Iterator[Found]:
+    """The entries in some bytes that give something away.
+
+    Args:
+        data: the bytes, as they stand in a record.
+        strings: the lines that are in them, each once: what these have not need not be looked for.
+    """
+    for kind, names in CALLS.items():
+        for at, value in _named(data, [one for one in names if one in strings], ENTRIES[kind]):
+            if _is_name(value):
+                yield Found(kind, at, value)
+    yield from _keys(data, strings)
+    if PATHS in strings:
+        yield from _pickled_paths(data)
+
+
+def variables(strings: bytes) -> Iterator[Found]:
+    """The variables of an environment in lines of text that give something away: ``USER=ann``."""
+    for kind, names in CALLS.items():
+        for name in filter(bytes.isupper, names):
+            for one in matched(strings, name, 0, VARIABLES[kind]):
+                if _is_whole(strings, one.start()) and _is_name(one[1]):
+                    yield Found(kind, one.start(1), one[1])
+    for one in matched(strings, b"PASSW", 0, SECRET_VARIABLE):
+        yield Found(LeakKind.KEY, one.start(1), one[1])
+
+
+def _is_whole(data: bytes, at: int) -> bool:
+    """Whether a name begins at a place, and none goes on."""
+    before = data[at - 1 : at] if at else b""
+    return not before.isalnum() and before != b"_"
+
+
+def _is_name(value: bytes) -> bool:
+    known = value.decode(errors="replace") in NOBODY | NO_NAMES
+    return NAME.fullmatch(value) is not None and not known and not value.isdigit()
+
+
+def _named(data: bytes, names: list[bytes], pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The values behind names, and where they stand."""
+    for name in names:
+        for one in matched(data, name, 0, pattern):
+            if _is_whole(data, one.start()):
+                yield _value(data, one)
+
+
+def _keys(data: bytes, strings: bytes) -> Iterator[Found]:
+    """The values of entries that have a key's name, and what a key or a password looks like."""
+    lowered = strings.lower()
+    words = [word for word in WORDS if word in lowered]
+    if not words:
+        return
+    lowered, told = data.lower(), set()
+    for word in words:
+        at = lowered.find(word)
+        while at >= 0:
+            one = KEYS.match(data, at)
+            if one is not None:
+                start, value = _value(data, one)
+                if start not in told and (_is_key(value) or _is_password(one["name"], value)):
+                    told.add(start)
+                    yield Found(LeakKind.KEY, start, value)
+            at = lowered.find(word, at + 1)
+
+
+def _is_key(value: bytes) -> bool:
+    key = KEY.fullmatch(value)
+    return key is not None and is_key(key[1])
+
+
+def _is_password(name: bytes, value: bytes) -> bool:
+    return (
+        PASSWORD.search(name) is not None
+        and SECRET.fullmatch(value) is not None
+        and value.lower().decode(errors="replace") not in NO_SECRETS
+    )
+
+
+def _value(data: bytes, one: re.Match[bytes]) -> tuple[int, bytes]:
+    """The value that was found behind a name, and its first byte."""
+    if one["quoted"] is not None:
+        return one.start("quoted"), one["quoted"]
+    length = int.from_bytes(one["four"] or one["one"], "little")
+    return one.end(), data[one.end() : one.end() + min(length, WIDEST)]
+
+
+def _pickled_paths(data: bytes) -> Iterator[Found]:
+    """The paths that :mod:`pathlib` made: a class, then names, some of them remembered from before."""
+    memo: dict[int, str] = {}
+    texts, last, begun = [""], "", -1
+    with suppress(ValueError, OverflowError, UnicodeError):  # no pickle from there on
+        for op, argument, at in islice(pickletools.genops(data), MOST_OPCODES):
+            if "PUT" in op.name or op.name == "MEMOIZE":
+                memo[len(memo) if argument is None else argument] = last
+                continue
+            if "GET" in op.name and isinstance(argument, int):
+                last = memo.get(argument, "")
+            else:
+                last = _pushed(op.name, argument, texts)
+            if last == PATH:
+                texts, begun = [], at or 0
+            elif last:
+                texts.append(last)
+            elif op.name == "REDUCE" and begun >= 0:
+                yield from (one._replace(at=begun) for one in _joined(texts))
+                begun = -1
+
+
+def _pushed(op: str, argument: object, texts: list[str]) -> str:
+    """What an opcode pushes: a text, ``PATH`` for a class of paths, "" for anything else."""
+    if op == "GLOBAL":
+        return PATH if PATH_CLASS.match(str(argument)) else ""
+    if op == "STACK_GLOBAL":
+        return PATH if PATH_CLASS.match(" ".join(texts[-2:])) else ""
+    return argument if "UNICODE" in op and isinstance(argument, str) else ""
+
+
+def _joined(names: list[str]) -> Iterator[Found]:
+    """The path that names are of: the first is its root."""
+    if len(names) > 1 and names[0].endswith(("/", "\\")):
+        yield from paths((names[0] + names[0][-1].join(names[1:])).encode(errors="surrogateescape"))

@@ -1,0 +1,169 @@
+"""What texts give away as people and machines write them: one finding of its kind, or none at all."""
+
+from __future__ import annotations
+
+import io
+import json
+import pathlib
+import pickle
+import zipfile
+
+import pytest
+
+from archive import LeakKind, leaks
+
+UNSTABLE = "q8Zr2Lx0Vb7Kp3Wd9Ty5"
+"""What keys look like."""
+
+
+def of_record(data: bytes) -> set[tuple[LeakKind, str]]:
+    """What a zip gives away by a record."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as target:
+        target.writestr(zipfile.ZipInfo("a/note"), data)
+    return {(one.kind, one.text) for one in leaks(file.getvalue()).counted()}
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "user"),
+    [
+        ("HOME=/home/ann", "/home/ann", "ann"),
+        ("/var/home/ann/m.py", "/var/home/ann/m.py", "ann"),
+        ("/nfs/home2/ann/m.py", "/nfs/home2/ann/m.py", "ann"),
+        ("/scratch/users/ann/m.py", "/scratch/users/ann/m.py", "ann"),
+        ("/cygdrive/c/Users/ann/m.py", "/cygdrive/c/Users/ann/m.py", "ann"),
+        ("../../home/ann/m.py", "/home/ann/m.py", "ann"),
+        ("c:\\users\\ann\\m.py", "c:\\users\\ann\\m.py", "ann"),
+        (r"C:\\Users\\ann\\m.py", r"C:\Users\ann\m.py", "ann"),
+        ("C:/Users/ann/m.py", "C:/Users/ann/m.py", "ann"),
+        (r"C:\Users\ann", r"C:\Users\ann", "ann"),
+        ("path=%2Fhome%2Fann%2Fm.py", "/home/ann/m.py", "ann"),
+        ("file%3A%2F%2F%2Fhome%2Fann%2Fm.py", "/home/ann/m.py", "ann"),
+        ("C%3A%5CUsers%5Cann%5Cm.py", r"C:\Users\ann\m.py", "ann"),
+        ("File ~/work/team/m.py:12, in forward", "~/work/team/m.py", None),
+    ],
+)
+def test_a_home_is_told_however_it_is_written(text: str, path: str, user: str | None) -> None:
+    names = {(LeakKind.USER, user)} if user else set()
+    assert of_record(text.encode()) == {(LeakKind.HOME, path)} | names
+
+
+def test_the_url_of_a_file_tells_the_path_too() -> None:
+    assert of_record(b"file:///home/ann/m.py") == {
+        (LeakKind.URL, "file:///home/ann/m.py"),
+        (LeakKind.HOME, "/home/ann/m.py"),
+        (LeakKind.USER, "ann"),
+    }
+
+
+@pytest.mark.parametrize(
+    "path", ["/app/train.py", "/src/models.py", "/opt/team", "/mnt/ann/disk", "/data/ann", "/workspace/net"]
+)
+def test_a_short_path_of_a_machine_is_told(path: str) -> None:
+    assert of_record(f"see {path}, please".encode()) == {(LeakKind.PATH, path)}
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "host"),
+    [
+        (r"\\wsl$\Ubuntu\srv\m.py", r"\\wsl$\Ubuntu\srv\m.py", "wsl$"),
+        (r"\\files01\team", r"\\files01\team", "files01"),
+        (r"\\\\files01\\team", r"\\files01\team", "files01"),
+        (r"\\?\UNC\files01\team\m.py", r"\\?\UNC\files01\team\m.py", "files01"),
+    ],
+)
+def test_a_network_path_is_told_with_its_host(text: str, path: str, host: str) -> None:
+    assert of_record(text.encode()) == {(LeakKind.UNC, path), (LeakKind.HOST, host)}
+
+
+def test_a_home_on_another_system_names_its_user() -> None:
+    assert (LeakKind.USER, "ann") in of_record(rb"\\wsl.localhost\Ubuntu\home\ann\m.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "shown"),
+    [
+        ("mailto:ann@team.example.org", LeakKind.EMAIL, "ann@team.example.org"),
+        ("author:ann@team.example.org", LeakKind.EMAIL, "ann@team.example.org"),
+        ("ANN@TEAM.COM", LeakKind.EMAIL, "ANN@TEAM.COM"),
+        ("ann@team.xyz, ask", LeakKind.EMAIL, "ann@team.xyz"),
+        ("<ann@team.in>", LeakKind.EMAIL, "ann@team.in"),
+        ("ännchen@team.org", LeakKind.EMAIL, "ännchen@team.org"),
+        ("ssh ann@10.1.2.3", LeakKind.EMAIL, "ann@10.1.2.3"),
+        ("git@github.com:team/net.git", LeakKind.URL, "git@github.com:team/net.git"),
+        ("HTTPS://TEAM.EXAMPLE.COM/x", LeakKind.URL, "HTTPS://TEAM.EXAMPLE.COM/x"),
+        ("postgres://ann:pw@db/x", LeakKind.URL, "postgres://ann:pw@db/x"),
+        ("smb://files01/team", LeakKind.URL, "smb://files01/team"),
+        ("www.team.org/net", LeakKind.URL, "www.team.org/net"),
+        ("at 192.168.13.37:8080", LeakKind.HOST, "192.168.13.37:8080"),
+        ("S-1-5-21-3623811015-3361044348-30300820-1013", LeakKind.USER, None),
+        ("USER=ann", LeakKind.USER, "ann"),
+        ("HOSTNAME='box-17'", LeakKind.HOST, "box-17"),
+        ("DB_PASSWORD=hunter2zz", LeakKind.KEY, "hunter2zz"),
+        ("password = 'hunter2 zz'", None, None),
+        ("password = 'hunter2!zz'", LeakKind.KEY, "hunter2!zz"),
+        (f"Authorization: Bearer {UNSTABLE}", LeakKind.KEY, UNSTABLE),
+        ("ghu_" + "a1B2" * 9, LeakKind.KEY, None),
+        ("gsk_" + "a1B2" * 12, LeakKind.KEY, None),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----", LeakKind.KEY, None),
+    ],
+)
+def test_what_names_a_person_a_host_or_a_door(text: str, kind: LeakKind | None, shown: str | None) -> None:
+    found = {one for one in of_record(text.encode()) if one[0] not in (LeakKind.COMMENT, LeakKind.SOURCE)}
+    if kind is None:
+        assert not found
+    else:
+        assert (kind, shown or text) in found
+        assert len(found) == 1 or kind is LeakKind.EMAIL  # an address of a network in one of mail
+
+
+ENVIRONMENT = {"USER": "ann", "HOSTNAME": "box-17", "WANDB_API_KEY": UNSTABLE, "password": "hunter2"}
+"""What programs keep of the machine that they train on."""
+
+
+@pytest.mark.parametrize("form", ["json", "json in json", "text", "pickle 2", "pickle 4"])
+def test_entries_are_told_where_name_and_value_are_strings_of_their_own(form: str) -> None:
+    data = {
+        "json": json.dumps(ENVIRONMENT).encode(),
+        "json in json": json.dumps({"env": json.dumps(ENVIRONMENT)}).encode(),
+        "text": repr(ENVIRONMENT).encode(),
+        "pickle 2": pickle.dumps(ENVIRONMENT, 2),
+        "pickle 4": pickle.dumps(ENVIRONMENT, 4),
+    }[form]
+    assert of_record(data) == {
+        (LeakKind.USER, "ann"),
+        (LeakKind.HOST, "box-17"),
+        (LeakKind.KEY, UNSTABLE),
+        (LeakKind.KEY, "hunter2"),
+    }
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_paths_of_pathlib_are_put_together_again(protocol: int) -> None:
+    first = pathlib.PurePosixPath("/home/ann/net.py")
+    second = pathlib.PurePosixPath("/home/bob/net.py")
+    windows = pathlib.PureWindowsPath(r"C:\Users\eve\net.py")
+    found = of_record(pickle.dumps({"first": first, "second": [second], "third": windows}, protocol))
+    assert found == {
+        (LeakKind.HOME, "/home/ann/net.py"),
+        (LeakKind.HOME, "/home/bob/net.py"),
+        (LeakKind.HOME, r"C:\Users\eve\net.py"),
+        *((LeakKind.USER, name) for name in ("ann", "bob", "eve")),
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x@y.mT, self.w@x.to(0), ~mask/2, a[~i]/b, ~/.cache/torch",
+        "10.2.89.1090, v10.1.2.3, 1.10.2.3, cuda 10.1.243",
+        r"\\text\beta, \\frac{\alpha}, r'\\d\w+', '\\n\\t'",
+        "/predict, /v1/models, GET /health",
+        '"tokenizer_class": "Team2TokenizerWithALongName"',
+        '{"username": null, "password": "password", "USER": "root", "hostname": "localhost"}',
+        "def login(user: str, password: str = None, username=args.username)",
+        "env://, tcp://{}:{}, 100%2Fs",
+    ],
+)
+def test_what_only_looks_like_it_is_nothing(text: str) -> None:
+    assert {one for one in of_record(text.encode()) if one[0] is not LeakKind.SOURCE} == set()
