@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from archive.pieces.layers import MOST_OPCODES
+from archive.pieces.pickle_strings import MOST_OPCODES
 from archive.verbs.leaks.keys import CALLED, WORDS, is_key
 from archive.verbs.leaks.kinds import LeakKind
 from archive.verbs.leaks.paths import paths
