@@ -40,7 +40,7 @@ def of_record(data: bytes) -> set[tuple[LeakKind, str]]:
         ("path=%2Fhome%2Fann%2Fm.py", "/home/ann/m.py", "ann"),
         ("file%3A%2F%2F%2Fhome%2Fann%2Fm.py", "/home/ann/m.py", "ann"),
         ("C%3A%5CUsers%5Cann%5Cm.py", r"C:\Users\ann\m.py", "ann"),
-        ("File ~/work/team/m.py:12, in forward", "~/work/team/m.py", None),
+        ("File ~/src/team/m.py:12, in forward", "~/src/team/m.py", None),
     ],
 )
 def test_a_home_is_told_however_it_is_written(text: str, path: str, user: str | None) -> None:
