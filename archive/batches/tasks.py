@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.batches.jobs import Use
-from archive.reader.recognition import ARCHIVE_KINDS, JOINED_KINDS, REDACTED_KINDS, SPLIT_KINDS, FileKind
+from archive.reader.recognition import (
+    ARCHIVE_KINDS,
+    JOINED_KINDS,
+    REDACTED_KINDS,
+    SHRUNK_KINDS,
+    SPLIT_KINDS,
+    FileKind,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -37,8 +44,8 @@ class Verb(NamedTuple):
 VERBS = {
     "split": Verb("archive.verbs.split", Use.WRITTEN, SPLIT_KINDS),
     "join": Verb("archive.verbs.split", Use.READ, JOINED_KINDS),
-    "shrink": Verb("archive.verbs.shrink", kinds=SPLIT_KINDS),
-    "restore": Verb("archive.verbs.shrink", Use.EMBEDDED, SPLIT_KINDS),
+    "shrink": Verb("archive.verbs.shrink", kinds=SHRUNK_KINDS),
+    "restore": Verb("archive.verbs.shrink", Use.EMBEDDED, SHRUNK_KINDS),
     "redact": Verb("archive.verbs.redact", Use.PRIVATE, REDACTED_KINDS),
     "redact_companion": Verb("archive.verbs.redact.companions", kinds={FileKind.COMPANION}),
     "migrate": Verb("archive.verbs.migrate.migrate"),

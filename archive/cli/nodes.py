@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import archive
+from archive.base.errors import shown
 from archive.cli import printing
 from archive.cli.status import Status
 from archive.reader.lacking import why_no_traces
@@ -82,8 +83,16 @@ def _why_unknown(opened: Archive, name: str, places: dict[str, list[Place]]) -> 
         from archive.verbs.instructions import why_no_nodes  # noqa: PLC0415 (only then needed)
 
         return why_no_nodes(opened, name, places[name])
+    if not opened.has_code and _is_instruction(name):
+        return f"instruction {shown(name)} is of an ETRecord; give that, and its companion with -c"
     words = [nodes.why_unknown(opened.programs, name)] if opened.programs or not opened.compiled else []
     return "; ".join(words + ([kernels.why_unknown(opened.compiled, name)] if opened.compiled else []))
+
+
+def _is_instruction(name: str) -> bool:
+    from archive.verbs.instructions import is_instruction  # noqa: PLC0415 (only then needed)
+
+    return is_instruction(name)
 
 
 def _facts(found: Found, *, has_kernels: bool) -> dict[str, object]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.limits import unbounded
 from archive.container.serialization_id import RECORD_NAME
-from archive.formats.record_kinds import COMPILED, is_program, kind_of
+from archive.formats.record_kinds import COMPILED, divided_programs, kind_of
 from archive.formats.record_kinds import EXPORTED_FORMAT as FORMAT
 
 if TYPE_CHECKING:
@@ -38,22 +38,22 @@ def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None =
     import hashlib  # noqa: PLC0415 (only those who ask for the id pay for it)
 
     digest = hashlib.blake2b(digest_size=ID_BYTES)
+    programs = set(divided_programs(records))
     for name in sorted(counted_names(records)):
-        size, pieces = counted_pieces(records[name], left, exported=FORMAT in records)
+        program = None
+        if name in programs:
+            program = _left_of(records[name]) if left is None else left.get(name)
+        size, pieces = counted_pieces(records[name], exported=FORMAT in records)
+        if program is not None:
+            size, pieces = len(program), [program]
         digest.update(name.encode("utf-8", "surrogateescape") + b"\0" + size.to_bytes(8, "little"))
         for piece in pieces:
             digest.update(piece)
     return digest.digest()
 
 
-def counted_pieces(
-    record: Record, left: Mapping[str, bytes] | None, *, exported: bool
-) -> tuple[int, Iterable[bytes | memoryview]]:
-    """The bytes of a record that the id depends on: how many, and in pieces."""
-    if exported and is_program(record.name):
-        program = _left_of(record) if left is None else left.get(record.name)
-        if program is not None:
-            return len(program), [program]
+def counted_pieces(record: Record, *, exported: bool) -> tuple[int, Iterable[bytes | memoryview]]:
+    """The bytes of a record that the id depends on, unless it is a program: how many, and in pieces."""
     if exported and record.name.startswith(COMPILED):
         from archive.formats.compiled.spare import cut_of  # noqa: PLC0415 (fewer have compiled models)
 

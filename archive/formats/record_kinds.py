@@ -232,12 +232,21 @@ def programs_in(names: Collection[str], root: str) -> dict[str, str]:
     """
     if EXPORTED_FORMAT in names:  # a file of a torch.package may have any name
         folder, ending = PROGRAMS
-        return {name.removeprefix(folder).removesuffix(ending): name for name in names if is_program(name)}
+        return {one.removeprefix(folder).removesuffix(ending): one for one in divided_programs(names)}
     if LEGACY_PROGRAM in names and not root:
         return {"model": LEGACY_PROGRAM}
-    if ETRECORD in names and not root:
-        return {name: name for name in names if name + BESIDE[0] in names}
-    return {}
+    return {} if root else {name: name for name in divided_programs(names)}
+
+
+def divided_programs(names: Collection[str]) -> list[str]:
+    """The records of exported programs that ``split`` divides: the archive id leaves out their metadata.
+
+    Args:
+        names: of the archive's records.
+    """
+    if EXPORTED_FORMAT in names:
+        return [name for name in names if is_program(name)]
+    return [name for name in names if name + BESIDE[0] in names] if ETRECORD in names else []
 
 
 def records_of_program(name: str) -> set[str]:

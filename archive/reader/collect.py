@@ -17,7 +17,7 @@ from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import code_of, holds_ranges, kind_of
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
-from archive.reader.recognition import SPLIT_KINDS
+from archive.reader.recognition import SHRUNK_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -68,7 +68,7 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
     packed = _packed_programs(archive, form)
     if archive.handle_table is not None:
         form.columns |= _known_classes(archive, form)
-    has_classes = archive.recognised.kind in SPLIT_KINDS  # what torch.save writes may hold any values
+    has_classes = archive.recognised.kind in SHRUNK_KINDS  # what torch.save writes may hold any values
     names = (archive.top, archive.qualified_top) if has_classes else ("", "")
     form.columns["file.top"], form.columns["file.qualified_top"] = (
         form.pool.numbers([encoded(name)]) for name in names

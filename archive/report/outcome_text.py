@@ -56,7 +56,10 @@ def _stayed(facts: Split | Shrinkage) -> Iterator[str]:
     yield from (f"{name} stayed whole: {why}" for name, why in facts.whole_objects.items())
 
 
-_USES = {"modules": ", which torch.export.unflatten needs"}
+_USES = {
+    "modules": ", which torch.export.unflatten needs",
+    "debug handles": ", which ExecuTorch's Inspector needs",
+}
 
 
 def _names(facts: Split) -> str:

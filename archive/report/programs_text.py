@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
     from archive.verbs.programs import MethodFacts, ProgramFacts
 
+MOST_METHODS = 1000
+"""Methods in a table."""
 NUMBERS = ("nodes", "subgraphs", "traced", "modules", "metadata bytes")
 
 
@@ -25,11 +28,15 @@ def programs_table(programs: Mapping[str, ProgramFacts]) -> FittedTable:
 
 
 def methods_table(methods: Mapping[str, MethodFacts]) -> FittedTable:
-    """A table of an ETRecord's methods, a row each."""
+    """A table of an ETRecord's methods, a row each; of many methods, the first."""
     table = FittedTable(
         [("method", "name"), ("instructions", "number"), ("debug handles", "number"), ("backends", "text")]
     )
-    for name, one in methods.items():
+    for name, one in islice(methods.items(), MOST_METHODS):
         backends = ", ".join(f"{one_line(backend)} {count:,}" for backend, count in one.backends.items())
         table.add(one_line(name), f"{one.instructions:,}", f"{one.handles:,}", backends)
+    if len(methods) > MOST_METHODS:
+        rest = [*methods.values()][MOST_METHODS:]
+        sums = sum(one.instructions for one in rest), sum(one.handles for one in rest)
+        table.add(f"[{len(rest):,} more methods]", *(f"{number:,}" for number in sums), "")
     return table

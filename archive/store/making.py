@@ -13,7 +13,7 @@ from archive.formats.exported.kinds import MetadataKind
 from archive.formats.record_kinds import RecordKind, kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.facts import facts_of
-from archive.reader.recognition import SPLIT_KINDS
+from archive.reader.recognition import SHRUNK_KINDS
 from archive.verbs.split import companion_of
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def made_of(source: Source, name: str, limits: Limits) -> Made:
     label = one_line(PurePath(os.fspath(name) or file.name).name)
     data = bytes(file.data) if is_companion(file.data) else b""
     allowance = limits.allowance(len(file.data))
-    with opening.opened(file, allowance, SPLIT_KINDS) as opened, in_file(opened.file):
+    with opening.opened(file, allowance, SHRUNK_KINDS) as opened, in_file(opened.file):
         if data:
             _ = opened.records  # all of it is read and checked
             return Made(data, label, "", "")

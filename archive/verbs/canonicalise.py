@@ -22,7 +22,7 @@ from archive.formats.exported.json_text import is_exact, read_json
 from archive.formats.exported.rewriting import with_metadata
 from archive.reader import opening
 from archive.reader.archive import Archive
-from archive.reader.recognition import SPLIT_KINDS, FileKind
+from archive.reader.recognition import SHRUNK_KINDS, FileKind
 from archive.verbs.slim import with_new_id
 from archive.verbs.split import check_archive
 
@@ -78,7 +78,7 @@ def canonicalise(
     with (
         replacing(out, force=force) as file,
         unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=SPLIT_KINDS) as opened,
+        opening.open_whole(source, limits=limits, kinds=SHRUNK_KINDS) as opened,
     ):
         _check_exported(opened)
         check_archive(opened)

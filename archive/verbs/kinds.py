@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 KINDS = {kind.name.lower(): kind for kind in (*MetadataKind, *SpareKind)}
 """The kinds by the words that options take."""
-KEPT = ("modules",)
-"""Kinds that stay by default: what ``torch.export.unflatten`` reads."""
+KEPT = ("modules", "handles")
+"""Kinds that stay by default: what ``torch.export.unflatten`` and ExecuTorch's Inspector read."""
 
 
 def kept_kinds(

@@ -30,7 +30,7 @@ from archive.formats.record_kinds import kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
-from archive.reader.recognition import SPLIT_KINDS, FileKind, kind_in
+from archive.reader.recognition import SHRUNK_KINDS, FileKind, kind_in
 from archive.verbs.compact import compact_records
 from archive.verbs.compact.check import same_facts
 from archive.verbs.handles import kept_handles
@@ -142,7 +142,7 @@ def shrink(
     with (
         replacing(out, force=force) as file,
         unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=SPLIT_KINDS) as opened,
+        opening.open_whole(source, limits=limits, kinds=SHRUNK_KINDS) as opened,
     ):
         check_archive(opened)
         kinds = kept_kinds(opened, keep, drop)
@@ -175,7 +175,7 @@ def restore(source: Source, out: Sink, *, force: bool = False, limits: Limits = 
     with (
         replacing(out, force=force) as file,
         unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=SPLIT_KINDS) as opened,
+        opening.open_whole(source, limits=limits, kinds=SHRUNK_KINDS) as opened,
     ):
         if not opened.has_code:
             raise opened.recognised.refusal(opened.file)
@@ -195,7 +195,7 @@ def _compact(file: BinaryIO, opened: Archive, kept: KeptHandles) -> Shrinkage:
     members = with_new_id(_compacted(opened, compacted), records)
     write_archive(file, opened.root, members, slim=True)
     written = Mapped(file, "the compact archive")
-    with opened.allowance.part() as part, opening.opened(written, part, SPLIT_KINDS) as after:
+    with opened.allowance.part() as part, opening.opened(written, part, SHRUNK_KINDS) as after:
         same_facts(expected, after)
         _check_same_rest(opened, after)
         changed = mended(opened.handle_table, opened.range_table)[1]
@@ -208,7 +208,10 @@ def _compacted(opened: Archive, compacted: Mapping[str, bytes]) -> Iterator[Memb
     records = opened.container.records
     others = [name for name in records if kind_of(name).is_debug and name not in compacted]
     objects = opened.spare.left(kinds=())
-    kept = {one.name: one for one in slim_members(records, (*others, *opened.spare.records), objects)}
+    kept = {
+        one.name: one
+        for one in slim_members(opened.recognised.kind, records, (*others, *opened.spare.records), objects)
+    }
     for name, record in records.items():
         if name in compacted:
             before = replace(member_from(record), aligned=False)
@@ -226,7 +229,7 @@ def _embed(
     place = place_of_companion(records)
     member = replace(new_member(place, companion, compress=False), aligned=False)
     stays, parts = left_in(opened, kinds)
-    left = kept.members(opened, slim_members(records, (*kept.records, *stays), parts))
+    left = kept.members(opened, slim_members(opened.recognised.kind, records, (*kept.records, *stays), parts))
     members = with_new_id([member, *left], records)
     write_archive(file, opened.root, members, slim=True)
     written = Mapped(file, "the shrunk archive")

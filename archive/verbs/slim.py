@@ -14,13 +14,15 @@ from archive.container.container import member_from, new_member
 from archive.container.deflate import STRONGEST, deflate
 from archive.container.serialization_id import RECORD_NAME, renewed_id
 from archive.formats.archive_id import counted_names
-from archive.formats.record_kinds import EXPORTED_FORMAT, RecordKind, kind_in_exported, kind_of
+from archive.formats.record_kinds import RecordKind, divided_programs
+from archive.reader.recognition import kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from archive.container.container import Member
     from archive.container.record import Record
+    from archive.reader.recognition import FileKind
 
 
 LONG_JSON, QUICK = 1 << 16, 9
@@ -31,18 +33,21 @@ ROOM = 4
 
 
 def slim_members(
-    records: Mapping[str, Record], debug: Collection[str] = (), left: Mapping[str, bytes] | None = None
+    file: FileKind,
+    records: Mapping[str, Record],
+    debug: Collection[str] = (),
+    left: Mapping[str, bytes] | None = None,
 ) -> Iterator[Member]:
     """All records but debug information and serialization id, as members of a slim archive.
 
     Args:
+        file: the kind of the archive.
         records: by name.
         debug: names of debug records that stay nevertheless.
         left: exported programs and shared objects as they are to be; others stay as they are.
     """
     left, counted = left or {}, set(counted_names(records))
-    kind_in = kind_in_exported if EXPORTED_FORMAT in records else kind_of
-    programs = {name for name in records if kind_in(name) is RecordKind.PROGRAM}
+    programs = set(divided_programs(records))
     changed = programs | left.keys()
     others = sum(record.stored_size for name, record in records.items() if name not in changed)
     for name, record in records.items():
@@ -50,10 +55,10 @@ def slim_members(
             yield _program_member(name, left[name] if name in left else record.view(), others)
         elif name in left:
             yield _object_member(name, left[name], others)
-        elif kind_in(name) is RecordKind.TENSOR:
+        elif kind_in(file, name) is RecordKind.TENSOR:
             yield member_from(record)
         elif name in counted or name in debug:
-            yield slim_member(record, _level(record.size) if EXPORTED_FORMAT in records else STRONGEST)
+            yield slim_member(record, _level(record.size) if programs else STRONGEST)
 
 
 def with_new_id(members: Iterable[Member], records: Mapping[str, Record]) -> list[Member]:

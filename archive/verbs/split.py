@@ -25,11 +25,11 @@ from archive.base.output import is_path, replacing, replacing_all
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
-from archive.formats.record_kinds import EXPORTED_FORMAT, kind_of, place_of_companion
+from archive.formats.record_kinds import kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
-from archive.reader.recognition import JOINED_KINDS, SPLIT_KINDS
+from archive.reader.recognition import JOINED_KINDS, PROGRAM_KINDS, SPLIT_KINDS
 from archive.verbs.handles import kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
 from archive.verbs.kinds import kept_kinds, left_in
@@ -158,17 +158,17 @@ def split(
         kept = kept_handles(opened, handles, salt, by_default="unique")
         contents = kept.noted(with_digest(collect(opened), opened.container, opened.programs.left))
         stays, parts = left_in(opened, kinds)
-        left = slim_members(records, (*kept.records, *stays), parts)
+        left = slim_members(opened.recognised.kind, records, (*kept.records, *stays), parts)
         members = with_new_id(kept.members(opened, left), records)
         data = build_companion(contents, profile_named(profile), level)
         companion_file.write(data)
         size = write_archive(out_file, opened.root, members, slim=True)
         with (
             opened.allowance.part() as part,
-            Archive(Container(Mapped(out_file, "what is left"), part)) as after,
+            Archive(Container(Mapped(out_file, "what is left"), part, rooted=bool(opened.root))) as after,
         ):
             check_gives(contents, memoryview(data), after.archive_id, part)
-            exported = EXPORTED_FORMAT in records
+            exported = opened.recognised.kind in PROGRAM_KINDS
             refused = () if exported else tuple(one.told for one in loaded_like(after, opened))
         return Split(
             opened.size,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from archive.base.output import EXISTS
 from archive.batches.batch import outcomes
 from archive.batches.jobs import Use, plan
 from archive.batches.tasks import VERBS, Task
@@ -154,7 +153,7 @@ def test_a_companion_of_somebody_else_is_never_replaced(tmp_path: Path) -> None:
     foreign.write_bytes(b"somebody else's")
     first, last = archive.batch("split", tmp_path / "in", tmp_path / "out", tmp_path / "dbg", jobs=1)
     assert (str(first.kind), str(last.kind)) == ("done", "failed")
-    assert last.reason == f"{foreign}: {EXISTS}"
+    assert last.reason == f"{foreign}: the file exists; pass --force to replace it"
     assert foreign.read_bytes() == b"somebody else's"
     assert not (tmp_path / "out" / "000" / "000001.ptl").exists()
 
@@ -181,7 +180,10 @@ def test_a_file_of_which_the_manifest_does_not_tell_is_never_replaced(made: Path
     foreign = tmp_path / "other" / "nested.ptl.ptdbg"
     foreign.write_bytes(b"somebody else's")
     nested, stack = archive.batch("split", inputs, out, tmp_path / "other", jobs=1)
-    assert (str(nested.kind), nested.reason) == ("failed", f"{foreign}: {EXISTS}")
+    assert (str(nested.kind), nested.reason) == (
+        "failed",
+        f"{foreign}: the file exists; pass --force to replace it",
+    )
     assert str(stack.kind) == "done"
     assert foreign.read_bytes() == b"somebody else's"
 

@@ -154,7 +154,7 @@ def test_another_file_is_not_replaced_unasked(tmp_path: Path) -> None:
     target.write_bytes(b"mine")
     done = run("migrate", OLD, "-o", target, "--to", "2.13")
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == f"debug-archive: {target}: the file exists; pass --force (force=True) ".encode() + (
+    assert done.stderr == f"debug-archive: {target}: the file exists; pass --force ".encode() + (
         b"to replace it\n"
     )
     assert target.read_bytes() == b"mine"

@@ -27,7 +27,7 @@ SOURCES = dict(zip(NAMES, (NEW, OLDER, OLD), strict=True))
 ALL_SAME = {"same": 3}
 ONE_DONE = {"done": 1, "same": 2}
 CHANGED = "; done again: the result has changed\n"
-EXISTS = "the file exists; pass --force (force=True) to replace it"
+EXISTS = "the file exists; pass --force to replace it"
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 READ = {
     "exported.pt2": {"symbolicate", "effects", "split", "join", "shrink", "restore", "migrate"},
     "compiled.pt2": {"symbolicate", "effects", "split", "join", "shrink", "restore", "migrate"},
-    "etrecord.bin": {"symbolicate", "effects"},
+    "etrecord.bin": {"symbolicate", "effects", "split"},
 }
 """Commands that read some of these kinds."""
 WITH_TENSORS = {"state_dict.pt", "checkpoint.pt", "module.pt", "tensor.pt", "object.pt", "package_python.pt"}
@@ -218,8 +218,8 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
     (folder / "model.ptdbg").write_bytes(halves(STACK).companion)
     (folder / "cut.pt").unlink()
     done = called("split", folder, "-o", out, "-c", tmp_path / "companions", "-j", 1)
-    taken = ["0.jit", "1.jpt", "2.pth", "3.torchscript", "4.model", "5.", "compiled.pt2", "exported.pt2"]
-    taken.append("package.pt")
+    taken = ["0.jit", "1.jpt", "2.pth", "3.torchscript", "4.model", "5.", "compiled.pt2", "etrecord.bin"]
+    taken += ["exported.pt2", "package.pt"]
     assert (files(out), done.exit_code) == (sorted([*taken, "manifest.jsonl"]), 1)
     assert files(tmp_path / "companions") == sorted(f"{name}.ptdbg" for name in taken)
     assert (
@@ -230,8 +230,8 @@ def test_a_folder_takes_what_is_an_archive_whatever_its_ending(tmp_path: Path) -
 
 
 LEFT_OUT = (
-    "debug-archive: neither archives nor companions, and left out: 24 "
-    "(ETRecord: 1, ExecuTorch program: 1, Git LFS pointer: 1, HTML page: 1, JSON: 1, "
+    "debug-archive: neither archives nor companions, and left out: 23 "
+    "(ExecuTorch program: 1, Git LFS pointer: 1, HTML page: 1, JSON: 1, "
     "ONNX model: 1, bzip2: 1, empty file: 1, gzip: 1, "
     "legacy torch.save: 1, legacy torch.save, tar: 1, safetensors: 1, saved object: 5, tar: 1, "
     "torch.package without TorchScript: 1, unknown: 1, xz: 1, zip: 2, zstd: 1)\n"

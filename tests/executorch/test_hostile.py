@@ -6,6 +6,7 @@ import json
 import re
 import tracemalloc
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +14,11 @@ import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.verbs.instructions import Places
 from archive.verbs.logs import Explainer
+from tests.support.commands import well
 from tests.support.etrecords import changed
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HANDLES, DELEGATES, OUTPUTS = "debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map"
 WANTED = "expected an integer from 0 to 9223372036854775807"
@@ -160,6 +165,17 @@ def test_a_name_that_stands_for_too_many_nodes_is_refused() -> None:
         pytest.raises(LimitError, match="work"),
     ):
         Places(opened).named("0:0")
+
+
+def test_of_many_methods_the_first_are_shown_and_others_counted(tmp_path: Path) -> None:
+    methods = {f"method_{number}": {"0": 1, "1": 2} for number in range(1003)}
+    (tmp_path / "many").write_bytes(changed("shop", **{HANDLES: json.dumps(methods).encode()}))
+    table = [line.split() for line in well("inspect", tmp_path / "many").splitlines()]
+    assert ["method_999", "2", "2"] in table
+    assert ["[4", "more", "methods]", "6", "6"] in table
+    assert len(json.loads(well("inspect", tmp_path / "many", "--json"))["methods"]) == 1004
+    told = well("inspect", tmp_path / "many", "--limit", "work=1000")
+    assert "its programs or methods are not known: work is limited to 1,000, found 1,004" in told
 
 
 def test_each_handle_of_a_node_is_asked_memory_for() -> None:

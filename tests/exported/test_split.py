@@ -129,7 +129,7 @@ def test_what_is_not_asked_of_an_archive_is_refused_or_no_matter(tmp_path: Path)
     done = run("split", SHOP, "-o", small, "-c", aside, "--keep", "traces", "--drop", "traces")
     assert done.returncode == 2
     assert b"traces cannot be both kept and dropped" in done.stderr
-    with pytest.raises(ArchiveError, match="expected a kind: traces, modules, functions, origins, other"):
+    with pytest.raises(ArchiveError, match="expected a kind: traces, modules, functions, origins, handles"):
         archive.split(SHOP, small, aside, keep=["lines"])
     assert not small.exists()
 

@@ -12,18 +12,21 @@ class MetadataKind(StrEnum):
     MODULES = "modules"
     FUNCTIONS = "functions"
     ORIGINS = "origins"
+    HANDLES = "debug handles"
     OTHER = "other metadata"
 
 
-STACK_TRACE, MODULES, FUNCTION, FUNCTIONS, ORIGINS, CUSTOM = (
+STACK_TRACE, MODULES, FUNCTION, FUNCTIONS, ORIGINS, CUSTOM, HANDLE = (
     "stack_trace",
     "nn_module_stack",
     "torch_fn",
     "source_fn_stack",
     "from_node",
     "custom",
+    "debug_handle",
 )
-"""The keys; ``custom`` is what a user notes about nodes, by ``torch.fx.traceback.annotate``."""
+"""The keys; ``custom`` is what a user notes about nodes, by ``torch.fx.traceback.annotate``, and
+``debug_handle`` is ExecuTorch's."""
 
 KIND_BY_KEY = {
     STACK_TRACE: MetadataKind.TRACES,
@@ -32,8 +35,9 @@ KIND_BY_KEY = {
     FUNCTIONS: MetadataKind.FUNCTIONS,
     ORIGINS: MetadataKind.ORIGINS,
     CUSTOM: MetadataKind.OTHER,
+    HANDLE: MetadataKind.HANDLES,
 }
-"""All keys that PyTorch 2.13 writes."""
+"""All keys that PyTorch 2.13 and ExecuTorch 1.5 write."""
 
 
 def metadata_kind(key: str) -> MetadataKind:

@@ -60,8 +60,11 @@ class FileKind(StrEnum):
 ARCHIVE_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT, FileKind.PACKAGE}
 """Files that have records of debug information, or had them."""
 
-SPLIT_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED, FileKind.AOTI}
-"""Files that ``split`` and ``join`` work on."""
+SHRUNK_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED, FileKind.AOTI}
+"""Files that ``shrink`` works on, and whose companions stores keep."""
+
+SPLIT_KINDS = SHRUNK_KINDS | {FileKind.ETRECORD}
+"""Files that ``split`` works on."""
 
 PROGRAM_KINDS = {FileKind.EXPORTED, FileKind.LEGACY_EXPORTED, FileKind.AOTI, FileKind.ETRECORD}
 """Files that have exported programs or compiled models."""
@@ -108,8 +111,8 @@ ADVICE = {
     FileKind.LEGACY_EXPORTED: "`inspect`, `sizes`, `symbolicate`, `leaks` and `redact` work on it, others do "
     "once PyTorch 2.8 or later exports the model anew",
     FileKind.AOTI: "all commands but `migrate` and `lite` work on it",
-    FileKind.ETRECORD: "`inspect`, `sizes`, `symbolicate`, `verify`, `digest`, `diff`, `leaks` and `redact` "
-    "work on it; so does ExecuTorch's Inspector",
+    FileKind.ETRECORD: "`inspect`, `sizes`, `symbolicate`, `verify`, `split`, `digest`, `diff`, `leaks` and "
+    "`redact` work on it; so does ExecuTorch's Inspector",
     FileKind.ZIP: f"its files are not those of a PyTorch archive; {SHOWN}",
     FileKind.CUT: "copy or download the whole file again",
     FileKind.FLATBUFFER: "this tool reads zips, which is what PyTorch saves without _use_flatbuffer=True",

@@ -10,6 +10,7 @@ from archive.base.errors import ArchiveError, counted, shown
 from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import named_values
 from archive.formats.exported.traces import OWN_FILES
+from archive.formats.record_kinds import BESIDE
 from archive.verbs.diff.changes import Change, Level, Status
 from archive.verbs.diff.nodes import NEW, VALUES, Nodes, are_same, pair_nodes, values_of
 from archive.verbs.diff.taken import Taken
@@ -62,10 +63,11 @@ class _Compared:
         self._trees = [
             read_json(one.records[one.programs.records[name]].view(), one.allowance) for one in (old, new)
         ]
-        part = "" if name == "model" else f"{name}:"
+        of_program = ("",) if name == "model" else tuple(f"{name}{one}:" for one in ("", *BESIDE))
         self._tensors = {
             now.removeprefix(part): was.removeprefix(part)
             for was, now in tensors.items()
+            for part in of_program
             if was.startswith(part) and now.startswith(part)
         }
         was, now = map(_specs, self._trees)

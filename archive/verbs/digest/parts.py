@@ -252,7 +252,7 @@ class _Model:
                 self._archive.allowance.take(COPIES * record.size, "a compiled model")
                 yield f"record/{name}", _sha256(sourceless(record.view(), kind))
                 continue
-            _, pieces = counted_pieces(record, {}, exported=exported)
+            _, pieces = counted_pieces(record, exported=exported)
             digest = hashlib.sha256()
             for piece in pieces:
                 digest.update(piece)

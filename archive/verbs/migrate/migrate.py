@@ -25,7 +25,7 @@ from archive.formats.record_kinds import MIGRATED
 from archive.formats.releases import number_of
 from archive.reader import opening
 from archive.reader.provenance import Provenance, provenance
-from archive.reader.recognition import SPLIT_KINDS, FileKind
+from archive.reader.recognition import SHRUNK_KINDS, FileKind
 from archive.verbs.loading import loaded_like
 from archive.verbs.migrate.aside import write_original
 from archive.verbs.migrate.check import check_migrated
@@ -130,7 +130,7 @@ def migrate(
         if not dry_run:
             file = stack.enter_context(io.BytesIO() if out is None else replacing(out, force=force))
         stack.enter_context(unchanged(source))
-        opened = stack.enter_context(opening.open_whole(source, limits=limits, kinds=SPLIT_KINDS))
+        opened = stack.enter_context(opening.open_whole(source, limits=limits, kinds=SHRUNK_KINDS))
         if opened.recognised.kind in (FileKind.EXPORTED, FileKind.AOTI):
             raise ArchiveError(f"{opened.recognised.what}: {EXPORT_ANEW}", file=opened.file)
         check_archive(opened)

@@ -15,7 +15,7 @@ from archive.container.container import Container, member_from, new_member, writ
 from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.archive_id import archive_id, counted_names
-from archive.formats.record_kinds import EMBEDDED, EMBEDDED_IN_EXPORTED, EXPORTED_FORMAT, MIGRATED
+from archive.formats.record_kinds import EMBEDDED, EMBEDDED_IN_EXPORTED, MIGRATED, divided_programs
 from archive.reader.archive import Archive
 from archive.reader.collect import collect
 from archive.verbs.join import check_gives, with_digest
@@ -141,7 +141,7 @@ def _is_kept(name: str, opened: Archive, after: Archive) -> bool:
     if name not in after.container.records:
         return False
     before, here = opened.container.records[name].view(), after.container.records[name].view()
-    if name in opened.programs.left and EXPORTED_FORMAT in opened.container.records:
+    if name in opened.programs.left and name in divided_programs(opened.container.records):
         return opened.programs.left[name] == after.programs.left.get(name)
     if name in opened.spare.cuts:
         return opened.spare.cuts[name].left == here[: opened.spare.cuts[name].size]
