@@ -42,7 +42,8 @@ def command(
     What is left is the same model. Debug handles stay in it, unless they are dropped, and become unique: 18
     digits that name the archive, too. In exported programs modules stay, which torch.export.unflatten needs.
     Compiled models lose what their loader does not need: C++ sources, the source of kernels, and of shared
-    objects all that is never mapped, such as DWARF.
+    objects all that is never mapped, such as DWARF. ETRecords keep debug handles, by which ExecuTorch's
+    Inspector finds nodes.
 
     A companion is read like an archive, by `symbolicate` and `inspect`. `join` makes one file of both again,
     with the handles it had.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from archive.base.errors import ArchiveError
+from archive.base.steps import Steps
 from archive.formats.etrecord import (
     DELEGATES,
     HANDLES,
@@ -35,7 +36,7 @@ def read_instructions(source: Records) -> Instructions:
 
     Raises:
         ArchiveError: a map is broken; with its JSON path.
-        LimitError: the maps would take more memory than allowed.
+        LimitError: the maps would take more memory than allowed, or have more methods than ``work`` allows.
     """
     handles = _map(source, HANDLES, parse_handles)
     delegates = _map(source, DELEGATES, parse_delegates)
@@ -63,7 +64,9 @@ def _map(
     if name not in source.records:
         return {}
     try:
-        found = parse(read_json(source.records[name].view(), source.allowance))
+        tree = read_json(source.records[name].view(), source.allowance)
+        Steps(source.allowance.limits.work).take(len(tree) if isinstance(tree, dict) else 0)
+        found = parse(tree)
         source.allowance.take(BYTES_AN_INSTRUCTION * sum(map(len, found.values())), "instructions")
     except ArchiveError as error:
         raise error.within(file=source.file, record=name) from error.__cause__
