@@ -37,6 +37,11 @@ class LeakKind(StrEnum):
         return self not in LISTED_ONLY
 
     @property
+    def is_path(self) -> bool:
+        """Whether findings of this kind are paths or addresses."""
+        return self in PATHS
+
+    @property
     def remedy(self) -> str:
         """A sentence that tells how such findings get out of a file that ``redact`` does not rewrite."""
         return REMEDIES[self]
@@ -45,6 +50,15 @@ class LeakKind(StrEnum):
 LISTED_ONLY = {LeakKind.ROOT, LeakKind.CLASS, LeakKind.ATTRIBUTE, LeakKind.GENERATED, LeakKind.ID}
 """Kinds that nearly every model has, as PyTorch loads none without: they name neither person nor machine."""
 
+PATHS = {
+    LeakKind.HOME,
+    LeakKind.TEMPORARY,
+    LeakKind.PACKAGES,
+    LeakKind.DRIVE,
+    LeakKind.UNC,
+    LeakKind.PATH,
+    LeakKind.URL,
+}
 OTHERWISE = "save the model without it"
 OF_THE_MODEL = "PyTorch needs it to load the model; rename it in the model's source"
 REMEDIES = {

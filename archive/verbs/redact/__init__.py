@@ -18,7 +18,9 @@ searched, nothing is written, unless that is asked for.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
+from glob import escape
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -29,7 +31,7 @@ from archive.base.output import is_path, replacing_all
 from archive.formats.bytecode import BYTECODE
 from archive.reader import opening
 from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS
-from archive.verbs.leaks import leaks
+from archive.verbs.leaks import LeakKind, leaks
 from archive.verbs.loading import loaded_like
 from archive.verbs.redact.compiled import redacted_compiled
 from archive.verbs.redact.effects import redacted_effects
@@ -60,6 +62,7 @@ REWRITERS: tuple[Callable[[Archive, Rules, Removed], Mapping[str, bytes | None]]
     without_extra,
 )
 """What makes records in the place of others."""
+SEPARATORS = re.compile(r"[/\\]+")
 SHOWN = 3
 """Texts that a message names."""
 
@@ -139,7 +142,7 @@ def redact(
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)
             made = after, contents, data
-            found = _leaks(after) if preset == "publish" else ((), ())
+            found = _leaks(after, rules) if preset == "publish" else ((), ())
             result = redaction(opened, changes, removed, made, proof, leaks=found, refused=refused)
         if not (result.is_clean or partial):
             raise _refusal(opened.file, result)
@@ -168,9 +171,16 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
     return changes, removed, renamed
 
 
-def _leaks(after: Archive) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the redacted archive still gives away, and how each kind of that gets out."""
-    found = leaks(after.container.data, limits=after.limits)
+def _leaks(after: Archive, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the redacted archive still gives away, and how each kind of that gets out.
+
+    What maps put in the place of paths is meant to be there, and so are names of users and hosts in that.
+    """
+    targets = [new.decode() for _, new in rules.maps]
+    allow = [f"{kind}={escape(new)}*" for new in targets for kind in LeakKind if kind.is_path]
+    parts = {part for new in targets for part in SEPARATORS.split(new) if part}
+    allow += [f"{kind}={escape(part)}" for part in parts for kind in (LeakKind.USER, LeakKind.HOST)]
+    found = leaks(after.container.data, allow=allow, limits=after.limits)
     told = [f"{one.kind} {one_line(one.text)} in {one.places[0]}" for one in found.counted()]
     told += [counted(count, f"more {kind}") for kind, count in found.more.items() if kind.counts]
     told += [f"what cannot be read: {one_line(problem)}" for problem in found.problems]

@@ -158,6 +158,22 @@ def test_handles_of_the_lite_interpreter_stay_and_lead_to_the_names(name: str) -
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["in", "def", "lambda"])
+def test_a_submodule_with_a_name_that_python_keeps_for_itself_runs_the_same(name: str) -> None:
+    model = torch.nn.Sequential()
+    model.add_module(name, torch.nn.Linear(2, 2))
+    model.add_module("secret", torch.nn.Linear(2, 2))
+    traced, rows = torch.jit.trace(model.eval(), torch.ones(1, 2)), torch.rand(3, 2)
+    data = traced._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
+    out, companion, again = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    archive.redact(data, out, companion, names="hash", paths="none")
+    assert not holds(out.getvalue(), "secret")
+    assert torch.equal(loaded(out.getvalue(), lite=True)(rows), model(rows))
+    archive.join(out.getvalue(), companion.getvalue(), again)
+    assert again.getvalue() == data
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_a_program_loads_runs_and_unflattens_without_the_names_of_its_classes() -> None:
     path = FIXTURES / "exported" / "shop.pt2"
     out, _ = redacted(path)

@@ -30,9 +30,10 @@ from archive.formats.record_kinds import (
     range_records_of,
 )
 from archive.reader.recognition import FileKind
-from archive.verbs.redact.names.code import Kind, parse_code, renamed_uses
+from archive.verbs.redact.names.code import Kind, renamed_uses
 from archive.verbs.redact.names.pickled import TABLES, Pickled
 from archive.verbs.redact.names.programs import note_programs
+from archive.verbs.redact.names.reading import parse_code
 from archive.verbs.redact.names.words import WORDS, Words, note_code
 from archive.verbs.redact.rules import LIBRARY
 from archive.verbs.redact.sources import called
@@ -55,6 +56,15 @@ BOUND = "__torch__.torch.classes."
 """Begins the names of C++'s classes."""
 SETS_STATE = "__getstate__"
 PICKLES = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
+STAY = {
+    FileKind.PACKAGE: "its Python source runs by them",
+    FileKind.PYTHON_PACKAGE: "its Python source runs by them",
+    FileKind.AOTI: "its loader finds weights by them, and compiled code has them",
+}
+"""Why names in files of a kind stay."""
+READ_BY_OTHERS = "programs that load it look values up by them"
+"""The same of files that hold no model."""
+WAY_OUT = "paths, source text and inputs go without --names (names=None)"
 TRACED = "traced_inputs.pkl"
 
 
@@ -220,15 +230,20 @@ def _check(opened: Archive) -> None:
     if opened.recognised.kind is FileKind.SPLIT:
         raise ImpossibleError("its companion leads to the names: `join` them, redact that, and split it then")
     if opened.recognised.kind not in SCRIPTED:
-        raise ImpossibleError(f"names in a file of this kind stay: {opened.recognised.kind}")
+        kind = opened.recognised.kind
+        raise _refusal(f"names in a file of this kind stay ({kind}): {STAY.get(kind, READ_BY_OTHERS)}")
     names = opened.container.records
     if LEGACY_TREE in names:
-        raise ImpossibleError("names in archives of PyTorch 1.0 to 1.2 stay", record=LEGACY_TREE)
+        raise _refusal("names in archives of PyTorch 1.0 to 1.2 stay", LEGACY_TREE)
     for name in names:
         if kind_of(name) is RecordKind.EFFECTS:
-            raise ImpossibleError("names of a model with side effects stay", record=name)
+            raise _refusal("names of a model with side effects stay: replay changes attributes by them", name)
         if is_code(name) and not f"{_module(name)}.".startswith(FOLDERS):
-            raise ImpossibleError("names of code outside of __torch__ stay", record=name)
+            raise _refusal("names of code outside of __torch__ stay", name)
+
+
+def _refusal(why: str, record: str | None = None) -> ImpossibleError:
+    return ImpossibleError(f"{why}; {WAY_OUT}", record=record)
 
 
 def _is_pickle(name: str) -> bool:
