@@ -85,7 +85,8 @@ def _told(facts: Redaction) -> Iterator[str]:
 def _too_short(facts: Redaction | CompanionRedaction) -> Iterator[str]:
     """What was not looked for."""
     if facts.unsought:
-        yield f"{counted(facts.unsought, 'text')} not looked for: too short, or part of what stays"
+        texts = counted(len(facts.unsought), "text")
+        yield f"{texts} not looked for: too short, or part of what stays; --json lists all"
 
 
 def _unclean(facts: Redaction | CompanionRedaction) -> Iterator[str]:

@@ -66,7 +66,8 @@ class CompanionRedaction:
         size: of the companion.
         out_size: of the redacted one.
         sought: how many removed texts it was searched for, by what they are: ``path``, ``folder``, ``line``.
-        unsought: removed texts that it was not searched for: too short, or part of what stays.
+        unsought: removed texts that it was not searched for, each with what it is: too short, or part of what
+            stays.
         left: those that are still there, each with its first place.
         unread: what could not be searched, and why.
         read: bytes that were searched: those of the file, and what is inflated from them.
@@ -77,7 +78,7 @@ class CompanionRedaction:
     size: int
     out_size: int
     sought: dict[str, int]
-    unsought: int
+    unsought: tuple[str, ...]
     left: tuple[str, ...]
     unread: tuple[str, ...]
     read: int
@@ -210,7 +211,7 @@ def _result(companion: Companion, data: bytes, proof: Proof, gone: tuple[str, ..
         size=companion.size,
         out_size=len(data),
         sought={what: proof.sought[what] for what in ("path", "folder", "line")},
-        unsought=proof.unsought,
+        unsought=proof.unsought_texts,
         left=tuple(sorted(left)),
         unread=tuple(proof.unread),
         read=proof.read,

@@ -16,6 +16,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from archive.base.errors import one_line
+from archive.base.strings import decoded
 from archive.container.names import encoded
 from archive.formats.bytecode import BYTECODE
 from archive.formats.record_kinds import RecordKind, is_code
@@ -53,7 +55,7 @@ class Proof:
 
     Attributes:
         sought: how many texts were looked for, by what they are.
-        unsought: how many were not: too short, or part of a path or line that stays.
+        unsought: texts that were not, with what they are: too short, or part of a path or line that stays.
         left: each text that was found, where it must not be: what it is, itself, and its first place.
         in_code: lines that were found in generated code or bytecode alone, which is the model.
         unread: records that could not be searched, and why.
@@ -61,11 +63,16 @@ class Proof:
     """
 
     sought: dict[What, int] = field(default_factory=dict)
-    unsought: int = 0
+    unsought: list[tuple[What, bytes]] = field(default_factory=list)
     left: dict[tuple[What, bytes], str] = field(default_factory=dict)
     in_code: set[bytes] = field(default_factory=set)
     unread: list[str] = field(default_factory=list)
     read: int = 0
+
+    @property
+    def unsought_texts(self) -> tuple[str, ...]:
+        """The texts that were not looked for, as facts have them: ``path /a``."""
+        return tuple(f"{what} {one_line(decoded(text))}" for what, text in self.unsought)
 
 
 def prove(container: Container, removed: Removed, allowance: Allowance) -> Proof:
@@ -92,7 +99,8 @@ def prove(container: Container, removed: Removed, allowance: Allowance) -> Proof
         "file": removed.files - {b""},
     }
     records = b"\n".join(map(encoded, container.records))
-    staying: dict[What, bytes] = {"path": paths, "folder": paths, "line": lines, "root": records}
+    staying: dict[What, bytes] = {"path": paths, "folder": paths, "line": lines}
+    staying["root"] = b"\n".join([records, paths])
     staying["name"] = b"\n".join([paths, encoded(container.root)])
     forms: _Forms = {}
     for what, some in texts.items():
@@ -100,7 +108,7 @@ def prove(container: Container, removed: Removed, allowance: Allowance) -> Proof
         stays = {text for _, text in Search(long).found(memoryview(staying.get(what, b"")))}
         sought = [one for one in long if one not in stays]
         proof.sought[what] = len(sought)
-        proof.unsought += len(some) - len(sought)
+        proof.unsought += ((what, one) for one in sorted(some.difference(sought)))
         for one in sought:
             forms |= dict.fromkeys(_forms(one), (what, one))
     _search(container, Search(forms), forms, proof, allowance)

@@ -27,7 +27,8 @@ class Redaction:
         companion_size: of the companion.
         sought: how many removed texts the result was searched for, by what they are: ``path``, ``folder``,
             ``line``, ``root``, ``file``.
-        unsought: removed texts that the result was not searched for: too short, or part of what stays.
+        unsought: removed texts that the result was not searched for, each with what it is: too short, or part
+            of what stays.
         left: those that are still there, each with its first place.
         in_code: lines that stand in generated code or bytecode, too, which PyTorch runs.
         unread: records of the result that could not be searched, and why.
@@ -49,7 +50,7 @@ class Redaction:
     out_size: int
     companion_size: int
     sought: dict[str, int]
-    unsought: int
+    unsought: tuple[str, ...]
     left: tuple[str, ...]
     in_code: int
     unread: tuple[str, ...]
@@ -103,7 +104,7 @@ def redaction(
         out_size=redacted.size,
         companion_size=len(companion),
         sought={str(what): count for what, count in proof.sought.items()},
-        unsought=proof.unsought,
+        unsought=proof.unsought_texts,
         left=tuple(sorted(left + removed.bundled)),
         in_code=len(proof.in_code),
         unread=tuple(proof.unread),

@@ -72,7 +72,7 @@ def test_zips_in_records_are_searched_and_broken_ones_named() -> None:
 
 def test_nothing_is_found_where_nothing_is() -> None:
     found = proof_of(b"/srv/someone/net.py" * 100)
-    assert (found.left, found.unread, found.unsought) == ({}, [], 0)
+    assert (found.left, found.unread, found.unsought) == ({}, [], [])
     assert (found.sought["path"], found.sought["folder"], found.sought["line"]) == (1, 1, 0)
 
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_unpacked_is_named(data: bytes, why: str) -> None:
 def test_lines_of_generated_code_are_the_models() -> None:
     removed = Removed(lines={b"return x + 1", b"x = 1"})
     found = proof_of(b"  return x + 1\n", removed, name="code/m.py")
-    assert (found.left, found.in_code, found.unsought) == ({}, {b"return x + 1"}, 1)
+    assert (found.left, found.in_code, found.unsought) == ({}, {b"return x + 1"}, [("line", b"x = 1")])
     in_constant = proof_of(b"\x80\x02X\x0d\0\0\0return x + 1\n.", removed, name="bytecode.pkl")
     assert (in_constant.left, in_constant.in_code) == ({}, {b"return x + 1"})
     assert proof_of(b"  return x + 1\n", removed).left == {("line", b"return x + 1"): "extra/x"}
@@ -129,7 +129,8 @@ def test_what_stays_is_not_looked_for_but_a_path_in_a_line_that_stays_is() -> No
     kept = Removed({b"/srv/ann/a.py"}, {b"return x"}, set(), {b"return x + y", b'open("/srv/ann/a.py")'})
     found = proof_of(b'return x + y\nopen("/srv/ann/a.py")', kept)
     assert {text for _, text in found.left} == {b"/srv/ann/a.py", b"/srv/ann"}
-    assert found.unsought == 1
+    assert found.unsought == [("line", b"return x")]
+    assert found.unsought_texts == ("line return x",)
 
 
 @pytest.mark.parametrize(

@@ -164,3 +164,18 @@ def test_a_model_without_debug_info_is_written_and_searched_all_the_same(tmp_pat
     _, _, facts = redacted(split, "none", "none")
     assert facts.sought == dict.fromkeys(("path", "folder", "line", "name", "root", "file"), 0)
     assert (facts.rewritten, facts.gone, facts.left) == ((), (), ())
+
+
+def test_what_a_map_puts_in_the_place_of_paths_may_be_published() -> None:
+    for target in ("/usr/src/shop/", "/home/ann/shop/", "C:\\Users\\ann\\shop\\"):
+        out = io.BytesIO()
+        facts = archive.redact(
+            FIXTURES / "exported" / "shop.pt2",
+            out,
+            io.BytesIO(),
+            preset="publish",
+            maps=[f"models/={target}"],
+        )
+        assert facts.is_clean
+        found = archive.leaks(out.getvalue()).counted()
+        assert {one.text for one in found} - {"ann"} == {f"{target}shop.py"}
