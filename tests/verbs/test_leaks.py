@@ -304,6 +304,15 @@ def test_what_is_not_read_is_refused_instead_of_called_clean() -> None:
             leaks(FIXTURES / "kinds" / name)
 
 
+def test_a_broken_zip_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "broken.pt"
+    with zipfile.ZipFile(file, "w") as target:
+        target.writestr("a/one", b"1")
+        target.writestr("a/../../two", b"2")
+    with pytest.raises(ArchiveError, match=r"^\S*broken\.pt: \.\./"):
+        leaks(file)
+
+
 def test_a_zip_in_a_zip_costs_no_more_memory_than_allowed() -> None:
     data = b"\0" * (64 << 20)
     for _ in range(2):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
+from tests.support.canaries import rewritten
 from tests.support.tokens import CANARIES, FILES
 
 if TYPE_CHECKING:
@@ -65,3 +66,17 @@ def test_a_way_out_of_a_companion_leads_out(name: str) -> None:
         after = {(one.kind, one.text, "") for one in archive.leaks(out.getvalue()).findings}
         assert told(before, way)
         assert not {(kind, text, "") for kind, text, _ in told(before, way)} & after
+
+
+def test_what_a_program_computes_with_is_told_to_be_of_the_model() -> None:
+    """A key of the outputs, say, which no option takes out."""
+
+    def keyed(record: str, data: bytes) -> bytes:
+        if record != "models/model.json":
+            return data
+        assert b'"out_spec": "[1, {' in data
+        return data.replace(b'"out_spec": "[1, {', b'"out_spec": "[1, {\\"/home/ann/key\\": 1, ')
+
+    found = archive.leaks(rewritten((CANARIES / "exported.pt2").read_bytes(), keyed))
+    ways = {one.remedy for one in found.findings if one.text == "/home/ann/key"}
+    assert ways == {"it is a part of the model: change it in the model's source"}

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import one_line
+from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.formats.record_kinds import RecordKind
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.pieces.piece import Member, Piece
+    from archive.reader.recognition import Recognised
     from archive.verbs.leaks.known import Known
 
 __all__ = ["SCANNED_KINDS", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
@@ -84,7 +85,7 @@ def leaks(
         OSError: it cannot be read.
     """
     with closing(Mapped(source)) as mapped:
-        recognised = recognise(mapped.data, limits=limits)
+        recognised = _recognised(mapped, limits)
         if recognised.kind not in SCANNED_KINDS:
             raise recognised.refusal(mapped.name)
         what = recognised.kind
@@ -97,11 +98,20 @@ def leaks(
         findings = found.findings()
     patterns = list(allow)
     for finding in findings:
-        finding.remedy = remedy(finding.kind, what, finding.places[0].kind)
+        finding.remedy = remedy(finding.kind, what, finding.places[0])
         finding.allowed = any(allows(pattern, finding) for pattern in patterns)
     return Leaks(
         mapped.name, what, findings, found.more, walker.read, walker.passed_over, tuple(walker.problems)
     )
+
+
+def _recognised(mapped: Mapped, limits: Limits) -> Recognised:
+    """The kind of a file; a broken one is named as the file that it is, not as bytes in memory."""
+    try:
+        return recognise(mapped.data, limits=limits)
+    except ArchiveError as error:
+        error.file = mapped.name
+        raise
 
 
 def _find_records(walker: Walker, found: Collection) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from archive.formats.record_kinds import RecordKind
+from archive.pieces.parts import MAPPED
 from archive.reader.recognition import PROGRAM_KINDS, REDACTED_KINDS, FileKind
 from archive.verbs.leaks.kinds import OTHERWISE, LeakKind
+
+if TYPE_CHECKING:
+    from archive.verbs.leaks.findings import Place
 
 PATHS = {
     *(LeakKind.HOME, LeakKind.TEMPORARY, LeakKind.PACKAGES),
@@ -18,6 +24,11 @@ REWRITTEN = {
 }
 """Records of debug information, in which ``redact`` changes paths and source text."""
 NO_PATHS, NO_SOURCE = "`redact --paths basename` takes folders out", "`redact --source none` takes it out"
+NO_PATHS_MAPPED = (
+    "`redact --paths basename` overwrites paths of source files in mapped data; others are of the model"
+)
+METADATA = ".metadata"
+"""Part of the place of each text in a program that PyTorch runs the program without."""
 NO_INPUTS, NO_EXTRA = "`redact --no-inputs` takes them out", "`redact --no-extra` takes it out"
 OF_MODEL = "it is a part of the model: change it in the model's source"
 FLAGS = "PyTorch asks for what compilers were told; `redact --map OLD=NEW` changes paths in it"
@@ -30,14 +41,15 @@ HASHED_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE}
 HASHED = "`redact --names hash` hashes names that loading does not need"
 
 
-def remedy(kind: LeakKind, file: FileKind, record: RecordKind) -> str:
+def remedy(kind: LeakKind, file: FileKind, place: Place) -> str:
     """A sentence that tells how a finding gets out of a file.
 
     Args:
         kind: of the finding.
         file: the kind of the file.
-        record: the kind of the record that it stands in.
+        place: where it stands.
     """
+    record = place.kind
     if file is FileKind.COMPANION and kind in PATHS | TEXTS:
         return NO_PATHS if kind in PATHS else NO_SOURCE
     if file not in REDACTED_KINDS:
@@ -49,7 +61,7 @@ def remedy(kind: LeakKind, file: FileKind, record: RecordKind) -> str:
         return NO_INPUTS
     if record is RecordKind.EXTRA:
         return NO_EXTRA
-    return _of_text(kind, record) or kind.remedy
+    return _of_text(kind, place) or kind.remedy
 
 
 def _of_kind(kind: LeakKind, file: FileKind, record: RecordKind) -> str:
@@ -69,10 +81,15 @@ def _of_kind(kind: LeakKind, file: FileKind, record: RecordKind) -> str:
     return ways.get(kind, "")
 
 
-def _of_text(kind: LeakKind, record: RecordKind) -> str:
-    """The remedy of a text by its record; "" where the kind alone tells."""
+def _of_text(kind: LeakKind, place: Place) -> str:
+    """The remedy of a text by its place; "" where the kind alone tells."""
+    record = place.kind
     if kind not in PATHS | TEXTS:
         return ""
+    if record is RecordKind.PROGRAM and place.within and METADATA not in place.within:
+        return OF_MODEL
+    if kind in PATHS and record is RecordKind.SHARED_OBJECT and place.within.endswith(MAPPED):
+        return NO_PATHS_MAPPED
     if record in REWRITTEN:
         return NO_PATHS if kind in PATHS else NO_SOURCE
     if kind in PATHS and record is RecordKind.COMPILED:
