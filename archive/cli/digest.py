@@ -17,6 +17,7 @@ from archive.cli import options, printing
 from archive.cli.several import jobs_option, problem, reading, status_of
 from archive.cli.status import Status
 from archive.reader.recognition import OPENED_KINDS, FileKind
+from archive.verbs.digest import VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 KINDS = OPENED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that have digests. A pointer stands for a model, perhaps: it is told."""
-LINE = re.compile(r"(\\?)((?:(model|debug)-\d+:)?[0-9a-f]{64}) [ *](.+)")
-"""A line of a list: whether the name is escaped, the digest, what it is of, the name."""
+LINE = re.compile(r"(\\?)((?:(model|debug)-(\d+):)?[0-9a-f]{64}) [ *](.+)")
+"""A line of a list: whether the name is escaped, the digest, what it is of, its version, the name."""
 ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 
 
@@ -160,8 +161,15 @@ def _listed(file: str) -> dict[str, Expected]:
             raise ArchiveError(
                 file=file, place=f"line {number}", expected="a digest and a file", found=shown(line[:60])
             )
-        escaped, value, kind, name = told.groups()
+        escaped, value, kind, version, name = told.groups()
         of: Of = "model" if kind == "model" else "debug" if kind == "debug" else "file"
+        if version and int(version) != VERSIONS[of]:
+            raise ArchiveError(
+                file=file,
+                place=f"line {number}",
+                expected=f"a digest of version {VERSIONS[of]}, {of}-{VERSIONS[of]}",
+                found=f"{of}-{version}; make the list again",
+            )
         found[_unescaped(name) if escaped else name] = Expected(of, value)
     if not found:
         raise ArchiveError("has no digests in it", file=file)

@@ -7,9 +7,12 @@ Where an archive has several parts with tensors of their own, the part stands be
 - what ``torch.save`` wrote: ``optimizer.state.0.exp_avg``
 - an exported program: ``encoder.weight``, and ``NAME:encoder.weight`` unless the program is ``model``
 - an older exported program and an ETRecord, which hold files of ``torch.save``: ``RECORD:encoder.weight``
+- a compiled model: as an exported program of its name; of those that are both, the compiled one has the
+  folder before its name: ``data/aotinductor/NAME:encoder.weight``
 - a torch.package: ``model/model.pkl:encoder.weight``, and ``.data/ts_code/0:encoder.weight`` of TorchScript
 
-Sample inputs, the states of tracing, and weights inside of shared objects are no tensors of this list.
+Sample inputs and the states of tracing are no tensors of this list, nor are the weights of a compiled model
+whose C++ code was taken out, for nothing else tells their names.
 """
 
 from __future__ import annotations
@@ -24,11 +27,12 @@ from archive.base.mapped import Mapped
 from archive.container.container import Container
 from archive.container.end import has_end
 from archive.formats.bytecode import BYTECODE
-from archive.formats.record_kinds import BESIDE, BYTEORDER, LEGACY_TREE, RecordKind, kind_of
+from archive.formats.record_kinds import BESIDE, BYTEORDER, COMPILED, LEGACY_TREE, RecordKind, kind_of
 from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import TABLE, exported_tensors
 from archive.formats.tensors.legacy_tree import legacy_tensors
 from archive.formats.tensors.script import script_tensors
+from archive.reader.compiled import ONLY
 from archive.reader.recognition import (
     PACKAGE_KINDS,
     PROGRAM_KINDS,
@@ -210,6 +214,22 @@ class Tensors(Mapping[str, "Tensor"]):
                 yield "" if table[2] == "model" else table[2], rows
             elif name in SAVED_INSIDE or (name.endswith(BESIDE[:2]) and has_end(record.view())):
                 yield name, self._of_inner(record)
+        programs = {table[2] for table in map(TABLE.fullmatch, container.records) if table}
+        for model, rows in self._of_compiled().items():
+            part = f"{COMPILED}{model}" if model in programs else model
+            yield "" if part == ONLY else part, rows
+
+    def _of_compiled(self) -> dict[str, list[tuple[str, Tensor]]]:
+        """The constants of compiled models, by model."""
+        if not any(name.startswith(COMPILED) for name in self._source.records):
+            return {}
+        from archive.reader.compiled_tensors import compiled_tensors  # noqa: PLC0415 (few archives have some)
+
+        found: dict[str, list[tuple[str, Tensor]]] = {}
+        for held in compiled_tensors(self._source):
+            self._inner[held.storage.name] = held.storage
+            found.setdefault(held.model, []).append((held.name, held.tensor))
+        return found
 
     def _of_inner(self, record: ReadableRecord) -> Iterator[tuple[str, Tensor]]:
         """The tensors of a record that ``torch.save`` wrote."""

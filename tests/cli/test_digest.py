@@ -45,8 +45,8 @@ def test_that_of_a_file_is_what_sha256sum_prints() -> None:
 
 def test_parts_are_below_the_digest_that_follows_from_them() -> None:
     head, *parts = called("digest", "--parts", NEW / "nested.pt").output.splitlines(keepends=True)
-    told = hashlib.sha256("".join(["debug-archive model 1\n", *parts]).encode()).hexdigest()
-    assert head.startswith(f"model-1:{told}  ")
+    told = hashlib.sha256("".join(["debug-archive model 2\n", *parts]).encode()).hexdigest()
+    assert head.startswith(f"model-2:{told}  ")
     assert any(line.endswith("  tensor/gate.inner.w\n") for line in parts)
 
 
@@ -104,3 +104,11 @@ def test_a_list_that_is_none_is_refused(tmp_path: Path) -> None:
     assert "has no digests in it" in str(called("digest", "--check", made).exception)
     assert called("digest").exit_code == 2
     assert called("digest", "--check", made, NEW / "nested.pt").exit_code == 2
+
+
+def test_a_list_of_another_version_is_told(tmp_path: Path) -> None:
+    listed = tmp_path / "digests.txt"
+    listed.write_text(f"model-1:{'0' * 64}  {NEW / 'nested.pt'}\n")
+    result = called("digest", "--check", listed)
+    assert result.exit_code == 2
+    assert "line 1: expected a digest of version 2, model-2, found model-1; make the list" in result.stderr

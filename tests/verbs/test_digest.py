@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import time
@@ -17,8 +18,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
-from archive.verbs import digest as module
-from archive.verbs.digest import contents, value_of
+from archive.verbs.digest import VERSIONS, contents, value_of
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.range_server import served
 from tests.support.tampering import tampered
@@ -288,7 +288,38 @@ def test_the_digest_follows_from_the_parts() -> None:
     found = archive.digest(NEW / "nested.pt")
     assert value_of("model", found.parts) == found.value
     assert list(found.parts) == sorted(found.parts)
-    assert str(found) == f"model-{module.VERSION}:{found.value}"
+    assert str(found) == f"model-{VERSIONS[found.of]}:{found.value}"
+
+
+def test_a_module_has_the_digest_of_its_tensors_by_their_names_in_it() -> None:
+    one, two = torch.arange(3.0), torch.arange(4)
+    parts = saved({"encoder.0.w": one, "encoder.0.b": two, "head.w": one, "head.b": two, "w": one}).parts
+    lines = "".join(f"{parts[f'tensor/head.{name}']}  {name}\n" for name in "bw")
+    assert parts["module/head"] == hashlib.sha256(lines.encode()).hexdigest()
+    assert parts["module/encoder.0"] == parts["module/head"] != parts["module/encoder"]
+    assert [name for name in parts if name.startswith("module/")] == [
+        "module/encoder",
+        "module/encoder.0",
+        "module/head",
+    ]
+
+
+def test_modules_tell_where_a_tensor_differs() -> None:
+    made = {f"layers.{number}.w": torch.full((2,), float(number)) for number in range(3)}
+    changed = made | {"layers.1.w": torch.zeros(2)}
+    before, after = saved(made).parts, saved(changed).parts
+    different = {name for name in before if before[name] != after[name]}
+    assert different == {"module/layers", "module/layers.1", "tensor/layers.1.w", "values/data.pkl"}
+
+
+def test_a_name_of_many_dots_costs_no_more_than_the_file_may() -> None:
+    found = saved({"." * 5_000: torch.zeros(1)})
+    assert sum(name.startswith("module/") for name in found.parts) == 64
+    many = {f"{number}{'.x' * 4_000}": torch.zeros(1) for number in range(40)}
+    file = io.BytesIO()
+    torch.save(many, file)
+    with pytest.raises(ArchiveError, match="memory is limited"):
+        archive.digest(file.getvalue(), limits=archive.Limits(memory=1 << 20))
 
 
 def test_the_digest_of_a_list_stays_while_its_version_does() -> None:

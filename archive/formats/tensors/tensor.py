@@ -51,6 +51,10 @@ class Tensor:
         """The same tensor with another record for its storage; one without storage stays without."""
         return replace(self, record=record) if self.record else self
 
+    def in_storage(self, record: str) -> Tensor:
+        """The same tensor with a storage."""
+        return replace(self, record=record)
+
     @property
     def width(self) -> int | None:
         """Bytes per element; None for a dtype that is not known here."""

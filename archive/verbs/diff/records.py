@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import counted
 from archive.container.record import Record
 from archive.container.serialization_id import RECORD_NAME
-from archive.formats.compiled.sourceless import COPIES, sourceless
+from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in, without_weights
 from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind
 from archive.reader.recognition.kinds import kind_in
@@ -80,7 +80,7 @@ def record_changes(
     for name, record in was.items():
         if name in now:
             if not same_bytes(record, now[name]):
-                yield _changed(old, record, now[name])
+                yield from _rows((old, new), record, now[name])
         elif name not in olds:
             yield _lone(old, record, Status.GONE)
     for name, record in now.items():
@@ -112,11 +112,33 @@ def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> 
     return found
 
 
-def _changed(archive: Archive, old: ReadableRecord, new: ReadableRecord) -> Change:
-    kind = kind_in(archive.recognised.kind, new.name)
-    level, what = level_of(archive, new.name), str(kind)
-    if kind in SOURCE_KINDS and _same_without_source(archive, old, new, kind):
-        level = Level.DEBUG
+def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableRecord) -> Iterator[Change]:
+    """What differs in two records of one name. Weights of compiled models that have names are tensors."""
+    kind, level = kind_in(archives[0].recognised.kind, new.name), level_of(archives[0], new.name)
+    if kind not in SOURCE_KINDS:
+        yield _changed(level, kind, old, new)
+        return
+    archives[0].allowance.take(COPIES * (old.size + new.size), "compiled models")
+    weights = [weights_in(record.view(), kind) for record in (old, new)]
+    if not equal(*weights) and not all(_tells_tensors_of(archive, new.name) for archive in archives):
+        was, now = (f"{len(one):,} bytes" for one in weights)
+        yield Change(
+            level=level, what="weights", name=new.name, status=Status.CHANGED,
+            old=was, new=f"{now}; nothing tells which tensors" if was == now else now,
+        )  # fmt: skip
+    if sourceless(old.view(), kind) != sourceless(new.view(), kind):
+        yield _changed(level, kind, old, new)
+    elif not equal(*(without_weights(record.view(), kind) for record in (old, new))):
+        yield _changed(Level.DEBUG, kind, old, new)
+
+
+def _tells_tensors_of(archive: Archive, record: str) -> bool:
+    """Whether an archive has tensors that lie in a record."""
+    return any(name.rpartition(":")[0] == record for name in archive.tensors.storages)
+
+
+def _changed(level: Level, kind: RecordKind, old: ReadableRecord, new: ReadableRecord) -> Change:
+    what = str(kind)
     texts = [_text(one) for one in (old, new)]
     if all(text is not None for text in texts) and any("\n" in str(text).strip() for text in texts):
         lines = unified(str(texts[0]), str(texts[1]))
@@ -131,14 +153,6 @@ def _changed(archive: Archive, old: ReadableRecord, new: ReadableRecord) -> Chan
     if words[0] == words[1]:
         words[1] = "other bytes"
     return Change(level=level, what=what, name=new.name, status=Status.CHANGED, old=words[0], new=words[1])
-
-
-def _same_without_source(
-    archive: Archive, old: ReadableRecord, new: ReadableRecord, kind: RecordKind
-) -> bool:
-    """Whether two files of compiled models differ in what they tell of their source alone."""
-    archive.allowance.take(COPIES * (old.size + new.size), "compiled models")
-    return sourceless(old.view(), kind) == sourceless(new.view(), kind)
 
 
 def _text(record: ReadableRecord) -> str | None:

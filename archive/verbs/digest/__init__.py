@@ -5,7 +5,8 @@ part, which is the part's own sha256, two blanks, and the part's name, as ``sha2
 are sorted. So two models can be compared part by part, and anybody can compute the digest from the parts.
 
 ``parts`` says which parts a model has, ``names`` how classes are called in them, ``values`` how values become
-bytes, ``contents`` how elements of tensors do, ``debug`` which parts the debug info has.
+bytes, ``contents`` how elements of tensors do, ``modules`` how modules are made of tensors, ``debug`` which
+parts the debug info has.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
 
 Of = Literal["model", "debug", "file"]
-VERSION = 1
+VERSIONS: Mapping[Of, int] = {"model": 2, "debug": 1}
 """Of the lists of parts: it changes with whatever changes the digest of a model that stays as it is."""
 
 
@@ -49,8 +50,8 @@ class Digest:
     parts: Mapping[str, str]
 
     def __str__(self) -> str:
-        """The digest with what it is of: ``model-1:4f53…``. That of a file is as ``sha256sum`` has it."""
-        return self.value if self.of == "file" else f"{self.of}-{VERSION}:{self.value}"
+        """The digest with what it is of: ``model-2:4f53…``. That of a file is as ``sha256sum`` has it."""
+        return self.value if self.of == "file" else f"{self.of}-{VERSIONS[self.of]}:{self.value}"
 
 
 @bounded
@@ -94,7 +95,7 @@ def value_of(of: Of, parts: Mapping[str, str]) -> str:
         of: what they are parts of.
         parts: their digests by name, sorted.
     """
-    lines = [f"debug-archive {of} {VERSION}", *(f"{value}  {name}" for name, value in parts.items())]
+    lines = [f"debug-archive {of} {VERSIONS[of]}", *(f"{value}  {name}" for name, value in parts.items())]
     return hashlib.sha256(
         "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
     ).hexdigest()

@@ -60,6 +60,10 @@ class Contents:
         with in_file(self._file):
             return self._hashed([self._tensors.storage(record)])
 
+    def of_bytes(self, data: memoryview) -> bytes:
+        """The digest of some bytes."""
+        return self._hashed([data])
+
     def _of_values(self, tensor: Tensor) -> bytes:
         key = (tensor.record, tensor.dtype, tensor.shape, tensor.strides, tensor.offset)
         if key not in self._values:

@@ -9,9 +9,11 @@ part                          what it is of
 ``effects/NAME``              the side effects of a lowered model's methods, without places and debug handles
 ``graph/NAME``                an exported program without metadata and without the release that wrote it
 ``tensor/NAME``               a tensor by its name
+``module/PATH``               the tensors of a module and of those below it, by their names there
 ``alias/NAME``                the names of tensors whose elements overlap, and how
+``weights/NAME``              the weights in a shared object, whose tensors it does not tell apart
 ``record/NAME``               any other record that the loader may read, by its bytes: C++ code without
-                              comments, a shared object without paths of source files and stack traces
+                              comments, a shared object without weights, paths of source files, stack traces
 ============================  ===============================================================================
 
 Left out are: debug info, embedded companions, originals kept aside, versions and ids of the container, extra
@@ -29,7 +31,7 @@ from archive.base.errors import in_file
 from archive.debuginfo.model import Global, Inert
 from archive.formats.archive_id import counted_names, counted_pieces
 from archive.formats.bytecode import BYTECODE
-from archive.formats.compiled.sourceless import COPIES, sourceless
+from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in
 from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.effects import EFFECTS
 from archive.formats.exported.json_text import read_json
@@ -48,6 +50,7 @@ from archive.formats.record_kinds import (
 from archive.formats.tensors.exported import TABLE
 from archive.reader.recognition import PACKAGE_KINDS, PROGRAM_KINDS, SAVED_KINDS, kind_in, unpickled
 from archive.verbs.digest.contents import Contents
+from archive.verbs.digest.modules import module_digests
 from archive.verbs.digest.names import Definitions
 from archive.verbs.digest.values import Written
 
@@ -104,6 +107,11 @@ class _Model:
         self._kind = archive.recognised.kind
         self._records: Mapping[str, Record] = archive.container.records
         self._contents = Contents(archive.tensors, archive.file, archive.size)
+        self._objects = {
+            name.rpartition("/")[0]
+            for name in self._records
+            if self._kind_of(name) is RecordKind.SHARED_OBJECT
+        }
         self._done: set[str] = {INTERPRETER, *archive.tensors.storages}
 
     def parts(self) -> Iterator[tuple[str, bytes]]:
@@ -229,13 +237,25 @@ class _Model:
 
     def _tensors(self) -> Iterator[tuple[str, bytes]]:
         tensors = self._archive.tensors
-        for name, tensor in tensors.items():
-            yield f"tensor/{name}", self._contents.of(tensor)
-        for names in tensors.storages.values():
+        digests = {
+            name: self._contents.of(tensor)
+            for name, tensor in tensors.items()
+            if not self._is_loaded_by_object(tensor.record)
+        }
+        yield from ((f"tensor/{name}", digest) for name, digest in digests.items())
+        for path, digest in module_digests(digests, self._archive.allowance):
+            yield f"module/{path}", digest
+        for record, names in tensors.storages.items():
+            if self._is_loaded_by_object(record):
+                continue
             for group in _overlapping([(name, *_span(tensors[name])) for name in names]):
                 first = min(tensors[name].offset for name in group)
                 rows = [(name, tensors[name].offset - first, tensors[name].strides) for name in group]
                 yield f"alias/{group[0]}", _sha256(repr(rows).encode("utf-8", "surrogateescape"))
+
+    def _is_loaded_by_object(self, storage: str) -> bool:
+        """Whether a tensor is a shared object's: code tells its name that the model runs without."""
+        return storage.rpartition("/")[0] in self._objects
 
     def _others(self) -> Iterator[tuple[str, bytes]]:
         """Records that are not read in any other way."""
@@ -251,6 +271,9 @@ class _Model:
             if kind in SOURCE_KINDS:
                 self._archive.allowance.take(COPIES * record.size, "a compiled model")
                 yield f"record/{name}", _sha256(sourceless(record.view(), kind))
+                weights = weights_in(record.view(), kind)
+                if weights:
+                    yield f"weights/{name}", self._contents.of_bytes(weights)
                 continue
             _, pieces = counted_pieces(record, exported=exported)
             digest = hashlib.sha256()

@@ -1,0 +1,103 @@
+"""The tensors of models that AOTInductor compiled: told by the C++ code, their bytes behind one another.
+
+The wrapper's constructor says of each constant, by its number::
+
+    constants_info_[0].name = "mix_weight";
+    constants_info_[0].dtype = cached_torch_dtype_float32;
+    constants_info_[0].offset = 0;
+    constants_info_[0].data_size = 64;
+    constants_info_[0].from_folded = false;
+    constants_info_[0].shape = {4, 4};
+    constants_info_[0].stride = {4, 1};
+    constants_info_[0].layout = static_cast<int32_t>(cached_torch_layout_strided);
+    constants_info_[0].original_fqn = "mix.weight";
+
+``offset`` counts elements in the constant's own storage, of ``data_size`` bytes. Storages lie in the order of
+numbers, without those of folded constants, which the model computes. Constants in a layout of oneDNN are told
+as bytes. Source: ``codegen_model_constructor`` in ``torch/_inductor/codegen/cpp_wrapper_cpu.py`` and
+``load_constants`` in ``torch/csrc/inductor/aoti_runtime/model_base.h`` of PyTorch 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import ArchiveError, shown
+from archive.formats.tensors.dtypes import WIDTHS
+from archive.formats.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.base.limits import Allowance
+
+FIELD = re.compile(rb"(?m)^[ \t]*constants_info_\[(\d{1,9})\]\.(\w{1,40}) = (.{0,4000}?);\r?$")
+CONSTANT_BYTES = 2000
+"""Bytes of memory that the fields of a constant cost."""
+STRIDED = b"static_cast<int32_t>(cached_torch_layout_strided)"
+DTYPE = b"cached_torch_dtype_"
+
+
+class Constant(NamedTuple):
+    """A constant of a compiled model.
+
+    Attributes:
+        name: in the model, where PyTorch tells it: ``mix.weight``; else the compiler's.
+        tensor: its storage's record is to be filled in.
+        start: the first byte of its storage, in the bytes of all constants.
+        size: bytes of its storage.
+    """
+
+    name: str
+    tensor: Tensor
+    start: int
+    size: int
+
+
+def compiled_constants(code: memoryview, allowance: Allowance) -> Iterator[Constant]:
+    """The constants that C++ code tells, without folded ones.
+
+    Args:
+        code: a wrapper's code; other code tells none.
+        allowance: the memory that they may cost.
+
+    Raises:
+        ArchiveError: the code contradicts itself.
+    """
+    told: dict[int, dict[bytes, bytes]] = {}
+    for match in FIELD.finditer(code):
+        number, key, value = match.groups()
+        if int(number) not in told:
+            allowance.take(CONSTANT_BYTES, "constants of a compiled model")
+        told.setdefault(int(number), {})[key] = value
+    start = 0
+    for number, fields in sorted(told.items()):
+        try:
+            if fields[b"from_folded"] == b"true":
+                continue
+            size = int(fields[b"data_size"])
+            yield Constant(_name(fields), _tensor(fields, size), start, size)
+            start += size
+        except (KeyError, ValueError) as error:
+            found = shown(str(error))
+            raise ArchiveError(place=f"constants_info_[{number}]", expected="a tensor", found=found) from None
+
+
+def _name(fields: dict[bytes, bytes]) -> str:
+    name = fields.get(b"original_fqn", b'""')[1:-1] or fields[b"name"][1:-1]
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _tensor(fields: dict[bytes, bytes], size: int) -> Tensor:
+    dtype = fields[b"dtype"].removeprefix(DTYPE).decode()
+    if fields.get(b"layout", STRIDED) != STRIDED or dtype not in WIDTHS:
+        return Tensor("uint8", (size,), (1,), 0, "")
+    shape, strides = (_numbers(fields[key]) for key in (b"shape", b"stride"))
+    return Tensor(dtype, shape, strides, int(fields[b"offset"]), "")
+
+
+def _numbers(braced: bytes) -> tuple[int, ...]:
+    """``{4, 1}`` as numbers."""
+    inner = braced.strip().removeprefix(b"{").removesuffix(b"}").strip()
+    return tuple(int(one.strip().removesuffix(b"L")) for one in inner.split(b",")) if inner else ()
