@@ -115,6 +115,19 @@ def test_names_that_a_process_made_unique_do_not_count(tmp_path: Path) -> None:
         assert one.parts == other.parts
 
 
+def test_the_order_of_constants_is_that_of_a_set_and_does_not_count(tmp_path: Path) -> None:
+    torch.jit.script(torch.nn.Linear(3, 2)).save(tmp_path / "one.pt")
+    record = "code/__torch__/torch/nn/modules/linear.py"
+    text = bytes(archive.open(tmp_path / "one.pt").records[record].view())
+    first, last = sorted(line for line in text.splitlines(keepends=True) if b" : Final[" in line)
+    for name, lines in (("one", first + last), ("other", last + first)):
+        code = text.replace(first, b"").replace(last, b"").replace(b"  def ", lines + b"  def ", 1)
+        (tmp_path / f"{name}.pt").write_bytes(tampered(tmp_path / "one.pt", {record: code}))
+        torch.jit.load(tmp_path / f"{name}.pt")
+    assert model(tmp_path / "one.pt") == model(tmp_path / "other.pt")
+    assert archive.diff(tmp_path / "one.pt", tmp_path / "other.pt").same_model
+
+
 def test_classes_that_change_places_are_another_model() -> None:
     class One(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
+from archive.formats.class_constants import constants_sorted
 from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, is_code, range_records_of
 from archive.verbs.diff.changes import Change, Level, Status, TextChange, several
 from archive.verbs.diff.unified import unified
@@ -43,7 +44,7 @@ class Unit:
     Attributes:
         name: qualified; the beginning of a record, before all of them, has the record's.
         what: ``class``, ``method``, ``function``; ``code`` before all of them.
-        text: its lines.
+        text: its lines; the constants of a class are sorted.
         record: the record that it is in.
         start: its first byte there.
         end: the byte behind its last.
@@ -116,7 +117,7 @@ def _units(record: str, data: bytes) -> Iterator[Unit]:
 
 def _unit(name: str, what: str, data: bytes, record: str, span: tuple[int, int]) -> Unit:
     text = data[slice(*span)].decode("utf-8", "surrogateescape")
-    return Unit(name, what, text, record, *span)
+    return Unit(name, what, constants_sorted(text) if what == "class" else text, record, *span)
 
 
 class Sources:

@@ -3,7 +3,7 @@
 PyTorch makes the name of a class unique in its process: the second ``models.Block`` is
 ``models.___torch_mangle_0.Block``. Here classes of one name are numbered by their first use, beginning at
 the module tree: ``models.Block``, ``models.Block#1``. So it matters which of them is used where, and not how
-PyTorch called them. Texts in quotes stay as they are.
+PyTorch called them. Texts in quotes stay as they are. The constants of a class are sorted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import re
 from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
+
+from archive.formats.class_constants import constants_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +44,7 @@ class Definitions:
             for start, stop in pairwise(starts):
                 found = DEFINED.match(text, start)
                 name = f"{module}.{found[1]}" if found else module
-                texts[name].append(text[start:stop])
+                texts[name].append(constants_sorted(text[start:stop]))
         self._texts = {name: "".join(parts) for name, parts in texts.items()}
 
     def number(self, used: Iterable[str]) -> None:
