@@ -1,8 +1,8 @@
 """The constants of classes in generated code, which PyTorch writes in no order.
 
-``  in_features : Final[int] = 4`` is a constant of a module. PyTorch takes the names in ``__constants__`` of a Python
-class through a set, so another process writes the same lines in another order. Code names constants, and never
-counts them.
+``  in_features : Final[int] = 4`` is a constant of a module. PyTorch takes the names in ``__constants__`` of
+a Python class through a set, so another process writes the same lines in another order. Code names constants,
+and never counts them.
 """
 
 from __future__ import annotations
