@@ -15,7 +15,7 @@ PYTHON ?= python3
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= ranges handles methods paths bytecode data constants effects plain container companion lookup \
-	records windows blocks kinds log joined archive program texts split migrate
+	records windows blocks kinds log joined archive program texts diff split migrate
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-backend test lint coverage fuzz bench fmt clean python

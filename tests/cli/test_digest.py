@@ -109,6 +109,5 @@ def test_a_list_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_a_list_of_another_version_is_told(tmp_path: Path) -> None:
     listed = tmp_path / "digests.txt"
     listed.write_text(f"model-1:{'0' * 64}  {NEW / 'nested.pt'}\n")
-    result = called("digest", "--check", listed)
-    assert result.exit_code == 2
-    assert "line 1: expected a digest of version 2, model-2, found model-1; make the list" in result.stderr
+    told = "line 1: expected a digest of version 2, model-2, found model-1; make the list again"
+    assert told in str(called("digest", "--check", listed).exception)

@@ -2,7 +2,7 @@
 
 A changed archive is split and joined, shrunk and restored, migrated and taken back: each way back leads to
 the file that there was. A failure is explained alike by the archive, by its companion alone, by both
-together, and by the archive that embeds its companion.
+together, and by the archive that embeds its companion. Two files are compared both ways.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import archive
 from archive.base.errors import ArchiveError
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, new_member, write_archive
+from archive.report.diff_text import diff_text
 from archive.verbs.inspect import inspect
 from archive.verbs.leaks import leaks
 from archive.verbs.migrate.migrate import migrate
@@ -28,7 +29,7 @@ from archive.verbs.split import join, split
 from archive.verbs.verify import verify
 from tests.fuzz.targets import Target
 from tests.fuzz.zip_mutations import BROKEN, Stored, changed_records, changed_zip, records
-from tests.support.corpus import RELEASES
+from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.halves import embedded
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 T = TypeVar("T")
+COMPARED = ("training/epoch1.pt", "training/epoch2.pt", "kinds/package.pt", "exported/noted.pt2")
+"""Files that are compared, besides small archives: checkpoints, a package, an exported program."""
 HANDLES = (0, 3, 11, 1 << 62)
 WAYS = ("1.8", "1.9", "1.12", "latest", "pair-rows", "inline-rows", "string-table")
 
@@ -114,6 +117,20 @@ def _explained(opened: Archive) -> dict[int, bytes]:
     return found
 
 
+def compare(data: bytes) -> None:
+    """A file and another one: both ways tell as much; a digest that is the same belongs to the same model."""
+    assert archive.diff(data, data).identical
+    other = _one_of(tuple(_compared()), data)
+    there, back = archive.diff(other, data), archive.diff(data, other)
+    assert there.same_model == back.same_model, "one way they are the same model"
+    assert bool(there.changes) == bool(back.changes), "one way there is no difference"
+    assert set(there.unchecked) == set(back.unchecked), "one way more is compared"
+    "\n".join(line for line, _ in diff_text(there, 0)).encode()
+    if there.same_model:
+        names = [set(archive.digest(one).parts) for one in (other, data)]
+        assert {one for one in names[0] ^ names[1] if one.startswith("tensor/")} == set(), "other tensors"
+
+
 def changed_archive(chance: Random, data: bytes) -> bytes:
     """An archive with other records, half of them laid out as PyTorch does it."""
     try:
@@ -146,6 +163,11 @@ def _with_little_else(path: Path) -> bytes:
     return as_by_pytorch([one for one in parts if "/constants" not in one.name and "/data/" not in one.name])
 
 
+def _compared() -> list[bytes]:
+    paths = [RELEASES / "torch-2.13.0" / name for name in ("unicode.pt", "unicode.ptl")]
+    return [path.read_bytes() for path in (*paths, *(FIXTURES / name for name in COMPARED))]
+
+
 def _small_archives() -> list[bytes]:
     names = ("1.8.0", "1.9.0", "1.12.0", "2.13.0")
     return [_with_little_else(RELEASES / f"torch-{name}" / "unicode.ptl") for name in names]
@@ -153,6 +175,7 @@ def _small_archives() -> list[bytes]:
 
 TARGETS = {
     "archive": Target(read_archive, _archives, changed_zip),
+    "diff": Target(compare, _compared, changed_archive),
     "split": Target(split_and_join, _small_archives, changed_archive),
     "migrate": Target(migrate_and_back, _small_archives, changed_archive),
 }
