@@ -29,7 +29,8 @@ from archive.normalform.program_columns import MOST_MARKED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from archive.formats.exported.program import NodeSite, Program
+    from archive.formats.exported.program import Program
+    from archive.formats.exported.sites import NodeSite
     from archive.normalform.columns import Columns
     from archive.normalform.pool import Pool
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from enum import StrEnum
 
     from archive.formats.exported.kinds import MetadataKind
-    from archive.formats.exported.program import NodeSite, Program
+    from archive.formats.exported.program import Program
+    from archive.formats.exported.sites import NodeSite
     from archive.normalform.metadata import Metadata
     from archive.reader.companion import Companion
     from archive.reader.records import Records
@@ -128,7 +129,7 @@ class Programs(Mapping[str, "Program"]):
 
 def _sites(metadata: Metadata, rows: range) -> dict[str, NodeSite]:
     """The sites of a program that a companion alone knows."""
-    from archive.formats.exported.program import NodeSite, Scope  # noqa: PLC0415 (few archives have programs)
+    from archive.formats.exported.sites import NodeSite, Scope  # noqa: PLC0415 (few archives have programs)
 
     sites = {}
     for row in rows:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.formats.exported.modules import Instance
-    from archive.formats.exported.program import NodeSite, Program
+    from archive.formats.exported.program import Program
+    from archive.formats.exported.sites import NodeSite
 
 ONLY = "model"
 """The name that ``torch.export.save`` gives the only program."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.formats.exported.origins import Origin
-    from archive.formats.exported.program import NodeSite
+    from archive.formats.exported.sites import NodeSite
     from archive.formats.exported.traces import Frame
     from archive.reader.archive import Archive
 

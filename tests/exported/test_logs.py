@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.formats.exported.program import NodeSite, Program, Scope
+from archive.formats.exported.program import Program
+from archive.formats.exported.sites import NodeSite, Scope
 from archive.verbs.logs import Explainer, explain
 from archive.verbs.logs.fits import Fit, fit, is_line
 from archive.verbs.nodes import Node

@@ -17,7 +17,8 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits, unbounded
 from archive.companion.modelling import COUNTED, modelled, restored
 from archive.formats.exported.origins import KEYS
-from archive.formats.exported.program import NodeSite, Program, Scope
+from archive.formats.exported.program import Program
+from archive.formats.exported.sites import NodeSite, Scope
 from archive.normalform.check import check
 from archive.normalform.columns import BY_NAME
 from archive.normalform.metadata import Metadata

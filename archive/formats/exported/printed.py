@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from archive.formats.exported.program import NodeSite
+    from archive.formats.exported.sites import NodeSite
 
 LIFTED = re.compile(r"(?:p|b|c|obj)_")
 """What stands before the names of parameters, buffers and constants in the program, and not in its module."""

@@ -15,142 +15,21 @@ alone needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of Py
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.formats.exported.functions import Function, parse_function, parse_functions
 from archive.formats.exported.json_text import MAX_DEPTH, words
-from archive.formats.exported.kinds import (
-    FUNCTION,
-    FUNCTIONS,
-    MODULES,
-    ORIGINS,
-    STACK_TRACE,
-    metadata_kind,
-)
-from archive.formats.exported.modules import Instance, parse_modules
-from archive.formats.exported.origins import Origin, parse_origins
-from archive.formats.exported.traces import Trace, parse_trace
+from archive.formats.exported.sites import NodeSite, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from enum import StrEnum
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Self
 
 
 MAX_SCOPES = MAX_DEPTH // 8
 """Graphs inside of graphs."""
-OVERLOAD = re.compile(r"torch\.ops\.(?!higher_order\.)\w+\.(?=\w+\.\w+$)")
-"""What stands before the name of an operator and its overload."""
-
-
-class Scope(NamedTuple):
-    """A graph inside of another.
-
-    Attributes:
-        holder: name of the node that holds the graph.
-        name: of the graph: ``true_graph_0``.
-    """
-
-    holder: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.holder}.{self.name}"
-
-
-@dataclass(frozen=True, eq=False)
-class NodeSite:
-    """A node of a program.
-
-    Attributes:
-        name: unique in its scope.
-        target: what it calls: ``torch.ops.aten.linear.default``.
-        scopes: the graphs that it is in, outermost first; empty in the program's own graph.
-        arguments: the names of the values that it takes, in the order of the file; None where they are not
-            known.
-        metadata: the texts that say where it comes from, as recorded.
-        inputs: the names of the values that its graph takes, in order; empty where they are not known.
-        record: the node's JSON; None where it is not known.
-    """
-
-    name: str
-    target: str
-    scopes: tuple[Scope, ...]
-    arguments: tuple[str, ...] | None
-    metadata: Mapping[str, str] = field(repr=False)
-    inputs: tuple[str, ...] = field(default=(), repr=False)
-    record: Mapping[str, Any] | None = field(default=None, repr=False)
-
-    @property
-    def key(self) -> str:
-        """The path of scopes and the name: ``cond.true_graph_0/linear``."""
-        return "/".join([*map(str, self.scopes), self.name])
-
-    @property
-    def holder(self) -> str:
-        """The key of the node that holds the graph; "" in the program's own graph."""
-        if not self.scopes:
-            return ""
-        return "/".join([*map(str, self.scopes[:-1]), self.scopes[-1].holder])
-
-    def may_be_called(self, name: str) -> bool:
-        """Whether PyTorch may call the node so once it has loaded the program.
-
-        PyTorch renames a node that gives nothing after what it calls: ``_vmap_increment_nesting_unused``;
-        a second one of the same graph has a number behind that name.
-        """
-        return name == self.name or (self._gives_none and re.fullmatch(self._renamed, name) is not None)
-
-    @property
-    def _gives_none(self) -> bool:
-        outputs = (self.record or {}).get("outputs")
-        return isinstance(outputs, list) and len(outputs) == 1 and outputs[0] == {"as_none": True}
-
-    @property
-    def _renamed(self) -> str:
-        called, is_operator = OVERLOAD.subn("", self.target)
-        called = called if is_operator else called.rpartition(".")[2]
-        snake = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", called).lower().replace(".", "_")
-        return rf"{re.escape(snake)}_unused(?:_\d+)?"
-
-    def metadata_of(self, kinds: Collection[StrEnum]) -> dict[str, str]:
-        """The metadata of some kinds."""
-        return {key: text for key, text in self.metadata.items() if metadata_kind(key) in kinds}
-
-    @property
-    def trace(self) -> str | None:
-        """The stack trace as PyTorch prints it; None where none is recorded."""
-        return self.metadata.get(STACK_TRACE)
-
-    @cached_property
-    def frames(self) -> Trace | None:
-        """The frames of the stack trace; None where none is recorded, or it is no stack trace."""
-        return None if self.trace is None else parse_trace(self.trace)
-
-    @cached_property
-    def modules(self) -> tuple[Instance, ...]:
-        """The module instances in which the node was made, outermost first; empty where none are recorded."""
-        return parse_modules(self.metadata[MODULES]) or () if MODULES in self.metadata else ()
-
-    @cached_property
-    def function(self) -> Function | None:
-        """The function that made the node; None where none is recorded."""
-        return parse_function(self.metadata[FUNCTION]) if FUNCTION in self.metadata else None
-
-    @cached_property
-    def functions(self) -> tuple[Function, ...]:
-        """The functions and modules that made the node, outermost first; strict export alone records them."""
-        return parse_functions(self.metadata[FUNCTIONS]) or () if FUNCTIONS in self.metadata else ()
-
-    @cached_property
-    def origins(self) -> tuple[Origin, ...]:
-        """The nodes that the node was made from; empty where none are recorded."""
-        return parse_origins(self.metadata[ORIGINS]) or () if ORIGINS in self.metadata else ()
 
 
 class Program:

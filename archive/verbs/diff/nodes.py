@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from archive.formats.exported.program import Scope, named_values
+from archive.formats.exported.program import named_values
+from archive.formats.exported.sites import Scope
 from archive.verbs.diff.alignment import paired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from archive.formats.exported.program import NodeSite, Program
+    from archive.formats.exported.program import Program
+    from archive.formats.exported.sites import NodeSite
 
     Path = tuple[Scope, ...]
 

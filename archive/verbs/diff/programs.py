@@ -19,7 +19,8 @@ from archive.verbs.diff.values import Values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from archive.formats.exported.program import NodeSite, Program
+    from archive.formats.exported.program import Program
+    from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
 
 RELEASE = ("torch_version", "schema_version")

@@ -15,7 +15,7 @@ from archive.verbs.diff.nodes import Nodes, are_same, bare, graphs_of, values_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from archive.formats.exported.program import NodeSite, Scope
+    from archive.formats.exported.sites import NodeSite, Scope
 
     Value = tuple[tuple[Scope, ...], str]
     Told = tuple[NodeSite, Mapping[str, Any]]

@@ -25,7 +25,8 @@ from archive.verbs.nodes import OPERATORS, Node
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.formats.exported.program import NodeSite, Program
+    from archive.formats.exported.program import Program
+    from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
     from archive.verbs.logs.streams import Stream
 

@@ -29,7 +29,7 @@ from archive.formats.exported.printed import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from archive.formats.exported.program import NodeSite
+    from archive.formats.exported.sites import NodeSite
     from archive.verbs.nodes import Node
 
 NAME = re.compile(r"[A-Za-z_]\w*")

@@ -29,7 +29,7 @@ from archive.verbs.nodes import Node
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.formats.exported.program import NodeSite
+    from archive.formats.exported.sites import NodeSite
     from archive.formats.exported.traces import Frame
     from archive.reader.archive import Archive
     from archive.verbs.logs.failures import Failure

@@ -18,7 +18,7 @@ from archive.formats.etrecord import DELEGATES, HANDLES, OUTPUTS, edge_program, 
 from archive.verbs.verify.programs import note_layouts
 
 if TYPE_CHECKING:
-    from archive.formats.exported.program import NodeSite
+    from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
     from archive.verbs.verify.diagnostic import Diagnostics
 

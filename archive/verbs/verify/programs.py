@@ -19,10 +19,10 @@ from archive.base.errors import counted, one_line, shown
 from archive.formats.exported.functions import parse_function, parse_functions
 from archive.formats.exported.json_text import is_exact, read_json
 from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
+from archive.formats.exported.mismatches import mismatches
 from archive.formats.exported.modules import parse_modules
 from archive.formats.exported.origins import parse_origins
 from archive.formats.exported.program import Program, graph_of, nodes
-from archive.formats.exported.schema import mismatches
 from archive.formats.exported.traces import parse_trace
 from archive.verbs.loading.programs import program_faults
 from archive.verbs.loading.programs.files import INPUTS, file_faults
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from archive.base.limits import Allowance
-    from archive.formats.exported.schema import JsonFault
+    from archive.formats.exported.mismatches import JsonFault
     from archive.reader.archive import Archive
     from archive.reader.records import ReadableRecord
     from archive.verbs.loading.programs.files import RecordFault

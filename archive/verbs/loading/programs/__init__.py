@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from archive.formats.exported.schema import JsonFault, mismatches
+from archive.formats.exported.mismatches import JsonFault, mismatches
 from archive.verbs.loading.programs.arguments import Arguments
 from archive.verbs.loading.programs.calls import call_faults, version_faults
 from archive.verbs.loading.programs.graphs import GraphCheck, Shared

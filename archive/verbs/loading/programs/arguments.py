@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from archive.base.errors import shown
 from archive.formats.exported.elements import ELEMENTS
 from archive.formats.exported.json_text import words
-from archive.formats.exported.schema import JsonFault, key_error, short
+from archive.formats.exported.mismatches import JsonFault, key_error, short
 from archive.verbs.loading.programs.values import device_faults
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import shown
 from archive.formats.exported.json_text import words
-from archive.formats.exported.schema import MAJOR, JsonFault, key_error, short
+from archive.formats.exported.mismatches import JsonFault, key_error, short
+from archive.formats.exported.schema import MAJOR
 from archive.verbs.loading.programs.signature import named, spec_faults
 from archive.verbs.loading.programs.values import UNBACKED
 

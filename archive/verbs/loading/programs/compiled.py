@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError
 from archive.formats.elf.parse import is_elf, other_object, parse_object
 from archive.formats.exported.json_text import read_json, words
-from archive.formats.exported.schema import JsonFault
+from archive.formats.exported.mismatches import JsonFault
 from archive.formats.record_kinds import COMPILED
 from archive.verbs.loading.programs.files import RecordFault
 

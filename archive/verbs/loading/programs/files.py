@@ -10,7 +10,7 @@ from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import shown
-from archive.formats.exported.schema import JsonFault
+from archive.formats.exported.mismatches import JsonFault
 from archive.formats.record_kinds import EXPORTED_FORMAT, PROGRAMS, VERSION_RECORDS, is_program
 from archive.verbs.loading.programs.payloads import CONFIGS, NO_FILE
 from archive.verbs.loading.records import INTEGER, LOADED_VERSIONS

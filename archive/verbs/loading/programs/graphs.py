@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import shown
 from archive.formats.exported.json_text import words
-from archive.formats.exported.schema import JsonFault, short
+from archive.formats.exported.mismatches import JsonFault, short
 from archive.verbs.loading.programs.arguments import SYMBOLIC, Arguments, missing
 from archive.verbs.loading.programs.results import IN_NODE, NO_NAME, Results
 from archive.verbs.loading.programs.texts import text_faults

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import counted, shown
 from archive.formats.exported.json_text import words
-from archive.formats.exported.schema import JsonFault, short
+from archive.formats.exported.mismatches import JsonFault, short
 from archive.verbs.loading.programs.values import LARGEST, device_faults, element_of, layout_faults
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import shown
 from archive.formats.exported.json_text import words
-from archive.formats.exported.schema import JsonFault
+from archive.formats.exported.mismatches import JsonFault
 from archive.verbs.loading.programs.arguments import SYMBOLIC
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import counted, shown
-from archive.formats.exported.schema import JsonFault
+from archive.formats.exported.mismatches import JsonFault
 from archive.verbs.loading.programs.arguments import SYMBOLIC, Arguments
 
 if TYPE_CHECKING:

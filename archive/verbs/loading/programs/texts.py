@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import shown
 from archive.formats.exported.json_text import words
 from archive.formats.exported.kinds import CUSTOM, FUNCTION, FUNCTIONS, MODULES, ORIGINS
+from archive.formats.exported.mismatches import JsonFault
 from archive.formats.exported.modules import PARTS, split_instance
-from archive.formats.exported.schema import JsonFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

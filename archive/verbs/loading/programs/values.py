@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import shown
 from archive.formats.exported.elements import ELEMENTS, Element
 from archive.formats.exported.json_text import words
-from archive.formats.exported.schema import JsonFault
+from archive.formats.exported.mismatches import JsonFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
