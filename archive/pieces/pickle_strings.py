@@ -145,7 +145,7 @@ def _of_torch(data: bytes, allowance: Allowance) -> tuple[Spans, int]:
     found = 0
     kinds = {BINUNICODE: spans.texts, BINUNICODE8: spans.long}
     at = len(PROTOCOL) if data.startswith(PROTOCOL) else len(data)
-    while True:
+    while at < len(data):
         fixed = FIXED.match(data, at)
         at = fixed.end() if fixed else at
         code = data[at] if at < len(data) else None
@@ -161,10 +161,11 @@ def _of_torch(data: bytes, allowance: Allowance) -> tuple[Spans, int]:
         elif code == STOP:
             return spans, at + 1
         else:
-            raise ValueError(at)
+            break
         found += 1
         if found % CHARGED == 0:
             allowance.take(CHARGED * SPAN, "strings of a pickle")
+    raise ValueError(at)
 
 
 def _behind_lines(data: bytes, at: int, most: int) -> int:
