@@ -124,6 +124,8 @@ class Walker:
         kind = kind_in(file, record.name)
         name = inside + record.name
         self.members.append(Member(name, kind, record.size, record.entry.modified))
+        if not (record.size or record.stored_size):
+            return
         is_tensor = kind is RecordKind.TENSOR and not _is_object(record)
         if is_tensor and not self._deep:
             self.passed_over += record.size

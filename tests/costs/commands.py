@@ -32,6 +32,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "convert": ("convert", MODEL, "-o", OUT, "--profile", "mapped"),
     "digest": ("digest", MODEL),
     "digest of debug info": ("digest", "--of", "debug", MODEL),
+    "leaks": ("leaks", MODEL),
+    "leaks as JSON": ("leaks", MODEL, "--json"),
+    "redact": ("redact", MODEL, "-o", OUT, "-c", COMPANION, "--for", "publish", "--partial"),
+    "redact names": ("redact", MODEL, "-o", OUT, "-c", COMPANION, "--names", "hash", "--partial"),
     "diff": ("diff", HONEST, MODEL),
     "diff as JSON": ("diff", MODEL, HONEST, "--json"),
 }

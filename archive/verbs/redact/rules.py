@@ -166,7 +166,7 @@ def _all_relative(paths: Sequence[bytes]) -> dict[bytes, bytes]:
 
 
 def _last(path: bytes) -> bytes:
-    return SEPARATOR.split(path)[-1]
+    return path[max(path.rfind(b"/"), path.rfind(b"\\")) + 1 :]
 
 
 def _common(paths: Sequence[bytes]) -> int:
