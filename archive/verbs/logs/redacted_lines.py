@@ -118,7 +118,7 @@ class LooselyTraced(Loosely):
 
     def fits(self, shown: bytes, line: bytes) -> bool:
         """Whether a line of the log may stand for one of the original."""
-        return shown == line or (_header(line) is not None and super().fits(shown, line))
+        return shown == line or (bool(shown.strip()) and super().fits(shown, line))
 
     def may_lack(self, line: bytes) -> bool:
         """Whether a line is none of a file."""

@@ -13,6 +13,7 @@ from archive.debuginfo.tables import SourceTable
 from archive.normalform.builder import FormBuilder
 from archive.normalform.pool import table_of
 from archive.normalform.records import DebugRecords
+from archive.verbs.redact.comments import comment_of, without_comments
 from archive.verbs.redact.sources import CALL, are_calls, texts_of
 
 if TYPE_CHECKING:
@@ -159,10 +160,19 @@ def _call(line: bytes, names: dict[bytes, bytes], renamed: Renamed | None) -> by
 
 
 def _blanked(lines: list[bytes], kept: set[int], removed: Removed) -> list[bytes]:
-    """A text, blank but for some lines. It keeps its length, so that ranges stay apart, as their tags do."""
-    for at, line in enumerate(lines):
-        removed.line(line, kept=at in kept)
-    return [line if at in kept else b" " * len(line) for at, line in enumerate(lines)]
+    """A text, blank but for the code of some lines.
+
+    It keeps its length, so that ranges stay apart, as their tags do.
+    """
+    made = []
+    for at, (line, bare) in enumerate(zip(lines, without_comments(lines) if kept else lines, strict=True)):
+        if at in kept:
+            removed.line(bare, kept=True)
+            removed.line(comment_of(line, bare), kept=False)
+        else:
+            removed.line(line, kept=False)
+        made.append(bare if at in kept else b" " * len(line))
+    return made
 
 
 def _marked(table: RangeTable, number: Ints, texts: Sequence[Sequence[bytes]]) -> list[set[int]]:

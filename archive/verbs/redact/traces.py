@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.formats.exported.traces import Trace, build_trace, parse_trace
+from archive.verbs.redact.comments import comment_of, without_comments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,11 +44,22 @@ def redacted_trace(text: str, rules: Rules, names: Mapping[bytes, bytes], remove
         return None
     bare, frames = rules.source == "none", []
     for one in trace.frames:
-        for line in encoded(one.code or "").split(b"\n"):
-            removed.line(line, kept=not bare)
         frame = one._replace(file=str(names[encoded(one.file)], "utf-8", "surrogatepass"))
+        if rules.source == "lines" and one.code:
+            frame = frame._replace(code=_without_comments(one.code, removed))
+        for line in encoded(frame.code or "").split(b"\n"):
+            removed.line(line, kept=not bare)
         frames.append(frame._replace(code=None, mark=None) if bare else frame)
     return build_trace(Trace(tuple(frames), trace.indented, trace.ended))
+
+
+def _without_comments(code: str, removed: Removed) -> str:
+    """The lines of a frame without their comments."""
+    lines = encoded(code).split(b"\n")
+    kept = without_comments(lines)
+    for line, bare in zip(lines, kept, strict=True):
+        removed.line(comment_of(line, bare), kept=False)
+    return str(b"\n".join(kept).rstrip(), "utf-8", "surrogatepass")
 
 
 def note_gone(text: str, removed: Removed) -> None:

@@ -131,6 +131,15 @@ def test_a_log_of_one_redaction_is_explained_by_another_one_the_companion_or_the
     assert explained(log, STACK.read_bytes(), None)[0] == wanted
 
 
+def test_a_line_whose_comment_is_gone_stands_for_the_line() -> None:
+    with archive.open(SCRIPTED) as opened:
+        texts = {one: str(opened.symbolicate((one,))) for one in opened.handles}
+    handle = next(one for one, text in texts.items() if "# zqbesidexz" in text and "aten::" in text)
+    log = printed(redacted(SCRIPTED, preset="vendor")[0], (handle,))
+    assert b"zqbesidexz" not in log
+    assert explained(log, redacted(SCRIPTED)[1], None)[0] == printed(SCRIPTED, (handle,))
+
+
 def test_blank_source_proves_no_model_and_a_line_of_source_does() -> None:
     handle = last_operations(STACK, 1)[0]
     for preset, proves in (("publish", False), ("vendor", True)):
