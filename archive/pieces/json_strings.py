@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.pieces.layer import PART, Spans, telling
+from archive.pieces.layer import PART, Spans
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -59,7 +59,7 @@ def of_json(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> J
         data: the JSON.
         allowance: takes the memory that they cost.
         outer: tells where the bytes come from.
-        shortest: bytes of a string that may tell something without a mark.
+        shortest: bytes of a string that may tell something.
 
     Raises:
         LimitError: they would take more memory than allowed.
@@ -71,7 +71,7 @@ def of_json(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> J
             quotes = np.flatnonzero(is_quote)
             cuts = quotes[unescaped(codes, quotes)]
             begins, ends = np.append(0, cuts + 1), np.append(cuts, len(data))
-            kept = telling(data, begins, ends, shortest)
+            kept = ends - begins >= shortest
             return JsonLayer(data, begins[kept], ends[kept], allowance, outer)
 
 

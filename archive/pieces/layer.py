@@ -10,8 +10,6 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -20,9 +18,6 @@ if TYPE_CHECKING:
 
 SHORTEST = 6
 """Bytes of a string between other bytes that may give something away."""
-MARKS = b"/\\@"
-"""Bytes of paths and addresses: a string that has one may be of any length."""
-IS_MARK = bytes(code in MARKS for code in range(256))
 PART = 64
 """Bytes of memory that a string costs while it is one of many."""
 KEPT = 160
@@ -91,24 +86,6 @@ class Spans(Layer):
     def first(self) -> Mapping[bytes, int]:
         """Where each string begins that is there first."""
         return dict(zip(reversed(self._strings(self.data)), self._begins[::-1].tolist(), strict=True))
-
-
-def telling(data: bytes, begins: Ints, ends: Ints, shortest: int) -> np.ndarray:
-    """Which stretches of some bytes are so long, or have a mark, as flags.
-
-    Args:
-        data: the bytes.
-        begins: where each stretch begins, ascending.
-        ends: where each one ends.
-        shortest: bytes of a stretch that counts without a mark.
-    """
-    flags: np.ndarray = ends - begins >= shortest
-    if shortest > 1 and len(begins):
-        marks = np.flatnonzero(np.frombuffer(data.translate(IS_MARK), np.bool_))
-        stretch = np.maximum(np.searchsorted(begins, marks, "right") - 1, 0)
-        inside = (begins[stretch] <= marks) & (marks < ends[stretch])
-        flags[stretch[inside]] = True
-    return flags
 
 
 def counted(strings: Iterable[bytes], allowance: Allowance) -> dict[bytes, int]:

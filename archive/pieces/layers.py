@@ -48,7 +48,7 @@ def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int 
         data: the bytes.
         allowance: takes the memory that the strings cost.
         outer: tells where the bytes come from.
-        shortest: bytes of a string that may tell something without a mark; all strings of a pickle may.
+        shortest: bytes of a string of JSON that may tell something.
 
     Raises:
         LimitError: they would take more memory than allowed.
@@ -59,7 +59,7 @@ def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int 
     elif is_json(data):
         found = of_json(data, allowance, outer, shortest)
     else:
-        found = of_plain(data, allowance, outer, shortest)
+        found = of_plain(data, allowance, outer)
     wide = of_wide(data, allowance, outer)
     return [found] if wide is None else [found, wide]
 

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
 
-SHORTEST = {RecordKind.PROGRAM: 10, RecordKind.SHARED_OBJECT: 10, RecordKind.TENSOR: 10}
-"""Bytes of strings that may tell something though they have no byte of :data:`archive.pieces.layer.MARKS`, by
-kind of record: an address of memory has as many. Other records may have short lines of source, and names."""
+SHORTEST = {RecordKind.PROGRAM: 4}
+"""Bytes of strings of JSON that may tell something, by kind of record: names in module trees have fewer."""
 
 
 class Piece:

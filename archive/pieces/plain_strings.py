@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.pieces.layer import SHORTEST, Layer, Spans, counted, telling
+from archive.pieces.layer import SHORTEST, Layer, Spans, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,14 +44,13 @@ class WideLayer(Layer):
         return 2 * position
 
 
-def of_plain(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> Layer:
+def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> Spans:
     """The strings between bytes that are no text.
 
     Args:
         data: the bytes.
         allowance: takes the memory that they cost.
         outer: tells where the bytes come from.
-        shortest: bytes of a string that may tell something without a mark.
 
     Raises:
         LimitError: they would take more memory than allowed.
@@ -61,9 +60,7 @@ def of_plain(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> 
         text = data.translate(TO_NUL)
         begins, ends = _stretches(text, part) if b"\0" in text else np.array([[0], [len(text)]])
         long = ends - begins >= SHORTEST
-        begins, ends = begins[long], ends[long]
-        kept = telling(text, begins, ends, shortest)
-        return Spans(text, begins[kept], ends[kept], allowance, outer)
+        return Spans(text, begins[long], ends[long], allowance, outer)
 
 
 def _stretches(text: bytes, allowance: Allowance) -> tuple[Ints, Ints]:

@@ -83,7 +83,7 @@ class Strings:
     Args:
         data: the bytes.
         allowance: takes the memory that the strings cost.
-        shortest: bytes of a string that may tell something without a mark.
+        shortest: bytes of a string of JSON that may tell something.
 
     Attributes:
         encoded: what base64 in them stands for, and ``bytes`` of Python that are files.
