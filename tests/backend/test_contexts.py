@@ -1,4 +1,4 @@
-"""``with torch.no_grad():`` in scripted modules, and texts that are formatted by a tuple."""
+"""``with torch.no_grad():`` in scripted modules."""
 
 from __future__ import annotations
 
@@ -98,15 +98,3 @@ def test_the_lite_interpreter_has_no_contexts() -> None:
     first, second = re.findall(r'File ".*test_contexts\.py", line (\d+)\n    (.+)', str(caught.value))
     assert first[1] == second[1] == "with torch.no_grad():"
     assert int(second[0]) == int(first[0]) + 3
-
-
-class Formatted(nn.Module):
-    def forward(self, x: torch.Tensor, name: str) -> tuple[torch.Tensor, str]:
-        said = "%d of %s" % (len(name), name)  # noqa: UP031 (TorchScript has its own operator for this)
-        return x, said + "%s" % name  # noqa: UP031
-
-
-def test_texts_are_formatted_by_tuples_and_by_values() -> None:
-    lowered = lower(Formatted(), "aten")
-    for runs in (lowered, Delegate.of(lowered)):
-        assert runs(torch.ones(1), "abc")[1] == "3 of abcabc"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-import re
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
+
+from archive.backend.aten import texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 DICT_KEY_TYPES = ("int", "float", "bool", "complex", "str", "Tensor")
 """The types of dict keys in TorchScript, as overloads of operators name them."""
-
-PERCENT_FORMAT = re.compile(r"(?:[^%]|%[sdifeEgGc%])*", re.DOTALL)
 
 
 def _identity(value: object) -> object:
@@ -48,7 +47,7 @@ def _raise(message: object, *_: object) -> None:
 
 
 def _print(*values: object) -> None:
-    sys.stdout.write(" ".join(map(str, values)) + "\n")
+    sys.stdout.write(" ".join(map(texts.shown, values)) + "\n")
 
 
 def _warn(message: str, *_: object) -> None:
@@ -60,22 +59,6 @@ def _disable_gradients() -> bool:
     enabled: bool = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)
     return enabled
-
-
-def _format(text: str, *values: object) -> str:
-    """A text with values in place of ``{}``; as in TorchScript, nothing else in braces is replaced."""
-    first, *rest = text.split("{}")
-    if len(rest) > len(values):
-        raise IndexError("too few arguments for format string")
-    return first + "".join(f"{value}{piece}" for value, piece in zip(values, rest, strict=False))
-
-
-def _percent(text: str, *values: object) -> str:
-    """Python's ``%`` without widths, because a large width would take any amount of memory."""
-    if not PERCENT_FORMAT.fullmatch(text):
-        raise ValueError(f"unsupported format: {text!r}")
-    (given, *rest) = values or ((),)
-    return text % (given if isinstance(given, tuple) and not rest else values)
 
 
 def _append(items: list[object], item: object) -> list[object]:
@@ -124,9 +107,9 @@ PYTHON_CALLS: dict[str, Call] = {
     "prim::Print": _print,
     "aten::_unwrap_optional": _present,
     "aten::warn": _warn,
-    "aten::format": _format,
-    "aten::percentFormat": _percent,
-    "aten::str": str,
+    "aten::format": texts.formatted,
+    "aten::percentFormat": texts.percent_formatted,
+    "aten::str": texts.shown,
     "aten::__is__": operator.is_,
     "aten::__isnot__": operator.is_not,
     "aten::__not__": operator.not_,

@@ -119,6 +119,10 @@ def kind_of(name: str) -> str:
     return name.partition(".")[0]
 
 
+OF_BYTES = ("aten::len.str", "aten::__getitem__.str", "aten::list")
+"""Operations on texts, which TorchScript counts in bytes; those on lists are Python's own."""
+
+
 def supported(name: str) -> bool:
     """Whether an operation can be run, by the rules of this module."""
     return arity(name) is not None
@@ -179,6 +183,8 @@ def _is_default(argument: Any, value: object) -> bool:  # noqa: ANN401 (a torch.
 
 def _own(name: str) -> Call | None:
     """The Python function that runs an operation, if there is one."""
+    if name in OF_BYTES:
+        return None
     return PYTHON_CALLS.get(name) or PYTHON_CALLS.get(kind_of(name))
 
 

@@ -91,6 +91,7 @@ class _Folding:
         self._changed = Sharing(graph).changed
         self._values: dict[int, Any] = {}
         self._same: dict[int, int] = {}
+        self._parts: dict[int, list[int]] = {}  # the items of tuples, named ones too
 
     def block(self, block: Block) -> Block:
         """The folded copy of a block."""
@@ -143,17 +144,22 @@ class _Folding:
         """
         if operation.kind == "prim::TupleConstruct":
             (output,) = operation.outputs
+            self._parts[output] = inputs
             kinds = ["NoneType" if self._known(one) is None else self.types[one] for one in inputs]
             if "NoneType" in kinds and self.types[output].startswith("Tuple["):
                 self.types[output] = f"Tuple[{', '.join(kinds)}]"
             return
         kind = self.types[inputs[0]]
-        items = elements(kind) if kind.startswith("Tuple[") else []
+        parts = self._parts.get(inputs[0], [])
+        items = [self.types[one] for one in parts] or (elements(kind) if kind.startswith("Tuple[") else [])
+        chosen = range(len(items))
         if operation.kind == "prim::TupleIndex":
-            items = [items[place]] if isinstance(place, int) and -len(items) <= place < len(items) else []
-        for output, item in zip(operation.outputs, items, strict=False):
-            if item == "NoneType":
-                self.types[output] = item
+            chosen = chosen[place : place + 1 or None] if isinstance(place, int) else range(0)
+        for output, number in zip(operation.outputs, chosen, strict=False):
+            if items[number] == "NoneType" or (parts and self._known(parts[number]) is None):
+                self.types[output] = "NoneType"
+            if parts and parts[number] in self._parts:
+                self._parts[output] = self._parts[parts[number]]
 
     def _fold_equal_results(self, branch: Operation, out: Block) -> None:
         """Turn results that are the same constant on both sides of an ``if`` into constants behind it."""
@@ -201,6 +207,8 @@ class _Folding:
             or (operation.kind == "aten::mul" and _length(known) > MAX_FOLDED_LENGTH)
         ):
             return NOT_KNOWN
+        if not all(map(_is_ascii, known)):
+            return NOT_KNOWN  # TorchScript counts the bytes of a text
         try:
             value = compute(*known)
         except (TypeError, ValueError, IndexError, KeyError, ArithmeticError):
@@ -238,6 +246,10 @@ def _constant(operation: Operation, output: int, value: Any) -> Operation:  # no
 def _are_equal(value: object, other: object) -> bool:
     """Whether two constants are equal, of one type, and immutable."""
     return type(value) is type(other) and isinstance(value, IMMUTABLE_TYPES) and value == other
+
+
+def _is_ascii(value: object) -> bool:
+    return not isinstance(value, str) or value.isascii()
 
 
 def _length(factors: list[Any]) -> int:
