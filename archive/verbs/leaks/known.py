@@ -27,6 +27,18 @@ WRITTEN = re.compile(
 )
 """Methods that PyTorch writes itself, for containers of modules and for lowered ones:
 ``torch/jit/_recursive.py``, ``torch/csrc/jit/backends/backend_detail.cpp``."""
+BUILT_IN = re.compile(
+    rb"\ndef (?:"
+    rb"(?:mul|lt)\(a : \w+, b : Tensor\) -> Tensor:\n  return b "
+    rb"|_\w+\(x: BroadcastingList\d\[\w+\]\) -> List\[\w+\]:\n  return x\n\Z"
+    rb"|floordiv\(self : Tensor, other : \w+\) -> Tensor:\n  return torch\.floor_divide\(self, other\)\n\Z"
+    rb"|_assert_int_or_pair\(vals: List\[int\], name: str, message: str\):\n  pass\n"
+    rb"|_assert\(condition : Tensor, message : str\):\n  assert bool\(condition\), message\n"
+    rb"|ndim\(a : Tensor\) -> int:\n  return a\.dim\(\)\n"
+    rb"|(?:div|full|linspace|logspace|gelu)\w*_0_\d\()"
+)
+"""What texts begin with that PyTorch has in TorchScript: ``torch/csrc/jit/frontend/builtin_functions.cpp``,
+``torch/csrc/jit/operator_upgraders/upgraders_entry.cpp``."""
 WORD = re.compile(rb"[^\W\d]\w")
 
 
@@ -65,7 +77,10 @@ def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> Known:
             for source in (table[number] for number in range(len(table))):
                 name = str(source.filename or "").encode(errors="surrogateescape")
                 lines = str(source.text).encode(errors="surrogateescape").split(b"\n")
-                is_own = OWN.search(name) or (name in NO_FILE and WRITTEN.match(b"\n".join(lines)))
+                text = b"\n".join(lines)
+                is_own = OWN.search(name) or (
+                    name in NO_FILE and (WRITTEN.match(text) or BUILT_IN.match(text))
+                )
                 (own if is_own else model).update(map(bytes.strip, lines))
             told = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
             return Known(frozenset(own - model), frozenset(told))
