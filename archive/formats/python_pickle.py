@@ -32,6 +32,7 @@ LEAVES = {
 EMPTY_CONTAINERS = {"EMPTY_LIST": "list", "EMPTY_TUPLE": "tuple", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}
 TO_MARK = {"TUPLE": "tuple", "LIST": "list", "DICT": "dict", "FROZENSET": "frozenset"}
 IGNORED = {"PROTO", "FRAME", "STOP", "NEXT_BUFFER", "READONLY_BUFFER"}
+LAST_OF_LATIN1 = "\xff"
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +66,30 @@ class Value:
             self.pairs += pairs
         else:
             self.pairs = [*self.pairs, *pairs]
+
+
+def bytes_of(value: object) -> object:
+    """The bytes that protocols before 3 write as ``_codecs.encode("ab", "latin1")``; others as they are."""
+    match value:
+        case Value(what=Global(module="_codecs", name="encode"), arguments=[str(text), "latin1"]):
+            return text.encode("latin1") if not text or max(text) <= LAST_OF_LATIN1 else value
+    return value
+
+
+def set_of(value: object) -> tuple[str, Sequence[object]] | None:
+    """The kind of a set, ``set`` or ``frozenset``, and its elements; None where a value is no set.
+
+    Protocols before 4 call its class on a list.
+    """
+    match value:
+        case Value(what="set" | "frozenset" as kind, items=items):
+            return kind, items
+        case Value(
+            what=Global(module="__builtin__" | "builtins", name="set" | "frozenset" as kind),
+            arguments=[Value(what="list", items=items)],
+        ):
+            return kind, items
+    return None
 
 
 def plain_value(data: memoryview, at: int, allowance: Allowance) -> tuple[object, int]:

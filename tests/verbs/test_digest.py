@@ -244,10 +244,14 @@ def test_what_is_no_part_of_the_model_does_not_count(name: str) -> None:
     assert of(tampered(path, {record: change}, renewed=False)).value == model(path)
 
 
-def saved(value: object) -> archive.Digest:
+def file_of(value: object, protocol: int = 2) -> bytes:
     file = io.BytesIO()
-    torch.save(value, file)
-    return of(file.getvalue())
+    torch.save(value, file, pickle_protocol=protocol)
+    return file.getvalue()
+
+
+def saved(value: object) -> archive.Digest:
+    return of(file_of(value))
 
 
 def test_storages_do_not_count_but_strides_and_sharing_do() -> None:
@@ -266,6 +270,23 @@ def test_storages_do_not_count_but_strides_and_sharing_do() -> None:
 def test_shared_values_differ_from_copies() -> None:
     one = [1]
     assert saved([one, one]).value == saved([one, one]).value != saved([[1], [1]]).value
+
+
+@pytest.mark.parametrize("protocols", [(2, 2), (2, 4)], ids=["one protocol", "two"])
+@pytest.mark.parametrize("kind", [set, frozenset])
+def test_the_order_of_a_set_does_not_count(kind: type, protocols: tuple[int, int]) -> None:
+    """Numbers that collide in a set stand in the order in which they came; texts do in that of a process."""
+    sets = kind([0, 8, 16]), kind([16, 8, 0])
+    assert list(sets[0]) != list(sets[1])
+    files = [file_of({"a": one, "b": b"xy"}, at) for one, at in zip(sets, protocols, strict=True)]
+    assert of(files[0]).parts == of(files[1]).parts
+    assert archive.diff(*files).same_model
+    other = file_of({"a": kind([0, 8, 24]), "b": b"xy"})
+    assert of(files[0]).parts != of(other).parts
+    assert [(one.name, one.told) for one in archive.diff(files[0], other, ignore=["ids"]).changes] == [
+        ("a.16", "gone, 16"),
+        ("a.24", "added, 24"),
+    ]
 
 
 def test_every_scale_of_a_quantised_tensor_counts() -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import shown
 from archive.debuginfo.model import Global, Inert, TensorInfo
-from archive.formats.python_pickle import Value
+from archive.formats.python_pickle import Value, bytes_of, set_of
 from archive.verbs.diff.changes import MOST_NAMES, Change, Level, Status
 from archive.verbs.diff.pairing import Pairing
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     Path = tuple[Any, object] | None
 
@@ -30,6 +30,8 @@ DEVICE = 3
 """The place of the device in a storage's persistent id: ``("storage", class, key, device, elements)``."""
 SHOWN = 60
 """Characters of a text that are told."""
+SHOWN_BYTES = 16
+"""Bytes that are told one by one."""
 NOTHING = object()
 
 
@@ -72,6 +74,7 @@ class Values:
         stack: list[tuple[Path, object, object]] = [(top, old, new)]
         while stack:
             path, was, now = stack.pop()
+            was, now = bytes_of(was), bytes_of(now)
             if was is NOTHING or now is NOTHING:
                 if not self._is_tensor(now if was is NOTHING else was):
                     yield self._lone(path, was, now)
@@ -112,9 +115,9 @@ class Values:
 
     def _of_holder(self, path: Path, was: Any, now: Any) -> Iterator[Change]:  # noqa: ANN401 (of one type)
         """What differs in two values themselves, apart from their parts."""
-        if isinstance(was, Inert | Value) and not self._are_equal(was.what, now.what):
-            yield self._row(path, f"an object of {shown_name(was.what)}", f"of {shown_name(now.what)}")
-        if self._ordered and isinstance(was, dict | Value):
+        if isinstance(was, Inert | Value) and not self._are_equal(_class(was), _class(now)):
+            yield self._row(path, f"an object of {shown_name(_class(was))}", f"of {shown_name(_class(now))}")
+        if self._ordered and isinstance(was, dict | Value) and set_of(was) is None:
             parts, others = _parts(was), _parts(now)
             if parts.keys() == others.keys() and list(parts) != list(others):
                 yield self._row(path, "keys in one order", "keys in another")
@@ -162,6 +165,9 @@ def _parts(value: object) -> Mapping[Any, object]:
 
 
 def _parts_of_value(value: Value) -> dict[Any, object]:
+    elements = set_of(value)
+    if elements is not None:
+        return _elements(elements[1])
     found: dict[Any, object] = {f"({at})": one for at, one in enumerate(value.arguments)}
     found |= dict(enumerate(value.items))
     for at, (key, one) in enumerate(value.pairs):
@@ -172,6 +178,21 @@ def _parts_of_value(value: Value) -> dict[Any, object]:
     if value.state is not None:
         found["(state)"] = value.state
     return found
+
+
+def _elements(elements: Iterable[object]) -> dict[Any, object]:
+    """The elements of a set by themselves, as they have no order; those that are not plain by place."""
+    values = map(bytes_of, elements)
+    return {
+        one if isinstance(one, str | int | bytes | Global) else f"{{{at}}}": one
+        for at, one in enumerate(values)
+    }
+
+
+def _class(value: Inert | Value) -> object:
+    """The class or callable of an object; of sets of every protocol one."""
+    found = set_of(value)
+    return value.what if found is None else found[0]
 
 
 def told(path: Path) -> str:
@@ -193,8 +214,10 @@ def summary(value: object) -> str:
             return f"a tensor {list(value.shape)}"
         case dict() | list() | tuple():
             return f"a {type(value).__name__} of {len(value):,}"
+        case Global():
+            return str(value)
         case bytes() | bytearray():
-            return f"{len(value):,} bytes"
+            return repr(value) if len(value) <= SHOWN_BYTES else f"{len(value):,} bytes"
     return shown(value if not isinstance(value, str) else value[:200])
 
 

@@ -1,8 +1,8 @@
 """Values of pickles → bytes: one way for each value, whichever pickler wrote it and in whichever process.
 
 Each value begins with a letter for its kind; texts and containers say their length. A list, dict or object
-that was written before is its number: so values that are shared differ from copies. A tensor is the digest of
-what it holds, wherever its storage lies; devices are left out. Nothing is executed.
+that was written before is its number: so values that are shared differ from copies. A set is sorted. A tensor
+is the digest of what it holds, wherever its storage lies; devices are left out. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.debuginfo.model import Global, Inert
-from archive.formats.python_pickle import Value
+from archive.formats.python_pickle import Value, bytes_of, set_of
 from archive.formats.tensors.script import quantised_parts, tensor_in
 from archive.reader.recognition.saved import DATA_FOLDER, tensor_of, tensor_parts
 
@@ -73,14 +73,19 @@ class Written:
 
     def _taken(self, value: object) -> tuple[bytes, Work]:
         """What a value's bytes begin with, and the values that follow."""
-        plain = self._plain(value)
+        plain = self._plain(bytes_of(value))
         if plain is not None:
             return plain, []
-        if isinstance(value, list | dict | Inert | Value) and not _is_tuple(value):
+        found = set_of(value)
+        is_frozen = _is_tuple(value) or (found is not None and found[0] == "frozenset")
+        if isinstance(value, list | dict | Inert | Value) and not is_frozen:
             if id(value) in self._numbers:
                 return _numbered(b"R", self._numbers[id(value)]), []
             self._numbers[id(value)] = len(self._numbers)
             self._held.append(value)  # so that no other value gets its id
+        head = None if found is None else self._set(*found)
+        if head is not None:
+            return head, []
         tensor = tensor_of(value) if isinstance(value, Value) else tensor_in(value)
         if tensor is not None:
             return self._tensor(tensor, value)
@@ -103,6 +108,17 @@ class Written:
             case Global():
                 return _sized(b"G", _utf8(self._name(str(value))))
         return None
+
+    def _set(self, kind: str, elements: Iterable[object]) -> bytes | None:
+        """A set, sorted, as a process decides its order. None if it has other values than plain ones."""
+        found = []
+        for element in elements:
+            plain = self._plain(bytes_of(element))
+            if plain is None:
+                return None
+            self._allowance.take(VALUE_BYTES + len(plain), "values")
+            found.append(plain)
+        return _numbered(_sized(b"E", kind.encode()), len(found)) + b"".join(sorted(found))
 
     def _tensor(self, tensor: Tensor, value: object) -> tuple[bytes, Work]:
         digest = self._contents.of(tensor.at(self._place(tensor.record.removeprefix(DATA_FOLDER))))
