@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ from archive.batches.outcome import OutcomeKind
 from archive.cli import printing
 from archive.cli.files import options
 from archive.cli.status import Status
+from archive.reader.recognition import FileKind, recognise
 from archive.report.redaction_text import redact_refusal_text
 from archive.verbs.redact import Redaction
 from archive.verbs.redact.companions import CompanionRedaction
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
     from archive.verbs.redact.rules import IdChoice, NameChoice, PathChoice, Preset, SourceChoice, TimeChoice
 
+NEEDS_NONE = "leave out -c; OUT is one with other paths and fewer lines, to be given away"
 NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays with you"
 
 
@@ -162,7 +165,7 @@ def command(
             if any(one is not None for one in others.values()):
                 raise click.UsageError(NEEDS_COMPANION)
             return _companions(manner, inputs, out, choices)
-        return manner.run("redact", inputs, out, companion, **choices, **others)
+        return _archives(manner, inputs, out, companion, choices | others)
     except ImpossibleError as refusal:
         if not isinstance(refusal.facts, Redaction | CompanionRedaction):
             raise
@@ -173,6 +176,22 @@ def command(
             printing.show(redact_refusal_text(refusal.facts), aside=True)
         printing.note(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
         return Status.FINDINGS
+
+
+def _archives(
+    manner: Manner, inputs: tuple[str, ...], out: str, companion: str, choices: dict[str, Any]
+) -> Status:
+    """Redact archives; of a companion, tell that it has none of its own."""
+    try:
+        return manner.run("redact", inputs, out, companion, **choices)
+    except ArchiveError as problem:
+        if len(inputs) > 1 or not _is_companion(inputs[0]):
+            raise
+        raise click.UsageError(f"{inputs[0]} is a companion: {NEEDS_NONE}") from problem
+
+
+def _is_companion(file: str) -> bool:
+    return Path(file).is_file() and recognise(file, look=False).kind is FileKind.COMPANION
 
 
 def _companions(manner: Manner, inputs: tuple[str, ...], out: str, choices: dict[str, Any]) -> Status:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.client.server import Added
+    from archive.report.fitted_table import Holds
     from archive.store.cleaning import Cleaned
     from archive.store.entries import Entry
     from archive.store.entry_json import Listed
@@ -30,10 +31,13 @@ OUTCOMES = {
 
 
 def entries_table(entries: Sequence[Entry]) -> FittedTable:
-    """A line for each companion."""
+    """A line for each companion; with the ids of redacted archives, where some have others."""
+    has_redacted = any(entry.facts.redacted_id for entry in entries)
+    redacted: list[tuple[str, Holds]] = [("redacted id", "text")] if has_redacted else []
     table = FittedTable(
         [
             ("archive id", "text"),
+            *redacted,
             ("prefix", "text"),
             ("top", "text"),
             ("file", "name"),
@@ -45,6 +49,7 @@ def entries_table(entries: Sequence[Entry]) -> FittedTable:
     for entry in entries:
         table.add(
             entry.archive_id[:ID_SHOWN],
+            *([entry.facts.redacted_id[:ID_SHOWN]] if has_redacted else []),
             str(entry.prefix or ""),
             one_line(entry.facts.top),
             entry.file,

@@ -164,3 +164,26 @@ def test_a_store_is_named_by_its_option_or_the_environment(tmp_path: Path) -> No
     ended = process("store", "ls", "--store", tmp_path)
     assert ended.returncode == 2
     assert b"is no store: there is no mark debug-archive-store in it" in ended.stderr
+
+
+@pytest.mark.usefixtures("path")
+def test_redacted_ids_are_listed_and_found(tmp_path: Path) -> None:
+    companion, exact = tmp_path / "private.ptdbg", tmp_path / "again.ptdbg"
+    model = FIXTURES / "oracles" / "plain_stack.ptl"
+    run("redact", model, "-o", tmp_path / "x", "-c", companion, "--names", "hash", "--paths", "none")
+    lines("add", FLEET / "Ranker.ptdbg")
+    assert "redacted id" not in lines("ls")[0]
+    lines("add", companion)
+    known = json.loads("".join(lines("ls", "Stack", "--json")))[0]
+    redacted = known["redacted_id"]
+    assert redacted != known["archive_id"]
+    assert lines("ls")[0].split()[:4] == ["archive", "id", "redacted", "id"]
+    assert any(line.split()[:2] == [known["archive_id"][:12], redacted[:12]] for line in lines("ls"))
+    assert len(lines("ls", f"{redacted[:8]}*")) == len(lines("ls", "Stack"))
+    told = json.loads("".join(lines("get", redacted[:12], "-o", exact, "--json")))
+    assert told == {"output": str(exact), "exact": True} | known
+    assert exact.read_bytes() == companion.read_bytes()
+    lines("get", redacted[:12], "-o", "-", "--json", status=2, error="give a file")
+    removed = json.loads("".join(lines("rm", "Stack", "--json")))
+    assert removed == [{"archive_id": known["archive_id"], "outcome": "removed"}]
+    assert len(json.loads("".join(lines("ls", "--json")))) == 1

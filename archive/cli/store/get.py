@@ -12,6 +12,7 @@ from archive.base.output import STANDARD_OUTPUT, replacing
 from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.cli.store.options import store_option
+from archive.report.store_text import entry_facts
 from archive.store.kept import digest_of
 from archive.store.store import Store
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 @store_option
 @options.force_option
 @options.limit_option
-def command(word: str, *, out: str, path: str, force: bool, limits: Limits) -> Status:
+@options.json_option()
+def command(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json: bool) -> Status:
     """Write a companion to a file, as it was added, to the byte.
 
     ID is an archive id or its beginning, the prefix of unique handles, or a name, if only one companion has
@@ -36,6 +38,8 @@ def command(word: str, *, out: str, path: str, force: bool, limits: Limits) -> S
       debug-archive store get 3f9a1234abcd -o model.ptdbg --store symbols/
       debug-archive store get 2597103980 -o - --store symbols/ | sha256sum
     """  # noqa: D301 (click reads the backspace)
+    if as_json and out == "-":
+        raise click.UsageError("-o - writes the companion where --json writes facts: give a file")
     store = Store.open(path, limits=limits)
     entry = store.one(word)
     data = store.companion(entry.archive_id)
@@ -47,6 +51,9 @@ def command(word: str, *, out: str, path: str, force: bool, limits: Limits) -> S
     else:
         with printing.naming_output():
             sys.stdout.buffer.write(data)
-    if digest_of(data).hex() != entry.digest:
+    is_exact = digest_of(data).hex() == entry.digest
+    if as_json:
+        printing.write_json({"output": out, "exact": is_exact, **entry_facts(entry)})
+    elif not is_exact:
         printing.note(f"{entry.label}: the facts that were added, compressed to other bytes")
     return Status.WELL

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def command(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -> Status:
     """List the companions of a store: all, or those that a PATTERN fits.
 
-    A PATTERN with * and ? is compared with archive id, prefix, top class and file name.
+    A PATTERN with * and ? is compared with archive id, that of the redacted archive where that has another
+    one, prefix, top class and file name.
 
     Exit status: 0 well, 1 a companion cannot be read, or no companion fits.
 
@@ -55,5 +56,6 @@ def command(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bo
 def _fits(entry: Entry, patterns: tuple[str, ...]) -> bool:
     """Whether one of the patterns fits, or there are none."""
     facts = entry.facts
-    words = (facts.archive_id, str(facts.prefix), facts.top, facts.qualified_top, entry.file, entry.label)
+    ids = (facts.archive_id, facts.redacted_id, str(facts.prefix))
+    words = (*ids, facts.top, facts.qualified_top, entry.file, entry.label)
     return not patterns or any(fnmatchcase(word, pattern) for pattern in patterns for word in words)

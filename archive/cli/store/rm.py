@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 @click.argument("words", nargs=-1, required=True, metavar="ID...")
 @store_option
 @options.limit_option
-def command(words: tuple[str, ...], *, path: str, limits: Limits) -> Status:
+@options.json_option()
+def command(words: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -> Status:
     """Remove companions. What others have in common with them stays until `gc`.
 
     ID is an archive id or its beginning, the prefix of unique handles, or a name, if only one companion has
@@ -27,7 +28,11 @@ def command(words: tuple[str, ...], *, path: str, limits: Limits) -> Status:
     """
     with Store.open(path, limits=limits) as store:
         ids = [word if word in store.unread else store.one(word).archive_id for word in words]
-        for archive_id in dict.fromkeys(ids):
+        ids = list(dict.fromkeys(ids))
+        for archive_id in ids:
             store.remove(archive_id)
-            printing.write_line(f"{archive_id} removed")
+            if not as_json:
+                printing.write_line(f"{archive_id} removed")
+    if as_json:
+        printing.write_json([{"archive_id": archive_id, "outcome": "removed"} for archive_id in ids])
     return Status.WELL

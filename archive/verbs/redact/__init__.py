@@ -32,7 +32,7 @@ from archive.formats.bytecode import BYTECODE
 from archive.reader import opening
 from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS
 from archive.verbs.leaks import LeakKind, leaks
-from archive.verbs.loading import loaded_like
+from archive.verbs.loading import loaded_like, refusals
 from archive.verbs.redact.compiled import redacted_compiled
 from archive.verbs.redact.effects import redacted_effects
 from archive.verbs.redact.names import with_hashes
@@ -135,10 +135,7 @@ def redact(
             contents, data = companion_contents(opened, after, changes)
             companion_file.write(data)
             proof = prove(after.container, removed, after.allowance)
-            refused: tuple[str, ...] = ()
-            if opened.recognised.kind in ARCHIVE_KINDS:
-                same = BYTECODE not in changes.records
-                refused = tuple(one.told for one in loaded_like(after, opened, same_bytecode=same))
+            refused = _refused(after, opened, changes)
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)
             made = after, contents, data
@@ -169,6 +166,15 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
     if renamed is not None:
         changes = replace(changes, renamed=renamed.names, salt=renamed.words.salt)
     return changes, removed, renamed
+
+
+def _refused(after: Archive, opened: Archive, changes: Changes) -> tuple[str, ...]:
+    """Why PyTorch refuses the redacted archive, and whether it refuses the original, too."""
+    if opened.recognised.kind not in ARCHIVE_KINDS:
+        return ()
+    found = loaded_like(after, opened, same_bytecode=BYTECODE not in changes.records)
+    before = {one.told for one in refusals(opened)} if found else set()
+    return tuple(f"{one.told}; the original is refused likewise" if one.told in before else one.told for one in found)
 
 
 def _leaks(after: Archive, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:

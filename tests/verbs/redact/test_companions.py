@@ -112,3 +112,12 @@ def test_archives_need_a_companion_of_their_own(tmp_path: Path) -> None:
     done = run("redact", MODEL, "-o", tmp_path / "out", "--no-extra")
     assert b"give -c COMPANION: what is taken out goes there" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_companion_has_no_companion_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "model.ptdbg"
+    path.write_bytes(halves(ORACLES / "plain_stack.ptl")[1])
+    done = run("redact", path, "-o", tmp_path / "x", "-c", tmp_path / "y", "--for", "vendor")
+    assert done.returncode == 2
+    assert b"model.ptdbg is a companion: leave out -c" in done.stderr
+    assert not (tmp_path / "x").exists()

@@ -179,3 +179,9 @@ def test_what_a_map_puts_in_the_place_of_paths_may_be_published() -> None:
         assert facts.is_clean
         found = archive.leaks(out.getvalue()).counted()
         assert {one.text for one in found} - {"ann"} == {f"{target}shop.py"}
+
+
+def test_what_pytorch_refuses_of_the_original_too_is_told_so() -> None:
+    facts = archive.redact(FIXTURES / "canaries" / "enums.ptl", io.BytesIO(), io.BytesIO(), preset="publish")
+    assert facts.refused
+    assert all(one.endswith("; the original is refused likewise") for one in facts.refused)
