@@ -32,6 +32,9 @@ METADATA = ".metadata"
 NO_INPUTS, NO_EXTRA = "`redact --no-inputs` takes them out", "`redact --no-extra` takes it out"
 OF_MODEL = "it is a part of the model: change it in the model's source"
 FLAGS = "PyTorch asks for what compilers were told; `redact --map OLD=NEW` changes paths in it"
+IN_CODE = "no option changes paths in such code: compile it with others (-ffile-prefix-map=OLD=NEW)"
+MACHINE_CODE = (".o", ".cubin", ".hsaco", ".spv", ".fatbin")
+"""Files of a compiled model with code for processors and GPUs."""
 NEW_ROOT = "`redact --paths basename` calls the folder `archive`"
 NO_TIMES = "`redact` writes no times"
 NEW_IDS = "`redact --ids anew` numbers ids of exported programs anew"
@@ -88,10 +91,18 @@ def _of_text(kind: LeakKind, place: Place) -> str:
         return ""
     if record is RecordKind.PROGRAM and place.within and METADATA not in place.within:
         return OF_MODEL
-    if kind in PATHS and record is RecordKind.SHARED_OBJECT and place.within.endswith(MAPPED):
-        return NO_PATHS_MAPPED
+    if kind in PATHS and (way := _of_compiled(place)):
+        return way
     if record in REWRITTEN:
         return NO_PATHS if kind in PATHS else NO_SOURCE
-    if kind in PATHS and record is RecordKind.COMPILED:
-        return FLAGS
     return OTHERWISE if record is RecordKind.OTHER else OF_MODEL
+
+
+def _of_compiled(place: Place) -> str:
+    """The remedy of a path in a file of a compiled model; "" where the kind of the record tells."""
+    if place.kind is RecordKind.COMPILED:
+        return IN_CODE if place.record.endswith(MACHINE_CODE) else FLAGS
+    if place.kind is RecordKind.SHARED_OBJECT and not place.within:
+        return IN_CODE  # of another format than ELF
+    is_mapped = place.kind is RecordKind.SHARED_OBJECT and place.within.endswith(MAPPED)
+    return NO_PATHS_MAPPED if is_mapped else ""

@@ -8,6 +8,7 @@ C++ code beside an object    goes with all source text; else its paths are rewri
 C++ code to be compiled      its comments and stack traces are rewritten
 shared objects               what the loader never maps goes, DWARF and symbols; paths and lines of code in
                              read-only data are overwritten in place, unless C++ code has the path as a value
+other machine code           stays; paths in it are told
 all others                   PyTorch needs them, compilers' flags for one: maps alone change paths in them
 ===========================  ================================================================================
 
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 STRING = re.compile(rb"(?<=\0)(?:/|[A-Za-z]:[/\\])[^\x00-\x1f\x7f]{4,4096}+(?=\0)")
 """What may be a path in a shared object, DWARF or not."""
 INCLUDE = re.compile(rb"(?m)^#include .*$")
-BINARY = (".o", ".cubin", ".hsaco", ".spv", ".bin", ".pt")
+TENSORS = (".bin", ".pt")
+"""Files of weights."""
 COPIES = 4
 """Times that a record is in memory: itself, changed, as one text and another."""
 STACK_TRACES = "stack_traces"
@@ -81,6 +83,8 @@ class _Compiled:
         self._model, self._opened, self._rules, self._removed = model, opened, rules, removed
         self._bare = rules.source == "none"
         self._objects = set(model.objects)
+        others = (file for file in model.records if not file.endswith(TENSORS) and file not in self._objects)
+        self._machine_code = {file for file in others if b"\0" in bytes(model.view(file))}
         for file in model.records:
             record = model.records[file]
             opened.allowance.take(COPIES * model.size(file), "a compiled model", record=record)
@@ -100,9 +104,16 @@ class _Compiled:
                 made[record] = self._code(file)
             elif file in self._objects:
                 made[record] = self._object(file)
-            elif not file.endswith(BINARY):
+            elif file in self._machine_code:
+                self._tell_paths(file)
+            elif not file.endswith(TENSORS):
                 made[record] = self._needed(file)
         return made
+
+    def _tell_paths(self, file: str) -> None:
+        """Tell that machine code stays as it is, if a path in it was to change."""
+        if any(self._names[path] != path for path in self._paths(file)):
+            self._removed.stays.append(f"{self._model.records[file]}: paths in machine code")
 
     def _data(self, file: str) -> bytes:
         return bytes(self._model.view(file))
@@ -138,8 +149,10 @@ class _Compiled:
         elif file in self._objects:
             data = self._model.view(file)
             yield from (bytes(data[one.start : one.end]) for one in self._texts(file) if one.is_path)
-            yield from (text for text in set(STRING.findall(data)) if PATH.fullmatch(text))
-        elif not file.endswith(BINARY):
+            yield from _strings_in(data)
+        elif file in self._machine_code:
+            yield from _strings_in(self._model.view(file))
+        elif not file.endswith(TENSORS):
             yield from (path for text in self._strings(file) for path in paths_in(text))
 
     def _strings(self, file: str) -> list[bytes]:
@@ -205,6 +218,11 @@ class _Compiled:
 
     def _gone(self, line: bytes) -> None:
         self._removed.line(line, kept=False)
+
+
+def _strings_in(data: memoryview) -> Iterator[bytes]:
+    """The strings of machine code that are paths."""
+    return (text for text in set(STRING.findall(data)) if PATH.fullmatch(text))
 
 
 def in_place(path: bytes, new: bytes) -> bytes:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 OBJECTS = ("compiled", "plain", "profiled")
 """Packages with a shared object."""
 PLANTED = ("/opt/py", "/opt/cache", "models/mixer.py", "self.warm(left)", "F.linear(input")
+CUDA = 190
 MAPS = ("/opt/py=python", "/opt/cache/=")
 
 
@@ -198,6 +199,19 @@ def test_objects_that_cannot_be_rewritten_are_told(data: bytes, why: str, tmp_pa
     facts = archive.redact(path, out, companion, paths="basename", maps=MAPS, partial=True)
     assert [one for one in facts.stays if one.startswith(name) and why in one]
     assert [one for one in facts.left if one.startswith("path /home/ann/net/x.cpp in " + name)]
+
+
+@pytest.mark.parametrize("ending", ["cubin", "fatbin", "o", "unknown"])
+def test_machine_code_beside_an_object_stays_and_its_paths_are_told(ending: str, tmp_path: Path) -> None:
+    """No map changes it either: other lengths would break it."""
+    name = f"data/aotinductor/model/x.{ending}"
+    path = changed("sources", {name: elf_file(machine=CUDA).data + b"\0/home/ann/net/x.cu\0"}, tmp_path)
+    out = io.BytesIO()
+    facts = archive.redact(path, out, io.BytesIO(), paths="basename", maps=MAPS, partial=True)
+    assert f"{name}: paths in machine code" in facts.stays
+    assert [one for one in facts.left if one.startswith(f"path /home/ann/net/x.cu in {name}")]
+    with archive.open(path) as before, archive.open(out.getvalue()) as after:
+        assert before.records[name].view() == after.records[name].view()
 
 
 def test_a_path_that_is_a_value_stays_and_is_told(tmp_path: Path) -> None:
