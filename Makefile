@@ -74,8 +74,9 @@ demo-backend: .venv/.ready
 	@mkdir -p build
 	$(call show,debug-archive demo --backend -o build/backend --force)
 
+# Bytecode is written: tests start hundreds of processes, which would compile all modules again.
 test: lint
-	@.venv/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 lint: .venv/.ready
 	@.venv/bin/ruff check --quiet
@@ -95,7 +96,7 @@ fuzz: .venv/.fuzz-ready
 coverage: .venv/.ready
 	@rm -rf build/coverage
 	@mkdir -p build/coverage
-	@.venv/bin/python -m coverage run -m pytest -q -n $(WORKERS) --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m coverage run -m pytest -q -n $(WORKERS) --dist worksteal
 	@.venv/bin/python -m coverage combine -q
 	@.venv/bin/python -m coverage json -q
 	@.venv/bin/python -m tools.coverage_rooms

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -23,12 +25,10 @@ from archive.verbs.verify import verify
 from tests.support.backend_models import Host, cases
 from tests.support.corpus import CALLSTACKS, DELEGATED
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = pytest.mark.torch
 
 STOCK = """
+import json
 import sys
 import torch
 import torch.jit.mobile
@@ -38,23 +38,25 @@ for name in ("archive", "numpy.nonsense"):
     except ImportError:
         continue
     sys.exit("can import " + name)
-path, good, bad = sys.argv[1:]
-load = torch.jit.mobile._load_for_lite_interpreter if path.endswith(".ptl") else torch.jit.load
-model = load(path)
-good, expected = torch.load(good)
-with torch.no_grad():
-    print("same" if torch.allclose(model(good), expected, atol=1e-5) else "another result")
-    try:
-        model(torch.load(bad))
-    except Exception as error:
-        print(error)
+said = {}
+for path in sys.argv[1:]:
+    load = torch.jit.mobile._load_for_lite_interpreter if path.endswith(".ptl") else torch.jit.load
+    model = load(path)
+    good, expected, bad = torch.load(path + ".arguments")
+    with torch.no_grad():
+        result = "same" if torch.allclose(model(good), expected, atol=1e-5) else "another result"
+        try:
+            model(bad)
+        except Exception as error:
+            said[path] = [result, str(error)]
+print(json.dumps(said))
 """
 NAMES = list(cases())
 OUTER = "top(Host)::<unknown>.inner(Sequential)::forward.__loweredModule__(Sequential)::forward"
 
 
 class Said(NamedTuple):
-    """What a stock process said, line by line."""
+    """What a stock process said of a model."""
 
     result: str
     failure: str
@@ -72,13 +74,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("lowered")
 
 
-def stock(path: Path, name: str) -> Said:
-    """Load an archive in a fresh process, and call it."""
-    model, good, bad = cases()[name]
-    with torch.no_grad():
-        torch.save((good, model(good) + 1), path.with_suffix(".good"))
-    torch.save(bad, path.with_suffix(".bad"))
-    files = [path, path.with_suffix(".good"), path.with_suffix(".bad")]
+@pytest.fixture(scope="module")
+def stock(folder: Path) -> dict[Path, Said]:
+    """What one fresh process says of all archives, which it loads and calls."""
+    paths = [saved(name, ending, folder) for name in NAMES for ending in (".ptl", ".pt")]
+    for path in paths:
+        model, good, bad = cases()[path.stem]
+        with torch.no_grad():
+            torch.save((good, model(good) + 1, bad), f"{path}.arguments")
     command = [
         sys.executable,
         "-I",
@@ -86,17 +89,16 @@ def stock(path: Path, name: str) -> Said:
         "ignore",
         "-c",
         f"import sys; sys.modules['archive'] = None\n{STOCK}",
-        *map(str, files),
+        *map(str, paths),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=path.parent)
-    result, _, failure = done.stdout.partition("\n")
-    return Said(result, failure)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
+    return {Path(path): Said(*said) for path, said in json.loads(done.stdout).items()}
 
 
 @pytest.mark.parametrize("ending", [".ptl", ".pt"])
 @pytest.mark.parametrize("name", NAMES)
-def test_they_run_without_this_library(name: str, ending: str, folder: Path) -> None:
-    assert stock(saved(name, ending, folder), name).result == "same"
+def test_they_run_without_this_library(name: str, ending: str, folder: Path, stock: dict[Path, Said]) -> None:
+    assert stock[saved(name, ending, folder)].result == "same"
 
 
 @pytest.mark.parametrize(
@@ -123,9 +125,9 @@ def test_they_run_without_this_library(name: str, ending: str, folder: Path) -> 
     ],
 )
 def test_the_lite_interpreter_prints_the_model_s_lines(
-    name: str, hierarchy: str, lines: list[str], folder: Path
+    name: str, hierarchy: str, lines: list[str], folder: Path, stock: dict[Path, Said]
 ) -> None:
-    said = stock(saved(name, ".ptl", folder), name).failure
+    said = stock[saved(name, ".ptl", folder)].failure
     assert f"Module hierarchy:{hierarchy}\n" in said
     places = [said.index(line) for line in lines]
     assert places == sorted(places)
@@ -133,8 +135,10 @@ def test_the_lite_interpreter_prints_the_model_s_lines(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_torchscript_prints_the_innermost_line_that_is_not_pytorch_s_own(name: str, folder: Path) -> None:
-    said = stock(saved(name, ".pt", folder), name).failure
+def test_torchscript_prints_the_innermost_line_that_is_not_pytorch_s_own(
+    name: str, folder: Path, stock: dict[Path, Said]
+) -> None:
+    said = stock[saved(name, ".pt", folder)].failure
     original = said.partition("Traceback of TorchScript, original code")[2]
     last = original.rpartition('  File "')[2]
     assert {"resnet": "self.norm(self.first(x))", "mlp": "return F.linear("}.get(name, "torch/nn") in last
@@ -142,8 +146,10 @@ def test_torchscript_prints_the_innermost_line_that_is_not_pytorch_s_own(name: s
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_stock_prints_is_what_symbolication_gives(name: str, folder: Path) -> None:
-    said = stock(saved(name, ".ptl", folder), name).failure
+def test_what_stock_prints_is_what_symbolication_gives(
+    name: str, folder: Path, stock: dict[Path, Said]
+) -> None:
+    said = stock[saved(name, ".ptl", folder)].failure
     if "Module hierarchy" not in said:
         assert said.startswith("AssertionError"), "raised by the model: PyTorch gives no handle"
         return

@@ -54,15 +54,15 @@ def migrated(path: Path, to: str) -> Migration:
     def opened_once(source: Source, **options: Any) -> AbstractContextManager[Archive]:  # noqa: ANN401
         return nullcontext(fixture) if source is path else real(source, **options)
 
-    fixture, real = opened(path), opening.open
+    fixture, real = opened(path), opening.open_whole
     with (
-        mock.patch.object(opening, "open", opened_once),
+        mock.patch.object(opening, "open_whole", side_effect=opened_once) as asked,
         mock.patch("archive.verbs.migrate.migrate.provenance", provenance_of),
-        mock.patch(
-            "archive.verbs.migrate.rewriting.kept_aside", lambda *of: aside_of(of[0], frozenset(of[1]))
-        ),
+        mock.patch("archive.verbs.migrate.rewriting.kept_aside", kept_once),
     ):
-        return archive.migrate(path, to=to, lossy=True)
+        result = archive.migrate(path, to=to, lossy=True)
+    assert asked.called, "another function opens archives now: they would be read once a release"
+    return result
 
 
 @lru_cache(64)

