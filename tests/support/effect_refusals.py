@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import heapq
+import logging
 import random
 from functools import cached_property
 from random import randint
@@ -20,6 +21,7 @@ Model: TypeAlias = Any
 REFUSALS: list[tuple[str, dict[str, Any], Callable[[Any, torch.Tensor], Any]]] = []
 X = torch.tensor([1.0, 2.0, 3.0])
 SEEN: list[torch.Tensor] = []
+LOGGER = logging.getLogger(__name__)
 STEPS = 0
 
 
@@ -245,6 +247,39 @@ def element_of_a_made_set(self: Model, x: torch.Tensor) -> torch.Tensor:
 @refused("the order of a set's elements")
 def text_of_a_made_set(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.text = ", ".join({"a", str(x.dtype)})  # here
+    return x
+
+
+ABOUT_MORE = "logger.isEnabledFor, which decides about more than messages of this logger"
+
+
+@refused(ABOUT_MORE, steps=0)
+def counted_if_the_level_is_enabled(self: Model, x: torch.Tensor) -> torch.Tensor:
+    if LOGGER.isEnabledFor(logging.INFO):  # here
+        self.steps += 1
+    return x
+
+
+@refused(ABOUT_MORE)
+def higher_than_the_level_asked_for(_: Model, x: torch.Tensor) -> torch.Tensor:
+    if LOGGER.isEnabledFor(logging.DEBUG):  # here
+        LOGGER.info("a message of a higher level, which may be let through alone")
+    return x
+
+
+@refused(ABOUT_MORE)
+def counted_in_a_message(self: Model, x: torch.Tensor) -> torch.Tensor:
+    if LOGGER.isEnabledFor(logging.DEBUG):  # here
+        LOGGER.debug("%s", self.pop("steps"))
+    return x
+
+
+@refused(ABOUT_MORE)
+def otherwise_counted(self: Model, x: torch.Tensor) -> torch.Tensor:
+    if LOGGER.isEnabledFor(logging.DEBUG):  # here
+        LOGGER.debug("moo")
+    else:
+        self.steps = 1
     return x
 
 

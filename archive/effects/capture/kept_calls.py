@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from archive.effects.capture.containers import plain
+from archive.effects.capture.log_levels import only_logs
 from archive.effects.capture.operating_system import system_proxy
 from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.shape import Shape
@@ -170,6 +171,12 @@ class LoggerView:
     def log(self, level: Any, *values: Any, **more: Any) -> None:  # noqa: ANN401
         """Log at a level."""
         self._calls.logged(self._name, level, sys._getframe(1), values, more)
+
+    def isEnabledFor(self, level: Any) -> bool:  # noqa: ANN401, N802 (Python's name)
+        """Say yes where it does not matter; see :mod:`archive.effects.capture.log_levels`."""
+        if type(level) is not int or not only_logs(sys._getframe(1), level, METHODS):
+            self._calls.refuse("logger.isEnabledFor, which decides about more than messages of this logger")
+        return True
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         if name not in METHODS:

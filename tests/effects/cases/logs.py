@@ -172,3 +172,14 @@ def logged_exception(_: Model, x: torch.Tensor) -> torch.Tensor:
 def warning_of_the_caller(_: Model, x: torch.Tensor) -> torch.Tensor:
     warnings.warn("moo", stacklevel=2)  # here
     return x
+
+
+@CASES.add(OURS, step=0)
+def messages_if_the_level_is_enabled(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.step += 1
+    if LOGGER.isEnabledFor(logging.INFO):
+        LOGGER.info("step %d: %.2f", self.step, x.mean().item())
+        LOGGER.debug(f"step {self.step} of {len(x)}")
+    if self.step > 0 and LOGGER.isEnabledFor(logging.WARNING):
+        LOGGER.warning("step %d", self.step)
+    return x * 2
