@@ -13,12 +13,15 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, one_line
+from archive.base.errors import one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
+from archive.companion.magic import is_companion
+from archive.container.container import Container
+from archive.container.end import has_end
 from archive.formats.record_kinds import RecordKind
 from archive.pieces.walker import Walker
-from archive.reader.recognition import READ_KINDS, SAVED_KINDS, FileKind, recognise
+from archive.reader.recognition import READ_KINDS, SAVED_KINDS, FileKind, recognise, recognise_zip
 from archive.verbs.leaks.addresses import addresses
 from archive.verbs.leaks.allowed import allows
 from archive.verbs.leaks.entries import entries, variables
@@ -33,6 +36,7 @@ from archive.verbs.leaks.sources import names, of_nodes, sources
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from archive.base.limits import Allowance
     from archive.base.mapped import Source
     from archive.pieces.piece import Member, Piece
     from archive.reader.recognition import Recognised
@@ -85,13 +89,14 @@ def leaks(
         OSError: it cannot be read.
     """
     with closing(Mapped(source)) as mapped:
-        recognised = _recognised(mapped, limits)
+        allowance = limits.allowance(mapped.weight)
+        walker = Walker(allowance, deep=deep)
+        recognised, pieces = _recognised(mapped, allowance, walker)
         if recognised.kind not in SCANNED_KINDS:
             raise recognised.refusal(mapped.name)
         what = recognised.kind
-        walker = Walker(limits.allowance(mapped.weight), deep=deep)
         known, found = known_lines(mapped, what, limits), Collection()
-        for piece in walker.file(mapped):
+        for piece in pieces:
             if not piece.is_packed:
                 _find_in(piece, known, found)
         _find_records(walker, found)
@@ -105,13 +110,12 @@ def leaks(
     )
 
 
-def _recognised(mapped: Mapped, limits: Limits) -> Recognised:
-    """The kind of a file; a broken one is named as the file that it is, not as bytes in memory."""
-    try:
-        return recognise(mapped.data, limits=limits)
-    except ArchiveError as error:
-        error.file = mapped.name
-        raise
+def _recognised(mapped: Mapped, allowance: Allowance, walker: Walker) -> tuple[Recognised, Iterator[Piece]]:
+    """The kind of a file, and its pieces; the directory of a zip is read once for both."""
+    if is_companion(mapped.data) or not has_end(mapped.data):
+        return recognise(mapped.data, limits=allowance.limits), walker.file(mapped)
+    container = Container(mapped, allowance, rooted=False)
+    return recognise_zip(container), walker.zip(container)
 
 
 def _find_records(walker: Walker, found: Collection) -> None:
