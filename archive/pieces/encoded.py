@@ -15,6 +15,8 @@ from collections import Counter
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -94,20 +96,20 @@ def in_base64(joined: bytes, texts: Sequence[bytes]) -> Iterator[int]:
         texts: the same.
     """
     letters = joined.translate(CLASSES)
-    at = letters.find(LONG)
-    if at < 0:
+    if LONG not in letters:
         return
-    starts = [0, *accumulate(len(text) + 1 for text in texts)]
-    while at >= 0:
-        end = letters.find(b"\0", at)
-        if end < 0:
-            end = len(letters)
-        lines = end - at >= LINE and joined[end : end + 1] in b"\r\n"
-        if lines or end - at >= MASKED or HEAD.match(joined, at):
-            number = bisect_right(starts, at) - 1
-            yield number
-            end = starts[number + 1]
-        at = letters.find(LONG, end)
+    edges = np.flatnonzero(np.diff(np.frombuffer(letters, np.uint8) != 0, prepend=False, append=False))
+    runs = edges.reshape(-1, 2)
+    long = runs[runs[:, 1] - runs[:, 0] >= SHORTEST_RUN].tolist()
+    begun = [at for at, end in long if HEAD.match(joined, at) or _goes_on(joined, at, end)]
+    starts = [0, *accumulate(len(text) + 1 for text in texts)] if begun else []
+    for at in begun:
+        yield bisect_right(starts, at) - 1
+
+
+def _goes_on(joined: bytes, at: int, end: int) -> bool:
+    """Whether letters that stand for no text are so many that they are masked, in one line or in several."""
+    return end - at >= MASKED or (end - at >= LINE and joined[end : end + 1] in b"\r\n")
 
 
 def from_latin(text: bytes) -> bytes | None:

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from archive.verbs.leaks.kinds import LeakKind
-from archive.verbs.leaks.places import Found
+from archive.verbs.leaks.places import Found, matched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,10 +46,12 @@ KNOWN = (
     (b"xapp-", rb"xapp-[A-Za-z0-9-]{20,}"),
     (b"SG.", rb"(?<![A-Za-z0-9])SG\.[\w-]{22}\.[\w-]{43}"),  # SendGrid
     (b"eyJ", rb"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON Web Token
-    (b"PRIVATE KEY", rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+    (b"-----BEGIN ", rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"),
 )
 PATTERNS = [(word, re.compile(pattern)) for word, pattern in KNOWN]
 """A word that is looked for first, and the pattern of keys that have it."""
+BEFORE = {b"k_live_": 1, b"k_test_": 1, b"AccountKey=": -len(b"AccountKey=")}
+"""Bytes of a key before its word; most begin with it."""
 WORDS = (
     b"apikey",
     b"api_key",
@@ -80,9 +82,8 @@ HEX = re.compile(rb"[a-f0-9]{32,}|[A-F0-9]{32,}")
 def keys(data: bytes) -> Iterator[Found]:
     """The key-like strings in a text."""
     for word, pattern in PATTERNS:
-        if word in data:
-            for one in pattern.finditer(data):
-                yield Found(LeakKind.KEY, one.start(), one[0])
+        for one in matched(data, word, BEFORE.get(word, 0), pattern):
+            yield Found(LeakKind.KEY, one.start(), one[0])
     lowered = data.lower()
     found = {at: None for word in WORDS for at in _places(lowered, word)}
     end = 0
