@@ -1,7 +1,7 @@
 """A file → its pieces: records as stored and inflated, what is between, and what is packed in records.
 
-What is packed is read within bounds: so deep, so many streams, so many bytes in all. What cannot be read is
-told, and so is what is beyond a bound.
+What is packed is read within bounds (:mod:`archive.pieces.bounds`). What cannot be read is told, and so is
+what is beyond a bound.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, LimitError, one_line
+from archive.base.errors import ArchiveError, LimitError
 from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.end import has_end
 from archive.formats.record_kinds import RecordKind
+from archive.pieces.bounds import DEEPEST, Bounds
 from archive.pieces.packed import Stream, how_packed, packed_sections, streams, unpacked, unread
 from archive.pieces.piece import Member, Piece, Places
 from archive.pieces.zips import ZIP_HEAD, embedded, fields, unlisted
@@ -36,12 +37,6 @@ BETWEEN = "between records"
 """The record that stands for none where a place has to be named."""
 INSIDE = "!"
 """Stands between a record and what is in it."""
-DEEPEST = 4
-"""So deep are zips, streams and base64 read that are in one another."""
-MOST_STREAMS = 2_000
-"""Streams of a file that are unpacked, or tried."""
-SHARE = 4
-"""The part of the allowed memory that all streams of a file may hold, one after the other."""
 OBJECTS = ("custom_obj", "opaque_obj")
 """Parts of the names of records that lie among tensors and are pickles: ``data/constants/custom_obj_0``."""
 
@@ -65,15 +60,13 @@ class Walker:
     def __init__(self, allowance: Allowance, *, deep: bool = False) -> None:
         self._allowance = allowance
         self._deep = deep
-        self._bytes = allowance.memory // SHARE
-        self._streams = MOST_STREAMS
-        self._is_told = False
+        self._bounds = Bounds(allowance)
         self.members: list[Member] = []
         self.roots: set[str] = set()
         self.read = 0
         self.stored = 0
         self.passed_over = 0
-        self.problems: list[str] = []
+        self.problems = self._bounds.problems
 
     def file(self, mapped: Mapped) -> Iterator[Piece]:
         """The pieces of a file.
@@ -137,7 +130,7 @@ class Walker:
         except LimitError:
             raise
         except ArchiveError as problem:  # damaged: what is stored is read all the same
-            self._tell(name, f"{problem.found or problem}; its stored bytes were read")
+            self._bounds.tell(name, f"{problem.found or problem}; its stored bytes were read")
             data = record.raw()
         if is_tensor:
             yield from self._tensor(data, name, kind, depth)
@@ -165,7 +158,7 @@ class Walker:
         except LimitError:
             raise
         except ArchiveError as problem:
-            self._tell(name, f"{problem}; it was read as plain bytes")
+            self._bounds.tell(name, f"{problem}; it was read as plain bytes")
         yield from self._plain(data, name, kind, depth)
 
     def _packed(self, data: memoryview, name: str, kind: RecordKind) -> Piece:
@@ -203,7 +196,7 @@ class Walker:
         yield from self._sections(data, name, kind, depth)
         how = unread(data)
         if how:
-            self._tell(name, f"compressed by {how}, which is not read")
+            self._bounds.tell(name, f"compressed by {how}, which is not read")
 
     def _texts(self, piece: Piece, depth: int) -> Iterator[Piece]:
         """A piece, and what base64 in it stands for."""
@@ -225,7 +218,7 @@ class Walker:
                 yield Piece(inside, kind, data, part, place=lambda some: texts[_number(at, some)].place)
         for one in encoded:
             inside = f"{name}{INSIDE}{one.how}"
-            if one.is_file and self._may_unpack(inside, depth):
+            if one.is_file and self._bounds.may_unpack(inside, depth):
                 yield from self._content(memoryview(one.data), inside, kind, depth + 1)
 
     def _stream_at_start(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
@@ -238,29 +231,27 @@ class Walker:
     ) -> Iterator[Piece]:
         """What a stream holds, if it is one."""
         inside = f"{name}{INSIDE}{stream.how}" + (f" at byte {stream.start:,}" if stream.start else "")
-        if not self._may_unpack(inside, depth):
+        if not self._bounds.may_unpack(inside, depth):
             return
-        allowance = self._allowance
-        limit = min(self._bytes, allowance.memory - allowance.taken)
-        content = unpacked(stream.how, data[stream.start :], limit)
-        self._bytes -= content.work
+        content = unpacked(stream.how, data[stream.start :], self._bounds.limit)
+        self._bounds.spend(content.work)
         if content.problem and not stream.start and stream.how != "zlib":  # others begin so by chance
-            self._tell(inside, content.problem)
+            self._bounds.tell(inside, content.problem)
         if content.data:
-            with allowance.lent(len(content.data), "what a stream holds"):
+            with self._allowance.lent(len(content.data), "what a stream holds"):
                 yield from self._content(memoryview(content.data), inside, kind, depth + 1)
 
     def _zips(self, piece: Piece, depth: int) -> Iterator[Piece]:
         """The zips that stand somewhere in a piece."""
         for at, end in embedded(piece.bytes):
             inside = f"{piece.record}{INSIDE}zip at byte {at:,}"
-            if self._may_unpack(inside, depth):
+            if self._bounds.may_unpack(inside, depth):
                 try:
                     yield from self._zip_in(piece.data[at:end], inside, depth)
                 except LimitError:
                     raise
                 except ArchiveError as problem:
-                    self._tell(inside, f"{problem}")
+                    self._bounds.tell(inside, f"{problem}")
 
     def _sections(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
         """The compressed sections of a shared object, unpacked."""
@@ -270,27 +261,11 @@ class Walker:
                 if one.how:
                     yield from self._stream(Stream(one.how, 0), one.data, inside, kind, depth)
                 else:
-                    self._tell(inside, "compressed in a way that is not known")
+                    self._bounds.tell(inside, "compressed in a way that is not known")
         except LimitError:
             raise
         except ArchiveError as problem:
-            self._tell(name, f"{problem}")
-
-    def _may_unpack(self, name: str, depth: int) -> bool:
-        """Whether one more stream may be unpacked; if not, that is told once."""
-        if depth >= DEEPEST:
-            self._tell(name, "packed too deep, not read")
-            return False
-        if self._streams <= 0 or self._bytes <= 0:
-            if not self._is_told:
-                self._tell(name, "packed, not read, nor is any behind it: too much in one file")
-            self._is_told = True
-            return False
-        self._streams -= 1
-        return True
-
-    def _tell(self, name: str, problem: str) -> None:
-        self.problems.append(one_line(f"{name}: {problem}" if name else problem))
+            self._bounds.tell(name, f"{problem}")
 
 
 def _number(at: Sequence[int], position: int) -> int:
