@@ -5,29 +5,27 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib
-import math
 import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.container_types import ContainerType, iterated
+from archive.effects.capture.container_types import iterated
 from archive.effects.capture.list_functions import extreme, total_of
-from archive.effects.capture.made_list import MadeList
 from archive.effects.capture.open_list import OpenList
 from archive.effects.capture.open_part import OpenPart
 from archive.effects.capture.proxy_bases import (
-    ObjectProxy,
     class_behind,
     inner_of,
     is_container_proxy,
     static,
 )
-from archive.effects.capture.python_numbers import MATH, NUMBERS, math_function
-from archive.effects.capture.scalars import is_scalar, value_of
+from archive.effects.capture.python_numbers import NUMBERS
+from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.set_order import CHECK, ORDER, is_unordered
 from archive.effects.capture.tracked_set import TrackedSet
+from archive.effects.capture.type_proxies import SuperView, TypeOf
 from archive.formats.effects.model import GlobalName
 
 if TYPE_CHECKING:
@@ -36,183 +34,6 @@ if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
 
 INPUT_OUTPUT = ("open", "input", "breakpoint")
-
-
-class NumberType:
-    """The proxy of ``int``, ``float`` or ``bool``: converts numbers and tensors of the graph.
-
-    Args:
-        call: the captured call.
-        kind: the real type.
-    """
-
-    def __init__(self, call: CapturedCall, kind: type) -> None:
-        self._call = call
-        self._kind = kind
-
-    def __call__(self, *args: Any) -> Any:  # noqa: ANN401
-        """Make a number."""
-        if len(args) == 1 and self._kind is not bool:
-            value = args[0]
-            if is_scalar(value):
-                same = type(value_of(value)) is self._kind
-                return value if same else self._call.builder.compute(self._kind, value)
-            if isinstance(value, torch.Tensor):
-                return self._of_tensor(value)
-        return self._kind(*args)
-
-    def _of_tensor(self, value: Any) -> Any:  # noqa: ANN401
-        found = value.item()
-        return found if type(value_of(found)) is self._kind else self._call.builder.compute(self._kind, found)
-
-    def __instancecheck__(self, value: object) -> bool:
-        return isinstance(value, self._kind)
-
-    def __subclasscheck__(self, cls: type) -> bool:
-        return issubclass(cls, self._kind)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self._kind, name)
-
-    def __or__(self, other: Any) -> Any:  # noqa: ANN401
-        return self._kind | getattr(other, "_kind", other)
-
-    def __ror__(self, other: Any) -> Any:  # noqa: ANN401
-        return other | self._kind
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or other is self._kind
-
-    def __hash__(self) -> int:
-        return hash(self._kind)
-
-
-class MathModule:
-    """The proxy of ``math``: its functions compute numbers of the graph.
-
-    Args:
-        call: the captured call.
-    """
-
-    def __init__(self, call: CapturedCall) -> None:
-        self._call = call
-        self._made = {function: self._computing(function) for function in MATH}
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return self.of(getattr(math, name))
-
-    def of(self, function: Any) -> Any:  # noqa: ANN401
-        """The proxy of a function; others as they are."""
-        return self._made.get(function, function)
-
-    def _computing(self, function: Any) -> Any:  # noqa: ANN401
-        def computed(*args: Any) -> Any:  # noqa: ANN401
-            if any(map(is_scalar, args)):
-                return math_function(self._call.builder, function, args)
-            return function(*args)
-
-        return computed
-
-
-class ObjectType:
-    """The proxy of ``object``: ``object.__setattr__(self, …)`` sets attributes past a class's own method.
-
-    Args:
-        call: the captured call.
-    """
-
-    def __init__(self, call: CapturedCall) -> None:
-        own: dict[str, Any] = {
-            "__setattr__": lambda *args: call.objects.save(*args, custom=True),
-            "__delattr__": lambda *args: call.objects.remove(*args, custom=True),
-            "__getattribute__": lambda *args: call.objects.load(*args, custom=True),
-            "__init__": lambda *_: None,
-        }
-        for name in dir(object):
-            if name not in ("__class__", "__doc__"):
-                vars(self)[name] = _routed(getattr(object, name), own.get(name))
-
-    def __call__(self) -> object:
-        """Make an object."""
-        return object()
-
-    def __instancecheck__(self, _: object) -> bool:
-        return True
-
-    def __subclasscheck__(self, _: type) -> bool:
-        return True
-
-    def __mro_entries__(self, _: object) -> tuple[type]:
-        return (object,)
-
-    def __eq__(self, other: object) -> bool:
-        return other is self or other is object
-
-    def __hash__(self) -> int:
-        return hash(object)
-
-
-def _routed(real: Any, own: Any) -> Any:  # noqa: ANN401
-    """A method of ``object``, and another one in its place for proxies."""
-
-    def method(*args: Any) -> Any:  # noqa: ANN401
-        is_proxy = bool(args) and issubclass(type(args[0]), ObjectProxy)
-        return own(*args) if is_proxy else real(*args)
-
-    return real if own is None else method
-
-
-class TypeOf:
-    """The proxy of ``type``: tells the classes of proxies, which the model compares by ``is``.
-
-    Args:
-        call: the captured call.
-        types: the proxies of ``int``, ``list`` and others, which the model has in place of them.
-    """
-
-    def __init__(self, call: CapturedCall, types: Mapping[type, Any]) -> None:
-        self._call = call
-        self._types = types
-
-    def __call__(self, *args: Any) -> Any:  # noqa: ANN401
-        """Give the class of one argument, or make a class of three."""
-        if len(args) != 1:
-            return type(*args)
-        cls = type(value_of(args[0])) if is_scalar(args[0]) else type(args[0])
-        if issubclass(cls, MadeList):
-            cls = list
-        if cls in self._types:
-            return self._types[cls]
-        if self._call.side_effects.variable_of(args[0]) is None:
-            return cls
-        return self._call.objects.class_of(args[0])
-
-    def __instancecheck__(self, value: object) -> bool:
-        return isinstance(value, type | NumberType | ContainerType)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(type, name)
-
-
-class SuperView:
-    """The result of ``super()``: attributes of the base classes, bound to a proxy.
-
-    Args:
-        call: the captured call.
-        cls: the class whose bases are searched.
-        owner: the proxy.
-    """
-
-    def __init__(self, call: CapturedCall, cls: type, owner: Any) -> None:  # noqa: ANN401
-        object.__setattr__(self, "_parts", (call, cls, owner))
-
-    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
-        call, cls, owner = object.__getattribute__(self, "_parts")
-        return call.objects.load_super(cls, owner, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        call, _, owner = object.__getattribute__(self, "_parts")
-        call.objects.save(owner, name, value)
 
 
 class ReplacedBuiltins:

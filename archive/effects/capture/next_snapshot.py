@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.autograd import HookHandle, LaterHandle
-from archive.effects.capture.builtin import NumberType, ObjectType
 from archive.effects.capture.container_types import ContainerType
 from archive.effects.capture.containers import contents
 from archive.effects.capture.function_code import contents_of
@@ -17,6 +16,7 @@ from archive.effects.capture.made_list import MadeList
 from archive.effects.capture.proxy_bases import class_behind, inner_of, is_container_proxy
 from archive.effects.capture.scalars import is_scalar, value_of
 from archive.effects.capture.shape import Shape
+from archive.effects.capture.type_proxies import NumberType, ObjectType
 from archive.effects.capture.variables import ABSENT, DELETED, VALUES, MutationType, VariableKind
 from archive.effects.python_containers import base_of
 
