@@ -5,7 +5,7 @@ blank lines, which it leaves out. What it prints of a redacted archive that is a
 (:class:`Exactly`). Of any other redaction this is known (:class:`Loosely`):
 
 - a frame's first line has the same number and function, or its hash; the last part of the path, or ``?``;
-- a line of source is the same, perhaps without its comment, or as many blanks.
+- a line of source is the same, perhaps without its comment, or as many blanks; where no range is on it, one.
 
 Loggers may cut blanks off the ends of lines.
 """
@@ -96,7 +96,7 @@ class Loosely:
             return new is not None and is_same and self.fits_path(new["file"], old["file"])
         kept = shown.rstrip()
         if not kept:
-            return len(shown) in (0, len(line)) and not self.may_lack(line)
+            return len(shown) in (0, 1, len(line)) and not self.may_lack(line)
         return line.startswith(kept) and line[len(kept) :].lstrip().startswith(b"#")
 
     def may_lack(self, line: bytes) -> bool:

@@ -174,7 +174,9 @@ def _refused(after: Archive, opened: Archive, changes: Changes) -> tuple[str, ..
         return ()
     found = loaded_like(after, opened, same_bytecode=BYTECODE not in changes.records)
     before = {one.told for one in refusals(opened)} if found else set()
-    return tuple(f"{one.told}; the original is refused likewise" if one.told in before else one.told for one in found)
+    return tuple(
+        f"{one.told}; the original is refused likewise" if one.told in before else one.told for one in found
+    )
 
 
 def _leaks(after: Archive, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from archive.verbs.redact.rules import Removed, Rules
 
 
+BLANK = b" "
+
+
 class _Text(NamedTuple):
     """A text before and after, line by line."""
 
@@ -92,7 +95,7 @@ def redacted(
     in_calls = {found["path"] for at in calls for line in texts[at] if (found := CALL.fullmatch(line))}
     names = rules.renamed({*files.values(), *in_calls})
     removed.renamed(names)
-    marked = _marked(table, number, texts) if rules.source == "lines" else None
+    marked = _marked(table, number, texts) if rules.source != "keep" else []
     pairs = []
     for at, lines in enumerate(texts):
         if at in calls:
@@ -100,7 +103,7 @@ def redacted(
         elif rules.source == "keep":
             new = lines
         else:
-            new = _blanked(lines, set() if marked is None else marked[at], removed)
+            new = _blanked(lines, marked[at], removed, keeps=rules.source == "lines")
         pairs.append(_Text(lines, new))
     order = {one: len(pairs) + at for at, one in enumerate(named)}
     strings = table_of([*(b"\n".join(pair.new) for pair in pairs), *(names[files[one]] for one in named)])
@@ -159,19 +162,27 @@ def _call(line: bytes, names: dict[bytes, bytes], renamed: Renamed | None) -> by
     return names[found["path"]] + found["line"] + function
 
 
-def _blanked(lines: list[bytes], kept: set[int], removed: Removed) -> list[bytes]:
-    """A text, blank but for the code of some lines.
+def _blanked(lines: list[bytes], marked: set[int], removed: Removed, *, keeps: bool) -> list[bytes]:
+    """A text without its lines, or with the code of those that a range is on.
 
-    It keeps its length, so that ranges stay apart, as their tags do.
+    Those keep their lengths, so that ranges stay apart, as their tags do. Others become one blank.
+
+    Args:
+        lines: of the text.
+        marked: those that a range is on.
+        removed: takes what is gone.
+        keeps: whether these stay.
     """
-    made = []
-    for at, (line, bare) in enumerate(zip(lines, without_comments(lines) if kept else lines, strict=True)):
-        if at in kept:
-            removed.line(bare, kept=True)
-            removed.line(comment_of(line, bare), kept=False)
+    made = [BLANK if line else b"" for line in lines]  # PyTorch prints a last line that is not empty
+    bare = without_comments(lines) if keeps and marked else lines
+    for at, line in enumerate(lines):
+        if keeps and at in marked:
+            made[at] = bare[at]
+            removed.line(bare[at], kept=True)
+            removed.line(comment_of(line, bare[at]), kept=False)
         else:
+            made[at] = BLANK * len(line) if at in marked else made[at]
             removed.line(line, kept=False)
-        made.append(bare if at in kept else b" " * len(line))
     return made
 
 
