@@ -108,8 +108,8 @@ ADVICE = {
     FileKind.MODULE: f"its code is in Python, not in the file; {SHOWN}",
     FileKind.SAVED: NO_CODE_ADVICE,
     FileKind.EXPORTED: "all commands but `migrate` and `lite` work on it",
-    FileKind.LEGACY_EXPORTED: "`inspect`, `sizes`, `symbolicate`, `leaks` and `redact` work on it, others do "
-    "once PyTorch 2.8 or later exports the model anew",
+    FileKind.LEGACY_EXPORTED: "`inspect`, `sizes`, `symbolicate`, `verify`, `leaks` and `redact` work on it, "
+    "others do once PyTorch 2.8 or later exports the model anew",
     FileKind.AOTI: "all commands but `migrate` and `lite` work on it",
     FileKind.ETRECORD: "`inspect`, `sizes`, `symbolicate`, `verify`, `split`, `digest`, `diff`, `leaks` and "
     "`redact` work on it; so does ExecuTorch's Inspector",

@@ -17,7 +17,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.reader.archive import Archive
 from archive.reader.opening import open as open_archive
-from archive.reader.recognition import ARCHIVE_KINDS, DAMAGED_KINDS, FileKind, recognise
+from archive.reader.recognition import ARCHIVE_KINDS, DAMAGED_KINDS, PROGRAM_KINDS, FileKind, recognise
 from archive.verbs.verify.diagnostic import Diagnostic, Diagnostics, diagnostic_of
 from archive.verbs.verify.handles import check_handles
 from archive.verbs.verify.loads import check_loads
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHECKED_KINDS", "Diagnostic", "verify"]
 
-CHECKED_KINDS = ARCHIVE_KINDS | {FileKind.EXPORTED, FileKind.AOTI, FileKind.ETRECORD, FileKind.COMPANION}
+CHECKED_KINDS = ARCHIVE_KINDS | PROGRAM_KINDS | {FileKind.COMPANION}
 """The kinds of files that are checked."""
 NOT_PARSED = "source ranges are checked as the companion's columns, not as the bytes that it gives back"
 
@@ -77,6 +77,8 @@ def _diagnostics(archive: Archive) -> list[Diagnostic]:
         return _exported(archive)
     if archive.recognised.kind is FileKind.ETRECORD:
         return _etrecord(archive)
+    if archive.recognised.kind is FileKind.LEGACY_EXPORTED:
+        return _legacy(archive)
     if archive.companion is None:
         return _checked(archive, restored=False)
     if archive.has_code:
@@ -103,6 +105,15 @@ def _etrecord(archive: Archive) -> list[Diagnostic]:
 
     report = Diagnostics()
     check_etrecord(archive, check_intact(archive, report), report)
+    return report.ordered(archive.records)
+
+
+def _legacy(archive: Archive) -> list[Diagnostic]:
+    """Check an exported program of PyTorch 2.1 to 2.7."""
+    from archive.verbs.verify.legacy_programs import check_legacy_programs  # noqa: PLC0415 (few are one)
+
+    report = Diagnostics()
+    check_legacy_programs(archive, check_intact(archive, report), report)
     return report.ordered(archive.records)
 
 
