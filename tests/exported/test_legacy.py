@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import traceback
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -139,7 +140,7 @@ def test_pytorch_refuses_it_so(why: str) -> None:
     try:
         torch.export.load(io.BytesIO(data))
     except Exception as error:  # noqa: BLE001 (of any kind)
-        refused = str(error)
+        refused = "".join(traceback.format_exception_only(error))
     else:
         refused = ""
     assert any(message.partition('"')[2].rstrip('"') in refused for message in told if '"' in message)
