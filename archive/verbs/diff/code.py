@@ -14,14 +14,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
+from archive.debuginfo.model import Inert
 from archive.formats.class_constants import constants_sorted
-from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, is_code, range_records_of
+from archive.formats.inert_values import DATA
+from archive.formats.local_names import canonical
+from archive.formats.record_kinds import (
+    LEGACY_CODE,
+    PACKAGE_CODE,
+    RecordKind,
+    is_code,
+    kind_of,
+    range_records_of,
+)
 from archive.verbs.diff.changes import Change, Level, Status, TextChange, several
 from archive.verbs.diff.unified import unified
 from archive.verbs.diff.variables import code_in_terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from archive.reader.archive import Archive
     from archive.verbs.diff.pairing import Pairing
@@ -184,6 +194,8 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
     current = {names.old_name(name): unit for name, unit in now.items()}
     texts = {name: _in_old_terms(unit, name, names) for name, unit in current.items()}
     renamed: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    numbered: list[str] = []
+    roots = _roots(old) | set(map(names.old_name, _roots(new)))
     sources = Sources(old), Sources(new)
     moved = _renamed(was, current, texts)
     left = set(moved.values())
@@ -193,7 +205,10 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
             text, variables = (
                 code_in_terms_of(unit.text, texts[name], old.allowance) if of_function else (texts[name], {})
             )
-            if variables and text == unit.text:
+            if of_function and _differ_in_numbers(unit, texts[name], roots):
+                text = unit.text
+                numbered.append(current[name].name)
+            elif variables and text == unit.text:
                 renamed.setdefault(tuple(variables.items()), []).append(current[name].name)
             yield from _compared(unit, current[name], text, sources)
         elif name in left:
@@ -208,12 +223,40 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
             yield row
         elif name not in was:
             yield _lone(unit, Status.ADDED, sources[1])
+    yield from _other_names(numbered, renamed)
+
+
+def _other_names(
+    numbered: Sequence[str], renamed: Mapping[tuple[tuple[str, str], ...], Sequence[str]]
+) -> Iterator[Change]:
+    """Rows about functions that differ in names alone: of variables, and of arguments that callers use."""
+    if numbered:
+        names = several(numbered)
+        yield Change(level=Level.IDS, what="names of variables", name=names, status=Status.CHANGED)
     for pairs, functions in renamed.items():
-        old_names, new_names = (", ".join(each) for each in zip(*pairs, strict=True))
+        was, now = (", ".join(each) for each in zip(*pairs, strict=True))
         yield Change(
-            level=Level.MODEL, what="names of variables", name=several(functions), status=Status.CHANGED,
-            old=old_names, new=new_names,
-        )  # fmt: skip
+            level=Level.MODEL,
+            what="names of arguments",
+            name=several(functions),
+            status=Status.CHANGED,
+            old=was,
+            new=now,
+        )
+
+
+def _roots(archive: Archive) -> set[str]:
+    """The classes of the models themselves, whose methods callers use; none of PyTorch 1.0 to 1.2."""
+    trees = [name for name in archive.records if kind_of(name) is RecordKind.MODULES and name.endswith(DATA)]
+    return {str(value.what) for value in map(archive.value, trees) if isinstance(value, Inert)}
+
+
+def _differ_in_numbers(old: Unit, text: str, roots: Collection[str]) -> bool:
+    """Whether a function differs from a new text in the names of variables alone."""
+    keeps = not roots or old.name.rpartition(".")[0] in roots
+    return old.text != text and canonical(old.text, keeps_arguments=keeps) == canonical(
+        text, keeps_arguments=keeps
+    )
 
 
 def _in_old_terms(unit: Unit, old: str, names: Pairing) -> str:

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
+from archive.formats.local_names import TOKEN, arguments, variables
 from archive.verbs.diff.alignment import aligned
 from archive.verbs.diff.pairing import NEW
 
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
 
-TOKEN = re.compile(r""""(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?|(?<![\w.%])%?\w++(?!=[^=])""")
-"""A text in quotes, or a word that is no attribute and no keyword of a call; ``%3`` is a register. What no
-quote closes goes to the end of its line, which bounds the search."""
-ASSIGNED = re.compile(r"^ +(?:((?:\w+, )*\w+),? =|for (\w+) in) ", re.MULTILINE)
-"""The variables that a statement sets."""
-ARGUMENT = re.compile(r"[(,]\s*(\w+)(?=: )")
-"""An argument of a method."""
 REGISTER = re.compile(r"%\d+")
 SLOT = "•"
 
@@ -39,7 +33,7 @@ def code_in_terms_of(old: str, new: str, allowance: Allowance) -> tuple[str, dic
     """A new function with the names of an old one, and the new name of each variable that has another one."""
     if old == new or not _is_allowed(len(old) + len(new), allowance):
         return new, {}
-    return _in_terms_of(old, new, _variables(old), _variables(new))
+    return _in_terms_of(old, new, arguments(old) | variables(old), arguments(new) | variables(new))
 
 
 def instructions_in_terms_of(old: str, new: str, allowance: Allowance) -> str:
@@ -57,15 +51,6 @@ def _is_allowed(characters: int, allowance: Allowance) -> bool:
     except LimitError:
         return False
     return True
-
-
-def _variables(function: str) -> set[str]:
-    """The names of a function's variables and arguments, without ``self``."""
-    head, _, body = function.partition(" -> ")
-    found = set(ARGUMENT.findall(head))
-    for assigned, counted in ASSIGNED.findall(body):
-        found.update(assigned.split(", ") if assigned else [counted])
-    return found - {"self"}
 
 
 def _in_terms_of(

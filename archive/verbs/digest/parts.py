@@ -3,7 +3,8 @@
 ============================  ===============================================================================
 part                          what it is of
 ============================  ===============================================================================
-``code/NAME``                 a class or function of generated code; of a package, a file of Python
+``code/NAME``                 a class or function of generated code, its variables numbered; of a package, a
+                              file of Python
 ``bytecode/NAME``             a method of the lite interpreter; warnings are not numbered
 ``values/NAME``               a pickle: the module tree, constants, what ``torch.save`` wrote
 ``effects/NAME``              the side effects of a lowered model's methods, without places and debug handles
@@ -37,6 +38,7 @@ from archive.formats.effects import EFFECTS
 from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import graph_of, nodes
 from archive.formats.inert_values import DATA
+from archive.formats.local_names import canonical
 from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.record_kinds import (
     BESIDE,
@@ -137,8 +139,10 @@ class _Model:
         definitions = Definitions(texts)
         definitions.number(name for value in values.values() for name in _classes(value))
         self._done |= {*code, *pickles}
+        roots = {definitions.named(str(value.what)) for value in values.values() if isinstance(value, Inert)}
         for name, text in definitions.texts().items():
-            yield f"code/{name}", _sha256(text.encode("utf-8", "surrogateescape"))
+            plain = canonical(text, keeps_arguments=not roots or name in roots)
+            yield f"code/{name}", _sha256(plain.encode("utf-8", "surrogateescape"))
         for name, value in values.items():
             if name == BYTECODE:
                 yield from self._bytecode(value, definitions)
