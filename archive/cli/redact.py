@@ -62,8 +62,8 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
     "text",
     type=click.Choice(["keep", "lines", "none"]),
     show_default="keep",
-    help="Lines of source text: all, those that a source range is on, without comments, or none. Others become "
-    "blanks, so that lines and columns stay right.",
+    help="Lines of source text: all, those that a source range is on, without comments, or none. Others "
+    "become blanks, so that lines and columns stay right.",
 )
 @click.option(
     "--names",

@@ -99,7 +99,7 @@ def redact(
         paths: what becomes of other paths: ``keep``; ``relative`` to site-packages, to Python's library, or
             to the folder that all others are in; ``basename``; ``none``. Unless they are kept, the folder
             inside the zip, whose name is that of the file when it was saved, becomes ``archive``.
-        text: which lines of source text stay: ``keep`` all; ``lines``, those that a range is on, without their
+        text: which lines of source text stay: ``keep`` all; ``lines``, those that a range is on, without
             comments; ``none``. Python stacks of traced operations stay.
         names: what becomes of names of classes, functions, attributes and variables of TorchScript, and of
             classes and functions in the metadata of exported programs: ``keep``, or ``hash`` for those that
