@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -54,6 +55,8 @@ def problem_of(error: BaseException) -> Problem:
 def _of_system(error: OSError) -> str:
     """An error of the system with the name of its file, if it has one."""
     name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+    if name == "-" and error.errno == errno.ENOENT:
+        return "-: no such file; archives are read from files, not from standard input"
     return f"{name}: {error.strerror}" if name else str(error)
 
 

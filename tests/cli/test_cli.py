@@ -231,6 +231,12 @@ def test_garbage_is_one_line_and_status_2(command: str, content: bytes, tmp_path
     assert done.stderr.count(b"\n") == 1
 
 
+def test_standard_input_is_no_archive() -> None:
+    done = run("inspect", "-", stdin=b"")
+    told = b"debug-archive: -: no such file; archives are read from files, not from standard input\n"
+    assert (done.returncode, done.stderr) == (2, told)
+
+
 def test_a_missing_file_is_one_line_and_status_2(tmp_path: Path) -> None:
     done = process("inspect", tmp_path / "none.ptl")
     assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)

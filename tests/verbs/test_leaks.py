@@ -129,6 +129,7 @@ FORMS = (
         ("mail ann.lee@example.com, please", LeakKind.EMAIL, "ann.lee@example.com"),
         ("see https://wiki.corp.example/x?y=1.", LeakKind.URL, "https://wiki.corp.example/x?y=1"),
         ("s3://team-bucket/models/a.pt", LeakKind.URL, "s3://team-bucket/models/a.pt"),
+        ("at file://C:\\jobs\\net.py", LeakKind.URL, "file://C:\\jobs\\net.py"),
         ("AKIAIOSFODNN7EXAMPLE", LeakKind.KEY, "AKIAIOSFODNN7EXAMPLE"),
         ("ghp_" + "a1B2" * 9, LeakKind.KEY, "ghp_" + "a1B2" * 9),
         ("api_key = 'q8Zr2Lx0Vb7Kp3Wd9Ty5'", LeakKind.KEY, "q8Zr2Lx0Vb7Kp3Wd9Ty5"),

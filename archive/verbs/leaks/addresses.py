@@ -28,7 +28,11 @@ REPOSITORY = re.compile(rb":[\w.~-]+(?:/[\w.~-]+)+")
 SCHEME = re.compile(rb"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]{1,20}\Z")
 MOST_BEFORE = 65
 """Bytes before ``@`` or ``://`` in which an address may begin, and the one before."""
-LOCATION = re.compile(rb"(?=[\w\[/%])[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+")
+LOCATION = re.compile(
+    rb"[A-Za-z]:\\[^\x00-\x20\x7f\"'<>`{}|^\x80-\xff]+"
+    rb"|(?=[\w\[/%])[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+"
+)
+"""What follows a scheme; a drive's path has backslashes, though no URL may."""
 URL_TRIMMED = b".,;:!)]*#"
 PUBLIC = re.compile(
     rb"(?i:https?)://(?:[\w-]+\.)*(?:pytorch\.org|python\.org|arxiv\.org|doi\.org|wikipedia\.org|w3\.org|apache\.org"
