@@ -82,6 +82,11 @@ class Change:
         return f"{self.status}, {detail}" if detail else str(self.status)
 
 
+def changed(level: Level, what: str, name: str, old: str = "", new: str = "") -> Change:
+    """A thing that both files have, and that differs; see :class:`Change`."""
+    return Change(level=level, what=what, name=name, status=Status.CHANGED, old=old, new=new)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorChange(Change):
     """A tensor of the same dtype and shape with other elements.

@@ -14,24 +14,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.debuginfo.model import Inert
 from archive.formats.class_constants import constants_sorted
-from archive.formats.inert_values import DATA
-from archive.formats.local_names import canonical
 from archive.formats.record_kinds import (
     LEGACY_CODE,
     PACKAGE_CODE,
-    RecordKind,
     is_code,
-    kind_of,
     range_records_of,
 )
-from archive.verbs.diff.changes import Change, Level, Status, TextChange, several
+from archive.verbs.diff.changes import Change, Level, Status, TextChange, changed
+from archive.verbs.diff.names import differ_in_numbers, roots_of, rows_of_names
 from archive.verbs.diff.unified import unified
 from archive.verbs.diff.variables import code_in_terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive.reader.archive import Archive
     from archive.verbs.diff.pairing import Pairing
@@ -195,7 +191,7 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
     texts = {name: _in_old_terms(unit, name, names) for name, unit in current.items()}
     renamed: dict[tuple[tuple[str, str], ...], list[str]] = {}
     numbered: list[str] = []
-    roots = _roots(old) | set(map(names.old_name, _roots(new)))
+    roots = roots_of(old) | set(map(names.old_name, roots_of(new)))
     sources = Sources(old), Sources(new)
     moved = _renamed(was, current, texts)
     left = set(moved.values())
@@ -205,7 +201,10 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
             text, variables = (
                 code_in_terms_of(unit.text, texts[name], old.allowance) if of_function else (texts[name], {})
             )
-            if of_function and _differ_in_numbers(unit, texts[name], roots):
+            keeps = not roots or name.rpartition(".")[0] in roots
+            if of_function and differ_in_numbers(
+                unit.text, texts[name], old.allowance, keeps_arguments=keeps
+            ):
                 text = unit.text
                 numbered.append(current[name].name)
             elif variables and text == unit.text:
@@ -223,40 +222,7 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
             yield row
         elif name not in was:
             yield _lone(unit, Status.ADDED, sources[1])
-    yield from _other_names(numbered, renamed)
-
-
-def _other_names(
-    numbered: Sequence[str], renamed: Mapping[tuple[tuple[str, str], ...], Sequence[str]]
-) -> Iterator[Change]:
-    """Rows about functions that differ in names alone: of variables, and of arguments that callers use."""
-    if numbered:
-        names = several(numbered)
-        yield Change(level=Level.IDS, what="names of variables", name=names, status=Status.CHANGED)
-    for pairs, functions in renamed.items():
-        was, now = (", ".join(each) for each in zip(*pairs, strict=True))
-        yield Change(
-            level=Level.MODEL,
-            what="names of arguments",
-            name=several(functions),
-            status=Status.CHANGED,
-            old=was,
-            new=now,
-        )
-
-
-def _roots(archive: Archive) -> set[str]:
-    """The classes of the models themselves, whose methods callers use; none of PyTorch 1.0 to 1.2."""
-    trees = [name for name in archive.records if kind_of(name) is RecordKind.MODULES and name.endswith(DATA)]
-    return {str(value.what) for value in map(archive.value, trees) if isinstance(value, Inert)}
-
-
-def _differ_in_numbers(old: Unit, text: str, roots: Collection[str]) -> bool:
-    """Whether a function differs from a new text in the names of variables alone."""
-    keeps = not roots or old.name.rpartition(".")[0] in roots
-    return old.text != text and canonical(old.text, keeps_arguments=keeps) == canonical(
-        text, keeps_arguments=keeps
-    )
+    yield from rows_of_names(numbered, renamed)
 
 
 def _in_old_terms(unit: Unit, old: str, names: Pairing) -> str:
@@ -303,22 +269,33 @@ def _compared(old: Unit, new: Unit, text: str, sources: tuple[Sources, Sources])
             code = unified(old.text, text)
             place += f"; generated code +{code.added} −{code.gone}"  # noqa: RUF001 (a minus sign)
         yield TextChange(
-            level=level, what=old.what, name=new.name, status=Status.CHANGED, new=place, of="source",
-            lines=lines.lines, added=lines.added, gone=lines.gone,
-        )  # fmt: skip
+            level=level,
+            what=old.what,
+            name=new.name,
+            status=Status.CHANGED,
+            new=place,
+            of="source",
+            lines=lines.lines,
+            added=lines.added,
+            gone=lines.gone,
+        )
     if not is_same and not told:
         lines = unified(old.text, text)
         words = "the source is the same" if was and not edits else ""
         yield TextChange(
-            level=level, what=old.what, name=new.name, status=Status.CHANGED, new=words, of="generated code",
-            lines=lines.lines, added=lines.added, gone=lines.gone,
-        )  # fmt: skip
+            level=level,
+            what=old.what,
+            name=new.name,
+            status=Status.CHANGED,
+            new=words,
+            of="generated code",
+            lines=lines.lines,
+            added=lines.added,
+            gone=lines.gone,
+        )
     if not told:
         for before, after in edits:
-            yield Change(
-                level=Level.DEBUG, what="place of source", name=new.name, status=Status.CHANGED,
-                old=before.place, new=after.place,
-            )  # fmt: skip
+            yield changed(Level.DEBUG, "place of source", new.name, before.place, after.place)
 
 
 def _edits(was: Sequence[SourceText], now: Sequence[SourceText]) -> Iterator[tuple[SourceText, SourceText]]:

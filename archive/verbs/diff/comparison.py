@@ -15,7 +15,7 @@ from archive.formats.tensors.exported import TABLE
 from archive.reader.recognition import PROGRAM_KINDS, SAVED_KINDS
 from archive.reader.recognition.kinds import kind_in
 from archive.reader.recognition.saved import tensor_of
-from archive.verbs.diff.changes import Change, Diff, Level, Status
+from archive.verbs.diff.changes import Change, Diff, Level, Status, changed
 from archive.verbs.diff.equality import equal_on_cores
 from archive.verbs.diff.numbered import pairs_of_tensors
 from archive.verbs.diff.pairing import Pairing
@@ -55,12 +55,17 @@ def compare(old: Archive, new: Archive) -> Diff:
     changes = [] if identical else list(comparison.changes())
     changes += [] if identical else list(comparison.of_records(changes))
     if not identical and not changes:
-        changes = [Change(level=Level.LAYOUT, what="zip", name="headers and padding", status=Status.CHANGED)]
+        changes = [changed(Level.LAYOUT, "zip", "headers and padding")]
     changes.sort(key=lambda change: ORDER.index(change.level))
     return Diff(
-        old.file, new.file, old.recognised.what, new.recognised.what, tuple(changes),
-        tuple(comparison.unchecked), identical,
-    )  # fmt: skip
+        old.file,
+        new.file,
+        old.recognised.what,
+        new.recognised.what,
+        tuple(changes),
+        tuple(comparison.unchecked),
+        identical,
+    )
 
 
 class _Comparison:
@@ -92,10 +97,7 @@ class _Comparison:
         """The rows of all parts."""
         old, new = self._old, self._new
         if old.recognised.kind is not new.recognised.kind:
-            yield Change(
-                level=Level.FORMAT, what="file", name="kind", status=Status.CHANGED,
-                old=str(old.recognised.kind), new=str(new.recognised.kind),
-            )  # fmt: skip
+            yield changed(Level.FORMAT, "file", "kind", str(old.recognised.kind), str(new.recognised.kind))
         if old.has_code and new.has_code:
             yield from self._of_model()
         else:

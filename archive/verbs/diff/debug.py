@@ -10,7 +10,7 @@ import numpy as np
 from archive.base.errors import ArchiveError, counted
 from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.method_handles import METHOD_HANDLES, MODULE_PATHS
-from archive.verbs.diff.changes import Change, Level, Status
+from archive.verbs.diff.changes import Change, Level, Status, changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,13 +43,15 @@ def range_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change
         rows, others = was.rows(number), now.rows(current[name])
         differing = _differing(was, now, rows, others, texts)
         if differing or len(rows) != len(others):
-            yield Change(
-                level=Level.DEBUG, what="source ranges", name=name, status=Status.CHANGED,
-                old=counted(len(rows), "row"),
-                new=f"{counted(len(others), 'row')}; {differing:,} differ in their place",
-            )  # fmt: skip
+            yield changed(
+                Level.DEBUG,
+                "source ranges",
+                name,
+                counted(len(rows), "row"),
+                f"{counted(len(others), 'row')}; {differing:,} differ in their place",
+            )
         elif not np.array_equal(was.tag[rows.start : rows.stop], now.tag[others.start : others.stop]):
-            yield Change(level=Level.IDS, what="tags", name=name, status=Status.CHANGED)
+            yield changed(Level.IDS, "tags", name)
     for name, number in current.items():
         if name not in was.numbers:
             yield _lone(name, len(now.rows(number)), Status.ADDED)
@@ -114,25 +116,28 @@ def handle_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Chang
         if table is not None:
             words, status = counted(len(table), "handle"), Status.GONE if now is None else Status.ADDED
             yield Change(
-                level=Level.DEBUG, what="handles", name=CALLSTACK_MAP, status=status,
-                old=words if now is None else "", new="" if now is None else words,
-            )  # fmt: skip
+                level=Level.DEBUG,
+                what="handles",
+                name=CALLSTACK_MAP,
+                status=status,
+                old=words if now is None else "",
+                new="" if now is None else words,
+            )
         return
     before, after = _operations(old, was, None), _operations(new, now, names)
     gone, added = Counter(before.values()), Counter(after.values())
     gone, added = gone - added, added - gone
     if gone or added:
         some = ", ".join(sorted({operation[0] for operation in (*gone, *added)})[:EXAMPLES])
-        yield Change(
-            level=Level.DEBUG, what="handles", name=CALLSTACK_MAP, status=Status.CHANGED,
-            old=f"{len(was):,}, {gone.total():,} of which are gone",
-            new=f"{len(now):,}, {added.total():,} of which are new ({some})",
-        )  # fmt: skip
+        yield changed(
+            Level.DEBUG,
+            "handles",
+            CALLSTACK_MAP,
+            f"{len(was):,}, {gone.total():,} of which are gone",
+            f"{len(now):,}, {added.total():,} of which are new ({some})",
+        )
     elif before != after:
-        yield Change(
-            level=Level.IDS, what="handles", name=CALLSTACK_MAP, status=Status.CHANGED,
-            old=_span(was), new=_span(now),
-        )  # fmt: skip
+        yield changed(Level.IDS, "handles", CALLSTACK_MAP, _span(was), _span(now))
 
 
 def _span(table: HandleTable) -> str:
@@ -155,10 +160,14 @@ def _operations(archive: Archive, table: HandleTable, names: Pairing | None) -> 
         if steps < 0:
             raise ArchiveError(f"its call stacks have more than {STEPS:,} calls in all", file=archive.file)
         calls = tuple(
-            (_text(call.module and call.module.type_name, names), _text(call.module and call.module.instance),
-             places[int(call.tag)], _text(call.function))
+            (
+                _text(call.module and call.module.type_name, names),
+                _text(call.module and call.module.instance),
+                places[int(call.tag)],
+                _text(call.function),
+            )
             for call in entry.stack
-        )  # fmt: skip
+        )
         found[int(entry.handle)] = (_text(entry.op), (places[int(entry.tag)], *calls))
     return found
 
@@ -195,10 +204,7 @@ def method_changes(old: Archive, new: Archive) -> Iterator[Change]:
     for what, name, was, now in pairs:
         lengths, others = _lengths(was), _lengths(now)
         if lengths != others:
-            yield Change(
-                level=Level.DEBUG, what=what, name=name, status=Status.CHANGED,
-                old=_told(lengths), new=_told(others),
-            )  # fmt: skip
+            yield changed(Level.DEBUG, what, name, _told(lengths), _told(others))
 
 
 def _lengths(table: MethodTable | None) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.formats.effects import EFFECTS
-from archive.verbs.diff.changes import Change, Level, Status, TextChange
+from archive.verbs.diff.changes import Change, Level, Status, TextChange, changed
 from archive.verbs.diff.records import same_bytes
 from archive.verbs.diff.unified import unified
 
@@ -37,13 +37,19 @@ def _of_text(lines: Unified) -> Change:
     if not lines.lines:
         return _changed(Level.MODEL, "settings that are not in their text")
     return TextChange(
-        level=Level.MODEL, what="effects", name=EFFECTS, status=Status.CHANGED, of="effects",
-        lines=lines.lines, added=lines.added, gone=lines.gone,
-    )  # fmt: skip
+        level=Level.MODEL,
+        what="effects",
+        name=EFFECTS,
+        status=Status.CHANGED,
+        of="effects",
+        lines=lines.lines,
+        added=lines.added,
+        gone=lines.gone,
+    )
 
 
 def _changed(level: Level, what: str) -> Change:
-    return Change(level=level, what="effects", name=EFFECTS, status=Status.CHANGED, old="the same", new=what)
+    return changed(level, "effects", EFFECTS, "the same", what)
 
 
 def _text(table: EffectTable) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError, shown
 from archive.debuginfo.model import Inert, TensorInfo
 from archive.formats.bytecode import BYTECODE, UNVERSIONED
-from archive.verbs.diff.changes import Change, Level, Status, TextChange
+from archive.verbs.diff.changes import Change, Level, Status, TextChange, changed
 from archive.verbs.diff.unified import unified
 from archive.verbs.diff.values import summary
 from archive.verbs.diff.variables import instructions_in_terms_of
@@ -52,10 +52,7 @@ def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Cha
     """What differs in the methods of the lite interpreter, of two archives that have them."""
     (old_version, was), (new_version, now) = methods(old), methods(new)
     if old_version != new_version:
-        yield Change(
-            level=Level.FORMAT, what="bytecode", name="version", status=Status.CHANGED,
-            old=f"{old_version}", new=f"{new_version}",
-        )  # fmt: skip
+        yield changed(Level.FORMAT, "bytecode", "version", f"{old_version}", f"{new_version}")
     current = {names.old_name(name): (name, text) for name, text in now.items()}
     for name, text in was.items():
         if name not in current:
@@ -65,9 +62,15 @@ def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Cha
         lines = unified(text, instructions_in_terms_of(text, names.in_old_terms(new_text), old.allowance))
         if lines.lines:
             yield TextChange(
-                level=Level.MODEL, what="bytecode", name=shown_as, status=Status.CHANGED, of="instructions",
-                lines=lines.lines, added=lines.added, gone=lines.gone,
-            )  # fmt: skip
+                level=Level.MODEL,
+                what="bytecode",
+                name=shown_as,
+                status=Status.CHANGED,
+                of="instructions",
+                lines=lines.lines,
+                added=lines.added,
+                gone=lines.gone,
+            )
     for name, (shown_as, text) in current.items():
         if name not in was:
             yield _lone(shown_as, text, Status.ADDED)

@@ -11,7 +11,7 @@ from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import named_values
 from archive.formats.exported.traces import OWN_FILES
 from archive.formats.record_kinds import BESIDE
-from archive.verbs.diff.changes import Change, Level, Status
+from archive.verbs.diff.changes import Change, Level, Status, changed
 from archive.verbs.diff.nodes import NEW, VALUES, Nodes, are_same, pair_nodes, values_of
 from archive.verbs.diff.taken import Taken
 from archive.verbs.diff.values import Values
@@ -101,20 +101,22 @@ class _Compared:
             yield _node(self._name, site.key, Status.ADDED, "", _told(site) + taken.told(site))
         renamed = [(one, other) for one, other in self._nodes.pairs if one.name != other.name]
         if renamed:
-            yield Change(
-                level=Level.IDS, what="names", name=f"{counted(len(renamed), 'node')} of {self._name}",
-                status=Status.CHANGED, old=renamed[0][0].key, new=renamed[0][1].key,
-            )  # fmt: skip
+            yield changed(
+                Level.IDS,
+                "names",
+                f"{counted(len(renamed), 'node')} of {self._name}",
+                renamed[0][0].key,
+                renamed[0][1].key,
+            )
 
     def _rest(self) -> Iterator[Change]:
         """What differs in a program's JSON besides its nodes."""
         was, now = self._trees
         for key in RELEASE:
             if was.get(key) != now.get(key):
-                yield Change(
-                    level=Level.FORMAT, what="program", name=f"{self._name}: {key}", status=Status.CHANGED,
-                    old=shown(was.get(key)), new=shown(now.get(key)),
-                )  # fmt: skip
+                yield changed(
+                    Level.FORMAT, "program", f"{self._name}: {key}", shown(was.get(key)), shown(now.get(key))
+                )
         gone = {name for site in self._nodes.gone if not site.scopes for name in values_of(site)}
         olds = set(self._tensors.values())
         left = _by_name(was, Nodes(), gone, olds, {name: name for name in olds})
@@ -243,10 +245,13 @@ def _nodes_by_name(name: str, old: Program, new: Program) -> Iterator[Change]:
 
 
 def _of_metadata(program: str, sites: Sequence[NodeSite]) -> Change:
-    return Change(
-        level=Level.DEBUG, what="metadata", name=f"{counted(len(sites), 'node')} of {program}",
-        status=Status.CHANGED, old="one", new=f"another, first of {sites[0].key}{_place(sites[0])}",
-    )  # fmt: skip
+    return changed(
+        Level.DEBUG,
+        "metadata",
+        f"{counted(len(sites), 'node')} of {program}",
+        "one",
+        f"another, first of {sites[0].key}{_place(sites[0])}",
+    )
 
 
 def _node(program: str, key: str, status: Status, old: str, new: str) -> Change:

@@ -15,7 +15,7 @@ from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in, 
 from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind
 from archive.reader.recognition.kinds import kind_in
-from archive.verbs.diff.changes import Change, Level, Status, TextChange
+from archive.verbs.diff.changes import Change, Level, Status, TextChange, changed
 from archive.verbs.diff.equality import equal
 from archive.verbs.diff.unified import unified
 
@@ -122,10 +122,9 @@ def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableR
     weights = [weights_in(record.view(), kind) for record in (old, new)]
     if not equal(*weights) and not all(_tells_tensors_of(archive, new.name) for archive in archives):
         was, now = (f"{len(one):,} bytes" for one in weights)
-        yield Change(
-            level=level, what="weights", name=new.name, status=Status.CHANGED,
-            old=was, new=f"{now}; nothing tells which tensors" if was == now else now,
-        )  # fmt: skip
+        yield changed(
+            level, "weights", new.name, was, f"{now}; nothing tells which tensors" if was == now else now
+        )
     if sourceless(old.view(), kind) != sourceless(new.view(), kind):
         yield _changed(level, kind, old, new)
     elif not equal(*(without_weights(record.view(), kind) for record in (old, new))):
@@ -143,16 +142,22 @@ def _changed(level: Level, kind: RecordKind, old: ReadableRecord, new: ReadableR
     if all(text is not None for text in texts) and any("\n" in str(text).strip() for text in texts):
         lines = unified(str(texts[0]), str(texts[1]))
         return TextChange(
-            level=level, what=what, name=new.name, status=Status.CHANGED, of="text",
-            lines=lines.lines, added=lines.added, gone=lines.gone,
-        )  # fmt: skip
+            level=level,
+            what=what,
+            name=new.name,
+            status=Status.CHANGED,
+            of="text",
+            lines=lines.lines,
+            added=lines.added,
+            gone=lines.gone,
+        )
     words = [
         f"{one.size:,} bytes" if text is None else text.strip()
         for one, text in zip((old, new), texts, strict=True)
     ]
     if words[0] == words[1]:
         words[1] = "other bytes"
-    return Change(level=level, what=what, name=new.name, status=Status.CHANGED, old=words[0], new=words[1])
+    return changed(level, what, new.name, words[0], words[1])
 
 
 def _text(record: ReadableRecord) -> str | None:
@@ -182,15 +187,21 @@ def layout_changes(old: Archive, new: Archive) -> Iterator[Change]:
     was, now = old.records, new.records
     common = [name for name in was if name in now]
     if len(common) != len(was) or len(common) != len(now):
-        yield _layout("records", f"{len(was):,}, {len(was) - len(common):,} of which are gone",
-                      f"{len(now):,}, {len(now) - len(common):,} of which are new")  # fmt: skip
+        yield _layout(
+            "records",
+            f"{len(was):,}, {len(was) - len(common):,} of which are gone",
+            f"{len(now):,}, {len(now) - len(common):,} of which are new",
+        )
     if common != [name for name in now if name in was]:
         yield _layout("order of records", "", "")
     packed = [name for name in common if was[name].compression != now[name].compression]
     if packed:
         name = packed[0]
-        yield _layout(f"compression of {counted(len(packed), 'record')}", f"{name} {was[name].compression}",
-                      now[name].compression)  # fmt: skip
+        yield _layout(
+            f"compression of {counted(len(packed), 'record')}",
+            f"{name} {was[name].compression}",
+            now[name].compression,
+        )
 
 
 def rewritten(
@@ -210,11 +221,8 @@ def rewritten(
             continue
         group = GROUPS.get(kind_in(old.recognised.kind, name), set())
         if not group & things and not same_bytes(old.records[name], new.records[name]):
-            yield Change(
-                level=Level.LAYOUT, what="record", name=name, status=Status.CHANGED,
-                old="the same", new="written otherwise",
-            )  # fmt: skip
+            yield changed(Level.LAYOUT, "record", name, "the same", "written otherwise")
 
 
 def _layout(name: str, old: str, new: str) -> Change:
-    return Change(level=Level.LAYOUT, what="zip", name=name, status=Status.CHANGED, old=old, new=new)
+    return changed(Level.LAYOUT, "zip", name, old, new)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, counted
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
-from archive.verbs.diff.changes import Change, Level, Status, TensorChange, several
+from archive.verbs.diff.changes import Change, Level, Status, TensorChange, changed, several
 from archive.verbs.diff.numbers import difference
 from archive.verbs.diff.storages import Storages
 
@@ -92,11 +92,20 @@ class Tensors:
         names.append(shown)
         if len(names) > 1:
             return
-        rows.append(TensorChange(
-            level=Level.MODEL, what="tensor", name=shown, status=Status.CHANGED, count=old.count,
-            changed=found.changed, bits=found.bits, unordered=found.unordered,
-            max_abs=found.max_abs, max_rel=found.max_rel,
-        ))  # fmt: skip
+        rows.append(
+            TensorChange(
+                level=Level.MODEL,
+                what="tensor",
+                name=shown,
+                status=Status.CHANGED,
+                count=old.count,
+                changed=found.changed,
+                bits=found.bits,
+                unordered=found.unordered,
+                max_abs=found.max_abs,
+                max_rel=found.max_rel,
+            )
+        )
 
     def _differing(self) -> Iterator[tuple[Places, str]]:
         """The old names of tensors that do not lie alike in equal storages, each place once."""
@@ -187,18 +196,15 @@ class Tensors:
         for name, other in pairs.items():
             if was[name] != now[name]:
                 old, new = _shared(name, was[name]), _shared(name, now[name])
-                yield Change(
-                    level=Level.MODEL, what="tensor", name=other, status=Status.CHANGED, old=old, new=new
-                )
+                yield changed(Level.MODEL, "tensor", other, old, new)
 
     def _numbers(self) -> Iterator[Change]:
         """Constants that have another number."""
         moved = [(name, other) for name, other in self._pairs.items() if name != other]
         if moved:
-            yield Change(
-                level=Level.IDS, what="numbers of constants", name=counted(len(moved), "tensor"),
-                status=Status.CHANGED, old=moved[0][0], new=moved[0][1],
-            )  # fmt: skip
+            yield changed(
+                Level.IDS, "numbers of constants", counted(len(moved), "tensor"), moved[0][0], moved[0][1]
+            )
 
 
 def _place(tensor: Tensor) -> tuple[object, ...]:
@@ -213,10 +219,7 @@ def _have_elements(old: Tensor, new: Tensor) -> bool:
 
 def _properties_rows(name: str, old: Tensor, new: Tensor) -> Iterator[Change]:
     for told, was, now in _properties(old, new):
-        yield Change(
-            level=Level.MODEL, what="tensor", name=name, status=Status.CHANGED,
-            old=f"{told}{was}", new=f"{told}{now}" if not told else f"{now}",
-        )  # fmt: skip
+        yield changed(Level.MODEL, "tensor", name, f"{told}{was}", f"{told}{now}" if not told else f"{now}")
 
 
 def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]]:

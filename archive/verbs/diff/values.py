@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import shown
 from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.formats.python_pickle import Value, bytes_of, set_of
-from archive.verbs.diff.changes import MOST_NAMES, Change, Level, Status
+from archive.verbs.diff.changes import MOST_NAMES, Change, Level, Status, changed
 from archive.verbs.diff.pairing import Pairing
 
 if TYPE_CHECKING:
@@ -144,9 +144,7 @@ class Values:
         return Change(level=Level.MODEL, what=self._what, name=told(path), status=status, old=old, new=new)
 
     def _row(self, path: Path, old: str, new: str) -> Change:
-        return Change(
-            level=Level.MODEL, what=self._what, name=told(path), status=Status.CHANGED, old=old, new=new
-        )
+        return changed(Level.MODEL, self._what, told(path), old, new)
 
 
 def _parts(value: object) -> Mapping[Any, object]:

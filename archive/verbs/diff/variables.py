@@ -31,19 +31,19 @@ TOKEN_BYTES = 80
 
 def code_in_terms_of(old: str, new: str, allowance: Allowance) -> tuple[str, dict[str, str]]:
     """A new function with the names of an old one, and the new name of each variable that has another one."""
-    if old == new or not _is_allowed(len(old) + len(new), allowance):
+    if old == new or not is_allowed(len(old) + len(new), allowance):
         return new, {}
     return _in_terms_of(old, new, arguments(old) | variables(old), arguments(new) | variables(new))
 
 
 def instructions_in_terms_of(old: str, new: str, allowance: Allowance) -> str:
     """New instructions with the registers of old ones."""
-    if old == new or not _is_allowed(len(old) + len(new), allowance):
+    if old == new or not is_allowed(len(old) + len(new), allowance):
         return new
     return _in_terms_of(old, new, set(REGISTER.findall(old)), set(REGISTER.findall(new)))[0]
 
 
-def _is_allowed(characters: int, allowance: Allowance) -> bool:
+def is_allowed(characters: int, allowance: Allowance) -> bool:
     """Whether texts may be compared by their variables; longer ones keep their own names."""
     try:
         with allowance.part() as part:

@@ -80,7 +80,7 @@ INTERPRETER = ".data/python_version"
 RELEASE = ("torch_version", "schema_version")
 """What a program says of the release that wrote it."""
 WARN = "WARN"
-TOKEN_BYTES = 40
+TOKEN_BYTES = 80
 """Bytes of memory that a character of code costs, as a part of names that wait."""
 
 
