@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ SHORTEST = 6
 """Bytes of a string between other bytes that may give something away."""
 PART = 64
 """Bytes of memory that a string costs while it is one of many."""
-KEPT = 160
-"""The same of a string that is kept, with its count."""
+KEPT = 260
+"""The same of a string that is kept, with its count and its place."""
 
 Outer = Callable[[int], int]
 """The byte of the record that a position in some bytes comes from."""
@@ -74,18 +73,16 @@ class Spans(Layer):
     """
 
     def __init__(self, data: bytes, begins: Ints, ends: Ints, allowance: Allowance, outer: Outer) -> None:
-        self._begins, self._ends = begins, ends
-        with allowance.lent(len(data) + PART * len(begins), "strings of a record"):
-            super().__init__(data, counted(self._strings(data), allowance), outer)
+        places = begins.tolist()
+        with allowance.lent(len(data) + PART * len(places), "strings of a record"):
+            strings = [data[begin:end] for begin, end in zip(places, ends.tolist(), strict=True)]
+            super().__init__(data, counted(strings, allowance), outer)
+            self._first = dict(zip(reversed(strings), reversed(places), strict=True))
 
-    def _strings(self, data: bytes) -> list[bytes]:
-        begins, ends = self._begins.tolist(), self._ends.tolist()
-        return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
-
-    @cached_property
+    @property
     def first(self) -> Mapping[bytes, int]:
         """Where each string begins that is there first."""
-        return dict(zip(reversed(self._strings(self.data)), self._begins[::-1].tolist(), strict=True))
+        return self._first
 
 
 def counted(strings: Iterable[bytes], allowance: Allowance) -> dict[bytes, int]:
