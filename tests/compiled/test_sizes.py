@@ -109,10 +109,18 @@ def test_objects_of_other_machines_are_labelled_though_split_leaves_them_whole()
     assert archive.sizes(with_object(elf_file(machine=AARCH64).data)).debug_bytes > 500
 
 
-@pytest.mark.parametrize("data", [b"MZ" + bytes(100), b"\xcf\xfa\xed\xfe" + bytes(100), b""])
-def test_objects_of_other_formats_are_whole(data: bytes) -> None:
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [
+        (b"MZ" + bytes(100), "Windows (PE)"),
+        (b"\xcf\xfa\xed\xfe" + bytes(100), "Mach-O, 64 bits"),
+        (b"", "[shared object]"),
+    ],
+    ids=["PE", "Mach-O", "empty"],
+)
+def test_objects_of_other_formats_are_whole_and_called_by_their_format(data: bytes, part: str) -> None:
     account = archive.sizes(with_object(data))
-    assert stored(account, "part")["[shared object]"] == len(data)
+    assert stored(account, "part")[part] == len(data)
     assert account.debug_bytes == 0
 
 

@@ -13,7 +13,7 @@ from archive.base.errors import ArchiveError
 from archive.formats.compiled.kinds import SpareKind
 from archive.formats.compiled.spare import spare_records
 from archive.formats.elf.model import ObjectPart
-from archive.formats.elf.parse import is_elf, parse_object
+from archive.formats.elf.parse import is_elf, other_object, parse_object
 from archive.formats.record_kinds import RecordKind, kind_in_exported
 from archive.verbs.sizes.account import Part
 from archive.verbs.sizes.contents import Cell
@@ -41,13 +41,13 @@ def compiled_contents(archive: Archive) -> Contents:
 
 
 def _object_cells(data: memoryview) -> Iterator[Cell]:
-    """The cells of a shared object; one of another format than ELF is one cell.
+    """The cells of a shared object; one of another format than ELF is one cell, called by its format.
 
     Raises:
         ArchiveError: its headers contradict one another.
     """
     if not is_elf(data):
-        yield Cell(None, None, len(data))
+        yield Cell(other_object(data) or None, None, len(data))
         return
     made = parse_object(data)
     sums: Counter[Cell] = Counter()
