@@ -6,6 +6,7 @@ import copy
 import heapq
 import logging
 import random
+from contextvars import ContextVar
 from functools import cached_property
 from random import randint
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -247,6 +248,15 @@ def element_of_a_made_set(self: Model, x: torch.Tensor) -> torch.Tensor:
 @refused("the order of a set's elements")
 def text_of_a_made_set(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.text = ", ".join({"a", str(x.dtype)})  # here
+    return x
+
+
+SCALE: ContextVar[int] = ContextVar("scale")
+
+
+@refused("a ContextVar that the call leaves set: scale")
+def context_variable_left_set(_: Model, x: torch.Tensor) -> torch.Tensor:
+    SCALE.set(2)  # here
     return x
 
 

@@ -13,6 +13,7 @@ from torch.random import fork_rng
 from archive.effects.capture.call import CapturedCall, Found
 from archive.effects.capture.container_proxies import Containers
 from archive.effects.capture.containers import TrackedList
+from archive.effects.capture.context_variables import check_reset
 from archive.effects.capture.finish import finished
 from archive.effects.capture.functions import Functions
 from archive.effects.capture.hook_sets import check_taken_off, has_hooks
@@ -91,6 +92,7 @@ def attempt(
     result = _result(call, _called(call, proxy, module, method), given)
     settle_hooks(call)
     check_taken_off(call)
+    check_reset(call)
     broken = _unfollowed(call, functions)
     if broken is not None:
         raise broken

@@ -24,6 +24,7 @@ from archive.formats.effects.model import Attribute, Item, Length, Local, Look, 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextvars import ContextVar
     from types import CodeType, FrameType
 
     from archive.effects.capture.protocols import FunctionCopies, KeptCalls, ObjectProxies, Wrap
@@ -92,6 +93,7 @@ class CapturedCall:
         paths: sources of the module's own modules, parameters and buffers, by identity.
         copies: of parameters and buffers, for all calls.
         modules: the module itself and its parts, by identity.
+        context_values: of each ``ContextVar`` that the call has set, and not reset.
         hook_sets: attributes of modules on which the call puts hooks, in place of the real ones.
         module_handles: of these hooks.
         lists: those that the graph takes as a whole, by source.
@@ -133,6 +135,7 @@ class CapturedCall:
         self.met: dict[Variable, Statement | None] = {}
         self.paths: dict[int, Source] = {}
         self.modules: dict[int, torch.nn.Module] = {}
+        self.context_values: dict[ContextVar[Any], Any] = {}
         self.hook_sets: dict[Variable, dict[str, Any]] = {}
         self.module_handles: list[Any] = []
         self.ambiguous: set[Source] = set()

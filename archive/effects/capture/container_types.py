@@ -78,6 +78,9 @@ class ContainerType:
     def __hash__(self) -> int:
         return hash(self._kind)
 
+    def __repr__(self) -> str:
+        return repr(self._kind)
+
     def __reduce__(self) -> Any:  # noqa: ANN401
         return _itself, (self._kind,)
 

@@ -195,6 +195,9 @@ class ClassProxy:
     def __hash__(self) -> int:
         return hash(self._cls)
 
+    def __repr__(self) -> str:
+        return repr(self._cls)
+
     def __or__(self, other: Any) -> Any:  # noqa: ANN401
         return self._cls | self._call.objects.real_of(other)
 

@@ -12,6 +12,7 @@ from archive.effects.capture.made_list import MadeList
 from archive.effects.capture.proxy_bases import ObjectProxy
 from archive.effects.capture.python_numbers import MATH, math_function
 from archive.effects.capture.scalars import is_scalar, value_of
+from archive.effects.capture.shape import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +67,9 @@ class NumberType:
 
     def __hash__(self) -> int:
         return hash(self._kind)
+
+    def __repr__(self) -> str:
+        return repr(self._kind)
 
 
 class MathModule:
@@ -132,6 +136,9 @@ class ObjectType:
     def __hash__(self) -> int:
         return hash(object)
 
+    def __repr__(self) -> str:
+        return repr(object)
+
 
 def _routed(real: Any, own: Any) -> Any:  # noqa: ANN401
     """A method of ``object``, and another one in its place for proxies."""
@@ -162,6 +169,8 @@ class TypeOf:
         cls = type(value_of(args[0])) if is_scalar(args[0]) else type(args[0])
         if issubclass(cls, MadeList):
             cls = list
+        if cls is Shape:
+            cls = torch.Size
         if cls in self._types:
             return self._types[cls]
         if self._call.side_effects.variable_of(args[0]) is None:
@@ -173,6 +182,9 @@ class TypeOf:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return getattr(type, name)
+
+    def __repr__(self) -> str:
+        return repr(type)
 
 
 class SuperView:

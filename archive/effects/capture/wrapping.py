@@ -8,6 +8,7 @@ import math
 import random
 import re
 from collections import OrderedDict
+from contextvars import ContextVar
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import torch
 
 from archive.effects.capture.autograd import KeptHandle, LaterHandle
 from archive.effects.capture.containers import TrackedList
+from archive.effects.capture.context_variables import ContextVariable
 from archive.effects.capture.function_code import is_model_module
 from archive.effects.capture.inputs import copied
 from archive.effects.capture.open_list import OpenList
@@ -104,6 +106,8 @@ class Wrapping:
             return self._number(value, source)
         if self._is_special(value):
             return self._special(value)
+        if isinstance(value, ContextVar):
+            return ContextVariable(self._call, value)
         kept = self._call.replaced.get(id(value)) or self._call.kept_calls.in_place_of(value)
         if kept is not None:
             return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any, Self
 
 import torch
@@ -9,6 +10,8 @@ import torch
 from tests.support.effect_cases import OURS, Cases, Model, tensor
 
 CASES = Cases("misc")
+SCALE: ContextVar[int] = ContextVar("scale", default=5)
+UNSET: ContextVar[int] = ContextVar("unset")
 
 
 class Pair:
@@ -272,3 +275,21 @@ KNOWN = {Context, Pair, doubled}
 def registry_of_classes(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.known = type(self.config) in KNOWN and Level not in KNOWN
     return doubled(x) + self.known if doubled in KNOWN else x
+
+
+@CASES.add(OURS, texts=[])
+def texts_of_classes(self: Model, x: torch.Tensor) -> torch.Tensor:
+    kinds: tuple[type, ...] = (Level, int, list, object, type, type(self), int, type([]), type(x.shape))
+    self.texts = [*map(str, kinds), *map(repr, kinds), f"{Level}", "%s" % Level]  # noqa: UP031
+    return x + len(str(Level))
+
+
+@CASES.add(OURS, steps=0)
+def context_variable(self: Model, x: torch.Tensor) -> torch.Tensor:
+    outer = SCALE.set(self.steps + 1)
+    inner = SCALE.set(3)
+    x = x * SCALE.get()
+    SCALE.reset(inner)
+    self.steps = SCALE.get()
+    SCALE.reset(outer)
+    return x + SCALE.get() + UNSET.get(2)
