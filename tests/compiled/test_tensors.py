@@ -80,6 +80,15 @@ def test_without_the_code_nothing_tells_which_weight(tmp_path: Path) -> None:
     assert told == [("weights", OBJECT, words)]
 
 
+def test_a_model_is_the_same_without_the_code_that_names_its_tensors(tmp_path: Path) -> None:
+    whole, left = written("plain", tmp_path), tmp_path / "left.pt2"
+    archive.split(whole, left, tmp_path / "left.ptdbg")
+    assert archive.diff(whole, left).same_model
+    assert archive.diff(left, whole).same_model
+    other = archive.diff(left, retrained(tmp_path, 3), ignore=["ids", "layout", "debug"])
+    assert [row.what for row in other.changes] == ["weights"]
+
+
 def test_a_digest_tells_weights_from_code_with_debug_info_and_without(tmp_path: Path) -> None:
     old, new = written("plain", tmp_path), retrained(tmp_path, 3)
     parts = [archive.digest(file).parts for file in (old, new)]

@@ -16,6 +16,7 @@ from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind
 from archive.reader.recognition.kinds import kind_in
 from archive.verbs.diff.changes import Change, Level, Status, TextChange, changed
+from archive.verbs.diff.compiled import tells_tensors_of
 from archive.verbs.diff.equality import equal
 from archive.verbs.diff.unified import unified
 
@@ -120,7 +121,7 @@ def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableR
         return
     archives[0].allowance.take(COPIES * (old.size + new.size), "compiled models")
     weights = [weights_in(record.view(), kind) for record in (old, new)]
-    if not equal(*weights) and not all(_tells_tensors_of(archive, new.name) for archive in archives):
+    if not equal(*weights) and not all(tells_tensors_of(archive, new.name) for archive in archives):
         was, now = (f"{len(one):,} bytes" for one in weights)
         yield changed(
             level, "weights", new.name, was, f"{now}; nothing tells which tensors" if was == now else now
@@ -129,11 +130,6 @@ def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableR
         yield _changed(level, kind, old, new)
     elif not equal(*(without_weights(record.view(), kind) for record in (old, new))):
         yield _changed(Level.DEBUG, kind, old, new)
-
-
-def _tells_tensors_of(archive: Archive, record: str) -> bool:
-    """Whether an archive has tensors that lie in a record."""
-    return any(name.rpartition(":")[0] == record for name in archive.tensors.storages)
 
 
 def _changed(level: Level, kind: RecordKind, old: ReadableRecord, new: ReadableRecord) -> Change:

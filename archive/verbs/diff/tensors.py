@@ -13,6 +13,7 @@ from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, counted
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
 from archive.verbs.diff.changes import Change, Level, Status, TensorChange, changed, several
+from archive.verbs.diff.compiled import without_names
 from archive.verbs.diff.numbers import difference
 from archive.verbs.diff.storages import Storages
 
@@ -41,6 +42,7 @@ class Tensors:
     def __init__(self, old: Archive, new: Archive, pairs: Mapping[str, str]) -> None:
         self._old, self._new, self._pairs = old, new, pairs
         self._known_new = set(pairs.values())
+        self._gone, self._came = without_names(old, new), without_names(new, old)
         self._left = READ_TIMES * (old.size + new.size) + READ_BYTES
         self._storages = Storages(old.tensors, new.tensors, self._expected(), self._may_read)
         self._found: dict[Places, Difference | str] = {}
@@ -52,7 +54,8 @@ class Tensors:
         was, now = self._old.tensors, self._new.tensors
         self._found.update(Cores().map(self._counted, self._differing()))
         renamed = self._renamed()
-        olds = set(renamed.values())
+        olds = {*renamed.values(), *self._gone}
+        known = self._known_new | self._came
         rows: list[Change] = []
         for name, tensor in was.items():
             if name in self._pairs:
@@ -68,7 +71,7 @@ class Tensors:
                 yield Change(
                     level=Level.MODEL, what="tensor", name=name, status=Status.RENAMED, old=renamed[name]
                 )
-            elif name not in self._known_new:
+            elif name not in known:
                 yield _lone(name, tensor, Status.ADDED)
         yield from self._sharing()
         yield from self._numbers()
@@ -157,7 +160,7 @@ class Tensors:
         was, now = self._old.tensors, self._new.tensors
         gone: dict[object, list[str]] = {}
         for name, tensor in was.items():
-            if name not in self._pairs and tensor.record:
+            if name not in self._pairs and tensor.record and name not in self._gone:
                 gone.setdefault((tensor.dtype, tensor.shape), []).append(name)
         came = [
             name for name in now if name not in self._known_new and (now[name].dtype, now[name].shape) in gone
