@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -37,6 +38,12 @@ TRACED_PROCESSES = "COVERAGE_PROCESS_CONFIG"
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Name packed bytes by their length in the id of a test: workers compare ids, and gzip holds the time."""
     return f"{len(val)} bytes" if isinstance(val, bytes) and not val.isascii() else None
+
+
+def pytest_collection_finish() -> None:
+    """Pass over ten thousand tests, and the modules that they import, whenever garbage is collected."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

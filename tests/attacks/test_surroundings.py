@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import pty
-import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,19 +138,6 @@ def test_closed_standard_output_is_no_crash() -> None:
 def test_a_closed_pipe_is_told_from_findings() -> None:
     done = shell("(sleep 0.1; $TOOL inspect m.ptl) | true")
     assert (done.returncode, done.stderr) == (Status.CLOSED_PIPE, b"")
-
-
-@pytest.mark.usefixtures("folder")
-def test_an_interrupt_is_told_from_findings() -> None:
-    words = [sys.executable, "-m", "archive", "symbolicate", "m.ptl"]
-    started = subprocess.Popen(
-        words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
-    time.sleep(1.5)  # it waits for a log by then
-    started.send_signal(signal.SIGINT)
-    _, errors = started.communicate(timeout=20)
-    assert started.returncode == Status.INTERRUPTED
-    assert b"Traceback" not in errors
 
 
 # --- text and names that forge

@@ -24,7 +24,7 @@ def through(data: bytes, *chain: str) -> bytes:
     return data
 
 
-@settings(patient, max_examples=150)
+@settings(patient, max_examples=75)
 @given(archives(), chains)
 def test_a_chain_ends_where_the_direct_way_ends(made: Made, chain: list[str]) -> None:
     try:

@@ -73,7 +73,7 @@ def test_the_target_s_layouts_and_no_others_are_written(name: str, to: str) -> N
 @pytest.mark.parametrize("to", BACK)
 @pytest.mark.parametrize("name", GROUPS)
 def test_a_second_migration_changes_nothing_and_the_way_back_is_exact(name: str, to: str) -> None:
-    for path in group(name)[BACK.index(to) % 3 :: 3]:
+    for path in group(name)[BACK.index(to) :: len(BACK)]:
         result = migrated(path, to)
         assert archive.migrate(result.data, to=to, lossy=True).data == result.data, path
         back = archive.migrate(result.data, to=release_of(path), lossy=True)
