@@ -27,7 +27,7 @@ from archive.verbs.logs.instructions import InstructionFailure
 from archive.verbs.logs.kernels import KernelLine
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.outline import Outline
-from archive.verbs.logs.redacted import HEADED, Hierarchies, Sign, may_begin, sign_at
+from archive.verbs.logs.redacted import HEADED, Hierarchies, Sign, is_as_it_was, may_begin, sign_at
 from archive.verbs.logs.tracebacks import TORN_NOTE
 
 if TYPE_CHECKING:
@@ -159,6 +159,8 @@ class FleetAnswers:
 
     def of_serialized(self, stream: Stream) -> Answer | None:
         """The answer to a traceback of TorchScript that goes on with redacted source; None as above."""
+        if is_as_it_was(stream, ()):
+            return None
         outline = Outline(stream)
         if not outline.names or sign_at(stream, outline.stop + HEADED, ()) is Sign.NONE:
             return None

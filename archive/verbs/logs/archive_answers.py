@@ -18,7 +18,7 @@ from archive.verbs.logs.kernels import KernelLine, known_of
 from archive.verbs.logs.lite import LiteAnswers
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.notes import why_left
-from archive.verbs.logs.redacted import Hierarchies
+from archive.verbs.logs.redacted import Hierarchies, is_as_it_was
 from archive.verbs.logs.redacted_answers import RedactedAnswers
 from archive.verbs.logs.renamed_code import RenamedCode
 from archive.verbs.logs.tracebacks import (
@@ -106,6 +106,8 @@ class ArchiveAnswers:
 
     def of_serialized(self, stream: Stream) -> Answer | None:
         """The answer to a traceback of serialized and of redacted code; None where the latter is none."""
+        if is_as_it_was(stream, self._redacted.files):
+            return None
         traceback = Traceback(stream, self._code)
         answer = self._redacted.of_serialized(stream, traceback, partial(self._original, traceback))
         if answer and answer.text is not None and self._unchecked:

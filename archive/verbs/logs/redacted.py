@@ -28,6 +28,10 @@ TOP = re.compile(rb"top\(([^)]*)\)")
 """Begins a hierarchy: the class of the top module."""
 HEADED = 2
 """Lines between serialized and original code: an empty one, and a heading."""
+HEADING = b"Traceback of TorchScript"
+ORIGINAL = HEADING + b", original code (most recent call last):"
+MOST_SERIALIZED = 500
+"""Lines of serialized code that are passed over to its original."""
 ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z]:[/\\]|<")
 """Begins the paths that Python stacks have, and names of generated code."""
 MOST_ABOVE = 4
@@ -151,6 +155,23 @@ def _sign(file: bytes, shown: Sequence[bytes], files: Collection[bytes]) -> Sign
     above = takewhile(lambda line: not RANGE_MARKING.fullmatch(line), near)
     has_blanks = any(line and not line.strip(b" ") for line in above)
     return Sign.PARTLY if has_blanks or (files and is_other) else Sign.NONE
+
+
+def is_as_it_was(stream: Stream, files: Collection[bytes]) -> bool:
+    """Whether the original code of a traceback, behind serialized code, bears no sign of redaction.
+
+    False where its heading is not near: then the frames of serialized code lead there.
+
+    Args:
+        stream: the traceback's lines, its heading first.
+        files: paths of the model's source files; none where they are not known.
+    """
+    for at in range(1, MOST_SERIALIZED):
+        line = stream.text(at)
+        if line is None or HEADING in line:
+            is_heading = line is not None and line.endswith(ORIGINAL)
+            return is_heading and sign_at(stream, at + 1, files) is Sign.NONE
+    return False
 
 
 def file_at(stream: Stream, at: int) -> bytes:

@@ -64,7 +64,7 @@ class RedactedAnswers:
         """
         if not self._archive.handles:
             return None
-        sign, steps = sign_at(stream, 1, self._files), self._spending.of_one_failure()
+        sign, steps = sign_at(stream, 1, self.files), self._spending.of_one_failure()
         try:
             if found := self._exact.of(stream, hierarchy, Exactly(), steps) if self._exact else None:
                 return self._answer(found)
@@ -81,7 +81,7 @@ class RedactedAnswers:
 
     def _not_here(self, stream: Stream, at: int, sign: Sign) -> Answer | None:
         """The answer to redacted source that is not this model's; None where that is not certain."""
-        is_ours = file_at(stream, at) in map(last_part, self._files)
+        is_ours = file_at(stream, at) in map(last_part, self.files)
         if sign is Sign.PARTLY and not (self._exact and is_ours):
             return None
         return Answer(Outline(stream), None, ((0, NOT_HERE if sign is Sign.BLANK else OTHER_SOURCE),))
@@ -112,7 +112,7 @@ class RedactedAnswers:
         """
         is_whole = traceback.frames and not traceback.is_too_long
         stop = traceback.frames[-1].stop if is_whole else 0
-        sign = sign_at(stream, stop + HEADED, self._files) if is_whole else Sign.NONE
+        sign = sign_at(stream, stop + HEADED, self.files) if is_whole else Sign.NONE
         if sign is Sign.NONE:
             return None
         foreign = next((frame for frame in traceback.frames if frame.is_foreign), None)
@@ -159,7 +159,7 @@ class RedactedAnswers:
         return RedactedHandles(self._archive, self._archive, self._lite.splits.operations, self._lite.style)
 
     @cached_property
-    def _files(self) -> frozenset[bytes]:
+    def files(self) -> frozenset[bytes]:
         """The paths of the model's source files."""
         sources = self._archive.range_table.sources
         named = {one for one in sources.filename.tolist() if one >= 0}
@@ -167,4 +167,4 @@ class RedactedAnswers:
 
     @cached_property
     def _like(self) -> Loosely:
-        return Loosely(self._files, self._names)
+        return Loosely(self.files, self._names)
