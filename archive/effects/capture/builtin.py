@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import importlib
+import operator
 import sys
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from archive.effects.capture.proxy_bases import (
     static,
 )
 from archive.effects.capture.python_numbers import NUMBERS
-from archive.effects.capture.scalars import is_scalar
+from archive.effects.capture.scalars import is_scalar, value_of
 from archive.effects.capture.set_order import CHECK, ORDER, is_unordered
 from archive.effects.capture.tracked_set import TrackedSet
 from archive.effects.capture.type_proxies import SuperView, TypeOf
@@ -90,6 +91,10 @@ class ReplacedBuiltins:
         def chosen(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             numbers = all(is_scalar(one) or type(one) in NUMBERS for one in args)
             if len(args) > 1 and not kwargs and numbers and any(map(is_scalar, args)):
+                if len({type(value_of(one)) if is_scalar(one) else type(one) for one in args}) > 1:
+                    # The chosen number keeps its type, which a number of the graph could not.
+                    first = operator.gt if function is max else operator.lt
+                    return functools.reduce(lambda one, two: two if first(two, one) else one, args)
                 return functools.reduce(lambda one, two: compute(function, one, two), args)
             if len(args) == 1 and not kwargs and isinstance(iterated(args[0]), OpenList | OpenPart):
                 return extreme(self._call.builder, function, iterated(args[0]))
