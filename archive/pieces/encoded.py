@@ -15,8 +15,6 @@ from collections import Counter
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -25,6 +23,7 @@ SHORTEST_RUN = 24
 """Letters of the shortest run that is decoded: 18 bytes, of which chance makes no text."""
 CLASSES = bytes(ord("a") if code in LETTERS + b"+/-_" else 0 for code in range(256))
 LONG = b"a" * SHORTEST_RUN
+LETTERS_RUN = re.compile(LONG + b"a*+")
 """A run in :data:`CLASSES`."""
 RUN = re.compile(rb"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{1,76}={0,2}|[A-Za-z0-9+/_-]++={0,2}")
 """Base64 in lines, as e-mail has it, or in one."""
@@ -96,12 +95,11 @@ def in_base64(joined: bytes, texts: Sequence[bytes]) -> Iterator[int]:
         texts: the same.
     """
     letters = joined.translate(CLASSES)
-    if LONG not in letters:
-        return
-    edges = np.flatnonzero(np.diff(np.frombuffer(letters, np.uint8) != 0, prepend=False, append=False))
-    runs = edges.reshape(-1, 2)
-    long = runs[runs[:, 1] - runs[:, 0] >= SHORTEST_RUN].tolist()
-    begun = [at for at, end in long if HEAD.match(joined, at) or _goes_on(joined, at, end)]
+    begun = [
+        one.start()
+        for one in LETTERS_RUN.finditer(letters)
+        if HEAD.match(joined, one.start()) or _goes_on(joined, *one.span())
+    ]
     starts = [0, *accumulate(len(text) + 1 for text in texts)] if begun else []
     for at in begun:
         yield bisect_right(starts, at) - 1

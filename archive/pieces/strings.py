@@ -29,8 +29,6 @@ DEEPEST = 4
 """Strings within strings so deep are read."""
 FRAME = b'File "'
 FRAMES = re.compile(rb'\n(?=[ \t]*File ")')
-LETTER = 10
-"""Bytes of memory that a byte of text costs while base64 is looked for in it."""
 LINE = 160
 """Bytes of memory that a line costs besides its text."""
 HAS_FORM = {b"[", b"{", b"\x80", b" ", b"\n"}
@@ -185,7 +183,7 @@ class Strings:
 
     def _decode(self, layer: Layer, raws: list[bytes], texts: list[bytes], joined: bytes) -> None:
         """Keep what parts of texts stand for; texts lose letters that tell nothing."""
-        with self._allowance.lent(LETTER * len(joined), "letters of base64"):
+        with self._allowance.lent(len(joined), "letters of base64"):
             encoded = set(in_base64(joined, texts))
         if isinstance(layer, PickleLayer):
             encoded.update(number for number, raw in enumerate(raws) if raw.startswith(LATIN_HEADS))
