@@ -8,6 +8,7 @@ stack machine reads them here.
 from __future__ import annotations
 
 import pickletools
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,6 @@ LEAVES = {
 EMPTY_CONTAINERS = {"EMPTY_LIST": "list", "EMPTY_TUPLE": "tuple", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}
 TO_MARK = {"TUPLE": "tuple", "LIST": "list", "DICT": "dict", "FROZENSET": "frozenset"}
 IGNORED = {"PROTO", "FRAME", "STOP", "NEXT_BUFFER", "READONLY_BUFFER"}
-LAST_OF_LATIN1 = "\xff"
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +72,8 @@ def bytes_of(value: object) -> object:
     """The bytes that protocols before 3 write as ``_codecs.encode("ab", "latin1")``; others as they are."""
     match value:
         case Value(what=Global(module="_codecs", name="encode"), arguments=[str(text), "latin1"]):
-            return text.encode("latin1") if not text or max(text) <= LAST_OF_LATIN1 else value
+            with suppress(UnicodeEncodeError):
+                return text.encode("latin1")
     return value
 
 

@@ -73,8 +73,8 @@ class Values:
         top: Path = (None, root) if root else None
         stack: list[tuple[Path, object, object]] = [(top, old, new)]
         while stack:
-            path, was, now = stack.pop()
-            was, now = bytes_of(was), bytes_of(now)
+            path, *both = stack.pop()
+            was, now = map(bytes_of, both) if bytes in map(type, both) else both
             if was is NOTHING or now is NOTHING:
                 if not self._is_tensor(now if was is NOTHING else was):
                     yield self._lone(path, was, now)
@@ -179,12 +179,16 @@ def _parts_of_value(value: Value) -> dict[Any, object]:
 
 
 def _elements(elements: Iterable[object]) -> dict[Any, object]:
-    """The elements of a set by themselves, as they have no order; those that are not plain by place."""
-    values = map(bytes_of, elements)
-    return {
-        one if isinstance(one, str | int | bytes | Global) else f"{{{at}}}": one
-        for at, one in enumerate(values)
-    }
+    """The elements of a set by themselves, as they have no order; by place what is long or not plain."""
+    return {_key(one, at): one for at, one in enumerate(elements)}
+
+
+def _key(element: object, at: int) -> object:
+    text = element.arguments[0] if isinstance(element, Value) and element.arguments else element
+    if isinstance(text, str | bytes) and len(text) <= SHOWN:
+        element = bytes_of(element)
+    is_long = isinstance(element, bytes) and len(element) > SHOWN
+    return element if isinstance(element, str | int | bytes | Global) and not is_long else f"{{{at}}}"
 
 
 def _class(value: Inert | Value) -> object:
