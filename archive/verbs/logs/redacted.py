@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from archive.base.strings import decoded
 from archive.verbs.logs.hashed_words import HASH
 from archive.verbs.logs.redacted_lines import CALL, is_header, last_part
-from archive.verbs.logs.tracebacks import FRAME_HEADER, NOT_CODE, RANGE_MARKING
+from archive.verbs.logs.tracebacks import FRAME_HEADER, NOT_CODE, RANGE_MARKING, written
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from archive.verbs.logs.redacted_lines import Likeness
     from archive.verbs.logs.streams import Stream
@@ -80,10 +80,14 @@ class RedactedTraceback:
         stream: the failure's lines.
         start: the first one of redacted source, from 0.
         stop: the one behind the last.
+
+    Attributes:
+        renamed: lines above whose names were hashes, with their names, by their place in ``stream``.
     """
 
     def __init__(self, stream: Stream, start: int, stop: int) -> None:
         self.stream, self.start, self.stop = stream, start, stop
+        self.renamed: Mapping[int, bytes] = {}
 
     @property
     def shows_code(self) -> bool:
@@ -100,7 +104,7 @@ class RedactedTraceback:
     def explained(self, text: bytes) -> Iterator[bytes]:
         """The lines, with the original text in the place of the redacted one."""
         for at in range(self.start):
-            yield self.stream.line(at).data
+            yield written(self.stream, at, self.renamed)
         yield self.stream.written(self.start, text.removesuffix(b"\n"))
         yield from [b""] * (self.stop - self.start - 1)
 

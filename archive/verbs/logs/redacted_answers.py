@@ -131,6 +131,7 @@ class RedactedAnswers:
             return self._not_here(stream, stop + HEADED, sign)
         place = place_of(frame.original for frame in reversed(traceback.frames))
         cause = Cause(*place, decoded(traceback.frames[-1].function), "")
+        failure.renamed = traceback.renamed
         return Answer(failure, text, is_possible=True, cause=cause)
 
     # Exported programs

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
 from archive.companion.hashed_names import hashed
+from archive.container.names import encoded
 from archive.verbs.logs.code_lines import CodeLines
-from archive.verbs.logs.tracebacks import CodeRecord
+from archive.verbs.logs.tracebacks import RANGE_MARKING, CodeRecord
 
 if TYPE_CHECKING:
     from archive.reader.archive import Archive
@@ -60,11 +61,15 @@ class RenamedLines(CodeLines):
         return shown == quote + hashed(decoded(inner), self.salt).encode() + quote
 
     def column(self, number: int, shown: bytes, column: int) -> int:
-        """The column of the code that a column of the shown line stands for; both in bytes, from 0."""
+        """The column of the code that a column of the shown line stands for; both in bytes, from 0.
+
+        The last column of a hash stands for the last one of its name.
+        """
         before = after = 0
         for old, new in zip(WORD.split(self.line(number)), WORD.split(shown), strict=True):
             if column < after + len(new):
-                return before + min(column - after, max(len(old) - 1, 0))
+                is_last = column == after + len(new) - 1
+                return before + max(0, len(old) - 1 if is_last else min(column - after, len(old) - 1))
             before, after = before + len(old), after + len(new)
         return before + column - after
 
@@ -89,6 +94,30 @@ class RenamedCode(CodeRecord):
         """The first and the last column of the code that a marking is below."""
         first, last = super().columns(number, shown, marking)
         return self.lines.column(number, shown, first), self.lines.column(number, shown, last)
+
+    def as_written(self, header: re.Match[bytes], lines: list[bytes]) -> list[bytes]:
+        """The lines of a frame that shows this record, with its own names."""
+        shown = next(at for at, line in enumerate(lines) if RANGE_MARKING.fullmatch(line))
+        number = int(header["line"]) - shown + 1
+        own = [self._heading(header)]
+        for at, line in enumerate(lines):
+            if marking := RANGE_MARKING.fullmatch(line):
+                first, last = self.columns(number - 1, lines[at - 1], line)
+                own.append(b" " * first + b"~" * (last - first + 1) + (marking["here"] or b""))
+            else:
+                own.append(self.lines.line(number))
+                number += 1
+        return own
+
+    def _heading(self, header: re.Match[bytes]) -> bytes:
+        line, function = header.string, header["function"]
+        named = b"" if function is None else b", in " + self.function(int(header["line"]), function)
+        return (
+            line[: header.start("file")]
+            + encoded(self.name)
+            + line[header.end("file") : header.end("line")]
+            + named
+        )
 
     def function(self, number: int, shown: bytes) -> bytes:
         """The name of a function that is shown, by its definition above a line."""

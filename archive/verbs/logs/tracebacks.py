@@ -30,7 +30,7 @@ from archive.verbs.logs.hashed_words import HASH
 from archive.verbs.logs.lines import ending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from archive.base.limits import Limits
     from archive.base.steps import Steps
@@ -131,6 +131,15 @@ class CodeRecord:
         """The name of the function that a line is in, as the code has it; ``shown`` is the log's."""
         return shown
 
+    def as_written(self, header: re.Match[bytes], lines: list[bytes]) -> list[bytes]:
+        """The lines of a frame that shows this record, with its own names.
+
+        Args:
+            header: the frame's heading.
+            lines: those below: lines of code up to the one that the heading names, and more; markings.
+        """
+        return [header.string, *lines]
+
     def marks(self, number: int, first: int, last: int) -> bool:
         """Whether a marking of these columns fits below a line: it starts below a byte that isn't blank."""
         if self.lines is None:
@@ -171,6 +180,7 @@ class Traceback:
     Attributes:
         stream: as given.
         raw: the texts of the lines that are part of it.
+        renamed: the lines whose names were hashes, with their names, by their place in ``raw``.
         frames: the frames; raw lines behind the last one are no part of the traceback.
         is_too_long: whether reading was given up.
         is_torn: whether a frame of serialized code breaks off.
@@ -179,6 +189,7 @@ class Traceback:
     def __init__(self, stream: Stream, code: Callable[[bytes], CodeRecord]) -> None:
         self.stream = stream
         self.raw = [stream.text(0) or b""]
+        self.renamed: dict[int, bytes] = {}
         self.is_too_long = self.is_torn = False
         self._size = len(self.raw[0])
         self._code = code
@@ -231,6 +242,10 @@ class Traceback:
             fits = code.marks(number, first_column, last_column)
         # With the record at hand, the lines that follow must be the record's.
         self._take_rest(code, code.lines if fits else None, number)
+        if fits:
+            logged = self.raw[first:]
+            pairs = enumerate(zip(code.as_written(header, logged[1:]), logged, strict=True), first)
+            self.renamed |= {at: own for at, (own, line) in pairs if own != line}
         original = code.original(number, first_column) if fits else None
         problem = "" if original else _problem(code, number, fits=fits)
         function = header["function"] or b""
@@ -286,11 +301,16 @@ class Traceback:
         heading = self.raw[0].replace(b"TorchScript (most", b"TorchScript, serialized code (most")
         yield self.stream.written(0, heading)
         for at in range(1, last):
-            yield self.stream.line(at).data
-        line, is_open = self.stream.line(last).data, not original.endswith(b"\n")
+            yield written(self.stream, at, self.renamed)
+        line, is_open = written(self.stream, last, self.renamed), not original.endswith(b"\n")
         # A log may end within the traceback's last line.
         end = b"" if line.endswith(b"\n") else ending(self.stream.line(0).data)
         yield line + end + self.stream.written(last, original.removesuffix(b"\n"), is_open=is_open)
+
+
+def written(stream: Stream, at: int, others: Mapping[int, bytes]) -> bytes:
+    """A line of a log, or another one in its place."""
+    return stream.written(at, others[at]) if at in others else stream.line(at).data
 
 
 def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:

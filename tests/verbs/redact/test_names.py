@@ -272,7 +272,11 @@ def test_columns_of_a_line_with_hashes_lead_to_those_of_the_code() -> None:
     assert not lines.is_line(2, shown.replace(hashed("gate", salt).encode(), hashed("gates", salt).encode()))
     for part in (b"x = ", b"torch", b"add", b"(self", b", 2", b"getattr"):
         assert lines.column(2, shown, shown.index(part)) == line.index(part)
-    assert lines.column(2, shown, shown.index(hashed("step", salt).encode())) == line.index(b"step")
+    for name in (b"step", b"h0"):
+        word = hashed(name.decode(), salt).encode()
+        first, last = shown.index(word), shown.index(word) + len(word) - 1
+        assert lines.column(2, shown, first) == line.index(name)
+        assert lines.column(2, shown, last) == line.index(name) + len(name) - 1
 
 
 def test_another_salt_is_taken_where_two_names_would_become_one() -> None:

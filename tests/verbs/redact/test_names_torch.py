@@ -86,8 +86,8 @@ def test_what_pytorch_prints_of_redacted_code_becomes_the_original(scripted: Pat
     told, log = (failure(loaded(data), IDS + 100) for data in (scripted.read_bytes(), out))
     with archive.open(out, companion=companion) as opened:
         found = explained(log.encode(), opened).text.decode()
-    heading = "original code (most recent call last):\n"
-    assert log.partition(heading)[2] != told.partition(heading)[2] == found.partition(heading)[2]
+    assert "(_0).forward" not in log.partition("original")[0]
+    assert found == told
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["companion", "both"])
@@ -99,11 +99,8 @@ def test_a_traceback_through_hashes_is_explained_by_the_names(scripted: Path, *,
     log = failure(loaded(without.getvalue()), IDS + 100)
     assert "blacklist_embedding" in told
     assert "blacklist_embedding" not in log
-    heading = "original code (most recent call last):\n"
     with archive.open(out, companion=companion) if together else archive.open(companion) as opened:
-        found = explained(log.encode(), opened).text.decode()
-    assert heading in found
-    assert found.partition(heading)[2] == told.partition(heading)[2]
+        assert explained(log.encode(), opened).text.decode() == told
 
 
 @pytest.mark.parametrize("choice", [{"preset": "publish"}, {"preset": "vendor"}], ids=["publish", "vendor"])
@@ -118,7 +115,7 @@ def test_what_pytorch_prints_of_another_redaction_is_explained_by_the_code(
     for source, beside in ((out, companion), (companion, None), (scripted.read_bytes(), None)):
         with archive.open(source, companion=beside) as opened:
             found = explained(log.encode(), opened)
-        assert found.text.decode().partition(heading)[2] == told.partition(heading)[2]
+        assert found.text.decode() == told
 
 
 MISTAKES: list[Callable[[Any], Any]] = [
