@@ -10,6 +10,7 @@ from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.reader.lacking import why_no_ranges
 from archive.verbs.logs import instructions, nodes
+from archive.verbs.logs.code_records import CODE_FOLDERS, CodeRecord, CompanionCode
 from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer, Cause
 from archive.verbs.logs.hashed_words import HASH, names_by_hash, unhashed
@@ -22,12 +23,9 @@ from archive.verbs.logs.redacted import Hierarchies, is_as_it_was
 from archive.verbs.logs.redacted_answers import RedactedAnswers
 from archive.verbs.logs.renamed_code import RenamedCode
 from archive.verbs.logs.tracebacks import (
-    CODE_FOLDERS,
     MAX_BYTES,
     MAX_LINES,
     TORN_NOTE,
-    CodeRecord,
-    CompanionCode,
     Traceback,
     place_of,
 )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import CONTEXT
-from archive.verbs.logs.tracebacks import CodeRecord, Traceback
+from archive.verbs.logs.code_records import CodeRecord
+from archive.verbs.logs.tracebacks import Traceback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,8 @@ from archive.base.strings import decoded
 from archive.companion.hashed_names import hashed
 from archive.container.names import encoded
 from archive.verbs.logs.code_lines import CodeLines
-from archive.verbs.logs.tracebacks import RANGE_MARKING, CodeRecord
+from archive.verbs.logs.code_records import CodeRecord
+from archive.verbs.logs.tracebacks import RANGE_MARKING
 
 if TYPE_CHECKING:
     from archive.reader.archive import Archive

@@ -18,7 +18,8 @@ from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
 from archive.reader.lacking import why_no_ranges
 from archive.verbs.logs.code_lines import CodeLines
-from archive.verbs.logs.tracebacks import CodeRecord, Traceback, place_of
+from archive.verbs.logs.code_records import CodeRecord
+from archive.verbs.logs.tracebacks import Traceback, place_of
 from tests.support.halves import halves
 from tests.support.reports import case, explained, stream
 
@@ -228,6 +229,7 @@ def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
         lines=CodeLines(memoryview(b"x")),
         shows=lambda *_: True,
         columns=lambda *_: (0, 0),
+        as_written=lambda header, lines: [header.string, *lines],
         marks=lambda *_: True,
         function=lambda _, shown: shown,
         original=lambda *_: whole,
