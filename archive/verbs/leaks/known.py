@@ -76,12 +76,11 @@ def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> Known:
             model: set[bytes] = set()
             for source in (table[number] for number in range(len(table))):
                 name = str(source.filename or "").encode(errors="surrogateescape")
-                lines = str(source.text).encode(errors="surrogateescape").split(b"\n")
-                text = b"\n".join(lines)
+                text = str(source.text).encode(errors="surrogateescape")
                 is_own = OWN.search(name) or (
                     name in NO_FILE and (WRITTEN.match(text) or BUILT_IN.match(text))
                 )
-                (own if is_own else model).update(map(bytes.strip, lines))
+                (own if is_own else model).update(map(bytes.strip, text.split(b"\n")))
             told = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
             return Known(frozenset(own - model), frozenset(told))
     except ArchiveError:
