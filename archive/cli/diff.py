@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from archive import Archive, Diff, Limits
 
-IGNORABLE = (Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
+IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
 COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
 """The kinds of files in folders that are compared."""
 
@@ -48,8 +48,9 @@ COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
     "ignored",
     multiple=True,
     type=click.Choice([level.value for level in IGNORABLE]),
-    help="Leave out differences of this level: `debug` (source, ranges, handles), `layout` (how records are "
-    "stored), `ids` (numbers of a process or save), `format` (versions, kinds). May be repeated.",
+    help="Leave out differences of this level: `extras` (extra files, sample inputs), `debug` "
+    "(source, ranges, handles), `layout` (how records are stored), `ids` (numbers of a process or save), "
+    "`format` (versions, kinds). May be repeated.",
 )
 @click.option("--stat", is_flag=True, help="Count lines instead of showing them.")
 @click.option(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TITLES = {
     Level.MODEL: "model",
+    Level.EXTRAS: "extras",
     Level.FORMAT: "format",
     Level.DEBUG: "debug info",
     Level.IDS: "ids",

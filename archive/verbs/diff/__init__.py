@@ -1,6 +1,6 @@
 """``diff`` tells what differs between two files, from the model down to the line.
 
-Rows (:class:`~archive.verbs.diff.changes.Change`) have five levels
+Rows (:class:`~archive.verbs.diff.changes.Change`) have six levels
 (:class:`~archive.verbs.diff.changes.Level`).
 Each part of a file is compared as what it stands for, so that numbers and places that a process or a save
 chooses do not count:
@@ -55,7 +55,8 @@ def diff(
     Args:
         old: an open archive, which stays open, or its file: a path, a bytes-like object, a binary file.
         new: the same.
-        ignore: levels of differences that are left out: ``debug``, ``layout``, ``ids``, ``format``.
+        ignore: levels of differences that are left out: ``extras``, ``debug``, ``layout``, ``ids``,
+            ``format``.
         limits: what hostile input may cost; an open archive has its own.
 
     Raises:

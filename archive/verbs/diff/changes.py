@@ -29,6 +29,8 @@ class Level(StrEnum):
 
     Attributes:
         MODEL: what the model computes, and is called: tensors, attributes, code, instructions, graphs, files.
+        EXTRAS: what a loader is given besides the model: extra files, sample inputs, inputs of tracing. The
+            model computes the same without them.
         FORMAT: versions of the format, and the file's kind. PyTorch may read the same code in another way.
         DEBUG: where the code comes from: source, handles, call stacks.
         IDS: numbers that PyTorch counts per process or computes of the file.
@@ -36,6 +38,7 @@ class Level(StrEnum):
     """
 
     MODEL = "model"
+    EXTRAS = "extras"
     FORMAT = "format"
     DEBUG = "debug"
     IDS = "ids"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.base.errors import in_file
@@ -19,7 +20,7 @@ from archive.verbs.diff.changes import Change, Diff, Level, Status, changed
 from archive.verbs.diff.equality import equal_on_cores
 from archive.verbs.diff.numbered import pairs_of_tensors
 from archive.verbs.diff.pairing import Pairing
-from archive.verbs.diff.records import layout_changes, record_changes, rewritten, same_bytes
+from archive.verbs.diff.records import TRACED, layout_changes, level_of, record_changes, rewritten, same_bytes
 from archive.verbs.diff.tensors import Tensors
 from archive.verbs.diff.values import Values
 
@@ -39,8 +40,6 @@ DEBUG_TABLES = {
     RecordKind.PATHS,
 }
 """Kinds of records that are compared as columns."""
-TRACED = "traced_inputs.pkl"
-"""The example inputs that PyTorch 2.0 and later keep of a traced model."""
 ORDER = list(Level)
 
 
@@ -183,7 +182,9 @@ class _Comparison:
                 else Values(what, self._names, handles=self._handles())
             )
             root = "" if name == DATA else name.removesuffix(".pkl")
-            yield from values.changes(_value(self._old, name), _value(self._new, name), root)
+            level = level_of(self._new, name)
+            for row in values.changes(_value(self._old, name), _value(self._new, name), root):
+                yield replace(row, level=level) if row.level is Level.MODEL else row
         for was, now in self._names.renamed:
             yield Change(level=Level.MODEL, what="class", name=now, status=Status.RENAMED, old=was)
 
@@ -194,7 +195,7 @@ class _Comparison:
 
     def _is_value(self, name: str) -> bool:
         kinds = [kind_in(archive.recognised.kind, name) for archive in (self._old, self._new)]
-        return name == TRACED or (name.endswith(".pkl") and all(kind in VALUE_KINDS for kind in kinds))
+        return name == TRACED[0] or (name.endswith(".pkl") and all(kind in VALUE_KINDS for kind in kinds))
 
     def _of_debug_info(self) -> Iterator[Change]:
         """Source ranges and handles; nothing is read where all of their records have the same bytes."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LEVELS = {
     **dict.fromkeys(VERSION_RECORDS, Level.FORMAT),
     RECORD_NAME: Level.IDS,
+    ".data/python_version": Level.FORMAT,
     BYTEORDER: Level.LAYOUT,
     ".format_version": Level.LAYOUT,
     ".storage_alignment": Level.LAYOUT,
@@ -36,10 +37,14 @@ LEVELS = {
 """What some records are about, by name."""
 KIND_LEVELS = {
     RecordKind.FORMAT: Level.FORMAT,
+    RecordKind.EXTRA: Level.EXTRAS,
+    RecordKind.INPUTS: Level.EXTRAS,
     RecordKind.KERNELS: Level.DEBUG,
     RecordKind.INSTRUCTIONS: Level.DEBUG,
 }
 """The same by kind; other kinds are debug info, or the model."""
+TRACED = ("traced_inputs.pkl", "traced_inputs/")
+"""The example inputs that PyTorch 2.0 and later keep of a traced model: a value and its storages."""
 TEXT_BYTES = 1 << 20
 """Bytes of a text whose lines are compared."""
 GROUPS = {
@@ -98,6 +103,8 @@ def level_of(archive: Archive, name: str) -> Level:
     kind = kind_in(archive.recognised.kind, name)
     if name in archive.spare.records:
         return Level.DEBUG
+    if name.startswith(TRACED):
+        return Level.EXTRAS
     return LEVELS.get(name) or KIND_LEVELS.get(kind) or (Level.DEBUG if kind.is_debug else Level.MODEL)
 
 

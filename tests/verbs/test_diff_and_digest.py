@@ -1,0 +1,79 @@
+"""`diff` and `digest` use one word: the same model has the same digest, and the other way round."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+from zipfile import ZipFile
+
+import pytest
+
+import archive
+from tests.support.corpus import FIXTURES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GROUPS = {
+    "scripted": [
+        "releases/torch-1.10.0/nested.pt",
+        "releases/torch-2.4.1/nested.pt",
+        "releases/torch-2.13.0/unicode.pt",
+    ],
+    "lite": [
+        "releases/torch-1.13.0/nested.ptl",
+        "releases/torch-2.13.0/nested.ptl",
+        "releases/torch-2.13.0/unicode.ptl",
+    ],
+    "checkpoints": ["training/epoch1.pt", "training/epoch2.pt", "kinds/checkpoint.pt"],
+    "exported": ["exported/choice.pt2", "exported/choice_decomposed.pt2"],
+}
+
+
+def with_record(path: Path, name: str, data: bytes, target: Path) -> Path:
+    """A copy of an archive with another record of a name."""
+    with ZipFile(path) as old, ZipFile(target, "w") as new:
+        root = old.namelist()[0].partition("/")[0]
+        for entry in old.namelist():
+            if entry != f"{root}/{name}":
+                new.writestr(entry, old.read(entry))
+        new.writestr(f"{root}/{name}", data)
+    return target
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_two_files_are_the_same_model_if_and_only_if_their_digests_are_the_same(group: str) -> None:
+    paths = [str(FIXTURES / name) for name in GROUPS[group]]
+    for old, new in combinations(paths, 2):
+        same_digest = str(archive.digest(old)) == str(archive.digest(new))
+        assert archive.diff(old, new).same_model == same_digest, (old, new)
+
+
+@pytest.mark.parametrize(
+    ("fixture", "record"),
+    [
+        ("releases/torch-2.13.0/nested.pt", "extra/notes.txt"),
+        ("releases/torch-2.13.0/traced.pt", "traced_inputs/9"),
+        ("exported/choice.pt2", "data/sample_inputs/model.pt"),
+    ],
+)
+def test_what_a_loader_is_given_besides_is_told_and_no_part_of_the_model(
+    fixture: str, record: str, tmp_path: Path
+) -> None:
+    one = with_record(FIXTURES / fixture, record, b"one", tmp_path / "one.pt2")
+    two = with_record(FIXTURES / fixture, record, b"another", tmp_path / "two.pt2")
+
+    found = archive.diff(one, two)
+
+    assert [(row.level, row.name) for row in found.changes] == [("extras", record)]
+    assert found.same_model
+    assert str(archive.digest(one)) == str(archive.digest(two))
+    assert not archive.diff(one, two, ignore=["extras"]).changes
+
+
+def test_an_added_record_that_nothing_knows_is_told_of_the_model(tmp_path: Path) -> None:
+    old = FIXTURES / "releases/torch-2.13.0/nested.pt"
+    new = with_record(old, "unknown.bin", b"one", tmp_path / "new.pt")
+
+    assert not archive.diff(old, new).same_model
+    assert str(archive.digest(old)) != str(archive.digest(new))
