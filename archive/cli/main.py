@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import os
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -13,7 +15,12 @@ import click
 from archive.cli import ending
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from archive.cli.status import Status
+
+MATRIX_THREADS = "OPENBLAS_NUM_THREADS"
+"""The variable that says how many threads NumPy starts for products of matrices when it is imported."""
 
 
 class CommandEntry(NamedTuple):
@@ -77,7 +84,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         if name not in COMMANDS:
             return None
-        command = importlib.import_module(COMMANDS[name].module).command
+        with _one_matrix_thread():
+            command = importlib.import_module(COMMANDS[name].module).command
         assert isinstance(command, click.Command)  # noqa: S101 (the table above names only such)
         return command
 
@@ -130,6 +138,18 @@ def leave(status: Status) -> None:
         SystemExit: always.
     """
     sys.exit(status)
+
+
+@contextmanager
+def _one_matrix_thread() -> Generator[None]:
+    """Import NumPy without threads, which take as long to start as NumPy itself: no command multiplies."""
+    given = os.environ.get(MATRIX_THREADS)
+    os.environ.setdefault(MATRIX_THREADS, "1")
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ[MATRIX_THREADS]
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -231,3 +232,14 @@ def test_the_statuses_are_in_the_help() -> None:
     assert done.returncode == 0
     for status in Status:
         assert f"\n    {int(status)} ".encode() in done.stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
+def test_commands_import_numpy_without_threads_and_leave_the_environment() -> None:
+    code = (
+        "import os; from archive.cli.main import group; group.get_command(None, 'inspect'); import numpy;"
+        "print(len(os.listdir('/proc/self/task')), 'OPENBLAS_NUM_THREADS' in os.environ)"
+    )
+    others = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    done = subprocess.run([sys.executable, "-c", code], env=others, capture_output=True, check=True)
+    assert done.stdout.split() == [b"1", b"False"]
