@@ -77,3 +77,16 @@ def test_an_added_record_that_nothing_knows_is_told_of_the_model(tmp_path: Path)
 
     assert not archive.diff(old, new).same_model
     assert str(archive.digest(old)) != str(archive.digest(new))
+
+
+def test_weights_of_a_class_of_their_own_are_paired_by_their_names(tmp_path: Path) -> None:
+    torch, own = pytest.importorskip("torch"), pytest.importorskip("torch.testing._internal.two_tensor")
+    model = torch.nn.Linear(2, 2)
+    model.weight = torch.nn.Parameter(own.TwoTensor(model.weight.detach(), model.weight.detach()))
+    saved, bare = tmp_path / "saved.pt2", tmp_path / "bare.pt2"
+    torch.export.save(torch.export.export(model, (torch.ones(1, 2),)), saved)
+    archive.redact(saved, bare, tmp_path / "bare.ptdbg", preset="publish")
+
+    assert "weight" not in archive.open(saved).tensors
+    assert archive.diff(saved, bare).same_model
+    assert str(archive.digest(saved)) == str(archive.digest(bare))

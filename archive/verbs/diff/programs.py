@@ -73,6 +73,11 @@ class _Compared:
         }
         was, now = map(_specs, self._trees)
         by_tensor = {_tensor(spec): value for value, spec in was.items() if _tensor(spec)}
+        # Tensors of classes of their own are pickled, and no tensors of the archives.
+        pickled = by_tensor.keys() & set(map(_tensor, now.values()))
+        for one in (old, new):
+            pickled -= {name.removeprefix(part) for name in one.tensors for part in of_program}
+        self._tensors |= {name: name for name in pickled}
         inputs = {value: value for value, spec in now.items() if value in was and not _tensor(spec)}
         old_tensors = {value: self._tensors.get(_tensor(spec), "") for value, spec in now.items()}
         inputs |= {value: by_tensor[one] for value, one in old_tensors.items() if one in by_tensor}
