@@ -90,3 +90,16 @@ def test_weights_of_a_class_of_their_own_are_paired_by_their_names(tmp_path: Pat
     assert "weight" not in archive.open(saved).tensors
     assert archive.diff(saved, bare).same_model
     assert str(archive.digest(saved)) == str(archive.digest(bare))
+
+
+@pytest.mark.parametrize("ending", ["pt", "ptl"])
+def test_another_version_of_operators_is_another_model(ending: str, tmp_path: Path) -> None:
+    old = FIXTURES / f"releases/torch-2.13.0/nested.{ending}"
+    same, other = (
+        with_record(old, "version", data, tmp_path / f"{len(data)}.{ending}") for data in (b"3", b"4\n")
+    )
+
+    assert archive.diff(old, same).same_model
+    assert str(archive.digest(old)) == str(archive.digest(same))
+    assert [row.name for row in archive.diff(old, other).changes if row.level == "model"] == ["version"]
+    assert str(archive.digest(old)) != str(archive.digest(other))

@@ -31,7 +31,7 @@ class Level(StrEnum):
         MODEL: what the model computes, and is called: tensors, attributes, code, instructions, graphs, files.
         EXTRAS: what a loader is given besides the model: extra files, sample inputs, inputs of tracing. The
             model computes the same without them.
-        FORMAT: versions of the format, and the file's kind. PyTorch may read the same code in another way.
+        FORMAT: versions of the container and of the release that wrote it, and the file's kind.
         DEBUG: where the code comes from: source, handles, call stacks.
         IDS: numbers that PyTorch counts per process or computes of the file.
         LAYOUT: how records are named and stored, and in which order.

@@ -52,7 +52,7 @@ def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Cha
     """What differs in the methods of the lite interpreter, of two archives that have them."""
     (old_version, was), (new_version, now) = methods(old), methods(new)
     if old_version != new_version:
-        yield changed(Level.FORMAT, "bytecode", "version", f"{old_version}", f"{new_version}")
+        yield changed(Level.MODEL, "bytecode", "version", f"{old_version}", f"{new_version}")
     current = {names.old_name(name): (name, text) for name, text in now.items()}
     for name, text in was.items():
         if name not in current:

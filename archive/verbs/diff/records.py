@@ -108,6 +108,11 @@ def level_of(archive: Archive, name: str) -> Level:
     return LEVELS.get(name) or KIND_LEVELS.get(kind) or (Level.DEBUG if kind.is_debug else Level.MODEL)
 
 
+def _is_of_operators(archive: Archive, name: str) -> bool:
+    """Whether a record tells the version of operators: those of one name may do something else in another."""
+    return archive.has_code and name in VERSION_RECORDS
+
+
 def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> dict[str, str]:
     """The old names of records that came and have the bytes of one that is gone."""
     gone = {(one.size, one.crc32): name for name, one in was.items() if name not in now and one.size}
@@ -123,6 +128,8 @@ def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> 
 def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableRecord) -> Iterator[Change]:
     """What differs in two records of one name. Weights of compiled models that have names are tensors."""
     kind, level = kind_in(archives[0].recognised.kind, new.name), level_of(archives[0], new.name)
+    if _is_of_operators(archives[0], new.name) and bytes(old.view()).strip() != bytes(new.view()).strip():
+        level = Level.MODEL
     if kind not in SOURCE_KINDS:
         yield _changed(level, kind, old, new)
         return
