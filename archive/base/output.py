@@ -13,6 +13,7 @@ import io
 import os
 import stat
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -21,7 +22,7 @@ from archive.base.errors import ArchiveError, ExistsError
 from archive.base.urls import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeGuard
 
     from archive.base.uploads import Upload
@@ -44,6 +45,7 @@ KINDS = {
     stat.S_IFLNK: "link",
 }
 """What a path may be that is no regular file."""
+_MAY_REPLACE: ContextVar[Callable[[str], None] | None] = ContextVar("_MAY_REPLACE", default=None)
 
 
 def check_target(path: Target, *, force: bool) -> None:
@@ -112,6 +114,20 @@ def _refuse_other_kinds(path: Target) -> None:
 
 
 @contextmanager
+def replacing_only(check: Callable[[str], None]) -> Iterator[None]:
+    """Let a file that is replaced be looked at in the moment before, for the time of the block.
+
+    Args:
+        check: takes the target as it was given, and raises an error if what is there may not be replaced.
+    """
+    token = _MAY_REPLACE.set(check)
+    try:
+        yield
+    finally:
+        _MAY_REPLACE.reset(token)
+
+
+@contextmanager
 def replacing(target: Sink, *, force: bool) -> Iterator[BinaryIO]:
     """A file, to write and read, that becomes the target only if the block ends without an error.
 
@@ -144,18 +160,19 @@ def replacing_all(*targets: Sink, force: bool) -> Iterator[list[BinaryIO]]:
             check_target(target, force=force)
     with ExitStack() as open_drafts:
         files: list[BinaryIO] = []
-        drafts: list[Draft | Upload] = []
+        drafts: list[tuple[str, Draft | Upload]] = []
         held: list[tuple[io.BytesIO, BinaryIO]] = []
         for target in targets:
             if isinstance(target, (str, os.PathLike)):
-                drafts.append(_draft(target))
-                open_drafts.callback(drafts[-1].close)
-                files.append(drafts[-1].file)
+                draft = _draft(target)
+                open_drafts.callback(draft.close)
+                drafts.append((os.fspath(target), draft))
+                files.append(draft.file)
             else:
                 held.append((io.BytesIO(), target))
                 files.append(held[-1][0])
         yield files
-        for draft in drafts:
+        for _, draft in drafts:
             draft.finish()
         if drafts:
             _take_names(drafts, force=force)
@@ -169,17 +186,21 @@ def is_path(target: Sink) -> TypeGuard[Target]:
     return isinstance(target, (str, os.PathLike))
 
 
-def _take_names(drafts: Sequence[Draft | Upload], *, force: bool) -> None:
+def _take_names(drafts: Sequence[tuple[str, Draft | Upload]], *, force: bool) -> None:
     """Let drafts become their targets. If one cannot, the others' targets become what they were before.
+
+    Args:
+        drafts: each with its target as given.
+        force: replace existing files.
 
     Raises:
         ArchiveError: a target exists by now, and ``force`` is not given.
         OSError: one cannot be written, or become what it was before; the error names that one.
     """
-    *first, last = drafts
+    *first, last = (draft for _, draft in drafts)
     try:
-        for draft in drafts:
-            _take_name(draft, force=force, keep=draft is not last)
+        for target, draft in drafts:
+            _take_name(target, draft, force=force, keep=draft is not last)
     except BaseException:
         if not last.is_target():  # else all have their names, whatever came then
             for draft in first:
@@ -187,10 +208,11 @@ def _take_names(drafts: Sequence[Draft | Upload], *, force: bool) -> None:
         raise
 
 
-def _take_name(draft: Draft | Upload, *, force: bool, keep: bool) -> None:
+def _take_name(target: str, draft: Draft | Upload, *, force: bool, keep: bool) -> None:
     """Let a draft become its target.
 
     Args:
+        target: as given.
         draft: the draft.
         force: replace an existing file.
         keep: have that file to give it back.
@@ -203,6 +225,9 @@ def _take_name(draft: Draft | Upload, *, force: bool, keep: bool) -> None:
     except FileExistsError:
         if not force:
             raise ExistsError(EXISTS, file=str(draft.path)) from None
+        check = _MAY_REPLACE.get()
+        if check is not None:
+            check(target)
         if keep:
             draft.keep()
         draft.replace()

@@ -203,11 +203,11 @@ def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[Fil
         raise ArchiveError(f"no {what} in it{other_files(planned.others)}", file=where)
     if all(job.searched and job.use is Use.READ and not places.exists(job.companion) for job in jobs):
         raise ArchiveError("no archive with a companion in it", file=where)
-    _check_targets(jobs)
+    _check_targets(jobs, places.joined(planned.told, MANIFEST_NAME) if planned.many else "")
 
 
-def _check_targets(jobs: Sequence[Job]) -> None:
-    """Refuse targets that would overwrite an input or one another.
+def _check_targets(jobs: Sequence[Job], manifest: str) -> None:
+    """Refuse targets that would overwrite an input, one another, or the manifest.
 
     Raises:
         ArchiveError: one would.
@@ -219,6 +219,8 @@ def _check_targets(jobs: Sequence[Job]) -> None:
             place = places.resolved(target)
             if place in inputs:
                 raise ArchiveError("is an input, too; nothing is written", file=name_of(target))
+            if manifest and place == places.resolved(manifest):
+                raise ArchiveError("is the manifest's name; nothing is written", file=name_of(target))
             if place in written:
                 files = " and ".join(dict.fromkeys((written[place], job.file)))
                 twins = written[place] != job.file

@@ -87,6 +87,11 @@ def is_folder(place: str) -> bool:
     return elsewhere.is_folder(place) if is_url(place) else Path(place).is_dir()
 
 
+def is_link(place: str) -> bool:
+    """Whether a name is a symbolic link's."""
+    return not is_url(place) and Path(place).is_symlink()
+
+
 def joined(folder: str, name: str) -> str:
     """The place of a name below a folder."""
     if is_url(folder):

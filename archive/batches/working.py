@@ -1,8 +1,9 @@
 """The work on one file: plain functions of a task and a job, which any process may call → an outcome.
 
-What is there already decides what is done. Targets that the manifest tells of are left, or replaced where the
-input, the options or the targets themselves have changed. Others are compared with what would be written: the
-same is taken as done, for an earlier run may have been killed before it told; anything else is refused.
+What is there already decides what is done. Targets that are as the manifest tells, by path and digest, are
+left, or replaced where the input or the options have changed. Others are compared with what would be written:
+the same is taken as done, for an earlier run may have been killed before it told; anything else is refused. A
+target is looked at once more in the moment before it is replaced: another batch or its owner may have come.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from archive.base.errors import ExistsError, ImpossibleError, NothingToDoError, UnfitOptionsError, one_line
 from archive.base.mapped import in_memory
-from archive.base.output import EXISTS, check_target, is_path
+from archive.base.output import EXISTS, FORCE, check_target, is_path, replacing_only
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
 from archive.batches import places
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from archive.batches.jobs import Job
     from archive.batches.lines import Known
     from archive.batches.tasks import Task
+
+OTHER = f"the file is not what the manifest tells; pass {FORCE} to replace it"
 
 
 def attempt(task: Task, job: Job) -> Outcome:
@@ -64,19 +67,23 @@ def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
     known = job.known
     if known is not None and _is_same(task, job, known, sources):
         return Outcome(job, OutcomeKind.SAME, sources=sources, outputs=tuple(filter(None, known.targets)))
-    force = task.force or (known is not None and _is_ours(task, job, known))
+    own = _own(task, job)
     again = _again(task, job, sources)
     try:
         if task.dry_run:
-            done = _planned(task, job, sources, force=force)
+            done = _planned(task, job, sources, force=task.force or own)
         else:
             for target in job.targets:
                 places.make_folder_of(target)
-            done = _called(task, job, sources, job.targets, force=force)
+            done = (
+                _replacing(task, job, sources, _told(task, job))
+                if own
+                else _called(task, job, sources, job.targets, force=task.force)
+            )
     except ExistsError:
-        if not task.many:
+        if not task.many or task.force:
             raise
-        return _adopted(task, job, sources)
+        return replace(_adopted(task, job, sources), reason=again)
     return replace(done, reason=done.reason or again)
 
 
@@ -88,16 +95,43 @@ def _is_same(task: Task, job: Job, known: Known, sources: tuple[Fingerprint, ...
     return whole and all(told is None or places.look(target) == told for target, told in pairs)
 
 
-def _is_ours(task: Task, job: Job, known: Known) -> bool:
-    """Whether the targets that are there may be replaced unasked: this verb made them, as the manifest tells.
+def _told(task: Task, job: Job) -> list[set[Fingerprint]]:
+    """For each target, the content that the manifest tells this verb to have written there; at most one."""
+    known = job.known
+    if known is None or known.verb != task.verb:
+        return [set() for _ in job.targets]
+    return [set() if told is None else {told} for told in known.targets]
 
-    With other options, they may be only as long as nobody has changed them.
-    """
-    pairs = zip(job.targets, known.targets, strict=True)
-    there = [(target, told) for target, told in pairs if places.exists(target)]
-    if known.verb != task.verb or any(told is None for _, told in there):
+
+def _is_one_of(target: str, contents: set[Fingerprint]) -> bool:
+    """Whether a target is a file of one of these contents, and no link to one."""
+    return bool(contents) and not places.is_link(target) and places.look(target) in contents
+
+
+def _own(task: Task, job: Job) -> bool:
+    """Whether the targets that are there may be replaced unasked: this verb made all, the manifest tells."""
+    if job.known is None:
         return False
-    return known.options == task.noted or all(places.look(target) == told for target, told in there)
+    pairs = zip(job.targets, _told(task, job), strict=True)
+    return all(_is_one_of(target, told) for target, told in pairs if places.exists(target))
+
+
+def _replacing(
+    task: Task, job: Job, sources: tuple[Fingerprint, ...], contents: Sequence[set[Fingerprint]]
+) -> Outcome:
+    """Write targets in the place of files that have one of some contents in that moment, too.
+
+    Raises:
+        ExistsError: another file has a target's name by now.
+    """
+    own = dict(zip(job.targets, contents, strict=True))
+
+    def check(target: str) -> None:
+        if not _is_one_of(target, own[target]):
+            raise ExistsError(EXISTS, file=name_of(target))
+
+    with replacing_only(check):
+        return _called(task, job, sources, job.targets, force=True)
 
 
 def _again(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> str:
@@ -113,27 +147,28 @@ def _again(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> str:
         return "done again: something was left in it"
     pairs = zip(job.targets, known.targets, strict=True)
     there = all(places.exists(target) for target, told in pairs if told is not None)
-    return f"done again: the result {'has changed' if there else 'was gone'}"
+    return "" if there else "done again: the result was gone"
 
 
 def _adopted(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> Outcome:
     """Take targets as done of which nobody told, if they are what would be written; write those that lack.
 
+    Those that are as an earlier run told are written, too: a run may have been killed between two targets.
+
     Raises:
         ExistsError: another file has a target's name.
     """
     made = _measured(task, job, sources)
-    lacking = False
-    for target, wanted in zip(made.written, made.outputs, strict=True):
-        if not places.exists(target):
+    lacking, contents = False, _told(task, job)
+    for target, wanted, told in zip(made.written, made.outputs, contents, strict=False):
+        if not places.exists(target) or _is_one_of(target, told - {wanted}):
             lacking = True
         elif places.look(target) != wanted:
-            raise ExistsError(EXISTS, file=name_of(target))
+            raise ExistsError(OTHER if told else EXISTS, file=name_of(target))
+        told.add(wanted)
     if task.dry_run:
         return replace(made, kind=OutcomeKind.TO_DO if lacking else OutcomeKind.SAME)
-    if not lacking:
-        return made
-    return _called(task, job, sources, job.targets, force=True)
+    return _replacing(task, job, sources, contents) if lacking else made
 
 
 def _planned(task: Task, job: Job, sources: tuple[Fingerprint, ...], *, force: bool) -> Outcome:
