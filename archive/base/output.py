@@ -9,6 +9,7 @@ if a later one cannot be written; a process that is killed in between leaves som
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -252,5 +253,17 @@ def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
 
 
 def write_all(data: memoryview, file: BinaryIO) -> None:
-    """Write bytes in pieces, so that a file which keeps them needs no second copy at once."""
-    file.writelines(data[start : start + CHUNK] for start in range(0, len(data), CHUNK))
+    """Write bytes in pieces, so that a file which keeps them needs no second copy at once.
+
+    A file without a buffer (``python -u``, the last bytes of a disk) may take a part of a piece.
+
+    Raises:
+        OSError: the file takes no more, or not now.
+    """
+    for start in range(0, len(data), CHUNK):
+        piece = data[start : start + CHUNK]
+        while piece:
+            taken = cast("int | None", file.write(piece))
+            if taken is None and isinstance(file, io.RawIOBase):
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))  # as files with a buffer do
+            piece = piece[len(piece) if taken is None else taken :]

@@ -59,12 +59,12 @@ class Measured(io.RawIOBase):
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Take some bytes."""
+        taken = memoryview(data).cast("B")
         if self._stream is not None:
-            self._stream.write(data)
-        self._hash.update(data)
-        size = memoryview(data).nbytes
-        self._size += size
-        return size
+            write_all(taken, self._stream)
+        self._hash.update(taken)
+        self._size += len(taken)
+        return len(taken)
 
     def flush(self) -> None:
         """Hand on what was written so far."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 """Errors of a disk or quota without space."""
 LAST_STANDARD_DESCRIPTOR = 2
+OF_OUTPUT = {Status.WELL, Status.FINDINGS}
+"""Statuses of commands that have printed what they were asked for."""
 
 
 class Held(Exception):  # noqa: N818 (no error, but the way of one)
@@ -67,18 +69,20 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 def status_of(run: Callable[[], int]) -> int:
-    """The exit status of a command, once it has run and its output is handed on."""
+    """The exit status of a command, once it has run and all that it printed is handed on.
+
+    A status that speaks of the output says that the output has arrived; every way to end leads through here.
+    """
     try:
         _check_descriptors()
         status = run()
-        printing.flush()
-    except Held as error:
-        status = _told(error.error)
     except BaseException as error:  # noqa: BLE001 (nothing may leave as a traceback)
         status = _told(error)
-    else:
-        return status
-    _hand_on()
+    try:
+        printing.flush()
+    except BaseException as error:  # noqa: BLE001 (the same)
+        printing.drop(sys.stdout)
+        return _told(error) if status in OF_OUTPUT else status
     return status
 
 
@@ -102,6 +106,8 @@ def _check_descriptors() -> None:
 def _told(error: BaseException) -> int:
     """Tell the person what ended the command; the exit status."""
     match error:
+        case Held():
+            return _told(error.error)
         case SystemExit():
             return error.code if isinstance(error.code, int) else Status.FAILED
         case KeyboardInterrupt() | click.Abort():
@@ -129,11 +135,3 @@ def _show_usage(error: click.ClickException) -> None:
             bare = click.unstyle(word)  # as click writes it where it sees no terminal
             text = text.replace(bare, one_line(bare))
     printing.complain(for_terminal(text))
-
-
-def _hand_on() -> None:
-    """Hand on what is printed so far, or forget it; the interpreter must not fail on it once more."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        printing.drop_output()

@@ -107,7 +107,7 @@ def _arriving(log: BinaryIO) -> Iterator[bytes]:
     """A log in pieces as they arrive; what is explained is written before more is waited for."""
     for piece in unpacked(_pieces(log)):
         yield piece
-        sys.stdout.flush()
+        printing.flush()
 
 
 def _pieces(log: BinaryIO) -> Iterator[bytes]:

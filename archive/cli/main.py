@@ -131,13 +131,14 @@ def group() -> None:
 
 
 @group.result_callback()
-def leave(status: Status) -> None:
-    """End the process with the status that the command returned.
+@click.pass_context
+def leave(context: click.Context, status: Status) -> None:
+    """Let click give back the status that the command returned.
 
     Raises:
-        SystemExit: always.
+        Exit: always.
     """
-    sys.exit(status)
+    context.exit(status)
 
 
 @contextmanager
@@ -164,5 +165,5 @@ def main() -> None:
 
 
 def _run() -> int:
-    """Run the command that the arguments name; the status of those that only print help."""
+    """Run the command that the arguments name; its status."""
     return int(group.main(prog_name="debug-archive", standalone_mode=False))

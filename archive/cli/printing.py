@@ -12,14 +12,17 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
-from archive.base.output import STANDARD_OUTPUT
+from archive.base.output import STANDARD_OUTPUT, write_all
 from archive.report.texts import for_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import TextIO
 
     from rich.console import RenderableType
 
+STANDARD_ERROR = "standard error"
+"""Its name in errors."""
 UNLIMITED_WIDTH = 1 << 16
 """Columns of an output that is no terminal: lines stay whole for other programs."""
 
@@ -32,15 +35,17 @@ def write(data: bytes) -> None:
     """
     if sys.stdout.isatty():
         data = for_terminal(data.decode("utf-8", "backslashreplace")).encode()
-    _put(data)
+    write_file(data)
 
 
-def _put(data: bytes) -> None:
-    """Write all bytes: an output without a buffer (``python -u``) may take a part of them."""
-    left = memoryview(data)
-    with naming_output():
-        while left:
-            left = left[sys.stdout.buffer.write(left) :]
+def write_file(data: bytes | memoryview) -> None:
+    """Write the bytes of a file to standard output, which is no terminal.
+
+    Raises:
+        OSError: it cannot be written; the error names standard output.
+    """
+    with naming(STANDARD_OUTPUT):
+        write_all(memoryview(data), sys.stdout.buffer)
 
 
 def write_line(text: str) -> None:
@@ -56,7 +61,7 @@ def write_json(facts: object, *, aside: bool = False) -> None:
     """Write facts as JSON to standard output, or aside to standard error; JSON has escapes of its own.
 
     Raises:
-        OSError: it cannot be written; the error names standard output.
+        OSError: it cannot be written; the error names it.
     """
     from archive.report.as_json import as_json, json_escape  # noqa: PLC0415 (texts do without)
 
@@ -96,9 +101,24 @@ class JsonParts:
 
 def _put_text(text: str, *, aside: bool) -> None:
     if aside:
-        complain(text)
+        with naming(STANDARD_ERROR):
+            _put_aside(text)
     else:
-        _put(text.encode())
+        write_file(text.encode())
+
+
+def _put_aside(text: str) -> None:
+    """Write to standard error, at once; what it does not take is forgotten.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    try:
+        write_all(memoryview(text.encode()), sys.stderr.buffer)
+        sys.stderr.flush()
+    except OSError:
+        drop(sys.stderr)
+        raise
 
 
 def show(renderable: RenderableType, *, soft_wrap: bool = False, aside: bool = False) -> None:
@@ -110,7 +130,7 @@ def show(renderable: RenderableType, *, soft_wrap: bool = False, aside: bool = F
         aside: print to standard error, for standard output takes a file.
 
     Raises:
-        OSError: it cannot be written; the error names standard output.
+        OSError: it cannot be written; the error names it.
     """
     from rich.console import Console  # noqa: PLC0415 (most of a start-up, and not for all output)
 
@@ -130,7 +150,7 @@ def show_lines(lines: Iterable[tuple[str, str]]) -> None:
         OSError: standard output cannot be written; the error names it.
     """
     if not sys.stdout.isatty():
-        _put("".join(f"{line}\n" for line, _ in lines).encode())
+        write_file("".join(f"{line}\n" for line, _ in lines).encode())
         return
     from rich.text import Text  # noqa: PLC0415 (most of a start-up)
 
@@ -144,7 +164,7 @@ def flush() -> None:
     Raises:
         OSError: it cannot be written; the error names standard output.
     """
-    with naming_output():
+    with naming(STANDARD_OUTPUT):
         sys.stdout.flush()
 
 
@@ -156,13 +176,12 @@ def note(message: str) -> None:
 def complain(text: str) -> None:
     """Write to standard error, if that is open and can be written."""
     with suppress(OSError, ValueError):  # nobody is left to be told
-        sys.stderr.buffer.write(text.encode())
-        sys.stderr.flush()
+        _put_aside(text)
 
 
 @contextmanager
-def naming_output() -> Iterator[None]:
-    """Let errors of the block name standard output, unless they name a file.
+def naming(stream: str) -> Iterator[None]:
+    """Let errors of the block name a stream, unless they name a file.
 
     Raises:
         OSError: the block's own.
@@ -170,13 +189,13 @@ def naming_output() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or STANDARD_OUTPUT
+        error.filename = error.filename or stream
         raise
 
 
-def drop_output() -> None:
-    """Forget what standard output cannot take; the interpreter would fail on it once more at its end."""
+def drop(stream: TextIO) -> None:
+    """Forget what a stream cannot take; the interpreter would fail on it once more at its end, with 120."""
     with suppress(OSError, ValueError):  # no file, where a test captures the output
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

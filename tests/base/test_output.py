@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 from unittest import mock
 
 import pytest
@@ -13,11 +13,14 @@ import pytest
 from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing, scratch, write_all
+from archive.batches.places import Measured
 from tests.support.faults import SYSTEMS, open_files, system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from _typeshed import ReadableBuffer
 
 
 @pytest.fixture
@@ -64,6 +67,36 @@ def test_long_bytes_are_written_piece_by_piece(tmp_path: Path, monkeypatch: pyte
     with replacing(tmp_path / "saved", force=False) as file:
         write_all(memoryview(b"0123456789"), file)
     assert (tmp_path / "saved").read_bytes() == b"0123456789"
+
+
+class Filling(io.RawIOBase):
+    """A file without a buffer, which takes a part of what it is given, as the last bytes of a disk do."""
+
+    def __init__(self, room: int | None) -> None:
+        self.room = room
+        self.data = b""
+
+    def write(self, data: ReadableBuffer, /) -> int | None:
+        if not self.room:
+            return self.room
+        taken = bytes(data)[: min(3, self.room)]
+        self.room -= len(taken)
+        self.data += taken
+        return len(taken)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_bytes_that_a_file_takes_in_parts_are_all_written(*, measured: bool) -> None:
+    file = Filling(100)
+    write_all(
+        memoryview(b"0123456789"), cast("BinaryIO", Measured(cast("BinaryIO", file)) if measured else file)
+    )
+    assert file.data == b"0123456789"
+
+
+def test_a_file_that_cannot_take_more_now_is_an_error() -> None:
+    with pytest.raises(BlockingIOError):
+        write_all(memoryview(b"0123456789"), cast("BinaryIO", Filling(None)))
 
 
 def test_a_draft_of_a_replaced_file_is_its_owner_s_alone(tmp_path: Path) -> None:

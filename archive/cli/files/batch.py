@@ -139,7 +139,7 @@ def _streamed(work: FilePlan, task: Task, words: Words, manner: Manner) -> Statu
     """Write a single file to standard output, once it is complete, and its summary to standard error."""
     if sys.stdout.isatty():
         raise ArchiveError("is a terminal, and models are no text", file=STANDARD_OUTPUT)
-    with printing.naming_output():
+    with printing.naming(STANDARD_OUTPUT):
         outcome = perform(task, work.jobs[0], sys.stdout.buffer)
     _print_one(outcome, words, manner, aside=True)
     return status_of(outcome)

@@ -49,8 +49,7 @@ def command(word: str, *, out: str, path: str, force: bool, limits: Limits, as_j
     elif sys.stdout.isatty():
         raise ArchiveError("is a terminal, and companions are no text", file=STANDARD_OUTPUT)
     else:
-        with printing.naming_output():
-            sys.stdout.buffer.write(data)
+        printing.write_file(data)
     is_exact = digest_of(data).hex() == entry.digest
     if as_json:
         printing.write_json({"output": out, "exact": is_exact, **entry_facts(entry)})
