@@ -97,20 +97,11 @@ class Run:
         measures = self.asked.of(file)
         self._refuse_problems(measures)
         self.gate.take(name_of(name), measures)
-        self._note_unchecked_base(measures)
         if self.as_json:
             printing.write_json(self._facts(measures))
         else:
             self._show(measures.size, measures.base.size if measures.base else 0, measures)
         return self.gate.tell(has_base=measures.base is not None, many=False)
-
-    def _note_unchecked_base(self, measures: Measures) -> None:
-        """Note that a base has budgets of its own: a glob that a shell expands to two files names both."""
-        base, budget_file = self.asked.base, self.asked.budget_file
-        if base is not None and measures.judged and budget_file and budget_file.rules_of(base):
-            printing.note(
-                f"{base} is compared with, and not held to its own budgets; a glob in quotes is for both"
-            )
 
     def _refuse_problems(self, measures: Measures) -> None:
         """Refuse budgets that say nothing about a single file.

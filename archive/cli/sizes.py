@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from archive import Limits
     from archive.cli.status import Status
 
-PAIR = 2
-"""Two files are compared: NEW and BASE."""
-
 
 def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[Budget]:
     """The budget of each ``--budget``."""
@@ -70,7 +67,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     metavar="[LABEL=]SIZE",
     callback=_budgets,
     help="Exit with 1 if a file, or a label of the view, or `debug` (all debug info) is larger than SIZE: "
-    "5MB, 100KiB; with BASE, +10KB bounds the growth. May be repeated.",
+    "5MB, 100KiB; with --base, +10KB bounds the growth. May be repeated.",
 )
 @click.option(
     "--config",
@@ -99,9 +96,9 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> Status:
-    """Show where the bytes of a file go, to the last one; or what changed between two files, NEW and BASE.
+    """Show where the bytes of a file go, to the last one; with --base, what changed since an older file.
 
-    Of a folder, a glob in quotes, or more than two files, each file is a line, and a second table shows the
+    Of a folder, a glob in quotes, or several files, each file is a line, and a second table shows the
     sums. Labels in brackets are kinds of bytes to which the view has no answer.
 
     Budgets can be kept in pyproject.toml, by globs that are relative to its folder. Their labels are kinds,
@@ -120,15 +117,13 @@ def command(
       debug-archive sizes model.ptl
       debug-archive sizes model.ptl --by module --depth 4
       debug-archive sizes model.pt2 --by source
-      debug-archive sizes new.ptl old.ptl --by part
+      debug-archive sizes new.ptl --base old.ptl --by part
       debug-archive sizes model.ptl --budget 5MB --budget 'source ranges=100KB'
-      debug-archive sizes new.ptl old.ptl --budget debug=+10KB
+      debug-archive sizes new.ptl --base old.ptl --budget debug=+10KB
       debug-archive sizes models/ -j 8
       debug-archive sizes 'models/**/*.ptl' --budget debug=100KB
       debug-archive sizes models/ --base ../main/models/ --json
     """  # noqa: D301 (click reads the backspace)
-    if base is None and len(files) == PAIR and not any(map(names_several, files)):
-        files, base = files[:1], files[1]
     single = len(files) == 1 and not names_several(files[0])
     budget_file = BudgetFile.read(config) if config else BudgetFile.nearest()
     asked = Asked(Question(View(view), depth, budgets, limits), base, budget_file, mapped)

@@ -92,16 +92,18 @@ def test_labels_are_kinds_whatever_the_view(project: Path) -> None:
         assert (found["measured"], found["over"]) == (1_190, 190)
 
 
-def test_a_base_that_has_budgets_itself_is_not_held_to_them_silently(project: Path) -> None:
-    budgets(project, '"models/**" = "10KB"')
-    done = called("sizes", "models/a.ptl", "models/large/b.ptl")
-    assert done.exit_code == 0
-    assert done.stderr.startswith(
-        "debug-archive: models/large/b.ptl is compared with, and not held to its own"
-    )
-    assert called("sizes", "models/**/*.ptl").exit_code == 1
-    shutil.copy(TRACED, project / "base.ptl")
-    assert called("sizes", "models/a.ptl", "base.ptl").stderr == ""
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_every_file_that_is_named_is_held_to_the_budgets(project: Path, count: int) -> None:
+    shutil.copy(NESTED_1_9, project / "models" / "c.ptl")
+    names = ["models/a.ptl", "models/large/b.ptl", "models/c.ptl"][:count]
+    sizes = {name: (project / name).stat().st_size for name in names}
+    for too_small in (0, 1):
+        budget = f"{max(sizes.values()) - too_small}B"
+        assert called("sizes", *names, "--budget", budget).exit_code == too_small
+        for name, size in sizes.items():
+            budgets(project, f'"{name}" = "{size - too_small}B"')
+            assert called("sizes", *names).exit_code == too_small, name
+        (project / "pyproject.toml").unlink()
 
 
 # --- where budgets stand

@@ -36,7 +36,7 @@ def url() -> Generator[str]:
         ("inspect", "FILE", "--json"),
         ("sizes", "FILE"),
         ("sizes", "FILE", "--by", "record", "--no-map"),
-        ("sizes", "FILE", STACK),
+        ("sizes", "FILE", "--base", STACK),
         ("sizes", "FILE", "--budget", "debug=1KB"),
         ("verify", "FILE"),
         ("verify", "FILE", "--no-map", "--json"),

@@ -28,7 +28,7 @@ NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 COMMANDS = (
     "inspect whole.ptl",
     "verify whole.ptl left.ptdbg",
-    "sizes whole.ptl left.ptl",
+    "sizes whole.ptl --base left.ptl",
     "symbolicate left.ptl -c left.ptdbg 1",
     "migrate whole.ptl -o x --to 1.9 --dry-run",
     "split whole.ptl -o out.ptl -c m.ptdbg",

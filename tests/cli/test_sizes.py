@@ -87,7 +87,7 @@ def test_the_difference_of_two_files(tmp_path: Path) -> None:
     old, new = tmp_path / "old.pt", tmp_path / "new.pt"
     old.write_bytes(zipped(**SMALL))
     new.write_bytes(zipped(**{"m/data/0": b"x" * 70, "m/extra/b": b"1", "m/version": b"3\n"}))
-    done = sizes(new, old, "--by", "record")
+    done = sizes(new, "--base", old, "--by", "record")
     assert done.stdout.splitlines()[0].split() == ["record", "old", "new", "difference", "%"]
     assert cells(done.stdout) == [
         ["extra/a", "96", "-96", "gone"],
@@ -97,7 +97,7 @@ def test_the_difference_of_two_files(tmp_path: Path) -> None:
         ["version", "96", "96", "0"],
         ["total", "406", "375", "-31", "-7.6%"],
     ]
-    facts = json.loads(sizes(new, old, "--by", "record", "--json").stdout)
+    facts = json.loads(sizes(new, "--base", old, "--by", "record", "--json").stdout)
     assert facts["base"]["size"] == 406
     assert facts["labels"]["extra/a"] == {"old": 96, "new": None}
 
@@ -106,12 +106,12 @@ def test_the_others_of_a_difference_are_summed(tmp_path: Path) -> None:
     old, new = tmp_path / "old.pt", tmp_path / "new.pt"
     old.write_bytes(zipped(**SMALL))
     new.write_bytes(zipped(**{"m/data/0": b"x" * 70, "m/extra/b": b"1", "m/version": b"3\n"}))
-    assert cells(sizes(new, old, "--by", "record", "-n", 1).stdout) == [
+    assert cells(sizes(new, "--base", old, "--by", "record", "-n", 1).stdout) == [
         ["extra/a", "96", "-96", "gone"],
         ["[4 others]", "310", "375", "+65", "+21.0%"],
         ["total", "406", "375", "-31", "-7.6%"],
     ]
-    assert cells(sizes(old, new, "--by", "record", "-n", 1).stdout)[1] == [
+    assert cells(sizes(old, "--base", new, "--by", "record", "-n", 1).stdout)[1] == [
         "[4 others]",
         "375",
         "310",
@@ -165,7 +165,8 @@ def test_each_exceeded_budget_is_a_line() -> None:
 
 def test_budgets_of_growth_need_a_base() -> None:
     done = sizes(
-        NESTED, NESTED_1_9, "--budget", "+1KB", "--budget", "method handles=+0", "--budget", "tensor=+0"
+        *(NESTED, "--base", NESTED_1_9, "--budget", "+1KB"),
+        *("--budget", "method handles=+0", "--budget", "tensor=+0"),
     )
     assert done.exit_code == 1
     assert done.stderr == f"debug-archive: {NESTED}: grew by 1,088 bytes, 88 over the budget of 1,000\n"
@@ -191,7 +192,7 @@ def test_a_budget_may_be_for_a_label_that_is_gone(tmp_path: Path) -> None:
     old, new = tmp_path / "old.pt", tmp_path / "new.pt"
     old.write_bytes(zipped(**SMALL))
     new.write_bytes(zipped(**{"m/version": b"3\n"}))
-    assert sizes(new, old, "--by", "record", "--budget", "extra/a=+0").exit_code == 0
+    assert sizes(new, "--base", old, "--by", "record", "--budget", "extra/a=+0").exit_code == 0
 
 
 # --- as other commands
@@ -206,7 +207,7 @@ def test_it_is_a_command_with_examples() -> None:
 def test_garbage_is_one_line_and_status_2(tmp_path: Path) -> None:
     garbage = tmp_path / "garbage.ptl"
     garbage.write_bytes(b"PK\3\4 garbage")
-    done = run("sizes", NESTED, garbage)
+    done = run("sizes", NESTED, "--base", garbage)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(f"debug-archive: {garbage}: ".encode())
     assert done.stderr.count(b"\n") == 1
