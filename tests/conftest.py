@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("explore", derandomize=False)
+# A loaded machine may take longer for an example, or to draw it, than hypothesis allows by default.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", patient, derandomize=True)
+settings.register_profile("explore", patient, derandomize=False)
 settings.load_profile("repeatable")
 
 # Models here are small, and workers share the cores: more threads would wait for one another. Inherited.

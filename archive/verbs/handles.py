@@ -8,9 +8,10 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, ImpossibleError, UnfitOptionsError
 from archive.debuginfo.model import Generation
-from archive.debuginfo.unique_handles import SPAN, prefix_for
+from archive.debuginfo.unique_handles import SPAN, common_prefix, prefix_for, unique
 from archive.formats.method_handles import METHOD_HANDLES, build_methods
 from archive.formats.record_kinds import kind_of
+from archive.reader.pickle_records import PickleRecords
 from archive.verbs.slim import smallest_member
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
     from archive.container.container import Member
+    from archive.debuginfo.handle_tables import MethodTable
     from archive.reader.archive import Archive
 
 HandleChoice: TypeAlias = Literal["unique", "keep", "drop"]
@@ -114,3 +116,29 @@ def _largest(opened: Archive) -> int:
     columns = [] if tables[0] is None else [tables[0].handle]
     columns += [] if tables[1] is None else [tables[1].value]
     return max((int(column.max(initial=-1)) for column in columns), default=-1)
+
+
+def check_handles_left(opened: Archive) -> None:
+    """Refuse a companion of another file of the same model: the handles in the archive are not its own.
+
+    Raises:
+        ArchiveError: what was split from the companion's file prints other handles than the archive does.
+    """
+    companion = opened.companion
+    if companion is None or METHOD_HANDLES not in opened.container.records:
+        return
+    left, whole = PickleRecords(opened.container).method_table, companion.method_table
+    prefix = companion.handle_form.prefix
+    if left is None or whole is None or not _prints(left, whole, 0 if common_prefix(whole.value) else prefix):
+        raise ArchiveError(
+            "its debug handles are those of another file of this model; "
+            f"{companion.file} is not the companion that was split from it",
+            file=opened.file,
+            record=METHOD_HANDLES,
+        )
+
+
+def _prints(left: MethodTable, whole: MethodTable, prefix: int) -> bool:
+    """Whether an archive prints the handles of another one, with a prefix or as they are."""
+    expected = unique(whole.value, prefix) if prefix else whole.value
+    return list(left.names) == list(whole.names) and np.array_equal(left.value, expected)

@@ -30,7 +30,7 @@ from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
 from archive.reader.recognition import JOINED_KINDS, PROGRAM_KINDS, SPLIT_KINDS
-from archive.verbs.handles import kept_handles
+from archive.verbs.handles import check_handles_left, kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
 from archive.verbs.kinds import kept_kinds, left_in
 from archive.verbs.loading import loaded_like
@@ -103,6 +103,11 @@ class Join:
     exact: bool
     another: bool
     archive_id: str
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing shows that the file is another one than was split."""
+        return not self.another
 
 
 @bounded
@@ -262,6 +267,7 @@ def rejoin(opened: Archive, file: BinaryIO) -> Join:
     if companion is None:
         place = place_of_companion(opened.container.records)
         raise NothingToDoError(f"no embedded companion ({place}) in it", file=opened.file)
+    check_handles_left(opened)
     size, exact = joined_to(file, opened.root, opened.container.records, companion.contents)
     contents = companion.contents
     programs = 0 if companion.metadata is None else len(companion.metadata.programs)

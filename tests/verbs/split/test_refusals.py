@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, LimitError, Limits
@@ -14,12 +18,15 @@ from archive.container.container import member_from
 from archive.formats.archive_id import counts
 from archive.formats.record_kinds import EMBEDDED
 from archive.verbs.split import join, split
+from tests.support.commands import run
 from tests.support.corpus import HANDLES, RELEASES
 from tests.support.halves import companion_of, halves, rezipped
 from tests.support.tampering import STACK, UNICODE, packed, tampered
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from archive.verbs.handles import HandleChoice
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 ID = ".data/serialization_id"
@@ -118,6 +125,55 @@ def test_another_root_is_another_file_of_the_same_model(target: Path) -> None:
     assert not join(renamed, companion, target).exact
     with archive.open(target) as joined, archive.open(NESTED) as before:
         assert list(joined.records) == list(before.records)
+
+
+TWINS = [RELEASES / name for name in (
+    "torch-1.10.0/nested.ptl", "torch-1.10.0/nested-nodebug.ptl", "torch-1.11.0/nested.ptl",
+    "torch-2.1.0/nested.ptl", "torch-2.4.1/nested-nostringtable.ptl", "torch-2.13.0/nested.ptl",
+    "torch-2.13.0/traced.ptl", "torch-2.13.0/traced-nostringtable.ptl",
+)]  # fmt: skip
+"""Files of three models; those of one have one archive id, and other handles or ranges."""
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(list(permutations(TWINS, 2))),
+    st.tuples(*[st.sampled_from([None, "unique", "keep", "drop"])] * 2),
+)
+def test_only_the_companion_that_was_split_from_it_makes_an_archive_the_original(
+    pair: tuple[Path, Path], choices: tuple[HandleChoice | None, HandleChoice | None]
+) -> None:
+    """Of one model are the files of several saves; what a join made of two of them was told well before."""
+    (left, _), (other, companion) = (parts(path, how) for path, how in zip(pair, choices, strict=True))
+    joined = io.BytesIO()
+    try:
+        said = join(left, companion, joined)
+    except ArchiveError as error:
+        assert ("another model" in str(error)) or ("another file of this model" in str(error))  # noqa: PT017
+        return
+    original = joined.getvalue() == pair[1].read_bytes()
+    assert (said.exact, said.is_clean) == (original, original)
+    if original and "drop" not in choices and choices[0] == choices[1]:
+        assert left == other
+
+
+def parts(path: Path, handles: HandleChoice | None) -> tuple[bytes, bytes]:
+    """What is left of an archive, and its companion, with such handles if it has some."""
+    out, companion = io.BytesIO(), io.BytesIO()
+    with archive.open(path) as opened:
+        has_handles = HANDLES in opened.records
+    split(path, out, companion, handles=handles if has_handles else None)
+    return out.getvalue(), companion.getvalue()
+
+
+def test_a_join_that_gives_another_file_is_a_finding(tmp_path: Path) -> None:
+    left, _ = parts(RELEASES / "torch-1.10.0" / "nested.pt", None)
+    _, companion = parts(RELEASES / "torch-1.12.0" / "nested-nostringtable.pt", None)
+    (tmp_path / "left.pt").write_bytes(left)
+    (tmp_path / "m.ptdbg").write_bytes(companion)
+    done = run("join", tmp_path / "left.pt", "-c", tmp_path / "m.ptdbg", "-o", tmp_path / "out.pt")
+    assert done.returncode == 1
+    assert b"is not the original file" in done.stdout
 
 
 # --- split
