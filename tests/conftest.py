@@ -1,4 +1,4 @@
-"""How hypothesis draws: the same examples in every run, unless new ones are asked for; threads; coverage.
+"""The environment of all tests; how hypothesis draws: the same examples in every run, unless asked; coverage.
 
 ``make test`` gives one verdict on one state of the code. To look for what nobody has met yet:
 
@@ -16,6 +16,8 @@ from unittest import mock
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.environment import pin
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -25,11 +27,7 @@ settings.register_profile("repeatable", patient, derandomize=True)
 settings.register_profile("explore", patient, derandomize=False)
 settings.load_profile("repeatable")
 
-# Models here are small, and workers share the cores: more threads would wait for one another. Inherited.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-# In a workflow of GitHub, commands print annotations, too; a test that wants them says so. Inherited.
-os.environ.pop("GITHUB_ACTIONS", None)
+pin()
 
 UNTRACED = {"attacks", "costs", "fuzz"}
 """Folders of tests that measure costs, or run the same code thousands of times: not for coverage."""
