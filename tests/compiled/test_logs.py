@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,7 @@ from archive.verbs.logs import Explainer
 from archive.verbs.logs.kernels import NO_CODE
 from tests.support.commands import run
 from tests.support.compiled import COMPILED, changed, member, package, written
+from tests.support.cost import loops_below
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -201,9 +201,8 @@ def test_another_archive_passes_these_lines() -> None:
 )
 def test_a_long_line_takes_little_time(part: bytes) -> None:
     log = b"aoti_torch_a(" + part * (1_000_000 // len(part)) + b"_cpp_ API call failed at \n"
-    start = time.process_time()
-    assert explained(log, "profiled")[0] == log
-    assert time.process_time() - start < 2
+    with loops_below(500):
+        assert explained(log, "profiled")[0] == log
 
 
 def test_a_companion_has_the_code_and_what_is_left_says_so(tmp_path: Path) -> None:

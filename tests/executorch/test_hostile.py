@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tracemalloc
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +14,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.verbs.instructions import Places
 from archive.verbs.logs import Explainer
 from tests.support.commands import well
+from tests.support.cost import loops_below
 from tests.support.etrecords import changed
 
 if TYPE_CHECKING:
@@ -132,11 +132,10 @@ def nodes(count: int, handle: str, file: str = "f.py") -> bytes:
 
 def test_a_handle_that_stands_many_times_is_one() -> None:
     handles = json.dumps({"forward": {"0": [1] * 200_000}}).encode()
-    start = perf_counter()
-    with archive.open(changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})) as opened:
+    data = changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
+    with loops_below(1_000), archive.open(data) as opened:
         (place,) = Places(opened).named("0:0")
         assert len(place.nodes) == 2000
-    assert perf_counter() - start < 10
 
 
 def test_a_log_in_which_each_line_may_be_of_many_nodes_ends_soon() -> None:
@@ -145,16 +144,13 @@ def test_a_log_in_which_each_line_may_be_of_many_nodes_ends_soon() -> None:
         b"KernelCall failed at instruction 0:%d in operator aten::add.out: 0x12\n" % number
         for number in range(2000)
     ]
-    start = perf_counter()
-    with archive.open(
-        changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")}), limits=archive.Limits(work=5000)
-    ) as opened:
+    data = changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
+    with loops_below(2_000), archive.open(data, limits=archive.Limits(work=5000)) as opened:
         explainer = Explainer.of(opened)
         out = b"".join(explainer.explain(lines))
     assert out == b"".join(lines)
     assert explainer.unknown == explainer.ambiguous == 2000
     assert any(re.search("too many steps; --limit work=… allows more", note) for note in explainer.notes)
-    assert perf_counter() - start < 20
 
 
 def test_a_name_that_stands_for_too_many_nodes_is_refused() -> None:

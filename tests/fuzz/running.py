@@ -18,6 +18,7 @@ from tests.fuzz import (
     record_targets,
     text_targets,
 )
+from tests.support.cost import loop_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +38,8 @@ TARGETS = {
 ALL_TARGETS = {**TARGETS, **archive_targets.TARGETS}
 KEPT = 400
 """Mutated inputs that were read, and are changed again."""
-SLOW = 2.0
-"""Seconds of CPU from which on an execution of a few KB is a finding, too."""
+SLOW = 500
+"""Loops of CPU from which on an execution of a few KB is a finding, too: see :mod:`tests.support.cost`."""
 
 
 @dataclass(slots=True)
@@ -81,12 +82,14 @@ def run(target: Target, seed: str, *, runs: int, seconds: float = float("inf")) 
     """
     chance = Random(seed)  # noqa: S311 (no secret)
     outcome = Outcome()
+    slow = SLOW * loop_time()
     start = before = time.process_time()
     for data, kept in inputs(target, chance):
         accepted, problem = attempt(target, data)
         now = time.process_time()
-        if not problem and now - before > SLOW:
+        if not problem and now - before > slow and now - before > SLOW * loop_time():
             problem = f"slow: {now - before:.1f} s"
+            now = time.process_time()
         before = now
         if problem:
             outcome.findings.setdefault(problem, data)

@@ -1,4 +1,9 @@
-"""Memory and time that something may take, and no more."""
+"""Memory and time that something may take, and no more.
+
+Time is CPU, and no number of seconds: it is compared with a fixed loop that runs beside it, on the same
+machine under the same load. What a test allows is many times what it takes, for it looks for what grows with
+the square of a file, or never ends.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MIB = 1 << 20
+ROUNDS = 200_000
+"""Of the loop."""
 
 
 @contextmanager
@@ -29,7 +36,30 @@ def peak_below(limit: int) -> Iterator[None]:
 MEMORY = 512 << 20
 """Bytes that no file of a few hundred bytes may take to be refused, nor to be read."""
 
-SECONDS = 20  # on a busy machine
+LOOPS = 1_000
+"""Loops of CPU that it may take no longer than."""
+
+
+def loop_time() -> float:
+    """CPU seconds that the loop takes here and now: the least of three."""
+    return min(_looped() for _ in range(3))
+
+
+def _looped() -> float:
+    start, total = time.thread_time(), 0
+    for number in range(ROUNDS):
+        total += number % 7
+    return time.thread_time() - start
+
+
+@contextmanager
+def loops_below(most: int) -> Iterator[None]:
+    """The block may take as much CPU as so many loops, on a machine of any speed."""
+    before, start = loop_time(), time.process_time()
+    yield
+    taken = time.process_time() - start
+    if taken >= most * before:  # else there is nothing to compare once more
+        assert taken / max(before, loop_time()) < most
 
 
 @contextmanager
@@ -38,10 +68,9 @@ def affordable() -> Iterator[None]:
     with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 (no file)
         size = int(file.read().split()[0]) * resource.getpagesize()
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    start = time.process_time()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, limits[1]))
     try:
-        yield
+        with loops_below(LOOPS):
+            yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
-    assert time.process_time() - start < SECONDS

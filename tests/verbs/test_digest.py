@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import re
-import time
 import warnings
 from functools import cache
 from pathlib import Path
@@ -21,6 +20,7 @@ import archive
 from archive import ArchiveError
 from archive.verbs.digest import VERSIONS, contents, value_of
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
+from tests.support.cost import loops_below
 from tests.support.range_server import served
 from tests.support.tampering import tampered
 
@@ -467,6 +467,5 @@ def test_code_of_a_package_has_the_names_that_its_values_have() -> None:
     ids=["dots", "quotes", "one name", "a long name", "empty texts"],
 )
 def test_hostile_code_costs_time_in_proportion(code: bytes) -> None:
-    started = time.process_time()
-    of(tampered(NEW / "nested.pt", {"code/__torch__/models.py": code}, renewed=False))
-    assert time.process_time() - started < 3
+    with loops_below(500):
+        of(tampered(NEW / "nested.pt", {"code/__torch__/models.py": code}, renewed=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from time import perf_counter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -22,6 +21,7 @@ from archive.verbs.logs import resolve_handles
 from archive.verbs.logs.failures import LiteFailure
 from archive.verbs.logs.lite import LiteAnswers
 from tests.support.corpus import ORACLES
+from tests.support.cost import loops_below
 from tests.support.reports import stream
 from tests.support.strategies import Strings, column, firsts
 
@@ -118,10 +118,8 @@ def test_the_fixtures_have_one_reading_each(case: str, digits: str, handles: tup
     ["", "-1", "1-1", "\uff15\uff15", "9001", "0026", "2625", "117", "125", "261", "1261", "1" * 10_000],
 )
 def test_digits_that_fit_nothing(digits: str) -> None:
-    with archive.open(ORACLES / "lowered_shape.ptl") as opened:
-        before = perf_counter()
+    with archive.open(ORACLES / "lowered_shape.ptl") as opened, loops_below(100):
         assert resolve_handles(opened, digits) in ([], [(117,)])
-        assert perf_counter() - before < 1
 
 
 def test_modules_called_through_interfaces_stand_behind_one_another() -> None:
@@ -216,13 +214,12 @@ def test_an_operation_around_another_should_be_a_call(op: str, first: tuple[int,
 def test_hostile_digits_cost_little() -> None:
     delegated = dict.fromkeys((1, 11, 111, 1111), "prim::CallMethod")
     opened = model({f"{TOP}.forward": {2: "> execute"}}, delegated)
-    before = perf_counter()
-    readings = resolve_handles(opened, "1" * 10 + "2")
-    assert len(readings) == len({*readings}) > 10
-    assert readings[0] == min(readings, key=len)
-    assert resolve_handles(opened, "1" * 24 + "2") == []
-    assert resolve_handles(opened, "1" * 10_000) == []
-    assert perf_counter() - before < 2
+    with loops_below(500):
+        readings = resolve_handles(opened, "1" * 10 + "2")
+        assert len(readings) == len({*readings}) > 10
+        assert readings[0] == min(readings, key=len)
+        assert resolve_handles(opened, "1" * 24 + "2") == []
+        assert resolve_handles(opened, "1" * 10_000) == []
 
 
 # --- unique handles
