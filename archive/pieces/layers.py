@@ -1,4 +1,4 @@
-"""Strings of some bytes, by the form that the bytes have: JSON, a pickle, UTF-16, or any other.
+"""Strings of some bytes, by the form that the bytes have: JSON, a pickle, UTF-16 and UTF-32, or any other.
 
 A string may be a layer's bytes itself: JSON in JSON.
 """
@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.pieces.json_strings import JSON, is_json, of_json
-from archive.pieces.pickle_strings import PICKLE, of_pickle
+from archive.pieces.pickle_strings import OLD_FIRST, is_pickle, of_pickle
 from archive.pieces.plain_strings import of_plain, of_wide
 
 if TYPE_CHECKING:
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
 SEAM = b'\n"\n'
 """Stands between JSON and JSON, so that no string goes on, and no escape."""
+
+
+FIRST = {*(bytes([code]) for code in b"[{ \n\x80"), *OLD_FIRST}
+"""First bytes of JSON and of pickles."""
+
+
+def _is_pickle(text: bytes) -> bool:
+    """Whether a string is a pickle: one of protocols 0 and 1 as a whole."""
+    return (text[:1] == b"\x80" or text[-1:] == b".") and is_pickle(text)
 
 
 class Inner(NamedTuple):
@@ -36,9 +45,13 @@ class Inner(NamedTuple):
     text: bytes
 
 
-def has_form(text: bytes) -> bool:
-    """Whether a string is JSON or a pickle."""
-    return bool(JSON.match(text) or PICKLE.match(text))
+def with_form(texts: Sequence[bytes]) -> list[int]:
+    """The numbers of strings that are JSON or a pickle."""
+    return [
+        number
+        for number, text in enumerate(texts)
+        if text[:1] in FIRST and (JSON.match(text) or _is_pickle(text))
+    ]
 
 
 def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int = 1) -> list[Layer]:
@@ -54,14 +67,13 @@ def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int 
         LimitError: they would take more memory than allowed.
     """
     found: Layer
-    if PICKLE.match(data):
+    if is_pickle(data):
         found = of_pickle(data, allowance, outer)
     elif is_json(data):
         found = of_json(data, allowance, outer, shortest)
     else:
         found = of_plain(data, allowance, outer)
-    wide = of_wide(data, allowance, outer)
-    return [found] if wide is None else [found, wide]
+    return [found, *of_wide(data, allowance, outer)]
 
 
 def layers_within(

@@ -1,14 +1,16 @@
 """Compressed streams and sections: found by their first bytes, unpacked within a budget.
 
-gzip, zlib, xz and bzip2 are read by Python's own modules, zstd by zstandard. Sections of shared objects may
-be compressed by zlib or zstd: SHF_COMPRESSED (System V ABI, chapter 4, "Section Compression"), and
-``.zdebug_*`` of older binutils, which begin with ``ZLIB`` and the size.
+gzip, zlib, xz, lzma and bzip2 are read by Python's own modules, zstd by zstandard. Bare deflate has no first
+bytes: it is tried where a record begins as nothing else does, and counts if text comes out. Sections of
+shared objects may be compressed by zlib or zstd: SHF_COMPRESSED (System V ABI, chapter 4, "Section
+Compression"), and ``.zdebug_*`` of older binutils, which begin with ``ZLIB`` and the size.
 """
 
 from __future__ import annotations
 
 import bz2
 import lzma
+import re
 import struct
 import zlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -16,6 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import zstandard
 
 from archive.formats.elf.parse import is_elf, parse_object
+from archive.pieces.layer import SHORTEST
+from archive.pieces.plain_strings import ASCII_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +28,12 @@ if TYPE_CHECKING:
 HEADS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2"}
 HEADS |= dict.fromkeys((b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"), "zlib")
 """First bytes of streams."""
+ALONE = re.compile(rb"\x5d\0\0(?:[\x01-\x80]\0|\0[\x01-\x08])(?:\xff{8}|.{4}[\0\1]\0{3})", re.DOTALL)
+"""The first bytes of lzma's own format, as all encoders write it: properties, window, size."""
+NAMES = ("deflate", "gzip", "zlib", "zstd", "xz", "lzma", "bzip2")
+"""What is unpacked, in words."""
+TRIED = 1 << 10
+"""Bytes of what bare deflate may stand for that have to be text."""
 ELSEWHERE = (
     *((how, magic, 0) for magic, how in HEADS.items() if how not in ("zlib", "bzip2")),
     ("bzip2", b"1AY&SY", 4),
@@ -86,7 +96,17 @@ class Unpacked(NamedTuple):
 def how_packed(data: memoryview) -> str:
     """How bytes are compressed by what they begin with; "" for others."""
     head = bytes(data[:6])
-    return next((how for magic, how in HEADS.items() if head.startswith(magic)), "")
+    how = next((how for magic, how in HEADS.items() if head.startswith(magic)), "")
+    return how or ("lzma" if ALONE.match(data[:16]) else "")
+
+
+def is_deflate(data: memoryview) -> bool:
+    """Whether bytes that begin like nothing else are a bare stream of deflate that holds text."""
+    try:
+        made = zlib.decompressobj(-zlib.MAX_WBITS).decompress(bytes(data[:TRIED]), TRIED)
+    except zlib.error:
+        return False
+    return len(made) >= SHORTEST and len(made.translate(None, ASCII_TEXT)) * 8 <= len(made)
 
 
 def streams(data: bytes) -> Iterator[Stream]:
@@ -98,6 +118,8 @@ def streams(data: bytes) -> Iterator[Stream]:
         while at >= 0:
             yield Stream(how, at - shift)
             at = data.find(magic, at + 1)
+    for one in ALONE.finditer(data, 1):
+        yield Stream("lzma", one.start())
 
 
 def unread(data: memoryview) -> str:
@@ -114,7 +136,7 @@ def unpacked(how: str, data: memoryview, limit: int) -> Unpacked:
         limit: bytes that are unpacked, at most.
     """
     pieces: list[bytes] = []
-    parts = _by_length(how, data) if how in ("bzip2", "xz") else _by_chunk(how, data)
+    parts = _by_length(how, data) if how in ("bzip2", "xz", "lzma") else _by_chunk(how, data)
     size = read = 0
     problem = ""
     try:
@@ -147,7 +169,8 @@ def _parts(stream: _Stream, data: memoryview, chunk: int) -> Iterator[tuple[byte
 
 def _by_length(how: str, data: memoryview) -> Iterator[tuple[bytes, int]]:
     """Parts of a stream of which a chunk may hold much."""
-    stream = bz2.BZ2Decompressor() if how == "bzip2" else lzma.LZMADecompressor(lzma.FORMAT_XZ, WINDOW)
+    form = lzma.FORMAT_XZ if how == "xz" else lzma.FORMAT_ALONE
+    stream = bz2.BZ2Decompressor() if how == "bzip2" else lzma.LZMADecompressor(form, WINDOW)
     for at in range(0, len(data), CHUNK):
         yield stream.decompress(data[at : at + CHUNK], PART), CHUNK
         while not stream.eof and not stream.needs_input:

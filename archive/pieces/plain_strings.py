@@ -1,4 +1,4 @@
-"""Strings between bytes that are no text, in ASCII and UTF-8, and in UTF-16."""
+"""Strings between bytes that are no text, in ASCII and UTF-8, in UTF-16, and in UTF-32, which NumPy has."""
 
 from __future__ import annotations
 
@@ -20,28 +20,44 @@ if TYPE_CHECKING:
 ASCII_TEXT = bytes(range(32, 127)) + b"\t\n\r"
 NO_TEXT = {*range(32), 127} - {*b"\t\n\r"}
 TO_NUL = bytes(0 if code in NO_TEXT else code for code in range(256))
-CLASSES = bytes(ord("a") if code in ASCII_TEXT else min(code, 1) for code in range(256))
-"""Translates bytes to ``a`` for those of ASCII text, 0 for NUL, 1 for others."""
-WIDE = re.compile(rb"(?:a\0){5,}+")
-FEWEST_WIDE = b"a\0" * 5
+LATIN = range(0xA0, 0x100)
+CLASSES = bytes(
+    ord("a") if code in ASCII_TEXT else ord("b") if code in LATIN else min(code, 1) for code in range(256)
+)
+"""Translates bytes to ``a`` for those of ASCII text, ``b`` for others of Latin-1, 0 for NUL, 1 else."""
+WIDTHS = (2, 4)
+"""Bytes of a letter in UTF-16, and in UTF-32."""
+FEWEST_WIDE = {width: (b"a" + bytes(width - 1)) * 5 for width in WIDTHS}
+WIDE = {width: re.compile(rb"(?:[ab]\0{%d}){5,}+" % (width - 1)) for width in WIDTHS}
 EDGE = 16
 """Bytes of memory that the place of an edge of a string costs."""
 
 
 class WideLayer(Layer):
-    """Strings in UTF-16 of either byte order: in both, every second byte of ASCII is NUL."""
+    """Strings in UTF-16 or UTF-32 of either byte order: in all, what is beside a letter of Latin-1 is NUL.
+
+    Args:
+        data: the bytes.
+        counts: the strings in UTF-8, and how often.
+        outer: tells where ``data`` comes from.
+        width: bytes of a letter.
+    """
+
+    def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer, width: int) -> None:
+        super().__init__(data, counts, outer)
+        self._width = width
 
     @cached_property
     def first(self) -> Mapping[bytes, int]:
         """Where each string begins that is there first."""
         first: dict[bytes, int] = {}
-        for start, end in _wide_spans(self.data.translate(CLASSES)):
-            first.setdefault(self.data[start:end:2], start)
+        for start, text in _wide_texts(self.data, self.data.translate(CLASSES), self._width):
+            first.setdefault(text, start)
         return first
 
-    def shift(self, _raw: bytes, position: int) -> int:
-        """Bytes before a position in a string, two for each letter."""
-        return 2 * position
+    def shift(self, raw: bytes, position: int) -> int:
+        """Bytes before a position in a string, so many for each letter."""
+        return self._width * len(raw[:position].decode(errors="ignore"))
 
 
 def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> Spans:
@@ -71,30 +87,44 @@ def _stretches(text: bytes, allowance: Allowance) -> tuple[Ints, Ints]:
     return places[::2], places[1::2]
 
 
-def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> WideLayer | None:
-    """The strings in UTF-16; None where there are none.
+def has_wide(data: bytes) -> bool:
+    """Whether there are strings in UTF-16 or UTF-32."""
+    if b"\0" not in data:
+        return False
+    classes = data.translate(CLASSES)
+    return any(fewest in classes for fewest in FEWEST_WIDE.values())
+
+
+def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> list[WideLayer]:
+    """The strings in UTF-16, and those in UTF-32, if there are any.
 
     Raises:
         LimitError: they would take more memory than allowed.
     """
     if b"\0" not in data:
-        return None
+        return []
     with allowance.lent(len(data), "classes of bytes"):
         classes = data.translate(CLASSES)
-        if FEWEST_WIDE not in classes:
-            return None
-        strings = [data[start:end:2] for start, end in _wide_spans(classes)]
-        long = (one for one in strings if len(one) >= SHORTEST)
-        return WideLayer(data, counted(long, allowance), outer)
+        widths = [width for width in WIDTHS if FEWEST_WIDE[width] in classes]
+        texts = {width: [text for _, text in _wide_texts(data, classes, width)] for width in widths}
+        return [WideLayer(data, counted(some, allowance), outer, width) for width, some in texts.items()]
 
 
-def _wide_spans(classes: bytes) -> Iterator[tuple[int, int]]:
-    """Where strings in UTF-16 are; with the letter behind, too, where that may be the last big-endian one."""
-    at = classes.find(FEWEST_WIDE)
+def _wide_texts(data: bytes, classes: bytes, width: int) -> Iterator[tuple[int, bytes]]:
+    """The strings of letters of a width, in UTF-8, and where they begin.
+
+    They come with the letter behind, too, where that may be the last big-endian one.
+    """
+    fewest, pattern, beside = FEWEST_WIDE[width], WIDE[width], bytes(width - 1)
+    at = classes.find(fewest)
     while at >= 0:
-        one = WIDE.match(classes, at)
-        start, end = at, one.end() if one else at + len(FEWEST_WIDE)
-        yield start, end
-        if classes[max(start - 1, 0) : start] == b"\0" and classes[end : end + 1] == b"a":
-            yield start, end + 1
-        at = classes.find(FEWEST_WIDE, end)
+        one = pattern.match(classes, at)
+        start, end = at, one.end() if one else at + len(fewest)
+        ends = [end]
+        if start >= width - 1 and classes[start - width + 1 : start] == beside:
+            ends += [end + 1] * (classes[end : end + 1] in (b"a", b"b"))
+        for stop in ends:
+            text = data[start:stop:width].decode("latin-1").encode()
+            if len(text) >= SHORTEST:
+                yield start, text
+        at = classes.find(fewest, end)

@@ -1,7 +1,8 @@
 """The strings of a piece, line by line, each line once: files repeat them at every node, a search need not.
 
 A frame of a Python stack stays one line with the source that follows it. Strings that are JSON or pickles
-themselves are read in the same way; what base64 in them stands for is a piece of its own.
+themselves are read in the same way, and so are those that have escapes, once more without these; what base64
+and the like in them stand for is a piece of its own.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.pieces.encoded import FILES, LATIN_HEADS, SHORTEST_RUN, from_latin, in_base64, runs
+from archive.pieces.encoded import LATIN_HEADS, from_latin, has_runs, is_file, runs
+from archive.pieces.escapes import EscapeLayer, escaped
 from archive.pieces.json_strings import JsonLayer
 from archive.pieces.layer import SHORTEST
-from archive.pieces.layers import Inner, has_form, layers, layers_within
+from archive.pieces.layers import Inner, layers, layers_within, with_form
 from archive.pieces.pickle_strings import PickleLayer
+from archive.pieces.plain_strings import has_wide
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from archive.base.limits import Allowance
     from archive.pieces.layer import Layer
@@ -31,8 +34,6 @@ FRAME = b'File "'
 FRAMES = re.compile(rb'\n(?=[ \t]*File ")')
 LINE = 160
 """Bytes of memory that a line costs besides its text."""
-HAS_FORM = {b"[", b"{", b"\x80", b" ", b"\n"}
-"""First bytes of strings that may have strings in them."""
 
 
 class String(NamedTuple):
@@ -69,7 +70,7 @@ class Encoded(NamedTuple):
     @property
     def is_file(self) -> bool:
         """Whether that is no text: a pickle, a zip, a stream."""
-        return bool(FILES.match(self.data))
+        return is_file(self.data)
 
     @property
     def place(self) -> int:
@@ -86,7 +87,7 @@ class Strings:
         shortest: bytes of a string of JSON that may tell something.
 
     Attributes:
-        encoded: what base64 in them stands for, and ``bytes`` of Python that are files.
+        encoded: what base64 and the like in them stand for, and ``bytes`` of Python that are files.
 
     Raises:
         LimitError: they would take more memory than allowed.
@@ -141,11 +142,14 @@ class Strings:
         raws = list(layer.counts)
         texts = [layer.decoded(raw) for raw in raws]
         counts = [times * number for number in layer.counts.values()]
-        inner = _forms(texts) if depth < DEEPEST else []
+        wholes = _wholes(layer, raws, texts)
         within: dict[int, list[Inner]] = defaultdict(list)
-        for number in inner:
-            if len(raws[number]) < len(layer.data):
-                within[counts[number]].append(Inner(raws[number], texts[number]))
+        formed = with_form(wholes) if depth < DEEPEST else []
+        if isinstance(layer, PickleLayer) and depth < DEEPEST:
+            formed = sorted({*formed, *(number for number, whole in enumerate(wholes) if has_wide(whole))})
+        for number in formed:
+            if len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer):
+                within[counts[number]].append(Inner(raws[number], wholes[number]))
                 texts[number] = b""
         with self._allowance.lent(sum(map(len, texts)), "texts of strings"):
             joined = b"\0".join(texts)
@@ -153,8 +157,11 @@ class Strings:
         self._allowance.take(LINE * lines + len(joined), "lines of strings")
         self._decode(layer, raws, texts, joined)
         self._add(layer, raws, texts, counts)
-        for number, some in within.items():
-            for one in layers_within(layer, some, self._allowance, self._shortest):
+        some = list(escaped(joined, texts)) if depth < DEEPEST else []
+        if some:
+            self._unescape(layer, {texts[at]: (raws[at], counts[at]) for at in some}, depth)
+        for number, strings in within.items():
+            for one in layers_within(layer, strings, self._allowance, self._shortest):
                 self._read(one, number, depth + 1)
 
     def _add(self, layer: Layer, raws: list[bytes], texts: list[bytes], counts: list[int]) -> None:
@@ -181,31 +188,37 @@ class Strings:
                     self._first[line] = layer, raw, at
             at += len(line) + 1
 
+    def _unescape(self, layer: Layer, by_text: Mapping[bytes, tuple[bytes, int]], depth: int) -> None:
+        """Read texts that have escapes without these; each comes with its string, and how often."""
+        with self._allowance.lent(2 * sum(map(len, by_text)), "texts without escapes"):
+            raws = {text: raw for text, (raw, _) in by_text.items()}
+            counts = {text: times for text, (_, times) in by_text.items()}
+            self._read(EscapeLayer(layer, raws, counts), 1, depth + 1)
+
     def _decode(self, layer: Layer, raws: list[bytes], texts: list[bytes], joined: bytes) -> None:
         """Keep what parts of texts stand for; texts lose letters that tell nothing."""
-        with self._allowance.lent(len(joined), "letters of base64"):
-            encoded = set(in_base64(joined, texts))
-        if isinstance(layer, PickleLayer):
-            encoded.update(number for number, raw in enumerate(raws) if raw.startswith(LATIN_HEADS))
+        with self._allowance.lent(len(joined), "letters of what is encoded"):
+            encoded = set(has_runs(joined, texts))
+        latin = _wholes(layer, raws, texts)
+        encoded.update(number for number, text in enumerate(latin) if text.startswith(LATIN_HEADS))
         for number in sorted(encoded):
-            if len(texts[number]) >= SHORTEST_RUN:
-                texts[number] = self._decoded(String(layer, raws[number]), texts[number])
+            texts[number] = self._decoded(String(layer, raws[number]), texts[number], latin[number])
 
-    def _decoded(self, string: String, text: bytes) -> bytes:
-        file = from_latin(string.raw) if isinstance(string.layer, PickleLayer) else None
+    def _decoded(self, string: String, text: bytes, whole: bytes) -> bytes:
+        file = from_latin(whole)
         if file is not None:
             self.encoded.append(Encoded(file, "bytes", string, 0))
         masked = None
         for one in runs(text):
             if one.data is not None:
-                self._allowance.take(LINE + len(one.data), "what base64 stands for")
-                self.encoded.append(Encoded(one.data, "base64", string, one.start))
+                self._allowance.take(LINE + len(one.data), "what is encoded")
+                self.encoded.append(Encoded(one.data, one.how, string, one.start))
             if one.is_masked:
                 masked = masked or bytearray(text)
                 masked[one.start : one.end] = bytes(one.end - one.start)
         return text if masked is None else bytes(masked)
 
 
-def _forms(texts: list[bytes]) -> list[int]:
-    """The numbers of texts that may have strings in them."""
-    return [number for number, text in enumerate(texts) if text[:1] in HAS_FORM and has_form(text)]
+def _wholes(layer: Layer, raws: list[bytes], texts: list[bytes]) -> list[bytes]:
+    """Strings with their controls, which are opcodes where a string is a pickle."""
+    return [layer.whole(raw) for raw in raws] if isinstance(layer, PickleLayer) else texts

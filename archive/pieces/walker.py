@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_right
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from archive.container.container import Container
 from archive.container.end import has_end
 from archive.formats.record_kinds import RecordKind
 from archive.pieces.bounds import DEEPEST, Bounds
-from archive.pieces.packed import Stream, how_packed, packed_sections, streams, unpacked, unread
+from archive.pieces.packed import Stream, how_packed, is_deflate, packed_sections, streams, unpacked, unread
 from archive.pieces.piece import Member, Piece, Places
 from archive.pieces.zips import ZIP_HEAD, embedded, fields, unlisted
 from archive.reader.recognition import kind_in, recognise_zip
@@ -199,23 +200,24 @@ class Walker:
             self._bounds.tell(name, f"compressed by {how}, which is not read")
 
     def _texts(self, piece: Piece, depth: int) -> Iterator[Piece]:
-        """A piece, and what base64 in it stands for."""
+        """A piece, and what base64 and the like in it stand for."""
         self.read += len(piece.data)
         yield piece
-        yield from self._in_base64(piece.strings.encoded, piece.record, piece.kind, depth)
+        yield from self._in_letters(piece.strings.encoded, piece.record, piece.kind, depth)
 
-    def _in_base64(
+    def _in_letters(
         self, encoded: Sequence[Encoded], name: str, kind: RecordKind, depth: int
     ) -> Iterator[Piece]:
-        """What base64 stands for: all texts in one piece, and each file."""
-        inside = f"{name}{INSIDE}base64"
-        texts = [one for one in encoded if not one.is_file]
-        if texts:
-            at = [0, *accumulate(len(one.data) + 1 for one in texts)]
-            data = memoryview(b"\0".join(one.data for one in texts))
-            self.read += len(data)
-            with self._allowance.part() as part:
-                yield Piece(inside, kind, data, part, place=lambda some: texts[_number(at, some)].place)
+        """What letters stand for: all texts of one way in one piece, and each file."""
+        for how in dict.fromkeys(one.how for one in encoded):
+            texts = [one for one in encoded if one.how == how and not one.is_file]
+            if texts:
+                at = [0, *accumulate(len(one.data) + 1 for one in texts)]
+                data = memoryview(b"\0".join(one.data for one in texts))
+                self.read += len(data)
+                with self._allowance.part() as part:
+                    place = partial(_place_in, texts, at)
+                    yield Piece(f"{name}{INSIDE}{how}", kind, data, part, place=place)
         for one in encoded:
             inside = f"{name}{INSIDE}{one.how}"
             if one.is_file and self._bounds.may_unpack(inside, depth):
@@ -223,6 +225,8 @@ class Walker:
 
     def _stream_at_start(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
         how = how_packed(data)
+        if not how and kind is not RecordKind.TENSOR and is_deflate(data):
+            how = "deflate"
         if how:
             yield from self._stream(Stream(how, 0), data, name, kind, depth)
 
@@ -235,7 +239,9 @@ class Walker:
             return
         content = unpacked(stream.how, data[stream.start :], self._bounds.limit)
         self._bounds.spend(content.work)
-        if content.problem and not stream.start and stream.how != "zlib":  # others begin so by chance
+        if (
+            content.problem and not stream.start and stream.how not in ("zlib", "deflate")
+        ):  # others begin so by chance
             self._bounds.tell(inside, content.problem)
         if content.data:
             with self._allowance.lent(len(content.data), "what a stream holds"):
@@ -268,9 +274,9 @@ class Walker:
             self._bounds.tell(name, f"{problem}")
 
 
-def _number(at: Sequence[int], position: int) -> int:
-    """The number of the text that a position is in."""
-    return bisect_right(at, position) - 1
+def _place_in(texts: Sequence[Encoded], at: Sequence[int], position: int) -> int:
+    """The place of the text that a position is in."""
+    return texts[bisect_right(at, position) - 1].place
 
 
 def _is_object(record: Record) -> bool:

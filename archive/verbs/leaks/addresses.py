@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.verbs.leaks.kinds import LeakKind
-from archive.verbs.leaks.places import Found
+from archive.verbs.leaks.vocabulary import Found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

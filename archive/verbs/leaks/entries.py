@@ -17,7 +17,7 @@ from archive.pieces.pickle_strings import MOST_OPCODES
 from archive.verbs.leaks.keys import CALLED, WORDS, is_key
 from archive.verbs.leaks.kinds import LeakKind
 from archive.verbs.leaks.paths import paths
-from archive.verbs.leaks.places import NOBODY, Found, matched
+from archive.verbs.leaks.vocabulary import NOBODY, Found, matched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from archive.verbs.leaks.kinds import LeakKind
-from archive.verbs.leaks.places import Found, matched
+from archive.verbs.leaks.vocabulary import Found, matched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

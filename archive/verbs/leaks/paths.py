@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from archive.verbs.leaks.kinds import LeakKind
-from archive.verbs.leaks.places import HOMES, TEMPORARY, Found, is_telling, matched, named
+from archive.verbs.leaks.vocabulary import HOMES, TEMPORARY, Found, is_telling, matched, named, textual
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +22,11 @@ NAME = rb"[^\x00-\x20\x7f\"'<>|:*?`\\,;(){}\[\]/]++"
 SPACED = NAME + rb"(?: " + NAME + rb"){0,2}"
 BEGINS = rb"(?<![\w.~@%/\\$)}\]*-]"
 """What a path does not go on behind; to be followed by its first byte."""
-ROOT = rb"/(?:" + BEGINS + rb"/)|(?<=-[ILB]/)|(?<=file:///))"
+ROOT = rb"/(?:" + BEGINS + rb"/)|(?<=-[ILB]/)|(?<=\0V/)|(?<=file:///))"
 """A slash that begins a path. What stands before is looked at last: searches for a single byte are quick."""
 ROOTED = re.compile(ROOT + rb"(?:" + HOMES + rb"|" + TEMPORARY + rb")/(?:" + SPACED + rb"/){0,64}+" + NAME)
 POSIX = re.compile(ROOT + rb"(?:" + NAME + rb"/){1,64}+" + NAME)
+IN_ROOT = re.compile(rb"/(?:" + HOMES + rb"|" + TEMPORARY + rb")/[^/]")
 SLASHES = rb"(?:\\{1,4}|/)"
 DRIVE = re.compile(
     rb"(?<![A-Za-z0-9])[A-Za-z]:" + SLASHES + rb"(?!/)(?:" + SPACED + SLASHES + rb"){0,64}+" + NAME
@@ -58,7 +59,7 @@ def paths(data: bytes) -> Iterator[Found]:
         yield from _posix(data)
     for mark in (b":\\", b":/"):
         for one in matched(data, mark, 1, DRIVE):
-            yield from named(one.start(), _single(one[0]), LeakKind.DRIVE)
+            yield from named(one.start(), _single(textual(one[0])), LeakKind.DRIVE)
     yield from _network(data)
     for one in matched(data, b"../", -2, UP):
         yield from named(one.start(), one[0].rstrip(TRIMMED), LeakKind.PATH)
@@ -89,10 +90,11 @@ def _posix(data: bytes) -> Iterator[Found]:
     rooted: set[int] = set()
     for one in ROOTED.finditer(data):
         rooted.add(one.start())
-        if not DRIVE_BEFORE.search(data, max(one.start() - 3, 0), one.start()):
-            yield from named(one.start(), one[0].rstrip(TRIMMED), LeakKind.PATH)
+        path = textual(one[0]).rstrip(TRIMMED)
+        if IN_ROOT.match(path) and not DRIVE_BEFORE.search(data, max(one.start() - 3, 0), one.start()):
+            yield from named(one.start(), path, LeakKind.PATH)
     for one in POSIX.finditer(data):
-        path = one[0].rstrip(TRIMMED)
+        path = textual(one[0]).rstrip(TRIMMED)
         if one.start() not in rooted and is_telling(path):
             yield from named(one.start(), path, LeakKind.PATH)
 

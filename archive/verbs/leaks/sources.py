@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from archive.formats.record_kinds import BUNDLED_INPUTS, RecordKind
 from archive.verbs.leaks.kinds import LeakKind
-from archive.verbs.leaks.places import Found
+from archive.verbs.leaks.vocabulary import Found
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator

@@ -9,6 +9,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from archive.base.errors import ArchiveError
+from archive.verbs.leaks.vocabulary import home_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,11 +49,6 @@ NO_FILE = b"?"
 """Stands for the name of every file with ``--paths none``."""
 SEPARATOR = re.compile(rb"[/\\]")
 LIBRARY = re.compile(rb".*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\](.+)", re.DOTALL)
-HOME = re.compile(
-    rb"(?:/root|(?:/[^/]+){0,2}/(?:home|Users)/[^/]+|/(?:data|export|mnt)/users/[^/]+)/"
-    rb"|(?:[A-Za-z]:|[/\\]{2}[^/\\]+)[/\\]+(?:Users|Documents and Settings)[/\\]+[^/\\]+[/\\]"
-)
-"""Begins paths in somebody's home, whose name is the last part."""
 ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z][\w+.-]*:[/\\]")
 """Begins absolute paths, those of drives and URLs (``file:/srv``), too."""
 OUTSIDE = re.compile(rb"~|(?:.*[/\\])?\.\.[/\\]", re.DOTALL)
@@ -154,13 +150,14 @@ class Rules:
 
 def _all_relative(paths: Sequence[bytes]) -> dict[bytes, bytes]:
     """Each path relative to a library, or to the folder that all of a home are in, or all others."""
-    homes = {path: home[0] for path in paths if (home := HOME.match(path)) and not LIBRARY.match(path)}
+    found_homes = {path: home for path in paths if (home := home_of(path)) and not LIBRARY.match(path)}
+    homes = {path: path[:end] for path, (end, _) in found_homes.items() if end < len(path)}
     groups = defaultdict[bytes, list[bytes]](list)
     for path in paths:
         if ABSOLUTE.match(path) and not LIBRARY.match(path):
             groups[homes.get(path, b"")].append(path)
     common = {home: _common(some) for home, some in groups.items()}
-    users = {SEPARATOR.split(home)[-2] for home in homes.values()}
+    users = {user for _, user in found_homes.values()}
     found = {path: _relative(path, common.get(homes.get(path, b""), 0)) for path in paths}
     return {path: _last(new) if users & set(SEPARATOR.split(new)) else new for path, new in found.items()}
 

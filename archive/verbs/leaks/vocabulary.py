@@ -1,4 +1,7 @@
-"""Where a path leads: home, to what is temporary, to packages; and whose home that is."""
+"""What paths, homes and users are: the words of ``leaks``, of ``redact``, and of its proof.
+
+A path leads home, to what is temporary, to packages, or elsewhere; a home is somebody's.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,15 @@ if TYPE_CHECKING:
 SHARED = rb"(?:var|usr|nfs|net|data|scratch|gpfs|lustre|export|work|shared|mnt|(?:mnt|cygdrive)/[a-z]|[a-z])/"
 """Folders in which those of people may be."""
 OF_PEOPLE = rb"(?:home\d?|Users|" + SHARED + rb"(?:home\d?|[Uu]sers))"
+FOLDER = rb"[^/\x00-\x20\"'<>|:*?`\\,;(){}\[\]]++"
+OF_MANY = (
+    rb"(?!(?:api|rest|v\d+)/)"
+    + FOLDER
+    + rb"/(?:"
+    + FOLDER
+    + rb"/){0,2}?(?:homes?\d?|Users|users|people|user/[a-z])"
+)
+"""The same where more has to follow than a name: the folder of homes may lie in others, of any name."""
 HOMES = rb"(?:root|" + OF_PEOPLE + rb")"
 TEMPORARY = rb"(?:tmp|var/tmp|var/folders|private/tmp|private/var|dev/shm|scratch)"
 MACHINES = re.compile(
@@ -20,10 +32,13 @@ MACHINES = re.compile(
 )
 """Roots of what people and companies put on their machines."""
 HOME_OF = re.compile(
-    rb"(?:/" + OF_PEOPLE + rb"/|[A-Za-z]:[\\/]+(?i:Users|Documents and Settings)[\\/]+"
-    rb"|\\\\[^\\]+\\(?:[^\\]+\\)?(?:home|Users)\\)([^/\\]+)"
+    rb"(?:/" + OF_PEOPLE + rb"/(?:[a-z]/(?=[^/]+/))?|[A-Za-z]:[\\/]+(?i:Users|Documents and Settings)[\\/]+"
+    rb"|\\\\[^\\]+\\(?:[^\\]+\\)?(?i:home|Users|Documents and Settings)\\"
+    rb"|//[^/]+/(?:[^/]+/)?(?i:home|Users)/"
+    rb"|/" + OF_MANY + rb"/(?=[^/]+/))([^/\\]+)"
+    rb"|/(?=root/)"
 )
-ROOTS_HOME = b"/root/"
+"""Begins a path in somebody's home; the last part is whose it is, unless somebody is root."""
 IN_TEMPORARY = re.compile(rb"/" + TEMPORARY + rb"/|[\\/](?:Temp|TEMP|tmp)[\\/]")
 IN_PACKAGES = re.compile(rb"[\\/](?:site|dist)-packages(?:[\\/]|$)")
 NOBODY = {
@@ -75,6 +90,18 @@ class Found(NamedTuple):
     text: bytes
 
 
+def home_of(path: bytes) -> tuple[int, bytes] | None:
+    """Where a path leaves the home that it begins in, and whose that is; None for others.
+
+    The name is ``root`` for the superuser's, whose home has none.
+    """
+    home = HOME_OF.match(path)
+    if home is None:
+        return None
+    user, end = (home[1], home.end(1)) if home[1] is not None else (b"root", len(b"/root"))
+    return end + 1, user
+
+
 def is_telling(path: bytes) -> bool:
     """Whether a path that begins with ``/`` is one of a machine, not a route or a part of a sentence."""
     folders, _, name = path.rpartition(b"/")
@@ -88,6 +115,15 @@ def is_telling(path: bytes) -> bool:
     )
 
 
+def textual(path: bytes) -> bytes:
+    """A path up to the first byte that is no text: instructions of a processor have slashes, too."""
+    if path.isascii():
+        return path
+    text = path.decode(errors="surrogateescape")
+    odd = next((at for at, one in enumerate(text) if not one.isprintable()), len(text))
+    return path if odd == len(text) else text[:odd].rstrip("/").encode()
+
+
 def named(at: int, path: bytes, other: LeakKind) -> Iterator[Found]:
     """A path by its kind, and the user whose home it is in.
 
@@ -96,8 +132,8 @@ def named(at: int, path: bytes, other: LeakKind) -> Iterator[Found]:
         path: as it stands there.
         other: the kind of a path that leads to no place that is known.
     """
-    home = HOME_OF.match(path)
-    if home or path.startswith(ROOTS_HOME):
+    home = home_of(path)
+    if home:
         yield Found(LeakKind.HOME, at, path)
     elif IN_TEMPORARY.search(path):
         yield Found(LeakKind.TEMPORARY, at, path)
@@ -105,8 +141,14 @@ def named(at: int, path: bytes, other: LeakKind) -> Iterator[Found]:
         yield Found(LeakKind.PACKAGES, at, path)
     else:
         yield Found(other, at, path)
-    if home and home[1].decode(errors="replace") not in NOBODY:
-        yield Found(LeakKind.USER, at + home.start(1), home[1])
+    if home and is_somebody(home[1]):
+        end, user = home
+        yield Found(LeakKind.USER, at + end - 1 - len(user), user)
+
+
+def is_somebody(name: bytes) -> bool:
+    """Whether a name of a user is not one that machines come with."""
+    return name.decode(errors="replace") not in NOBODY
 
 
 def matched(data: bytes, mark: bytes, before: int, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
