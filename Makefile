@@ -2,7 +2,8 @@
 #
 #   make demo          debug info split off, a field log explained from it, both joined again (without PyTorch)
 #   make demo-backend  a part of a model lowered, run by stock PyTorch, profiled, its failures explained
-#   make test          every check: lint, format, types, layers, tests
+#   make test          every check: lint, format, types, layers, tests; of large matrices a sample
+#   make test-all      the same with all cases, which takes twice the time
 #   make coverage      the tests once more, and the lines and branches that they reach, room by room
 #   make fuzz          changed records, zips, companions and logs for as long as you like: docs/fuzzing.md
 #   make bench         the numbers behind the claims
@@ -18,7 +19,7 @@ FUZZ_TARGETS ?= ranges handles methods paths bytecode data constants effects pla
 	records windows blocks kinds log joined archive program texts diff split migrate
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backend test lint coverage fuzz bench fmt clean python
+.PHONY: help demo demo-backend test test-all lint coverage fuzz bench fmt clean python
 .DELETE_ON_ERROR:
 
 # The constraints reach the environment that pip builds the package in, too. Torch is taken at its pin only.
@@ -75,8 +76,13 @@ demo-backend: .venv/.ready
 	$(call show,debug-archive demo --backend -o build/backend --force)
 
 # Bytecode is written: tests start hundreds of processes, which would compile all modules again.
+pytest = @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
+
 test: lint
-	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
+	$(pytest)
+
+test-all: lint
+	$(pytest) --all
 
 lint: .venv/.ready
 	@.venv/bin/ruff check --quiet
@@ -96,7 +102,7 @@ fuzz: .venv/.fuzz-ready
 coverage: .venv/.ready
 	@rm -rf build/coverage
 	@mkdir -p build/coverage
-	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m coverage run -m pytest -q -n $(WORKERS) --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= .venv/bin/python -m coverage run -m pytest -q -n $(WORKERS) --dist worksteal --all
 	@.venv/bin/python -m coverage combine -q
 	@.venv/bin/python -m coverage json -q
 	@.venv/bin/python -m tools.coverage_rooms

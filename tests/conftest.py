@@ -1,8 +1,9 @@
-"""The environment of all tests; how hypothesis draws: the same examples in every run, unless asked; coverage.
+"""Which cases run, in which environment; how hypothesis draws: the same examples, unless asked; coverage.
 
-``make test`` gives one verdict on one state of the code. To look for what nobody has met yet:
+``make test`` gives one verdict on one state of the code, by a sample; ``make test-all`` by all cases. To look
+for what nobody has met yet:
 
-    pytest --hypothesis-profile=explore
+    pytest --all --hypothesis-profile=explore
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.environment import pin
+from tests.support.sampling import Suite
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -33,6 +35,16 @@ UNTRACED = {"attacks", "costs", "fuzz"}
 """Folders of tests that measure costs, or run the same code thousands of times: not for coverage."""
 TRACED_PROCESSES = "COVERAGE_PROCESS_CONFIG"
 """The environment variable that makes coverage trace the processes that a test starts."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--all``."""
+    parser.addoption("--all", action="store_true", help="run all cases of large matrices, not a sample")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell which cases run before modules of tests ask."""
+    Suite.whole = config.getoption("--all")
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -13,6 +13,7 @@ import torch
 
 from archive import backend
 from tests.support.made_models import Made, models, saved, scripted, traced
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ WAYS: dict[str, Way] = {
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("frontend", [scripted, traced])
 @given(made=models())
-@settings(patient, max_examples=15)
+@settings(patient, max_examples=examples(15))
 def test_made_models_give_what_eager_gives(
     made: Made, frontend: Callable[[Made], torch.jit.ScriptModule], way: Way
 ) -> None:

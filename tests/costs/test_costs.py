@@ -17,11 +17,12 @@ from tests.costs.greedy import take
 from tests.costs.measuring import MEMORY, ROOM, SLACK, Budget, Cost, Measurer, Task
 from tests.costs.pickled import Repeated
 from tests.fuzz.pickle_mutations import POOL
+from tests.support.sampling import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EXAMPLES = 80
+EXAMPLES = examples(80)
 MOST = 1 << 16
 """Repetitions of drawn cases: as many as every budget allows so far; EXCEEDING has larger ones."""
 EXCEEDING = Path(__file__).with_name("exceeding.tsv")

@@ -24,6 +24,7 @@ from tests.support.backend_models import cases as backend_cases
 from tests.support.effect_comparison import scripted
 from tests.support.effect_models import CASES, Case, X
 from tests.support.effect_refusals import REFUSALS
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.torch
 
@@ -104,7 +105,7 @@ def test_calls_and_state_are_those_of_the_module(name: str) -> None:
     assert all_state(model) == ends
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sampled(CASES, most=10))
 def test_captured_twice_is_the_same(name: str) -> None:
     model = fresh(CASES[name])
     one, other = (capture(model, *CASES[name].arguments) for _ in range(2))
@@ -115,7 +116,7 @@ def test_captured_twice_is_the_same(name: str) -> None:
     assert one.side_effects.sites == other.side_effects.sites
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sampled(CASES, most=10))
 def test_every_effect_and_node_has_a_place(name: str) -> None:
     graph, side_effects = capture(fresh(CASES[name]), *CASES[name].arguments)
     effects = side_effects.table().effects

@@ -6,6 +6,7 @@ import copy
 import os
 import subprocess
 import sys
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ import torch
 from archive.backend import lower, save_lowered
 from tests.support.effect_cases import KINDS, cases_of, fresh
 from tests.support.effect_outcome import Outcome, outcome
+from tests.support.sampling import sampled
 from tools import effect_table
 
 pytestmark = [
@@ -33,14 +35,19 @@ EVERY = 6
 """Of so many cases one is lowered, saved and loaded, too."""
 KINDS_LOWERED = ("numeric", "tensors")
 """Kinds whose cases all are: TorchScript computes numbers in ways of its own."""
-SAMPLE = [one for number, one in enumerate(CASES) if one[0] in KINDS_LOWERED or number % EVERY == 0]
+SAMPLE = sampled(
+    [one for number, one in enumerate(CASES) if one[0] in KINDS_LOWERED or number % EVERY == 0],
+    most=40,
+    by=[itemgetter(0)],
+)
+RUN = sampled(CASES, most=140, by=[itemgetter(0)])
 
 
 def ids(cases: list[tuple[str, str]]) -> list[str]:
     return [f"{kind}-{name}" for kind, name in cases]
 
 
-@pytest.mark.parametrize(("kind", "name"), CASES, ids=ids(CASES))
+@pytest.mark.parametrize(("kind", "name"), RUN, ids=ids(RUN))
 def test_calls_and_state_are_the_eager_ones_or_it_is_refused(kind: str, name: str) -> None:
     case = cases_of(kind)[name]
     line = 0 if case.says.startswith("call ") else case.line  # only an archive leads guards to lines

@@ -25,6 +25,7 @@ from tests.support.effect_running import Direct
 from tests.support.effect_tables import SELF, method
 from tests.support.made_containers import KINDS, model, models
 from tests.support.made_effects import written
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def code_of(module: ModuleType) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(patient, max_examples=6)
+@settings(patient, max_examples=examples(6))
 def test_random_operations(kind: str, data: st.DataObject) -> None:
     warnings.simplefilter("ignore")
     try:

@@ -24,6 +24,7 @@ from tests.support.corpus import FIXTURES
 from tests.support.effect_comparison import Comparing, named, picture, shown, state_in, state_of
 from tests.support.entry_running import check_entries
 from tests.support.made_branches import branching
+from tests.support.sampling import crossed, examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def compare(eager: nn.Module, loaded: Effectful, calls: Sequence[tuple[torch.Ten
         comparing.same(state_of(eager, models), state_in(loaded), "")
 
 
-@pytest.mark.parametrize("stock", [False, True])
-@pytest.mark.parametrize("cls", models.ENTRIES)
+@pytest.mark.parametrize(("cls", "stock"), crossed(models.ENTRIES, [False, True], most=12))
 def test_calls_and_state_are_the_eager_ones(cls: type[nn.Module], stock: bool, monkeypatch: Any) -> None:  # noqa: ANN401, FBT001
     monkeypatch.setattr(models, "TOTAL", 0)
     eager = cls()
@@ -165,7 +165,7 @@ def test_entries_are_listed_with_their_numbers() -> None:
 
 
 @given(model=branching())
-@settings(patient, max_examples=10)
+@settings(patient, max_examples=examples(10))
 def test_branches_on_what_calls_change(model: Made) -> None:
     check_entries(model, argument, CALLS)
 

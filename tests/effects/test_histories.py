@@ -17,6 +17,7 @@ from archive.backend import BackendError, Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, capture_entries
 from tests.support.entry_running import check_entries
 from tests.support.made_histories import histories
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def loaded_of(model: nn.Module, *, stock: bool = False) -> Effectful:
 
 
 @given(model=histories())
-@settings(patient, max_examples=12)
+@settings(patient, max_examples=examples(12))
 def test_lists_that_calls_change_and_read_in_every_way(model: Made) -> None:
     check_entries(model, argument, 10)
 

@@ -19,6 +19,7 @@ from archive.effects.capture.entries import AGAIN
 from archive.effects.capture.open_list import UNKNOWN_ITEM
 from tests.support.effect_comparison import CODE, Comparing, leaves, named, picture, shown, state_in, state_of
 from tests.support.made_effects import KINDS, Statement, made, models, written
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -158,13 +159,13 @@ def check_unless_refused(one: Made) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(patient, max_examples=4)
+@settings(patient, max_examples=examples(4))
 def test_one_kind_of_change(kind: str, data: st.DataObject) -> None:
     check_unless_refused(data.draw(models((kind,))))
 
 
 @given(model=models(tuple(KINDS)))
-@settings(patient, max_examples=30)
+@settings(patient, max_examples=examples(30))
 def test_changes_of_many_kinds(model: Made) -> None:
     check_unless_refused(model)
 

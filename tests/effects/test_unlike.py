@@ -23,6 +23,7 @@ from tests.support import effect_unlike, effect_unlike_tensors  # noqa: F401 (th
 from tests.support.corpus import FIXTURES
 from tests.support.effect_models import CASES
 from tests.support.effect_unlike import RIGHT, UNLIKE, Unlike
+from tests.support.sampling import crossed, sampled
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -96,14 +97,17 @@ def lowered(number: int) -> Any:  # noqa: ANN401
     return lower(module(one), "aten", effects=True, example_inputs=copy.deepcopy(one.like))
 
 
-@pytest.mark.parametrize("stock", [False, True], ids=["machine", "TorchScript"])
-@pytest.mark.parametrize("number", range(len(UNLIKE)), ids=[one.forward.__name__ for one in UNLIKE])
-def test_right_or_refused(number: int, stock: bool) -> None:  # noqa: FBT001
-    one = UNLIKE[number]
+NAMES = {one.forward.__name__: number for number, one in enumerate(ALL)}
+RUN = crossed(list(NAMES)[: len(UNLIKE)], ["machine", "TorchScript"])
+
+
+@pytest.mark.parametrize(("name", "how"), RUN)
+def test_right_or_refused(name: str, how: str) -> None:
+    one = UNLIKE[NAMES[name]]
     lines, start = inspect.getsourcelines(one.forward)
     here = [start + number for number, line in enumerate(lines) if "# here" in line]
     for said, arguments, named, before in one.calls:
-        eager, loaded = module(one), Effectful.of(lowered(number), stock=stock)
+        eager, loaded = module(one), Effectful.of(lowered(NAMES[name]), stock=how == "TorchScript")
         for run in (eager, loaded):
             run(*copy.deepcopy(one.like))
         names = set(vars(loaded.state.module)) & set(vars(eager))
@@ -158,13 +162,13 @@ def arguments(draw: st.DrawFn, like: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True to a scalar")
-@pytest.mark.parametrize("number", range(len(ALL)), ids=[one.forward.__name__ for one in ALL])
+@pytest.mark.parametrize("name", sampled(NAMES))
 @given(data=st.data())
 @settings(patient, max_examples=3)
-def test_any_call_is_right_or_refused(number: int, data: st.DataObject) -> None:
-    one = ALL[number]
+def test_any_call_is_right_or_refused(name: str, data: st.DataObject) -> None:
+    one = ALL[NAMES[name]]
     torch.manual_seed(0)
-    eager, loaded = module(one), Effectful.of(lowered(number))
+    eager, loaded = module(one), Effectful.of(lowered(NAMES[name]))
     names = set(vars(loaded.state.module)) & set(vars(eager))
     for _ in range(2):
         drawn = data.draw(arguments(one.like))

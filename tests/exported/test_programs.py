@@ -12,13 +12,14 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.container.container import new_member
 from archive.formats.exported.program import MAX_SCOPES, Program
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
+from tests.support.sampling import sampled
 from tests.support.zips import written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sampled(PROGRAMS), ids=lambda path: path.stem)
 def test_all_nodes_are_there_in_the_order_of_the_file(path: Path) -> None:
     with archive.open(path) as opened:
         assert list(opened.programs) == list(trees(path))

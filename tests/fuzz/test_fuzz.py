@@ -17,6 +17,7 @@ from tests.fuzz.targets import Target
 from tests.fuzz.zip_mutations import Stored, zipped
 from tests.support.corpus import FIXTURES
 from tests.support.cost import loops_below
+from tests.support.sampling import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ OTHERS = (20_000 - sum(RUNS.values())) // (len(TARGETS) - len(RUNS))
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_changed_inputs_are_read_or_refused(name: str) -> None:
-    outcome = run(TARGETS[name], f"{name} smoke", runs=RUNS.get(name, OTHERS))
+    outcome = run(TARGETS[name], f"{name} smoke", runs=examples(RUNS.get(name, OTHERS)))
     assert outcome.findings == {}
     assert outcome.accepted, "every input was refused: nothing behind the first check was tried"
 

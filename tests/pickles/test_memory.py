@@ -14,6 +14,7 @@ from archive.pickles.tree import Tree, read_trees
 from tests.costs.pickled import ANYWHERE, Repeated
 from tests.support.cost import MIB
 from tests.support.programs import PROTO, STOP, text
+from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
     from archive.base.limits import Allowance
@@ -35,8 +36,10 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize(("bits", "pickles"), [(32, 1), (32, 2), (64, 1)])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("shape", "bits", "pickles"),
+    [(shape, *how) for shape, how in crossed(SHAPES, [(32, 1), (32, 2), (64, 1)])],
+)
 def test_what_is_asked_for_is_what_a_tree_takes(
     shape: str, bits: int, pickles: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
+from tests.support.sampling import crossed
 from tests.support.scanner import tokens_in
 from tests.support.tokens import FILES, planted_in
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def named(value: Path | str) -> str:
+    return value if isinstance(value, str) else value.name
+
 
 REFUSED = {"checkpoint.pt", "module.pt", "package.pt"}
 """Files that are not redacted."""
@@ -35,8 +41,7 @@ FLAGS = {"compiled.pt2": {"maps": ["/opt/py=python"]}}
 """Options that a file needs besides: what compilers are told stays otherwise."""
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.name)
+@pytest.mark.parametrize(("path", "way"), crossed(MODELS, WAYS, most=40), ids=named)
 def test_what_is_left_is_what_the_table_tells(path: Path, way: str) -> None:
     options, gone = WAYS[way]
     options = FLAGS.get(path.name, {}) | options

@@ -12,6 +12,7 @@ from archive.formats.record_kinds import MIGRATED
 from archive.verbs.migrate.aside import write_original
 from tests.support.made_archives import Made, archives
 from tests.support.migrations import TARGETS
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 LAYOUTS = ["pair-rows", "inline-rows", "string-table"]
@@ -24,7 +25,7 @@ def through(data: bytes, *chain: str) -> bytes:
     return data
 
 
-@settings(patient, max_examples=75)
+@settings(patient, max_examples=examples(75))
 @given(archives(), chains)
 def test_a_chain_ends_where_the_direct_way_ends(made: Made, chain: list[str]) -> None:
     try:

@@ -12,6 +12,7 @@ import archive
 from tests.support.commands import run
 from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES
 from tests.support.exported import PROGRAMS
+from tests.support.sampling import crossed
 from tests.support.strings_in import holds
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ def sources(opened: archive.Archive) -> set[str]:
     return {one for one in found if len(one) >= 12}
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids="-".join)
-@pytest.mark.parametrize("path", SAMPLE, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(("path", "choice"), crossed(SAMPLE, CHOICES))
 def test_lines_and_model_stay_and_a_join_gives_the_original(path: Path, choice: tuple[str, str]) -> None:
     out, companion, facts = redacted(path, *choice)
     assert (facts.left, facts.unread) == ((), ())

@@ -13,6 +13,7 @@ from archive.verbs.verify import verify
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.halves import BARE, GROUPS, PROFILES, companion_of, group, halves
 from tests.support.reports import case, cases, explained
+from tests.support.sampling import crossed, sampled
 from tests.support.tampering import STACK, UNICODE, tampered
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 UNCHECKED = "not checked against the model's code, which a companion doesn't have"
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", [one for one in GROUPS if one != BARE])
+@pytest.mark.parametrize(("name", "profile"), crossed([one for one in GROUPS if one != BARE], PROFILES))
 def test_places_in_generated_code_are_found_with_and_without_the_code(
     name: str, profile: CompanionProfile
 ) -> None:
@@ -87,7 +87,7 @@ def test_two_files_read_as_one_are_not_saved_as_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [one for one in GROUPS if one != BARE])
 def test_what_was_left_is_as_well_with_its_companion_as_the_archive_was(name: str) -> None:
-    for path in group(name)[::7]:
+    for path in sampled(group(name), most=2):
         out, companion, _ = halves(path)
         with archive.open(path) as before, archive.open(out, companion=companion) as both:
             said = [str(finding).replace("; restored, PyTorch", "; PyTorch") for finding in verify(both)]
