@@ -20,7 +20,7 @@ from archive.cli.status import Status
 from archive.formats.record_kinds import holds_ranges
 from archive.reader.recognition import OPENED_KINDS, FileKind
 from archive.report.diff_text import diff_text, summary_line
-from archive.verbs.diff.changes import Level
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

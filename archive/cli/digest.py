@@ -18,6 +18,7 @@ from archive.cli.several import jobs_option, problem, reading, status_of
 from archive.cli.status import Status
 from archive.reader.recognition import OPENED_KINDS, FileKind
 from archive.verbs.digest import VERSIONS
+from archive.verbs.digest.lines import read, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,6 @@ KINDS = OPENED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that have digests. A pointer stands for a model, perhaps: it is told."""
 LINE = re.compile(r"(\\?)((?:(model|debug)-(\d+):)?[0-9a-f]{64}) [ *](.+)")
 """A line of a list: whether the name is escaped, the digest, what it is of, its version, the name."""
-ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 
 
 class Expected(NamedTuple):
@@ -141,8 +141,8 @@ def _run(
 
 
 def _lines(name: str, digest: Digest, *, parts: bool) -> Sequence[str]:
-    escaped = "".join(ESCAPES.get(character, character) for character in name)
-    head = f"{'' if escaped == name else chr(92)}{digest}  {escaped}"
+    mark = "" if written(name) == name else "\\"
+    head = f"{mark}{digest}  {written(name)}"
     return [head, *(f"{value}  {part}" for part, value in digest.parts.items())] if parts else [head]
 
 
@@ -170,12 +170,7 @@ def _listed(file: str) -> dict[str, Expected]:
                 expected=f"a digest of version {VERSIONS[of]}, {of}-{VERSIONS[of]}",
                 found=f"{of}-{version}; make the list again",
             )
-        found[_unescaped(name) if escaped else name] = Expected(of, value)
+        found[read(name) if escaped else name] = Expected(of, value)
     if not found:
         raise ArchiveError("has no digests in it", file=file)
     return found
-
-
-def _unescaped(name: str) -> str:
-    plain = {escape: character for character, escape in ESCAPES.items()}
-    return re.sub(r"\\.", lambda found: plain.get(found[0], found[0]), name)

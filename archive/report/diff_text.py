@@ -6,7 +6,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, one_line
-from archive.verbs.diff.changes import Level, TextChange
+from archive.verbs.diff.changes import TextChange
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import archive
 from tests.support.commands import called
 from tests.support.corpus import FIXTURES, RELEASES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEW = RELEASES / "torch-2.13.0"
 
@@ -58,6 +60,29 @@ def test_one_bad_file_does_not_stop_the_others(tmp_path: Path) -> None:
     assert "cut.pt: " in done.stderr
     assert "left out: 1 (HTML page: 1)" in done.stderr
     assert done.exit_code == 2
+
+
+ODD = st.sampled_from(
+    ["\u2028", "\u202e", "\n", "\r", "\\", "\\n", "\\udcff", "\x85", "\udc85", " ", "ü", "*"]
+)
+"""Characters that end a line somewhere, turn it round, or look like the escape of another."""
+
+
+@settings(max_examples=60)
+@given(st.lists(ODD | st.text("ab\\x85u", max_size=3), min_size=1, max_size=6).map("".join))
+def test_a_list_names_every_file_on_one_line_and_is_read_back(name: str) -> None:
+    with TemporaryDirectory() as folder, suppress(OSError):
+        file = Path(folder, f"{name}.pt")
+        shutil.copy(NEW / "unicode.pt", file)
+        printed = called("digest", file).stdout
+        assert printed.endswith("\n")
+        assert printed[:-1].isprintable()
+        assert (printed[0] == "\\") == (not name.isprintable() or "\\" in name)
+        listed = Path(folder, "list")
+        listed.write_text(printed)
+        assert called("digest", "--check", listed).exit_code == 0
+        shutil.copy(NEW / "nested.pt", file)
+        assert called("digest", "--check", listed).exit_code == 1
 
 
 def test_a_list_is_checked_with_what_each_digest_is_of(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from archive.formats.effects import EFFECTS
 from archive.formats.effects.known_calls import PLACES
 from archive.formats.effects.model import Constant, GlobalName
 from archive.formats.effects.record import build_effects
-from archive.verbs.diff.changes import Level
+from archive.verbs.sameness import Level
 from tests.support.corpus import FIXTURES
 from tests.support.tampering import tampered
 

@@ -9,6 +9,8 @@ from archive.base.errors import ArchiveError, ImpossibleError
 from archive.formats.inert_values import DATA
 from archive.formats.record_kinds import (
     BYTEORDER,
+    EMBEDDED,
+    MIGRATED,
     RecordKind,
     kind_in_etrecord,
     kind_in_exported,
@@ -184,6 +186,10 @@ KINDS_IN = {
 """The kind of a record by its name, in each of these."""
 
 
+OURS_IN_PACKAGES = {BYTEORDER, EMBEDDED, MIGRATED}
+"""Records outside of a package's ``.data/`` that PyTorch or this tool writes."""
+
+
 def kind_in(file: FileKind, name: str) -> RecordKind:
     """The kind of a record by its name. In a zip whose names are not PyTorch's, it is ``OTHER``.
 
@@ -194,10 +200,10 @@ def kind_in(file: FileKind, name: str) -> RecordKind:
     if file in PROGRAM_KINDS:
         return KINDS_IN[file](name)
     kind = kind_of(name)
+    if file in PACKAGE_KINDS and not name.startswith(".data/") and name not in OURS_IN_PACKAGES:
+        return RecordKind.OTHER  # a file of the user's own may have any name
     if file in ARCHIVE_KINDS:
         return kind
     if file is FileKind.ZIP or (kind.is_debug and file not in SAVED_KINDS):
         return RecordKind.OTHER
-    if file is FileKind.PYTHON_PACKAGE and not name.startswith(".data/") and name != BYTEORDER:
-        return RecordKind.OTHER  # a file of the user's own may have any name
     return RecordKind.OBJECT if name == DATA else kind

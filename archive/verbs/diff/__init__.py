@@ -27,8 +27,9 @@ from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.reader.archive import Archive
 from archive.reader.opening import open as open_archive
-from archive.verbs.diff.changes import Change, Diff, Level, Status, TensorChange, TextChange
+from archive.verbs.diff.changes import Change, Diff, Status, TensorChange, TextChange
 from archive.verbs.diff.comparison import compare
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Collection

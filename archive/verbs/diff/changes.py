@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from archive.verbs.sameness import Level
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
@@ -22,27 +24,6 @@ def several(names: Sequence[str]) -> str:
     """
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
-
-
-class Level(StrEnum):
-    """What a difference is one of.
-
-    Attributes:
-        MODEL: what the model computes, and is called: tensors, attributes, code, instructions, graphs, files.
-        EXTRAS: what a loader is given besides the model: extra files, sample inputs, inputs of tracing. The
-            model computes the same without them.
-        FORMAT: versions of the container and of the release that wrote it, and the file's kind.
-        DEBUG: where the code comes from: source, handles, call stacks.
-        IDS: numbers that PyTorch counts per process or computes of the file.
-        LAYOUT: how records are named and stored, and in which order.
-    """
-
-    MODEL = "model"
-    EXTRAS = "extras"
-    FORMAT = "format"
-    DEBUG = "debug"
-    IDS = "ids"
-    LAYOUT = "layout"
 
 
 class Status(StrEnum):

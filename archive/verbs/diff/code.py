@@ -21,10 +21,11 @@ from archive.formats.record_kinds import (
     is_code,
     range_records_of,
 )
-from archive.verbs.diff.changes import Change, Level, Status, TextChange, changed
+from archive.verbs.diff.changes import Change, Status, TextChange, changed
 from archive.verbs.diff.names import differ_in_numbers, roots_of, rows_of_names
 from archive.verbs.diff.unified import unified
 from archive.verbs.diff.variables import code_in_terms_of
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

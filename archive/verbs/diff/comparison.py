@@ -16,13 +16,14 @@ from archive.formats.tensors.exported import TABLE
 from archive.reader.recognition import PROGRAM_KINDS, SAVED_KINDS
 from archive.reader.recognition.kinds import kind_in
 from archive.reader.recognition.saved import tensor_of
-from archive.verbs.diff.changes import Change, Diff, Level, Status, changed
+from archive.verbs.diff.changes import Change, Diff, Status, changed
 from archive.verbs.diff.equality import equal_on_cores
 from archive.verbs.diff.numbered import pairs_of_tensors
 from archive.verbs.diff.pairing import Pairing
-from archive.verbs.diff.records import TRACED, layout_changes, level_of, record_changes, rewritten, same_bytes
+from archive.verbs.diff.records import layout_changes, record_changes, rewritten, same_bytes
 from archive.verbs.diff.tensors import Tensors
 from archive.verbs.diff.values import Values
+from archive.verbs.sameness import TRACED, Level, level_of
 
 if TYPE_CHECKING:
     import re

@@ -10,7 +10,8 @@ import numpy as np
 from archive.base.errors import ArchiveError, counted
 from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.method_handles import METHOD_HANDLES, MODULE_PATHS
-from archive.verbs.diff.changes import Change, Level, Status, changed
+from archive.verbs.diff.changes import Change, Status, changed
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

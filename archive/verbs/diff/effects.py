@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.formats.effects import EFFECTS
-from archive.verbs.diff.changes import Change, Level, Status, TextChange, changed
+from archive.verbs.diff.changes import Change, Status, TextChange, changed
 from archive.verbs.diff.records import same_bytes
 from archive.verbs.diff.unified import unified
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError, shown
 from archive.debuginfo.model import Inert, TensorInfo
 from archive.formats.bytecode import BYTECODE, UNVERSIONED
-from archive.verbs.diff.changes import Change, Level, Status, TextChange, changed
+from archive.verbs.diff.changes import Change, Status, TextChange, changed
 from archive.verbs.diff.unified import unified
 from archive.verbs.diff.values import summary
 from archive.verbs.diff.variables import instructions_in_terms_of
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,8 +8,9 @@ from archive.debuginfo.model import Inert
 from archive.formats.inert_values import DATA
 from archive.formats.local_names import canonical
 from archive.formats.record_kinds import RecordKind, kind_of
-from archive.verbs.diff.changes import Change, Level, changed, several
+from archive.verbs.diff.changes import Change, changed, several
 from archive.verbs.diff.variables import is_allowed
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,10 +11,11 @@ from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import named_values
 from archive.formats.exported.traces import OWN_FILES
 from archive.formats.record_kinds import BESIDE
-from archive.verbs.diff.changes import Change, Level, Status, changed
+from archive.verbs.diff.changes import Change, Status, changed
 from archive.verbs.diff.nodes import NEW, VALUES, Nodes, are_same, pair_nodes, values_of
 from archive.verbs.diff.taken import Taken
 from archive.verbs.diff.values import Values
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

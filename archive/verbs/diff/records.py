@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import counted
 from archive.container.record import Record
-from archive.container.serialization_id import RECORD_NAME
 from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in, without_weights
 from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
-from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind
+from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition.kinds import kind_in
-from archive.verbs.diff.changes import Change, Level, Status, TextChange, changed
+from archive.verbs.diff.changes import Change, Status, TextChange, changed
 from archive.verbs.diff.compiled import tells_tensors_of
 from archive.verbs.diff.equality import equal
 from archive.verbs.diff.unified import unified
+from archive.verbs.sameness import Level, level_of, version_of_operators
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -26,25 +26,6 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.reader.records import ReadableRecord
 
-LEVELS = {
-    **dict.fromkeys(VERSION_RECORDS, Level.FORMAT),
-    RECORD_NAME: Level.IDS,
-    ".data/python_version": Level.FORMAT,
-    BYTEORDER: Level.LAYOUT,
-    ".format_version": Level.LAYOUT,
-    ".storage_alignment": Level.LAYOUT,
-}
-"""What some records are about, by name."""
-KIND_LEVELS = {
-    RecordKind.FORMAT: Level.FORMAT,
-    RecordKind.EXTRA: Level.EXTRAS,
-    RecordKind.INPUTS: Level.EXTRAS,
-    RecordKind.KERNELS: Level.DEBUG,
-    RecordKind.INSTRUCTIONS: Level.DEBUG,
-}
-"""The same by kind; other kinds are debug info, or the model."""
-TRACED = ("traced_inputs.pkl", "traced_inputs/")
-"""The example inputs that PyTorch 2.0 and later keep of a traced model: a value and its storages."""
 TEXT_BYTES = 1 << 20
 """Bytes of a text whose lines are compared."""
 GROUPS = {
@@ -79,6 +60,10 @@ def record_changes(
         new: the new one.
         understood: names of the records of each that something else compares.
     """
+    versions = [version_of_operators(archive) for archive in (old, new)]
+    if versions[0] != versions[1]:
+        words = ["" if one is None else one.decode("utf-8", "backslashreplace") for one in versions]
+        yield changed(Level.MODEL, "version of operators", "version", *words)
     was = {name: record for name, record in old.records.items() if name not in understood[0]}
     now = {name: record for name, record in new.records.items() if name not in understood[1]}
     moved = _renamed(was, now)
@@ -98,21 +83,6 @@ def record_changes(
             yield _lone(new, record, Status.ADDED)
 
 
-def level_of(archive: Archive, name: str) -> Level:
-    """What a record is about."""
-    kind = kind_in(archive.recognised.kind, name)
-    if name in archive.spare.records:
-        return Level.DEBUG
-    if name.startswith(TRACED):
-        return Level.EXTRAS
-    return LEVELS.get(name) or KIND_LEVELS.get(kind) or (Level.DEBUG if kind.is_debug else Level.MODEL)
-
-
-def _is_of_operators(archive: Archive, name: str) -> bool:
-    """Whether a record tells the version of operators: those of one name may do something else in another."""
-    return archive.has_code and name in VERSION_RECORDS
-
-
 def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> dict[str, str]:
     """The old names of records that came and have the bytes of one that is gone."""
     gone = {(one.size, one.crc32): name for name, one in was.items() if name not in now and one.size}
@@ -128,8 +98,6 @@ def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> 
 def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableRecord) -> Iterator[Change]:
     """What differs in two records of one name. Weights of compiled models that have names are tensors."""
     kind, level = kind_in(archives[0].recognised.kind, new.name), level_of(archives[0], new.name)
-    if _is_of_operators(archives[0], new.name) and bytes(old.view()).strip() != bytes(new.view()).strip():
-        level = Level.MODEL
     if kind not in SOURCE_KINDS:
         yield _changed(level, kind, old, new)
         return

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, counted
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
-from archive.verbs.diff.changes import Change, Level, Status, TensorChange, changed, several
+from archive.verbs.diff.changes import Change, Status, TensorChange, changed, several
 from archive.verbs.diff.compiled import without_names
 from archive.verbs.diff.numbers import difference
 from archive.verbs.diff.storages import Storages
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

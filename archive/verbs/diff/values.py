@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import shown
 from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.formats.python_pickle import Value, bytes_of, set_of
-from archive.verbs.diff.changes import MOST_NAMES, Change, Level, Status, changed
+from archive.verbs.diff.changes import MOST_NAMES, Change, Status, changed
 from archive.verbs.diff.pairing import Pairing
+from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     import re

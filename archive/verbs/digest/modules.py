@@ -11,6 +11,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
+from archive.verbs.digest.lines import written
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -43,8 +45,8 @@ def module_digests(tensors: Mapping[str, bytes], allowance: Allowance) -> Iterat
             if path not in found:
                 allowance.take(MODULE_BYTES + end, "modules")
                 found[path] = hashlib.sha256()
-            line = f"{tensors[name].hex()}  {name[end + 1 :]}\n"
-            found[path].update(line.encode("utf-8", "surrogateescape"))
+            line = f"{tensors[name].hex()}  {written(name[end + 1 :])}\n"
+            found[path].update(line.encode())
     yield from ((path, digest.digest()) for path, digest in found.items())
 
 

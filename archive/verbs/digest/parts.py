@@ -17,8 +17,7 @@ part                          what it is of
                               comments, a shared object without weights, paths of source files, stack traces
 ============================  ===============================================================================
 
-Left out are: debug info, embedded companions, originals kept aside, versions and ids of the container, extra
-files, sample inputs, inputs of tracing.
+Records have parts that are the model's: see :mod:`archive.verbs.sameness`.
 """
 
 from __future__ import annotations
@@ -42,19 +41,19 @@ from archive.formats.local_names import canonical
 from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.record_kinds import (
     BESIDE,
-    BYTEORDER,
     LEGACY_CODE,
     PACKAGE_CODE,
-    VERSION_RECORDS,
     RecordKind,
     is_code,
 )
 from archive.formats.tensors.exported import TABLE
 from archive.reader.recognition import PACKAGE_KINDS, PROGRAM_KINDS, SAVED_KINDS, kind_in, unpickled
 from archive.verbs.digest.contents import Contents
+from archive.verbs.digest.lines import written
 from archive.verbs.digest.modules import module_digests
 from archive.verbs.digest.names import Definitions
 from archive.verbs.digest.values import Written
+from archive.verbs.sameness import Level, level_of, version_of_operators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -64,19 +63,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 PICKLED = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
-LEFT_OUT = {
-    RecordKind.FORMAT,
-    RecordKind.EXTRA,
-    RecordKind.INPUTS,
-    RecordKind.INSTRUCTIONS,
-    RecordKind.KERNELS,
-    RecordKind.COMPANION,
-    RecordKind.ASIDE,
-}
-INPUTS = ("traced_inputs.pkl", "traced_inputs/")
 PACKAGED, STORAGE = ".data/", ".storage"
-INTERPRETER = ".data/python_version"
-"""The version of the Python that saved a package."""
 RELEASE = ("torch_version", "schema_version")
 """What a program says of the release that wrote it."""
 WARN = "WARN"
@@ -92,11 +79,7 @@ def model_parts(archive: Archive) -> Mapping[str, str]:
     """
     with in_file(archive.file):
         found = dict(_Model(archive).parts())
-    return {_on_one_line(name): found[name].hex() for name in sorted(found)}
-
-
-def _on_one_line(name: str) -> str:
-    return name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return {written(name): found[name].hex() for name in sorted(found)}
 
 
 def _sha256(data: bytes | memoryview) -> bytes:
@@ -114,7 +97,7 @@ class _Model:
             for name in self._records
             if self._kind_of(name) is RecordKind.SHARED_OBJECT
         }
-        self._done: set[str] = {INTERPRETER, *archive.tensors.storages}
+        self._done: set[str] = set(archive.tensors.storages)
 
     def parts(self) -> Iterator[tuple[str, bytes]]:
         if self._kind in SAVED_KINDS:
@@ -150,10 +133,9 @@ class _Model:
                 lowered = any(map(is_lowered, _classes(value)))
                 written = self._written(name, definitions, _without_handles if lowered else str)
                 yield f"values/{name}", _sha256(written.written(value))
-        for name in VERSION_RECORDS:  # operators of one name may do something else in another version
-            if name in self._records:
-                yield "record/version", _sha256(bytes(self._records[name].view()).strip())
-                break
+        version = version_of_operators(self._archive)
+        if version is not None:
+            yield "record/version", _sha256(version)
         yield from self._effects()
         if self._kind in PACKAGE_KINDS:
             yield from self._package()
@@ -202,7 +184,7 @@ class _Model:
 
     def _package(self) -> Iterator[tuple[str, bytes]]:
         for name, record in self._records.items():
-            if name.startswith(PACKAGED) or name in self._done or name == BYTEORDER:
+            if name.startswith(PACKAGED) or name in self._done or not self._counts(name):
                 continue
             self._done.add(name)
             if bytes(record.view()[:2]) == b"\x80\3":
@@ -267,7 +249,7 @@ class _Model:
         for name in counted_names(self._records):
             kind = self._kind_of(name)
             inside = any(one.startswith(f"{name}!/") for one in self._done)
-            if kind in LEFT_OUT or name in self._done or name.startswith(INPUTS) or inside:
+            if not self._counts(name) or name in self._done or inside:
                 continue
             if name.endswith(BESIDE) and exported and not name.startswith("data/"):
                 continue
@@ -284,6 +266,10 @@ class _Model:
             for piece in pieces:
                 digest.update(piece)
             yield f"record/{name}", digest.digest()
+
+    def _counts(self, name: str) -> bool:
+        """Whether a record is the model's."""
+        return level_of(self._archive, name) is Level.MODEL
 
     def _kind_of(self, name: str) -> RecordKind:
         return kind_in(self._kind, name)
