@@ -5,8 +5,8 @@ hold that is a zip, a companion, a compressed stream or section, or base64 and t
 ``packed``, ``encoded``), each with its place. ``bounds`` says how much of what is packed is read.
 
 The strings of a piece, each once, with escapes undone (``strings``, ``escapes``), are those of JSON, of a
-pickle or between other bytes (``json_strings``, ``pickle_strings``, ``plain_strings``), and those of strings that
-are JSON or a pickle themselves (``layers``).
+pickle or between other bytes (``json_strings``, ``pickle_strings``, ``plain_strings``), and those of strings
+that are JSON or a pickle themselves (``layers``).
 
 ``leaks`` looks for all that tells something, the proof of ``redact`` for what was to go: what one of them can
 read, so can the other.

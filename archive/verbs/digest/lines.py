@@ -1,7 +1,7 @@
 r"""Names in the lines of a list of digests: printable, on one line, and read back whatever they hold.
 
-As in lists of ``sha256sum``, a backslash is written twice, and line ends as ``\n`` and ``\r``. So are all other
-characters that do not print: ``\u2028``, and bytes that are no UTF-8 as Python has them, ``\udcff``.
+As in lists of ``sha256sum``, a backslash is written twice, and line ends as ``\n`` and ``\r``. So are all
+other characters that do not print: ``\u2028``, and bytes that are no UTF-8 as Python has them, ``\udcff``.
 """
 
 from __future__ import annotations
