@@ -29,7 +29,7 @@ def command(
     """Write companions IN in another profile, or exported programs IN in canonical form.
 
     In another profile, the debug info stays the same. In canonical form, two exports of one model by one
-    release of PyTorch are the same bytes; PyTorch loads and runs them as before, and the archive id stays.
+    release of PyTorch are the same bytes. The archive id stays; `verify` checks if PyTorch loads the file.
 
     Several files, a folder or a glob take a folder for OUT. A second run goes on from OUT/manifest.jsonl.
 

@@ -14,7 +14,7 @@ from archive.batches.reading import listing
 from archive.cli import options, printing
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
-from archive.reader.recognition import READ_KINDS, FileKind, recognise
+from archive.reader.recognition import OPENED_KINDS, READ_KINDS, FileKind, recognise
 from archive.report.as_text import inspection_text
 from archive.report.effects_text import effects_text
 from archive.report.listing_text import listing_text
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from archive import Limits
     from archive.base.mapped import Source
     from archive.batches.reading import Listed
+
+LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
+"""The kinds of files in folders that have a line. What a pointer stands for may be a model: nothing tells."""
 
 
 @click.command("inspect")
@@ -90,7 +93,7 @@ def _several(
     inputs: Sequence[str], jobs: int | None, limits: Limits, *, mapped: bool, as_json: bool
 ) -> Status:
     """Print a line or the facts of each of several files, and the total."""
-    files, json = listing(inputs, mapped=mapped), printing.JsonParts()
+    files, json = listing(inputs, kinds=LISTED_KINDS, mapped=mapped), printing.JsonParts()
     statuses, summaries = {Status.WELL}, []
     read = partial(_facts if as_json else _summary, limits=limits, mapped=mapped)
     with reading(files, read, "inspecting", jobs, as_json=as_json) as (lines, results):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from archive.verbs.sizes.budget_file import BudgetFile
     from archive.verbs.sizes.measure import Measures, Question
 
-MEASURED_KINDS = READ_KINDS | recognition.READ_KINDS
+MEASURED_KINDS = READ_KINDS | recognition.OPENED_KINDS
 """The kinds of files in folders that are measured."""
 
 

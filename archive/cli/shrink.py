@@ -39,11 +39,13 @@ def command(
     strength: int,
     manner: Manner,
 ) -> Status:
-    """Make archives IN smaller, each in one file that PyTorch loads where it loads IN.
+    """Make archives IN smaller, each in one file, and compare it with IN before it is kept.
 
-    Compact: the debug info is written anew, in fewer bytes; PyTorch shows the same model source as before.
+    Compact: the debug info is written anew, in fewer bytes, which say the same to PyTorch.
     Embed: it becomes a companion inside of the archive, which only debug-archive reads; `restore` undoes it.
     In exported programs (.pt2) modules stay, too, which torch.export.unflatten needs.
+
+    The last lines say of each file whether PyTorch loads it, or that this was not checked.
 
     Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT/manifest.jsonl.
 

@@ -135,6 +135,15 @@ def test_what_cannot_be_compared_file_by_file_is_refused(
     assert said in done.stderr.decode()
 
 
+@pytest.mark.parametrize("command", ["inspect", "sizes"])
+def test_a_folder_has_a_line_for_each_file_that_pytorch_saved_and_the_command_reads(command: str) -> None:
+    models = [path for path in KINDS.iterdir() if path.is_file() and path.suffix in (".pt", ".pt2", ".bin")]
+    read = {path for path in models if called(command, path).exit_code == 0}
+    said = lines(command, KINDS)
+    assert len(read) > 8
+    assert {path for path in models if any(line.startswith(str(path)) for line in said)} == read
+
+
 # --- all three
 
 
