@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Style
     from archive.fleet.models import Model, Models
     from archive.fleet.naming import Naming
+    from archive.reader.archive import Archive
     from archive.verbs.logs.failures import Failure, LiteFailure
     from archive.verbs.logs.streams import Stream
 
@@ -100,7 +101,6 @@ class FleetAnswers:
         self._spending = spending
         self._naming = naming
         self._hierarchies = Hierarchies()
-        self._answers: dict[Model, ArchiveAnswers] = {}
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
 
     def saw(self, line: bytes, number: int) -> None:
@@ -261,20 +261,17 @@ class FleetAnswers:
             if model.file in self.models.unread:
                 continue
             answer = None
-            with self.models.noting_unread(model):
-                answer = ask(self._of(model))
-            # Before the answer is given: who takes the first one only does not come back.
-            for closed in self.models.closed():
-                self._answers.pop(closed, None)
+            with (
+                self.models.noting_unread(model),
+                self.models.using(model, self, self._answers_of) as answers,
+            ):
+                answer = ask(answers)
+            # Behind the block: who takes the first answer only does not come back.
             if answer is not None:
                 yield Candidate(model, answer)
 
-    def _of(self, model: Model) -> ArchiveAnswers:
-        """The answers of one model."""
-        opened = self.models.archive(model)
-        if model not in self._answers:
-            self._answers[model] = ArchiveAnswers(opened, self._style, self._spending)
-        return self._answers[model]
+    def _answers_of(self, opened: Archive) -> ArchiveAnswers:
+        return ArchiveAnswers(opened, self._style, self._spending)
 
     def _why(self, models: Sequence[Model], left: Sequence[Candidate]) -> str:
         """The reason that a failure is not explained."""

@@ -6,8 +6,11 @@ import os
 from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from archive.store.store import Store
 
 K = TypeVar("K", int, str)
+T = TypeVar("T")
 MOST_OPEN, LEAST_OPEN, BYTES_OPEN = 256, 32, 1 << 21
 """Models that are open at a time: as many as are asked about one failure, for each is asked in turn; fewer
 where their files have more bytes together. Of the others, the facts alone are kept."""
@@ -128,8 +132,30 @@ class KeptModel(Model):
         return self.facts.names(self._entry.file) | {self.file}
 
 
+class Opened:
+    """A model that is open, or about to be.
+
+    Attributes:
+        lock: held by the thread that uses it.
+        archive: its archive; None until it is opened.
+        users: how many threads use it or wait for that.
+        made: what each user has made of the archive, as long as it is open and the user is there.
+    """
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.archive: Archive | None = None
+        self.users = 0
+        self.made: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
+
+    def close(self) -> None:
+        """Close the archive."""
+        if self.archive is not None:
+            self.archive.close()
+
+
 class Models:
-    """Models, found by what a log says of them; those used last stay open.
+    """Models, found by what a log says of them; those used last stay open. Threads may share them.
 
     Args:
         models: the models; the order is that in which they are listed.
@@ -142,8 +168,9 @@ class Models:
     def __init__(self, models: Iterable[Model]) -> None:
         self.all: Sequence[Model] = list(models)
         self.unread: dict[str, str] = {}
-        self._open: OrderedDict[Model, Archive] = OrderedDict()
+        self._open: OrderedDict[Model, Opened] = OrderedDict()
         self._open_bytes = 0
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self.all)
@@ -205,29 +232,64 @@ class Models:
         except (ArchiveError, OSError) as error:
             self.unread.setdefault(model.file, str(error))
 
-    def archive(self, model: Model) -> Archive:
-        """The opened archive of a model; it is closed when enough others were opened since.
+    @contextmanager
+    def using(self, model: Model, user: object, make: Callable[[Archive], T]) -> Iterator[T]:
+        """What a user makes of a model's archive, for the block; until then no other thread gets the model.
+
+        The archive stays open, and what was made of it is kept, until enough others were opened since.
+
+        Args:
+            model: the model.
+            user: for whom it is made once.
+            make: makes it.
 
         Raises:
             ArchiveError: the file is of another kind, or contradicts itself.
             OSError: it cannot be read.
         """
-        if model not in self._open:
-            self._open[model] = model.open()
-            self._open_bytes += model.size
-        self._open.move_to_end(model)
-        return self._open[model]
+        with self._lock:
+            if model not in self._open:
+                self._open[model] = Opened()
+                self._open_bytes += model.size
+            self._open.move_to_end(model)
+            opened = self._open[model]
+            opened.users += 1
+        try:
+            with opened.lock:
+                if opened.archive is None:
+                    opened.archive = model.open()
+                if user not in opened.made:
+                    opened.made[user] = make(opened.archive)
+                yield opened.made[user]
+        finally:
+            for one in self._given_back(model, opened):
+                one.close()
 
-    def closed(self) -> Iterator[Model]:
-        """Close the models that were not used for longest, and name them."""
-        while len(self._open) > MOST_OPEN or (len(self._open) > LEAST_OPEN and self._open_bytes > BYTES_OPEN):
-            model, opened = self._open.popitem(last=False)
-            self._open_bytes -= model.size
-            opened.close()
-            yield model
+    def _given_back(self, model: Model, opened: Opened) -> list[Opened]:
+        """What is to be closed when a thread has used a model: those that were not used for longest."""
+        with self._lock:
+            opened.users -= 1
+            if self._open.get(model) is not opened:  # all were closed meanwhile
+                return [] if opened.users else [opened]
+            if opened.archive is None and not opened.users:
+                self._take_out(model)
+            unused = (one for one, other in list(self._open.items()) if not other.users)
+            return [self._take_out(one) for one in takewhile(lambda _: self._has_many_open, unused)]
+
+    @property
+    def _has_many_open(self) -> bool:
+        count = len(self._open)
+        return count > MOST_OPEN or (count > LEAST_OPEN and self._open_bytes > BYTES_OPEN)
+
+    def _take_out(self, model: Model) -> Opened:
+        self._open_bytes -= model.size
+        return self._open.pop(model)
 
     def close(self) -> None:
-        """Close all models."""
-        while self._open:
-            self._open.popitem()[1].close()
-        self._open_bytes = 0
+        """Close all models; one that is in use, by its last user."""
+        with self._lock:
+            unused = [one for one in self._open.values() if not one.users]
+            self._open.clear()
+            self._open_bytes = 0
+        for one in unused:
+            one.close()

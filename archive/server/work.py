@@ -253,11 +253,9 @@ def _look_up(request: HandlesRequest, models: Models, out: BinaryIO) -> None:
         count = "no model has" if not found else f"{len(found)} models have"
         what = f"the id {request.archive}" if request.archive else "a handle prefix of these handles"
         raise _Refusal(HTTPStatus.NOT_FOUND, f"{count} {what}; GET /v1/companions lists all")
-    opened = models.archive(found[0])
-    for _ in models.closed():  # those that were not used for longest
-        pass
-    facts = symbolication_facts(opened.symbolicate(request.handles, Style.CURRENT))
-    out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
+    with models.using(found[0], models, lambda one: one) as opened:
+        facts = symbolication_facts(opened.symbolicate(request.handles, Style.CURRENT))
+        out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
 
 
 def _counts(explainer: Explainer, models: Models) -> Explained:

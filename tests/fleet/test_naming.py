@@ -13,11 +13,13 @@ from archive.fleet.naming import MAX_SEARCHED, NEAR, Naming
 from archive.fleet.sources import models_in
 from archive.verbs.logs.beginnings import Beginning
 from archive.verbs.logs.lines import Line, Lines
-from tests.fleet.test_three_models import FAILURES, FLEET, of_one
+from tests.fleet.test_three_models import FAILURES, FLEET, of_one, open_models
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.reports import stream
 
 if TYPE_CHECKING:
+    from archive.fleet.models import Model, Models
+    from archive.reader.archive import Archive
     from archive.verbs.logs.streams import Stream
 
 MODELS = models_in([FLEET])
@@ -102,14 +104,21 @@ def test_a_companion_is_for_one_archive() -> None:
         models_in([FLEET], companion=FLEET / "Ranker.ptdbg")
 
 
+def used(models: Models, model: Model) -> Archive:
+    """The archive of a model, which is used for a moment."""
+    with models.using(model, models, lambda opened: opened) as opened:
+        return opened
+
+
 def test_models_used_last_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archive.fleet.models.MOST_OPEN", 2)
     models = models_in([FLEET])
-    opened = [models.archive(model) for model in models.all]
-    assert list(models.closed()) == [models.all[0]]
-    assert models.archive(models.all[2]) is opened[2]
-    assert models.archive(models.all[0]) is not opened[0]
+    opened = [used(models, model) for model in models.all]
+    assert open_models(models) == models.all[1:]
+    assert used(models, models.all[2]) is opened[2]
+    assert used(models, models.all[0]) is not opened[0]
     models.close()
+    assert open_models(models) == []
     assert repr(models.all[0]).startswith("<Model ")
 
 
@@ -120,8 +129,8 @@ def test_small_models_stay_open_and_large_ones_are_few(monkeypatch: pytest.Monke
         monkeypatch.setattr("archive.fleet.models.BYTES_OPEN", most)
         models = models_in([FLEET])
         for model in models.all:
-            models.archive(model)
-        assert list(models.closed()) == list(models.all)[: 3 - kept]
+            used(models, model)
+        assert open_models(models) == list(models.all)[3 - kept :]
         models.close()
 
 

@@ -17,6 +17,7 @@ from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from archive.fleet.models import Model, Models
     from archive.verbs.logs import Explainer
 
 FLEET = FIXTURES / "fleet"
@@ -38,6 +39,11 @@ FAILURES = [Failure(**one) for one in json.loads((FLEET / "failures.json").read_
 def companions(*names: str) -> Explainer:
     """An explainer by the companions of some models."""
     return explainer_of(models_in([FLEET / f"{name}.ptdbg" for name in names or NAMES]))
+
+
+def open_models(models: Models) -> list[Model]:
+    """The models that are open, the one that was used last at the end."""
+    return list(models._open)
 
 
 def of_one(explainer: Explainer, text: str) -> str:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.fleet.answers import FleetAnswers
 from archive.fleet.explaining import explainer_of
+from archive.fleet.models import Models
 from archive.fleet.sources import models_in
 from tests.support.corpus import ORACLES
 from tests.support.halves import halves
 from tests.support.reports import Report, case
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import pytest
 
     from archive.fleet.models import Model
+    from archive.reader.archive import Archive
     from archive.verbs.logs.archive_answers import ArchiveAnswers
 
 NAMES = [path.name.removesuffix(".stripped.txt") for path in sorted(ORACLES.glob("*.jit.stripped.txt"))]
@@ -66,13 +69,15 @@ def test_equal_tracebacks_are_asked_of_all_models_once(monkeypatch: pytest.Monke
     explainer = explainer_of(models_in(files))
     lines = one.stripped.splitlines(keepends=True)
     list(explainer.explain(lines))
-    of = FleetAnswers._of
+    using = Models.using
 
-    def noted(answers: FleetAnswers, model: Model) -> ArchiveAnswers:
+    def noted(
+        models: Models, model: Model, user: object, make: Callable[[Archive], ArchiveAnswers]
+    ) -> AbstractContextManager[ArchiveAnswers]:
         asked.append(model.file)
-        return of(answers, model)
+        return using(models, model, user, make)
 
-    monkeypatch.setattr(FleetAnswers, "_of", noted)
+    monkeypatch.setattr(Models, "using", noted)
     list(explainer.explain([b"E 12:00: " + line for line in lines]))
     assert asked == [str(one.path)]
     assert explainer.explained == 2
