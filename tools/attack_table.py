@@ -39,8 +39,9 @@ Programs in `tests/attacks` build each of these files by hand and run the comman
 `python -m tools.attack_table`.
 
 - *here*: how the commands ended (well, with findings, refused), the most memory above the start-up's, the
-  most CPU time of one command. A file may cost 64 MiB and 256 times its size. **succeeds** marks attacks that
-  cost more, or end in another way; `tests/attacks/not_yet.py` says why.
+  most CPU time of one command, on a machine that takes 4 ms for 200,000 rounds of a loop. A file may cost
+  64 MiB and 256 times its size. **succeeds** marks attacks that cost more, or end in another way;
+  `tests/attacks/not_yet.py` says why.
 - *torch.jit.load*, *lite interpreter*, *torch.load* (with `weights_only=False`): **runs it** where the
   payload ran; memory where it is above 64 MiB; a crash is named by its signal.
 - *picklescan*, *modelscan*, *fickling*: whether a scanner flags a file, passes it, or fails; `-`: no file for
@@ -52,7 +53,9 @@ SUCCEEDS = "**succeeds**"
 STATUSES = {0: "well", 1: "findings", 2: "refused"}
 SIZES = (4, 16, 64, 256, 1024, 4096)
 """Classes of memory, in MiB."""
-TIMES = (1, 3)
+LOOP_SECONDS = 0.004
+"""Of CPU, for the loop of :mod:`tests.support.cost`: of the machine whose seconds the page tells."""
+TIMES = (1, 3, 12)
 """Classes of CPU time, in seconds."""
 
 
@@ -61,7 +64,7 @@ def here(attack: Attack, files: dict[str, bytes], outcomes: Sequence[Outcome]) -
     if any(problems(attack, files, one) for one in outcomes):
         return SUCCEEDS
     memory = _class(max(one.memory for one in outcomes) / MIB, SIZES)
-    seconds = _class(max(one.seconds for one in outcomes), TIMES)
+    seconds = _class(LOOP_SECONDS * max(one.loops for one in outcomes), TIMES)
     return f"{statuses(one.status for one in outcomes)}; ≤ {memory} MiB; ≤ {seconds} s"
 
 

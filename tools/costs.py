@@ -69,7 +69,7 @@ def _measure(measurer: Measurer, name: str, command: str, times: int, *, every: 
     cost = measurer.cost(asked)
     problem = Budget.of(asked.size).exceeded(cost)
     if problem or every:
-        figures = f"{cost.memory / MIB:.0f} MiB\t{cost.seconds:.2f} s\t{cost.printed / MIB:.1f} MiB out"
+        figures = f"{cost.memory / MIB:.0f} MiB\t{cost.loops:.0f} loops\t{cost.printed / MIB:.1f} MiB out"
         said = problem or cost.said.strip().replace("\n", " ")[-100:]
         print(f"{name}\t{command}\t{times}\t{asked.size} B\t{figures}\t{cost.status}\t{said}", flush=True)
     return bool(problem)

@@ -105,10 +105,15 @@ ATTACKS = {
         tuple(one for command in COMMANDS[:4] for one in _each(command)),
     ),
     "shared object of many headers": Attack(
-        "4,096 sections share one long name; as many segments are one byte each.", _many_headers, COMMANDS
+        "4,096 sections share one long name; as many segments are one byte each.",
+        _many_headers,
+        COMMANDS,
+        loops=2_000,
     ),
     "shared object that inflates": Attack("200 MiB of zeros that are never mapped.", _inflating, COMMANDS),
-    "package of many models": Attack("20,000 folders of compiled models.", _many_models, COMMANDS),
+    "package of many models": Attack(
+        "20,000 folders of compiled models.", _many_models, COMMANDS, loops=2_000
+    ),
     "companion of a shared object that inflates": Attack(
         "200 MiB of zeros for a shared object, in one section.",
         _companion,

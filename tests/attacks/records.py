@@ -225,5 +225,6 @@ ATTACKS = {
         "A file name of 8 MB that 2,000 rows repeat.",
         _long_names,
         (LOCATE, *READ, *MADE),
+        loops=2_000,
     ),
 }

@@ -15,13 +15,13 @@ import resource
 import shlex
 import subprocess
 import sys
-import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
 from tests.attacks.attack import MARKER, Attack
 from tests.attacks.zips import LITE, archive_of
+from tests.support.cost import loop_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,6 @@ MEMORY = 3 << 30
 """Bytes of address space that a command may have; far above its budget, to protect the machine."""
 OUTPUT = 1 << 29
 """Bytes of each file that a command may write."""
-LOOP, LOOP_SECONDS = 2_000_000, 0.04
-"""Rounds of a loop, and the CPU time that they may take: on a slower machine all bounds are larger."""
 ROOT = Path(__file__).resolve().parents[2]
 NEED_TORCH = ("archive.backend", "archive.effects", "archive.cli.demo")
 """Rooms that are not imported."""
@@ -45,7 +43,7 @@ class Outcome(NamedTuple):
     Attributes:
         status: exit status; a negative one is the signal that ended it.
         memory: bytes of memory at most, above those of the same process reading a small archive.
-        seconds: CPU time, as on a machine that takes ``LOOP_SECONDS`` for its loop.
+        loops: CPU time, in loops of :mod:`tests.support.cost` on the same machine.
         output: bytes written to standard output and errors.
         errors: the text on standard error, cut.
         executed: whether the marker of a payload is there.
@@ -53,7 +51,7 @@ class Outcome(NamedTuple):
 
     status: int
     memory: int
-    seconds: float
+    loops: float
     output: int
     errors: str
     executed: bool
@@ -72,54 +70,48 @@ class Runner:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._start_up, self._slowness = 0, 1.0
+        self._start_up, self._loop = 0, loop_time()
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the process."""
         self._process.communicate()
 
-    def run(self, command: str, folder: Path, seconds: int, log: bytes = b"") -> Outcome:
-        """Run a command in a folder, ended after so many seconds of CPU."""
+    def run(self, command: str, folder: Path, loops: int, log: bytes = b"") -> Outcome:
+        """Run a command in a folder, ended after twice as many loops of CPU."""
         streams = folder.with_name(f"{folder.name}.streams")
         streams.mkdir(exist_ok=True)
         (streams / LOG).write_bytes(log)
-        status, memory, used = self._ask(command, folder, streams, seconds)
+        status, memory, used = self._ask(command, folder, streams, 2 * loops)
         written = [(streams / name).stat().st_size for name in (OUT, ERRORS)]
         with (streams / ERRORS).open(encoding="utf-8", errors="replace") as file:
             errors = file.read(100_000)
         executed = (folder / MARKER).exists()
-        memory, used = max(memory - self._start_up, 0), used / self._slowness
-        return Outcome(status, memory, used, sum(written), errors, executed)
+        memory = max(memory - self._start_up, 0)
+        loop = self._loop
+        if used > loops * loop:  # has the machine become slower?
+            loop = max(loop, loop_time())
+        return Outcome(status, memory, used / loop, sum(written), errors, executed)
 
     def calibrate(self, folder: Path) -> None:
-        """Measure the machine's speed, and a small archive as the start-up that is subtracted from now on."""
-        self._slowness = max(1.0, min(map(looped, range(3))) / LOOP_SECONDS)
+        """Measure a small archive as the start-up that is subtracted from now on."""
         (folder / "small.pt").write_bytes(archive_of(LITE))
         self._start_up = 0
-        self._start_up = self.run("inspect small.pt", folder, 10).memory
+        self._start_up = self.run("inspect small.pt", folder, 1_000).memory
 
-    def _ask(self, command: str, folder: Path, streams: Path, seconds: int) -> tuple[int, int, float]:
+    def _ask(self, command: str, folder: Path, streams: Path, loops: int) -> tuple[int, int, float]:
         assert self._process.stdin
         assert self._process.stdout
         request = {
             "words": shlex.split(command),
             "folder": str(folder),
             "streams": str(streams),
-            "seconds": math.ceil(seconds * self._slowness),
+            "seconds": math.ceil(loops * self._loop),
         }
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         status, memory, used = json.loads(self._process.stdout.readline())
         return status, memory, used
-
-
-def looped(_: int) -> float:
-    """The CPU time of a loop."""
-    start, total = time.process_time(), 0
-    for number in range(LOOP):
-        total += number % 7
-    return time.process_time() - start
 
 
 def run_attack(
@@ -129,7 +121,7 @@ def run_attack(
     for name, data in files.items():
         (folder / name).write_bytes(data)
     for command in attack.commands:
-        yield command, runner.run(command, folder, attack.seconds, attack.log)
+        yield command, runner.run(command, folder, attack.loops, attack.log)
 
 
 # --- in the process that forks

@@ -99,9 +99,13 @@ ATTACKS = {
         "4,000 tensors of nearly all of one storage of 1 MB, each from another place on.",
         _two([(at, (1 << 17,), (1,)) for at in range(4_000)], MIB),
         COMMANDS,
+        loops=2_000,
     ),
     "names of one storage": Attack(
-        "8,000 names of one tensor of 1 MB.", _two([(0, (1 << 18,), (1,))] * 8_000, MIB), COMMANDS
+        "8,000 names of one tensor of 1 MB.",
+        _two([(0, (1 << 18,), (1,))] * 8_000, MIB),
+        COMMANDS,
+        loops=2_000,
     ),
     "strides of 0": Attack(
         "A tensor of 2^60 elements in four bytes, and 100 of 2^23.",

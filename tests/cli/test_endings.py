@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 MODEL = ORACLES / "plain_stack.ptl"
 HANDLE = 1445
-PROGRAM = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # else ignored in background
-    "from archive.cli import main; main()"
-)
+PROGRAM = "from archive.cli import main; main()"
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="the system has no device that is always full")
 

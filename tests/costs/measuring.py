@@ -16,6 +16,8 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.support.cost import loop_time
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from multiprocessing.connection import Connection
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 MEMORY, MEMORY_PER_BYTE = 64 << 20, 256
 """Bytes of memory that a file may cost above what the program takes at its start, and for each byte of it."""
-SECONDS_PER_BYTE = 1e-7
-"""CPU for each byte of that budget. An instruction of a pickle takes some 46 bytes and 1 to 2 µs, a line of
-text some 100 bytes and 2 µs; 0.1 µs a byte is four times that, and 6.7 s for a small file."""
+LOOPS_PER_BYTE = 1 / (60 << 10)
+"""CPU for each byte of that budget, in loops of :mod:`tests.support.cost`. Where a loop takes 6 ms, an
+instruction of a pickle takes some 46 bytes and 1 to 2 µs, a line of text some 100 bytes and 2 µs; 0.1 µs a
+byte is four times that, and 6.7 s for a small file."""
 SLACK = 24 << 20
 """Bytes for what no file asks for: modules, buffers, the allocator's rests."""
 ROOM = 512 << 20
@@ -39,14 +42,14 @@ class Cost(NamedTuple):
 
     Attributes:
         memory: most bytes above what the process had at its start.
-        seconds: of CPU.
+        loops: of CPU.
         printed: bytes on standard output.
         status: exit status, or the negative number of the signal that ended it.
         said: the end of what it printed as its errors.
     """
 
     memory: int
-    seconds: float
+    loops: float
     printed: int
     status: int
     said: str
@@ -56,21 +59,21 @@ class Budget(NamedTuple):
     """The cost that a command may have."""
 
     memory: int
-    seconds: float
+    loops: float
 
     @classmethod
     def of(cls, size: int) -> Budget:
         """The budget of files of so many bytes."""
         memory = MEMORY + MEMORY_PER_BYTE * size
-        return cls(memory, SECONDS_PER_BYTE * memory)
+        return cls(memory, LOOPS_PER_BYTE * memory)
 
     def exceeded(self, cost: Cost) -> str:
         """The resources of which more was taken, "" for none."""
         found = []
         if cost.memory > self.memory + SLACK:
             found.append(f"memory: {cost.memory >> 20} MiB instead of {self.memory >> 20}")
-        if cost.seconds > self.seconds or cost.status == -signal.SIGXCPU:
-            found.append(f"time: {cost.seconds:.1f} s instead of {self.seconds:.1f}")
+        if cost.loops > self.loops or cost.status == -signal.SIGXCPU:
+            found.append(f"time: {cost.loops:,.0f} loops instead of {self.loops:,.0f}")
         if cost.printed > self.memory:
             found.append(f"output: {cost.printed >> 20} MiB instead of {self.memory >> 20}")
         if cost.status not in (0, 1, 2, -signal.SIGXCPU):
@@ -128,12 +131,13 @@ def _serve(pipe: Connection, warm: Sequence[Task], call: Call) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     for task in warm:
         _import_for(task)
+    loop = loop_time()
     while True:
         try:
             task = pipe.recv()
         except EOFError:
             return
-        pipe.send(_measured(task, call))
+        pipe.send(_measured(task, call, loop))
 
 
 def _import_for(task: Task) -> None:
@@ -181,27 +185,30 @@ def run_command(task: Task, folder: str) -> int:
     return 0
 
 
-def _measured(task: Task, call: Call) -> Cost:
-    """The cost of a command, run in a fork of this process."""
+def _measured(task: Task, call: Call, loop: float) -> Cost:
+    """The cost of a command, run in a fork of this process, which takes so many seconds for a loop."""
     with tempfile.TemporaryDirectory() as folder:
         _place(task, folder)
         child = os.fork()
         if not child:
-            _run_bounded(task, folder, call)
+            _run_bounded(task, folder, call, loop)
         _, state, used = os.wait4(child, 0)
+        seconds = used.ru_utime + used.ru_stime
+        if seconds > Budget.of(task.size).loops * loop:  # has the machine become slower?
+            loop = max(loop, loop_time())
         peak = Path(folder) / "peak"
         memory = int(peak.read_bytes()) if peak.exists() else used.ru_maxrss * 1024
         return Cost(
             memory,
-            used.ru_utime + used.ru_stime,
+            seconds / loop,
             (Path(folder) / "stdout").stat().st_size,
             os.waitstatus_to_exitcode(state),
             (Path(folder) / "stderr").read_text(encoding="utf-8", errors="replace")[-300:],
         )
 
 
-def _run_bounded(task: Task, folder: str, call: Call) -> None:
-    """Run a command in this process, which may take a bit more than its budget, and end with it."""
+def _run_bounded(task: Task, folder: str, call: Call, loop: float) -> None:
+    """Run a command in this process, which may take more than its budget, and end with it."""
     status = 70
     try:
         _redirect(folder)
@@ -209,7 +216,7 @@ def _run_bounded(task: Task, folder: str, call: Call) -> None:
         start, size = _memory("VmRSS"), _memory("VmSize")
         budget = Budget.of(task.size)
         resource.setrlimit(resource.RLIMIT_AS, (size + budget.memory + ROOM,) * 2)
-        most = int(budget.seconds) + 1
+        most = int(2 * budget.loops * loop) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
         resource.setrlimit(resource.RLIMIT_FSIZE, (2 * budget.memory,) * 2)
         status = call(task, folder)

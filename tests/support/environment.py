@@ -7,6 +7,8 @@ with annotations or not. So only those stay without which nothing runs; a test t
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 
 NEEDED = {"HOME", "LD_LIBRARY_PATH", "PATH", "SYSTEMROOT", "TMPDIR"}
@@ -18,10 +20,13 @@ SET = {"OMP_NUM_THREADS": "1"}
 
 
 def pin() -> None:
-    """Leave only what is needed, for this process and those that it starts."""
+    """Leave only what is needed, for this process and those that it starts; let Ctrl-C interrupt them."""
     for name in set(os.environ) - NEEDED:
         if not name.startswith(OF_THE_RUN):
             del os.environ[name]
     os.environ.update(SET)
     if hasattr(time, "tzset"):
         time.tzset()
+    # Shells let what they start in the background ignore Ctrl-C, and so would all that it starts.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
