@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SAME_FILE = "the original file, byte for byte"
 SAME_RECORDS = "the original records, byte for byte, in a zip laid out anew"
+NO_HANDLES = "failures on a device name no handles"
+LITE = "`debug-archive lite` writes an archive with handles, of the .pt"
 ANOTHER_FILE = (
     "not the original file: archive and companion are of two files of one model, or one was written anew"
 )
@@ -45,6 +47,7 @@ def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group
         *(Text(line) for line in facts.refused),
         *(Text(f"{name} stayed{_names(facts)}") for name in facts.kept),
         *map(Text, _stayed(facts)),
+        *([Text(f"{NO_HANDLES}: {facts.no_handles}; {LITE}")] if facts.no_handles else []),
         Text(f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"),
     )
 
@@ -140,6 +143,11 @@ def size_line(_: object, file: Sized, out: Sized, *companion: Sized) -> str:
     """A file that was split, shrunk or converted, in one line."""
     rest = "".join(f", {one.size:,} in the companion" for one in companion)
     return f"{file}: {file.size:,} -> {out.size:,} bytes ({_share(out.size, file.size)}){rest}"
+
+
+def split_line(facts: Split, *sizes: Sized) -> str:
+    """A file that was split, in one line."""
+    return size_line(facts, *sizes) + (f"; {NO_HANDLES}" if facts.no_handles else "")
 
 
 def join_line(facts: Join, file: Sized, out: Sized, *_: Sized) -> str:

@@ -25,11 +25,13 @@ from archive.base.output import is_path, replacing, replacing_all
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
+from archive.formats.method_handles import METHOD_HANDLES
 from archive.formats.record_kinds import kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect
-from archive.reader.recognition import JOINED_KINDS, PROGRAM_KINDS, SPLIT_KINDS
+from archive.reader.lacking import why_no_handles
+from archive.reader.recognition import JOINED_KINDS, PROGRAM_KINDS, SPLIT_KINDS, FileKind
 from archive.verbs.handles import check_handles_left, kept_handles
 from archive.verbs.join import check_gives, joined_to, with_digest
 from archive.verbs.kinds import kept_kinds, left_in
@@ -60,6 +62,8 @@ class Split:
         whole_objects: why shared objects stayed as they are, by name: a loader may need all of them.
         prefix: of the unique handles in them; 0 where handles are as PyTorch numbered them.
         largest: a handle with more than 8 digits, for which none became unique; else 0.
+        no_handles: why failures of a lite archive name no debug handles on a device; "" where they do, and of
+            other archives.
         exact: whether a join gives the whole file back to the byte, or its records alone.
         archive_id: the id that archive and companion have in common, in hex.
         refused: why PyTorch 2.13 refuses to load the archive as it is left: the loader and its message. Of
@@ -76,6 +80,7 @@ class Split:
     whole_objects: Mapping[str, str]
     prefix: int
     largest: int
+    no_handles: str
     exact: bool
     archive_id: str
     refused: tuple[str, ...]
@@ -186,10 +191,18 @@ def split(
             {} if "object" in kinds else opened.spare.whole,
             kept.prefix,
             kept.largest,
+            _why_no_handles(opened),
             "file.digest" in contents.columns,
             contents.archive_id.hex(),
             refused,
         )
+
+
+def _why_no_handles(opened: Archive) -> str:
+    """Why failures of a lite archive will name no handles, from which no companion leads to source."""
+    if opened.recognised.kind is not FileKind.LITE or METHOD_HANDLES in opened.records:
+        return ""
+    return why_no_handles(opened)
 
 
 def _debug_size(opened: Archive, left: Mapping[str, bytes], kept: Collection[str]) -> int:

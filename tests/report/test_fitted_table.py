@@ -97,7 +97,7 @@ def test_what_became_of_a_file_keeps_its_numbers(name: str) -> None:
     before, after = Sized(name, LARGE), Sized(f"small/{name}", LARGE // 3)
     companion = Sized(f"companions/{name}", LARGE // 7)
     halves = Split(
-        LARGE, LARGE // 3, LARGE // 7, 0, (), (), (), {}, 0, 0, exact=True, archive_id="", refused=()
+        LARGE, LARGE // 3, LARGE // 7, 0, (), (), (), {}, 0, 0, "", exact=True, archive_id="", refused=()
     )
     joined = Join(LARGE, 12_345, 0, 0, exact=True, another=False, archive_id="")
     assert_keeps_its_numbers(split_text(halves, before, after, companion))

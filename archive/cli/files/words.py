@@ -20,6 +20,7 @@ from archive.report.outcome_text import (
     lite_text,
     shrink_text,
     size_line,
+    split_line,
     split_text,
 )
 from archive.report.redaction_text import (
@@ -59,7 +60,7 @@ class Words:
 
 
 WORDS = {
-    "split": Words("splitting", split_text, size_line),
+    "split": Words("splitting", split_text, split_line),
     "join": Words("joining", join_text, join_line),
     "shrink": Words("shrinking", shrink_text, size_line),
     "restore": Words("restoring", join_text, join_line),

@@ -25,7 +25,8 @@ from archive.formats.source_ranges import build_source_ranges
 from archive.verbs.handles import prefix_of
 from archive.verbs.split import split
 from tests.support import slow_reader
-from tests.support.corpus import CALLSTACKS, HANDLES, ORACLES, PATHS, RELEASES
+from tests.support.commands import run
+from tests.support.corpus import CALLSTACKS, HANDLES, ORACLES, PATHS, RELEASES, raw_records
 from tests.support.halves import BARE, GROUPS, PROFILES, group, halves, joined, parsed, rezipped
 from tests.support.plain import plain_handles, plain_methods, plain_ranges
 from tests.support.reports import explained, printed, printed_by_213, without_original
@@ -301,3 +302,21 @@ def test_a_call_stack_map_keeps_the_order_of_its_rows() -> None:
             assert table is not None
             assert table.handle.tolist() != sorted(table.handle.tolist())  # hash order
         assert joined(*halves(path)[:2]) == (path.read_bytes(), True)
+
+
+def test_a_lite_archive_whose_failures_will_name_no_handles_is_told_of() -> None:
+    lite = [path for path in RELEASES.rglob("*.ptl") if path.parent.name > BARE]
+    silent = {path for path in lite if halves(path).said.no_handles}
+    assert silent == {path for path in lite if HANDLES not in {record.name for record in raw_records(path)}}
+    assert len(silent) > 5
+    assert not any(
+        halves(path.with_suffix(".pt")).said.no_handles for path in silent if path.stem == "nested"
+    )
+
+
+def test_the_way_to_handles_is_printed(tmp_path: Path) -> None:
+    path = RELEASES / "torch-2.13.0" / "nested-nodebug.ptl"
+    done = run("split", path, "-o", tmp_path / "small.ptl", "-c", tmp_path / "m.ptdbg")
+    assert b"failures on a device name no handles: " in done.stdout
+    assert b"_save_mobile_debug_info=True" in done.stdout
+    assert b"`debug-archive lite`" in done.stdout
