@@ -115,7 +115,7 @@ def in_memory(source: Source) -> Source:
         return source
     with unchanged(source):
         if isinstance(source, (str, os.PathLike)):
-            with _opened(source) as file:
+            with regular_file(source) as file:
                 return FileInMemory(_read(file), _label(source))
         if _is_on_disk(source):
             source.seek(0)
@@ -206,7 +206,7 @@ def _load(source: Source) -> _Loaded:
     if is_elsewhere(source):
         return _copied(source)
     if isinstance(source, (str, os.PathLike)):
-        with _opened(source) as opened:
+        with regular_file(source) as opened:
             return _map(opened)
     try:
         return _Loaded(_bytes(memoryview(cast("ReadableBuffer", source))))
@@ -233,11 +233,12 @@ def _copied(source: Source) -> _Loaded:
         return _map(file)
 
 
-def _opened(path: str | os.PathLike[str]) -> io.FileIO:
+def regular_file(path: str | os.PathLike[str]) -> io.FileIO:
     """A regular file, opened.
 
     Raises:
         ArchiveError: the path is another kind of file.
+        OSError: it cannot be opened.
     """
     mode = os.stat(path).st_mode  # noqa: PTH116 (a Path costs more than all the rest)
     if not stat.S_ISREG(mode):

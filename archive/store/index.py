@@ -13,6 +13,7 @@ views, its pages must be sound, and whatever is wrong makes it worthless, never 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import zlib
 from contextlib import closing
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.base.mapped import Mapped
+from archive.base.mapped import regular_file
 from archive.reader.facts import Facts
 from archive.store.entries import Entry
 from archive.store.folder import Signature
@@ -79,15 +80,24 @@ def build_index(entries: Iterable[Entry]) -> bytes:
 def read_index(path: Path) -> dict[str, Entry]:
     """The entries of an index, by archive id; none where there is no index that can be trusted."""
     try:
-        file = Mapped(path)
+        data = _read(path)
     except (ArchiveError, OSError):
         return {}
     try:
-        return {entry.archive_id: entry for entry in _entries(bytes(file.data))}
+        return {entry.archive_id: entry for entry in _entries(data)}
     except (sqlite3.Error, zlib.error, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
         return {}
-    finally:
-        file.close()
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of an index, or its beginning if it is too long. Nobody can shorten them, as they can a map.
+
+    Raises:
+        ArchiveError: the path is no file.
+        OSError: it cannot be read.
+    """
+    with regular_file(path) as file:
+        return file.read(min(os.fstat(file.fileno()).st_size, MOST_BYTES + 1))
 
 
 def _entries(data: bytes) -> Iterator[Entry]:

@@ -113,6 +113,19 @@ def test_an_index_that_is_no_index_is_made_anew(kind: str, store: Store) -> None
         assert entries_without_reading(store) == before
 
 
+def test_a_store_maps_no_file_which_somebody_could_shorten(store: Store) -> None:
+    """The system kills a process that reads a map of a file behind its new end."""
+    with mock.patch("mmap.mmap", side_effect=AssertionError("a map")), Store.open(store.file) as again:
+        assert read_index(again.folder.index).keys() == {one.archive_id for one in again.entries()}
+        assert again.companion(id_of(3)) == kin(3)
+        assert list(again.check()) == []
+
+
+def test_of_an_index_that_is_too_long_no_more_is_read(store: Store) -> None:
+    os.truncate(store.folder.index, 1 << 50)  # a hole
+    assert read_index(store.folder.index) == {}
+
+
 def test_a_link_in_the_place_of_the_index_changes_no_other_file(store: Store, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("mine")
