@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,10 @@ CHANGED = "the file changed while it was read; nothing is written"
 EXTRA = "files by URL need fsspec: `pip install 'debug-archive[fleet]'`"
 LONGEST_CAUSE = 200
 """Characters of another library's message that are told."""
+UNTOLD = (LookupError, AttributeError, TypeError, NotImplementedError)
+"""What file systems raise for URLs that they did not expect; their words are for who writes programs."""
+NO_PLACES = {"data"}
+"""Schemes of URLs that hold bytes, and name no place."""
 VERSION_FACTS = (
     "size",
     "ETag",
@@ -161,13 +166,19 @@ class Location:
 
 def _without_secrets(error: Exception, path: str, name: str, doing: str) -> OSError:
     """An error of a file system, in one line that names the URL."""
-    text = shown(str(error).replace(path, name)) or "no reason given"
-    cause = one_line(f"{type(error).__name__}: {text}")[:LONGEST_CAUSE]
+    if isinstance(error, UNTOLD):
+        cause = "fsspec knows no file by this URL"
+    else:
+        text = re.sub(rf"(?<!\w){re.escape(path)}(?!\w)", lambda _: name, str(error)) if path else str(error)
+        cause = one_line(f"{type(error).__name__}: {shown(text) or 'no reason given'}")[:LONGEST_CAUSE]
     return OSError(errno.EIO, f"cannot be {doing}: {cause}", name)
 
 
 def _located(url: str, name: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in it."""
+    scheme = url.partition("://")[0]
+    if scheme.lower() in NO_PLACES:
+        raise ArchiveError(f"no such place: {scheme}:// names no file", file=name)
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415 (an optional package, for URLs alone)
     except ImportError:
@@ -175,7 +186,7 @@ def _located(url: str, name: str) -> tuple[Any, str]:
     try:
         fs, path = url_to_fs(url)
     except ImportError as error:
-        raise ArchiveError(f"{url.partition('://')[0]}:// needs a package: {error}", file=name) from None
+        raise ArchiveError(f"{scheme}:// needs a package: {error}", file=name) from None
     except ValueError as error:
         raise ArchiveError(f"no such place: {shown(str(error))}", file=name) from None
     except Exception as error:  # noqa: BLE001 (some file systems connect at once, and raise whatever they do)
