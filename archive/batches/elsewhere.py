@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from archive.base.globs import Globs
 from archive.base.location import Location
 from archive.base.remote import opened_remote
 
@@ -89,12 +90,14 @@ def matching(pattern: str) -> Iterator[tuple[str, str]]:
     """
     fixed = pattern[: pattern.index("*")].rpartition("/")[0]
     place, top = Location(pattern), Location(fixed).path.rstrip("/")
+    parts = place.path.removeprefix(top).strip("/").split("/")
+    globs, deepest = Globs([parts]), None if "**" in parts else len(parts)
     with place.told("listed"):
         place.fs.invalidate_cache()
-        found = place.fs.glob(place.path, detail=True)
-    for path in sorted(path for path, facts in found.items() if facts["type"] == "file"):
-        relative = path.removeprefix(top).lstrip("/")
-        yield f"{fixed}/{relative}", relative
+        found = place.fs.find(top, maxdepth=deepest)
+    for relative in sorted(path.removeprefix(top).lstrip("/") for path in found):
+        if globs.fitting(relative.split("/")):
+            yield f"{fixed}/{relative}", relative
 
 
 def content(url: str) -> bytes:

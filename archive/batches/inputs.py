@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from glob import has_magic, iglob
+import re
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError
+from archive.base.globs import Globs
 from archive.base.urls import is_url, name_of
 from archive.batches import elsewhere
 from archive.batches.places import absolute, is_folder, last_part, resolved
@@ -83,10 +85,13 @@ def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
         yield from _elsewhere(pattern, list(elsewhere.matching(pattern)), skipped)
         return
     parts = Path(pattern).parts
-    fixed = Path(*parts[: next(place for place, part in enumerate(parts) if has_magic(part))])
-    fits = iglob(pattern, recursive=True)  # noqa: PTH207 (Path's takes no absolute pattern)
-    searched = parts.index("**") if "**" in parts else len(parts)
-    matches = sorted(match for match in fits if not _is_behind_link(match, searched))
+    first = next(place for place, part in enumerate(parts) if has_magic(part))
+    fixed = Path(*parts[:first])
+    before = os.path.dirname(re.split(r"[*?[]", pattern, maxsplit=1)[0])  # noqa: PTH120 (a Path would lose "./")
+    globs = Globs([parts[first:]], as_shell=True)
+    matches = sorted(match for match, _ in globs.found(before))
+    if pattern.endswith(os.sep):
+        matches = [match for match in matches if is_folder(match)]
     if not matches:
         raise ArchiveError("nothing matches", file=pattern)
     top = Path(resolved(fixed))
@@ -95,13 +100,6 @@ def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
         if not any(Path(resolved(match)).is_relative_to(folder) for folder in inner):
             for one in _below(match, skipped):
                 yield one._replace(name=os.path.relpath(one.file, fixed), searched=True)
-
-
-def _is_behind_link(match: str, searched: int) -> bool:
-    """Whether a match lies behind a link to a folder, from part ``searched`` of its path on."""
-    parts = Path(match).parts
-    folders = (Path(*parts[:end]) for end in range(searched + 1, len(parts) + 1))
-    return any(folder.is_symlink() and folder.is_dir() for folder in folders)
 
 
 def _below(top: str, skipped: Collection[str]) -> Iterator[Input]:

@@ -90,14 +90,17 @@ def read_index(path: Path) -> dict[str, Entry]:
 
 
 def _read(path: Path) -> bytes:
-    """The bytes of an index, or its beginning if it is too long. Nobody can shorten them, as they can a map.
+    """The bytes of an index. Nobody can shorten them, as they can a map.
 
     Raises:
-        ArchiveError: the path is no file.
+        ArchiveError: the path is no file, or the file is too long.
         OSError: it cannot be read.
     """
     with regular_file(path) as file:
-        return file.read(min(os.fstat(file.fileno()).st_size, MOST_BYTES + 1))
+        size = os.fstat(file.fileno()).st_size
+        if size > MOST_BYTES:
+            raise ArchiveError(expected=f"at most {MOST_BYTES:,} bytes", found=f"{size:,}", file=str(path))
+        return file.read(size)
 
 
 def _entries(data: bytes) -> Iterator[Entry]:
@@ -107,7 +110,7 @@ def _entries(data: bytes) -> Iterator[Entry]:
         ValueError: it is not what :func:`build_index` writes.
         Error: of sqlite3; it is no database, or a broken one.
     """
-    if not 0 < len(data) <= MOST_BYTES:
+    if not data:
         raise ValueError
     with closing(sqlite3.connect(":memory:")) as memory:
         memory.execute("PRAGMA trusted_schema = OFF")

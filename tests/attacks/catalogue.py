@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.attacks import companions, compiled, containers, logs, payloads, programs, records, tensors, texts
+from tests.attacks import (
+    arguments,
+    companions,
+    compiled,
+    containers,
+    logs,
+    payloads,
+    programs,
+    records,
+    tensors,
+    texts,
+)
 
 if TYPE_CHECKING:
     from tests.attacks.attack import Attack
@@ -19,6 +30,7 @@ GROUPS: dict[str, dict[str, Attack]] = {
     "Compiled models": compiled.ATTACKS,
     "Texts": texts.ATTACKS,
     "Tensors and differences": tensors.ATTACKS,
+    "Globs and patterns": arguments.ATTACKS,
 }
 """Heading → attacks."""
 ATTACKS = {name: attack for group in GROUPS.values() for name, attack in group.items()}

@@ -119,6 +119,7 @@ def run_attack(
 ) -> Iterator[tuple[str, Outcome]]:
     """Each command of an attack with its outcome, as it comes."""
     for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
     for command in attack.commands:
         yield command, runner.run(command, folder, attack.loops, attack.log)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from itertools import count
+from unittest import mock
 
 import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
 
 from archive import ArchiveError
-from archive.fleet.patterns import MAX_PATTERN, MOST_SLOW, Pattern
+from archive.fleet.patterns import MAX_PATTERN, MAX_WRITTEN_OUT, MOST_SLOW, Pattern
 from tests.support.cost import loops_below
 
 HOSTILE = {
@@ -48,3 +52,67 @@ def test_a_long_pattern_is_refused() -> None:
     assert Pattern("a" * MAX_PATTERN).found_in(b"a", 1) is None
     with pytest.raises(ArchiveError, match="a pattern of 1,001 characters; at most 1,000 are allowed"):
         Pattern("a" * (MAX_PATTERN + 1))
+
+
+NESTED = st.recursive(
+    st.tuples(st.sampled_from(["a", r"\w", "[(]", r"\)", ".*", "[^)]+", "(?#)a", "a|b"]), st.just(1)),
+    lambda inner: (
+        st.builds(
+            lambda one, opening, count, closing: (f"{opening}{one[0]}{closing % count}", one[1] * count),
+            inner,
+            st.sampled_from(["(", "(?:", "(?=", "(?>", "(?<n>"]),
+            st.integers(1, 999),
+            st.sampled_from(["){%d}", "){0,%d}", "){%d,}+", "){%d}?", ")(?#){%d}"]),
+        )
+        | st.builds(lambda one, other: (one[0] + other[0], one[1] + other[1]), inner, inner)
+    ),
+    max_leaves=6,
+)
+"""Patterns with the number of their steps when counts are written out, or fewer."""
+
+
+@given(NESTED)
+def test_a_pattern_that_counts_make_too_large_is_never_compiled(
+    made: tuple[str, int],
+) -> None:
+    pattern, steps = made
+    with mock.patch("regex.compile", side_effect=regex.error("compiled", pattern)) as compiled:
+        with pytest.raises(ArchiveError):
+            Pattern(pattern)
+        assert not compiled.called or steps <= MAX_WRITTEN_OUT
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "((((a{999}){999}){999}){999})",
+        "a{99999999}",
+        "(?:[ab]c){1,99999999}",
+        "(?<=a{9999999})",
+        r"\\(?R)?a",
+        "(a)(?1){999}",
+        "(?P<n>a)(?P >n)",
+        "(?<n>a)(?&n)",
+        "(?:ab){e<=30}",
+        "(?:ab){1<=e<=3,2i+1d<9}",
+        "(?i-x:a)(?V1x) a { 9 9 9 9 9 9 }",
+    ],
+)
+def test_what_has_no_bound_is_never_compiled(pattern: str) -> None:
+    with mock.patch("regex.compile") as compiled, pytest.raises(ArchiveError, match=r"the pattern .* is "):
+        Pattern(pattern)
+    assert not compiled.called
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        (r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", b"01234567-0123-4567-89ab-0123456789ab"),
+        (r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}[.,]\d{3,6}Z? \w{1,64}", b"2026-01-02T03:04:05,678 Ranker"),
+        (r"id=\{(\w+)\}", b"id={7}"),
+        (r"\(?RE\)?", b"(RE)"),
+        (r"(?:\w{1,63}\.){1,10}\w+", b"a.b.c"),
+    ],
+)
+def test_patterns_of_real_logs_are_taken(pattern: str, line: bytes) -> None:
+    assert Pattern(pattern).found_in(line, 1) is not None

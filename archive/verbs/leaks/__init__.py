@@ -23,7 +23,7 @@ from archive.formats.record_kinds import RecordKind
 from archive.pieces.walker import Walker
 from archive.reader.recognition import READ_KINDS, SAVED_KINDS, FileKind, recognise, recognise_zip
 from archive.verbs.leaks.addresses import addresses
-from archive.verbs.leaks.allowed import allows
+from archive.verbs.leaks.allowed import Allowed
 from archive.verbs.leaks.entries import entries, variables
 from archive.verbs.leaks.findings import Collection, Finding, Leaks, Place
 from archive.verbs.leaks.keys import keys
@@ -85,9 +85,11 @@ def leaks(
         The findings, each text once, with the first of its places.
 
     Raises:
-        ArchiveError: the file is of a kind that is not read, contradicts itself, or costs more than allowed.
+        ArchiveError: the file is of a kind that is not read, contradicts itself, or costs more than allowed;
+            or the patterns are too many or too long.
         OSError: it cannot be read.
     """
+    allowed = Allowed(list(allow))
     with closing(Mapped(source)) as mapped:
         allowance = limits.allowance(mapped.weight)
         walker = Walker(allowance, deep=deep)
@@ -101,10 +103,9 @@ def leaks(
                 _find_in(piece, known, found)
         _find_records(walker, found)
         findings = found.findings()
-    patterns = list(allow)
     for finding in findings:
         finding.remedy = remedy(finding.kind, what, finding.places[0])
-        finding.allowed = any(allows(pattern, finding) for pattern in patterns)
+        finding.allowed = allowed.allows(finding)
     return Leaks(
         mapped.name, what, findings, found.more, walker.read, walker.passed_over, tuple(walker.problems)
     )

@@ -6,14 +6,17 @@ allow = ["/opt/*", "URL=https://example.com/*"]
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
+from archive.base.globs import check_amount, wild
 from archive.verbs import settings
 from archive.verbs.leaks.kinds import LeakKind
 
 if TYPE_CHECKING:
+    import re
+    from collections.abc import Sequence
+
     from archive.verbs.leaks.findings import Finding
 
 KEY = "allow"
@@ -38,9 +41,28 @@ def project_patterns(config: str | None = None) -> list[str]:
     return patterns
 
 
-def allows(pattern: str, finding: Finding) -> bool:
-    """Whether a pattern fits a finding."""
+class Allowed:
+    """Patterns of texts that may be in a file, each read once.
+
+    Args:
+        patterns: of texts; with a kind and ``=`` before it, of findings of that kind alone.
+
+    Raises:
+        ArchiveError: they are too many, or too long.
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        check_amount(patterns, "allowed texts")
+        self._patterns = [_parsed(pattern) for pattern in dict.fromkeys(patterns)]
+
+    def allows(self, finding: Finding) -> bool:
+        """Whether a pattern fits a finding."""
+        return any(
+            kind in (None, finding.kind) and wanted.match(finding.text) for kind, wanted in self._patterns
+        )
+
+
+def _parsed(pattern: str) -> tuple[str | None, re.Pattern[str]]:
+    """The kind of findings that a pattern is for, None for all; and the texts."""
     kind, equals, rest = pattern.partition("=")
-    if equals and kind in set(LeakKind):
-        return kind == finding.kind and fnmatchcase(finding.text, rest)
-    return fnmatchcase(finding.text, pattern)
+    return (kind, wild(rest)) if equals and kind in set(LeakKind) else (None, wild(pattern))

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from fnmatch import fnmatch
-from glob import iglob
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
+from archive.base.globs import Globs, check_amount
 from archive.base.urls import is_url
 from archive.verbs import settings
 from archive.verbs.sizes.budget import Budget
@@ -43,12 +43,8 @@ class Rule:
     place: str
     budget: Budget
 
-    def fits(self, path: PurePosixPath) -> bool:
-        """Whether the glob fits a path that is relative to the folder of the TOML file."""
-        return _fits(PurePosixPath(self.glob).parts, path.parts)
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BudgetFile:
     """The budgets of a TOML file.
 
@@ -93,34 +89,33 @@ class BudgetFile:
         place = Path(os.path.realpath(Path(file).parent), Path(file).name)
         if not place.is_relative_to(self.folder):
             return []
-        relative = PurePosixPath(place.relative_to(self.folder).as_posix())
-        return [rule for rule in self.rules if rule.fits(relative)]
+        fitting = self._globs.fitting(place.relative_to(self.folder).parts)
+        return [self.rules[number] for number in sorted(fitting)]
 
     def idle(self) -> list[str]:
         """The places of globs that fit no file below the folder."""
-        globs = dict.fromkeys(rule.glob for rule in self.rules)
-        return [_place(self.path, glob) for glob in globs if not self._finds(glob)]
+        idle = set(range(len(self.rules)))
+        for path, fitting in self._globs.found(self.folder):
+            if not fitting.isdisjoint(idle) and Path(path).is_file():
+                idle -= fitting
+            if not idle:
+                break
+        globs = dict.fromkeys(self.rules[number].glob for number in sorted(idle))
+        return [_place(self.path, glob) for glob in globs]
 
-    def _finds(self, glob: str) -> bool:
-        found = iglob(glob, root_dir=self.folder, recursive=True, include_hidden=True)  # noqa: PTH207 (a last ** of Path.glob finds no files)
-        return any(Path(self.folder, one).is_file() for one in found)
-
-
-def _fits(glob: Sequence[str], path: Sequence[str]) -> bool:
-    """Whether the parts of a glob fit those of a path."""
-    if not glob:
-        return not path
-    if glob[0] == "**":
-        return any(_fits(glob[1:], path[at:]) for at in range(len(path) + 1))
-    return bool(path) and fnmatch(path[0], glob[0]) and _fits(glob[1:], path[1:])
+    @cached_property
+    def _globs(self) -> Globs:
+        return Globs(PurePosixPath(rule.glob).parts for rule in self.rules)
 
 
 def _rules(table: settings.Table) -> Iterator[Rule]:
     """The rules of a table.
 
     Raises:
-        ArchiveError: a glob leads out of the folder, or there is no budget where one should be.
+        ArchiveError: a glob leads out of the folder, or there are too many, or there is no budget where one
+            should be.
     """
+    check_amount(list(table.values), f"{table.path}: {settings.header(BUDGETS)}")
     for glob, budgets in table.values.items():
         parts = PurePosixPath(glob)
         if not parts.parts or parts.is_absolute() or ".." in parts.parts:

@@ -1,0 +1,207 @@
+"""Globs of paths, all of them sought at once: each folder is looked at once, however many globs there are.
+
+``*`` and ``?`` stay within a part of a path, ``[ab]`` is one of these characters, and a part ``**`` stands
+for any number of folders. Globs are a tree of their parts, and a path has reached a set of places in it so
+far. So a name takes no more steps than the tree has places, and nothing is tried twice.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from fnmatch import translate
+from functools import cached_property
+from glob import has_magic
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+MOST_GLOBS = 1_000
+LONGEST = 1_000
+"""Characters of a glob."""
+MOST_CHARACTERS = 100_000
+"""Characters of all globs that are sought at once."""
+ANY_FOLDERS = "**"
+
+
+def check_amount(globs: Sequence[str], place: str) -> None:
+    """Refuse globs that are too many, or too long.
+
+    Args:
+        globs: all that are sought at once.
+        place: where they stand, for the message.
+
+    Raises:
+        ArchiveError: they are.
+    """
+    longest, together = max(map(len, globs), default=0), sum(map(len, globs))
+    for what, found, most in (
+        ("patterns", len(globs), MOST_GLOBS),
+        ("characters of a pattern", longest, LONGEST),
+        ("characters of all patterns", together, MOST_CHARACTERS),
+    ):
+        if found > most:
+            raise ArchiveError(file=place, expected=f"at most {most:,} {what}", found=f"{found:,}")
+
+
+def wild(pattern: str) -> re.Pattern[str]:
+    """A pattern with ``*``, ``?`` and ``[ab]`` for a whole text; matching goes back over no ``*``."""
+    closed, bracket, rest = pattern.rpartition("]")  # fnmatch seeks the end of each "[" up to the end
+    return re.compile(translate(closed + bracket + rest.replace("[", "[[]")))
+
+
+class _Place:
+    """A place in the tree: what was read so far of some globs.
+
+    Attributes:
+        names: the places behind parts without patterns.
+        patterns: the places behind parts with patterns, and these.
+        folders: the place behind ``**``; None where no glob goes on so.
+        numbers: the globs that end here.
+        is_loop: whether it stands behind ``**``, so that any folder leads back to it.
+        searches: whether a ``**`` is before it, or is it.
+    """
+
+    __slots__ = ("_wild", "folders", "is_loop", "names", "numbers", "part", "patterns", "searches")
+
+    def __init__(self, part: str = "", *, searches: bool = False) -> None:
+        self.part = part
+        self.names: dict[str, _Place] = {}
+        self.patterns: dict[str, _Place] = {}
+        self.folders: _Place | None = None
+        self.numbers: list[int] = []
+        self.is_loop = part == ANY_FOLDERS
+        self.searches = searches or self.is_loop
+        self._wild: re.Pattern[str] | None = None
+
+    def behind(self, part: str) -> _Place:
+        """The place behind a part; it is made."""
+        if part == ANY_FOLDERS:
+            if self.is_loop:  # any folders, and any folders
+                return self
+            self.folders = self.folders or _Place(part)
+            return self.folders
+        known = self.patterns if has_magic(part) else self.names
+        return known.setdefault(part, _Place(part, searches=self.searches))
+
+    def fits(self, name: str) -> bool:
+        """Whether the part before this place, which is a pattern, fits a name."""
+        self._wild = self._wild or wild(self.part)
+        return self._wild.match(name) is not None
+
+
+class Globs:
+    """Globs that are sought at once.
+
+    Args:
+        globs: each in its parts.
+        as_shell: as a shell has it, ``*`` and ``**`` are for no name that begins with a dot, and links to
+            folders are followed up to the first ``**``. Else they are for all names, and no link is followed.
+    """
+
+    def __init__(self, globs: Iterable[Sequence[str]], *, as_shell: bool = False) -> None:
+        self._as_shell = as_shell
+        self._root = _Place()
+        for number, parts in enumerate(globs):
+            place = self._root
+            for part in parts:
+                place = place.behind(part)
+            place.numbers.append(number)
+
+    def fitting(self, path: Iterable[str]) -> set[int]:
+        """The numbers of the globs that fit a path, which is given in its parts."""
+        places = self._begin
+        for name in path:
+            places = self._next(places, name)
+        return {number for place in places for number in place.numbers}
+
+    def found(self, top: str | Path) -> Iterator[tuple[str, set[int]]]:
+        """The files and folders below a folder that globs fit, each with the numbers of these globs.
+
+        A folder without permission to list it has none. A link to a folder that is not followed, for it may
+        lead in circles, is not found either.
+
+        Args:
+            top: the folder; found itself by a ``**``.
+
+        Yields:
+            Paths that begin with ``top``, folder by folder.
+        """
+        numbers = _numbers(self._begin)
+        if numbers and os.path.isdir(top):  # noqa: PTH112 (as given, "" too)
+            yield os.fspath(top), numbers
+        folders, above = [(os.fspath(top), self._begin)], set[tuple[str, tuple[_Place, ...]]]()
+        while folders:
+            folder, places = folders.pop()
+            for name in self._names(folder, places):
+                path = os.path.join(folder, name)  # noqa: PTH118 (a Path would lose "./")
+                is_folder = os.path.isdir(path)  # noqa: PTH112
+                if is_folder and os.path.islink(path):  # noqa: PTH114
+                    following = self._behind_link(places, name)
+                else:
+                    following = self._next(places, name, is_file=not is_folder)
+                if name == os.pardir:  # from each folder the same one
+                    reached = os.path.realpath(path), tuple(following)
+                    if reached in above:
+                        continue
+                    above.add(reached)
+                if numbers := _numbers(following):
+                    yield path, numbers
+                if any(one.names or one.patterns or one.folders or one.is_loop for one in following):
+                    folders.append((path, following))
+
+    @cached_property
+    def _begin(self) -> list[_Place]:
+        return list(_with_folders([self._root]))
+
+    def _next(self, places: Iterable[_Place], name: str, *, is_file: bool = False) -> list[_Place]:
+        """The places behind some places and a name, each once; a shell has no ``**`` behind a file."""
+        found = self._reached(places, name)
+        return found if is_file and self._as_shell else list(dict.fromkeys(_with_folders(found)))
+
+    def _behind_link(self, places: Iterable[_Place], name: str) -> list[_Place]:
+        """The same for a link to a folder: none where it is not followed."""
+        found = [one for one in self._reached(places, name) if self._as_shell and not one.searches]
+        return list(dict.fromkeys(_with_folders(found)))
+
+    def _reached(self, places: Iterable[_Place], name: str) -> list[_Place]:
+        found: dict[_Place, None] = {}
+        for place in places:
+            if name in place.names:
+                found[place.names[name]] = None
+            for part, one in place.patterns.items():
+                if self._may(part, name) and one.fits(name):
+                    found[one] = None
+            if place.is_loop and self._may("", name):
+                found[place] = None
+        return list(found)
+
+    def _may(self, part: str, name: str) -> bool:
+        return not self._as_shell or not name.startswith(".") or part.startswith(".")
+
+    @staticmethod
+    def _names(folder: str, places: Iterable[_Place]) -> list[str]:
+        """The names in a folder that globs may fit, sorted; names without patterns are not listed."""
+        names = {name for place in places for name in place.names}
+        names = {name for name in names if os.path.lexists(os.path.join(folder, name))}  # noqa: PTH118
+        if any(place.patterns or place.is_loop for place in places):
+            with suppress(OSError):  # no folder, or one of others
+                names |= set(os.listdir(folder or os.curdir))  # noqa: PTH208
+        return sorted(names)
+
+
+def _with_folders(places: Iterable[_Place]) -> Iterator[_Place]:
+    """Places, and those behind ``**``, which may stand for no folder."""
+    for place in places:
+        yield place
+        if place.folders is not None:
+            yield place.folders
+
+
+def _numbers(places: Iterable[_Place]) -> set[int]:
+    return {number for place in places for number in place.numbers}
