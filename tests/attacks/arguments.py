@@ -107,6 +107,5 @@ ATTACKS = {
         _models,
         _explained_by(LARGEST),
         LOG,
-        seconds=5,
     ),
 }
