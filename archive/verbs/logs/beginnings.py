@@ -8,10 +8,14 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
+from archive.verbs.logs.documents import form_of
+from archive.verbs.logs.encoded_lines import BLANK, NUMBER_MARK, has_encoded, outer
 from archive.verbs.logs.families import known_message
-from archive.verbs.logs.forms import Prefixed, Quoted
-from archive.verbs.logs.lines import STRING, Line, Lines, without_end
+from archive.verbs.logs.forms import LITERAL, Cells, Ended, Prefixed, Quoted, recodings
+from archive.verbs.logs.lines import Line, Lines, without_end
+from archive.verbs.logs.sources import is_source
 from archive.verbs.logs.streams import Inner, Plain
+from archive.verbs.logs.tracebacks import FRAME_HEADER, NOT_CODE, RANGE_MARKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,8 +37,10 @@ MARKS = (
     b"CALL_DELEGATE execute failed at instruction",
 )
 """Each failure has one of these in its first line."""
-ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)\\+n")
-"""A failure that PyTorch printed with newlines, which became escapes."""
+LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
+OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
+ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)(?:%b|%b)" % (LETTERS, OTHERS))
+"""A failure that PyTorch printed with newlines, which became something else."""
 MOST_NESTED = 4
 """How deep JSON in strings of JSON is looked into."""
 MOST_ABOVE = 100
@@ -42,14 +48,33 @@ MOST_ABOVE = 100
 MAX_ABOVE = 1 << 20
 """Bytes of these lines, together; the one directly above is always kept."""
 
+BEGINS = re.compile(
+    rb"Traceback%bof%bTorchScript(?!,|%2C)|debug_handles(?::|%(?:25)*3A)|".replace(b"%b", BLANK)
+    + NUMBER_MARK.pattern
+)
+"""A failure that TorchScript or the lite interpreter prints, and no traceback of its original code."""
+
 NOTHING = Plain(Line(b"", 0), Lines(()))
+SEPARATORS = (b",", b";", b"\t")
+"""Stand between the cells of a table."""
+STRUCTURE = {*b"\"'<>[]{}&\\%|"}
+"""Characters behind a failure that may be those of a text around it."""
+BLANKS = re.compile(rb"(?: |&nbsp;)+\Z")
+HERE = b"<--- HERE"
+MOST_SHOWN = 16
+"""Lines of a frame in which its marking is looked for."""
 MAX_TEXTS = 5
 """Lines of its stream above a failure in which its error message is looked for."""
 
 
 def has_failure(text: bytes) -> bool:
     """Whether there may be a failure in a text."""
-    return any(mark in text for mark in MARKS)
+    return any(mark in text for mark in MARKS) or has_encoded(text)
+
+
+def begins_failure(line: bytes) -> bool:
+    """Whether a line has a failure's words, which are to be explained, or told."""
+    return BEGINS.search(line) is not None
 
 
 def is_escaped(line: bytes) -> bool:
@@ -99,7 +124,7 @@ class Beginning(NamedTuple):
 
     @classmethod
     def of(cls, first: Line, lines: Lines) -> Beginning | None:
-        """The beginning of a failure; None if it stands in a string of several lines, or in none of JSON.
+        """The beginning of a failure; None if it stands in a text of several lines, or in none of JSON.
 
         Args:
             first: the line.
@@ -107,15 +132,23 @@ class Beginning(NamedTuple):
         """
         plain, quotes, has_end = Plain(first, lines), list[Quoted](), False
         text = without_end(first.data)
-        while strings := [found for found in STRING.finditer(text) if has_failure(found[0])]:
+        while strings := [found for found in LITERAL.finditer(text) if has_failure(found[0])]:
             start, stop = strings[0].span()
+            if _is_cell(text, start, stop):
+                break
             quote = Quoted(text[:start], text[stop:])
             part = quote.part(0, text)
             if part is None or len(strings) > 1 or len(quotes) == MOST_NESTED:
                 return None
+            if next(outer(text), None):
+                return None
             quotes.append(quote)
             text, has_end = part.text, bool(part.end)
-        return None if is_escaped(text) else cls(plain, tuple(quotes), text, has_end=has_end)
+        return (
+            None
+            if is_escaped(text) or next(outer(text), None)
+            else cls(plain, tuple(quotes), text, has_end=has_end)
+        )
 
     @classmethod
     def plainly(cls, first: Line, lines: Lines) -> Beginning:
@@ -152,13 +185,58 @@ class Beginning(NamedTuple):
         second = unprefixed.text(1, is_patient=is_patient)
         return unprefixed if prefix and _is(is_second, second) else exact
 
-    def preceded(self, prefix: bytes, above: Above) -> Preceding:
-        """The failure's stream, as the lines above show it.
+    def framed(self, prefix: bytes, tail: bytes) -> Stream | None:
+        """The stream of a traceback, as the first frame shows it; None where there is none of its form.
+
+        Args:
+            prefix: what stands before its heading. The first line alone may have it.
+            tail: what stands behind it.
+        """
+        line = self.plain.text(1)
+        for stream in self._forms(prefix, tail):
+            if line is not None and _is(FRAME_HEADER.fullmatch, stream.text_of(line)) and shows_frame(stream):
+                return stream
+        return None if tail.strip(b" ") else self.followed(prefix, _is_frame)
+
+    def _forms(self, prefix: bytes, tail: bytes) -> Iterator[Stream]:
+        """The streams that a failure's lines may be, by what stands around the first one."""
+        cells = self._cells(prefix, tail)
+        bases: list[Stream]
+        if tail.strip(b" "):
+            bases = [Inner(self.stream(), Ended(prefix, tail))]
+        else:
+            bases = [self.stream(prefix), *([self.stream()] if prefix else [])]
+        for base in (one for exact in bases for one in (exact, exact.loosened)):
+            yield base
+            for form in recodings():
+                yield Inner(base, form)
+        yield from (cells, cells.loosened) if cells else ()
+
+    def _cells(self, prefix: bytes, tail: bytes) -> Stream | None:
+        """The stream of a table's cells; None where nothing shows that a failure stands in one."""
+        if prefix.endswith(b'"') and tail.startswith(b'"'):
+            prefix, tail = prefix[:-1], tail[1:]
+        if not prefix.endswith(SEPARATORS) or (tail and not tail.startswith(SEPARATORS)):
+            return None
+        around = Ended(prefix, tail) if tail else Prefixed(prefix)
+        return Inner(Inner(self.stream(), around), Cells())
+
+    def preceded(self, prefix: bytes, tail: bytes, above: Above) -> Preceding | None:
+        """The failure's stream, as the lines above show it; None if they do not show what its tail is.
 
         Args:
             prefix: what stands before the text. The first line alone may have it.
+            tail: what stands behind it.
             above: the lines above.
         """
+        for stream in self._ended(prefix, tail):
+            for one in preceding(stream, above):
+                if one.is_near:
+                    return one
+        if STRUCTURE & {*tail} and not FRAME_HEADER.fullmatch(tail):  # as PyTorch 1.9 goes on
+            return None
+        if not self.quotes and (document := form_of(map(without_end, above.nearest()), self._below)):
+            return preceding(Inner(self.stream(), document), above)[0]
         exact, numbered = preceding(self.stream(prefix), above)
         options: list[Preceding] = [exact, numbered, *(preceding(self.stream(), above) if prefix else ())]
         for one in options:
@@ -166,6 +244,19 @@ class Beginning(NamedTuple):
                 return one
         # What stands before the text is a logger's prefix only if the line above has it, too.
         return (exact if exact.texts else numbered) if numbered.texts else options[-1]
+
+    def _below(self, at: int) -> bytes | None:
+        return self.plain.text(at, is_patient=False)
+
+    def _ended(self, prefix: bytes, tail: bytes) -> Iterator[Stream]:
+        """The streams of lines that have a tail, or are cells of a table."""
+        if cells := self._cells(prefix, tail):
+            yield cells
+        if tail.lstrip(b" ").startswith(b"<br"):
+            entities, *_ = recodings()
+            yield Inner(Inner(self.stream(), Ended(BLANKS.sub(b"", prefix), tail)), entities)
+        elif tail.strip(b" "):
+            yield Inner(self.stream(), Ended(prefix, tail))
 
 
 class Preceding(NamedTuple):
@@ -213,6 +304,28 @@ def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
     """
     exact, numbered = preceding(Inner(NOTHING, Quoted(head, tail)), above)
     return Above(reversed(exact.texts or numbered.texts))
+
+
+def _is_frame(line: bytes) -> bool:
+    return FRAME_HEADER.fullmatch(line) is not None or is_source(line)
+
+
+def shows_frame(stream: Stream) -> bool:
+    """Whether the first frame of a traceback is marked, so that its lines are those of the log."""
+    for at in range(2, 2 + MOST_SHOWN):
+        line = stream.text(at, is_patient=False)
+        if line is None or NOT_CODE.match(line):
+            return False
+        if RANGE_MARKING.fullmatch(line) and line.endswith(HERE):
+            return True
+    return False
+
+
+def _is_cell(line: bytes, start: int, stop: int) -> bool:
+    """Whether a string is a cell of a table in CSV, whose quotes are doubled and not escaped."""
+    before, behind = line[:start], line[stop:]
+    is_between = before.endswith(SEPARATORS) and (not behind or behind.startswith(SEPARATORS))
+    return is_between and not {*b"{["} & {*before} and b"\\" not in line[start:stop]
 
 
 def _is_there(text: bytes | None) -> bool:

@@ -12,6 +12,7 @@ from archive.verbs.logs.beginnings import (
     MOST_NESTED,
     Above,
     Beginning,
+    begins_failure,
     has_failure,
     is_escaped,
     texts_above,
@@ -28,6 +29,7 @@ from archive.verbs.logs.nodes import EXECUTING, NodeFailure
 from archive.verbs.logs.nodes import HEADING as NODE_HEADING
 from archive.verbs.logs.notes import Notes
 from archive.verbs.logs.redacted import RedactedTraceback
+from archive.verbs.logs.sources import shows_source
 from archive.verbs.logs.tracebacks import FRAME_HEADER, SERIALIZED_START, TRACEBACK_START
 from archive.verbs.logs.utf16 import in_utf8
 
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.verbs.logs.failures import Answer, Answers
     from archive.verbs.logs.lines import Line
+    from archive.verbs.logs.streams import Stream
 
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
+UNREAD_NOTE = "a failure in a form of lines that is not read, or in none"
 SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
 HEADING = b"Traceback of TorchScript (most recent call last):"
 UNPROVEN = (LiteFailure, NodeFailure, EvalTraceback, KernelLine, InstructionFailure)
@@ -138,21 +142,26 @@ class Explainer:
         """
         while (line := lines.take()) is not None:
             if line.output is not None:
-                yield line.output
+                yield line.unchanged(line.output)
                 continue
             self.answers.saw(line.data, line.number)
             is_plain = not has_failure(line.data)
-            yield self.answers.named(line.data) if is_plain else self._line(line, lines, nested, above)
+            written = self.answers.named(line.data) if is_plain else self._line(line, lines, nested, above)
+            yield line.unchanged(written)
             above.add(line.data)
 
     def _line(self, line: Line, lines: Lines, nested: int, above: Above) -> bytes:
         """What is written in the place of a line that may have a failure."""
         beginning = Beginning.of(line, lines) if line.is_whole else None
+        plainly = Beginning.plainly(line, lines)
         written = None if beginning is None else self._failure(beginning, above)
-        if written is None and (beginning is None or beginning.quotes):
+        if written is None:
             written = self._strings(line, nested, above)
-        if written is None and beginning is None and line.is_whole:
-            written = self._failure(Beginning.plainly(line, lines), above)
+        if written is None and line.is_whole:
+            if beginning is None:
+                written = self._failure(plainly, above)
+            if written is None and begins_failure(line.data):
+                return self._left(line, UNREAD_NOTE)
         return line.data if written is None else written
 
     def _strings(self, line: Line, nested: int, above: Above) -> bytes | None:
@@ -184,14 +193,14 @@ class Explainer:
         """What is written in the place of the first line of a failure; None where none begins."""
         answer = None
         if found := HANDLES_NOT_FOUND.match(beginning.text):
-            before = beginning.preceded(found["prefix"], above)
-            if not beginning.quotes or beginning.has_end or before.ends_message:
+            before = beginning.preceded(found["prefix"], beginning.text[found.end() :], above)
+            if before and (not beginning.quotes or beginning.has_end or before.ends_message):
                 answer = self.answers.of_handles(LiteFailure(before.stream, before.texts))
         elif heading := TRACEBACK_START.fullmatch(beginning.text):
-            stream = beginning.followed(heading["prefix"], FRAME_HEADER.fullmatch)
-            answer = self.answers.of_traceback(stream)
-            if beginning.quotes and not FRAME_HEADER.fullmatch(stream.text(1) or b""):
-                return self._left(stream.line(0), SPREAD_NOTE)
+            stream = beginning.framed(heading["prefix"], heading["tail"])
+            return (
+                None if stream is None else self._traceback(stream, above, is_quoted=bool(beginning.quotes))
+            )
         elif serialized := SERIALIZED_START.fullmatch(beginning.text):
             stream = beginning.followed(serialized["prefix"], FRAME_HEADER.fullmatch)
             answer = self.answers.of_serialized(stream)
@@ -205,6 +214,15 @@ class Explainer:
         elif failing := INSTRUCTION.fullmatch(beginning.text):
             below = beginning.followed(failing["prefix"], is_argument, is_patient=False)
             answer = self.answers.of_instruction(below)
+        return None if answer is None else self._answered(answer)
+
+    def _traceback(self, stream: Stream, above: Above, *, is_quoted: bool) -> bytes | None:
+        """What is written in the place of a traceback's heading; None where no frame follows."""
+        answer = self.answers.of_traceback(stream)
+        if answer is None and shows_source(stream, above):
+            return stream.line(0).data
+        if is_quoted and not FRAME_HEADER.fullmatch(stream.text(1) or b""):
+            return self._left(stream.line(0), SPREAD_NOTE)
         return None if answer is None else self._answered(answer)
 
     def _answered(self, answer: Answer) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 MAX_LINE = 1 << 20
 """Bytes; a longer line is cut in pieces, so that any input needs little memory."""
@@ -30,12 +30,18 @@ class Line:
         number: its number, from 1.
         is_whole: whether it is no piece.
         output: what is written in its place, where a failure above it has decided that.
+        pieces: the lines of the log that it was written as, if a container runtime split it; else b"".
     """
 
     data: bytes
     number: int
     is_whole: bool = True
     output: bytes | None = None
+    pieces: bytes = b""
+
+    def unchanged(self, written: bytes) -> bytes:
+        """What is written in its place: the lines as they were, if their text is the same."""
+        return self.pieces if self.pieces and written == self.data else written
 
 
 class Lines:
@@ -47,7 +53,7 @@ class Lines:
     """
 
     def __init__(self, log: Iterable[bytes], number: int = 1) -> None:
-        self._lines = Splitter(number).lines(log)
+        self._lines = unsplit(Splitter(number).lines(log))
         self._ahead: deque[Line] = deque()
         self._size = 0
         self._is_paused = False
@@ -165,6 +171,49 @@ class Splitter:
         inside = _inside(self._rest, start)
         self._is_in_string = not inside["closed"]
         return inside.end()
+
+
+SPLIT = re.compile(
+    rb"(?P<head>.*?\d\d:\d\d:\d\d\S* (?:stdout|stderr)) (?P<tag>[PF])(?::\S*)?(?: (?P<text>.*))?", re.DOTALL
+)
+"""A line of Kubernetes' container runtimes, which split long ones: all pieces but the last are P."""
+STAMP = re.compile(rb"\S+(?= (?:stdout|stderr)\Z)")
+
+
+def unsplit(lines: Iterator[Line]) -> Iterator[Line]:
+    """Lines that a container runtime split, whole again. Pieces with lines of others between them stay."""
+    pieces, size = list[Line](), 0
+    for line in lines:
+        if not line.data:  # a pause
+            yield line
+            continue
+        found = SPLIT.fullmatch(without_end(line.data)) if b" P" in line.data or pieces else None
+        if pieces and (found is None or not _continues(pieces[0].data, found)):
+            yield from pieces
+            pieces, size = [], 0
+        is_piece = found is not None and line.is_whole
+        pieces.append(line)
+        size += len(line.data)
+        if is_piece and found is not None and found["tag"] == b"P" and size < MAX_LINE:
+            continue
+        yield from [_joined(pieces)] if len(pieces) > 1 and is_piece and size < MAX_LINE else pieces
+        pieces, size = [], 0
+    yield from pieces
+
+
+def _continues(first: bytes, found: re.Match[bytes]) -> bool:
+    """Whether a piece is of the line that another one begins: all but their times is the same."""
+    begun = SPLIT.fullmatch(without_end(first))
+    return begun is not None and STAMP.sub(b"", begun["head"]) == STAMP.sub(b"", found["head"])
+
+
+def _joined(pieces: Sequence[Line]) -> Line:
+    """The line that was split in pieces, as if it had not been."""
+    parts = [SPLIT.fullmatch(without_end(one.data)) for one in pieces]
+    texts = b"".join((one["text"] or b"") if one else b"" for one in parts)
+    head, last = parts[0]["head"] if parts[0] else b"", pieces[-1].data
+    whole = head + b" F " + texts + last[len(without_end(last)) :]
+    return Line(whole, pieces[0].number, pieces=b"".join(one.data for one in pieces))
 
 
 def _inside(data: bytes | bytearray, start: int = 0) -> re.Match[bytes]:

@@ -34,12 +34,16 @@ if TYPE_CHECKING:
     from archive.verbs.logs.code_records import CodeRecord
     from archive.verbs.logs.streams import Stream
 
-TRACEBACK_START = re.compile(rb"(?P<prefix>.*)Traceback of TorchScript \(most recent call last\):")
+TRACEBACK_START = re.compile(
+    rb"(?P<prefix>.*)Traceback of TorchScript \(most recent call last\):(?P<tail>.*)"
+)
 SERIALIZED_START = re.compile(
     rb"(?P<prefix>.*)Traceback of TorchScript, serialized code \(most recent call last\):"
 )
 """Begins a traceback behind which that of the original code stands."""
-FRAME_HEADER = re.compile(rb'  File "(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?')
+FRAME_HEADER = re.compile(
+    rb'  File "(?!"[^,])(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?'
+)
 RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
 ORIGINAL_HEADING = b"\nTraceback of TorchScript, original code (most recent call last):\n"
@@ -220,7 +224,8 @@ class Traceback:
 
 def written(stream: Stream, at: int, others: Mapping[int, bytes]) -> bytes:
     """A line of a log, or another one in its place."""
-    return stream.written(at, others[at]) if at in others else stream.line(at).data
+    line = stream.line(at)
+    return stream.written(at, others[at]) if at in others else line.unchanged(line.data)
 
 
 def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:

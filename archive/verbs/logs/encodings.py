@@ -1,0 +1,246 @@
+r"""Texts of several lines that stand in one line of a log, in an encoding that is not JSON.
+
+    rsyslog         Traceback of TorchScript (most recent call last):#012  File "code/…
+    GitHub          ::error::Traceback of TorchScript (most recent call last):%0A  File "code/…
+    URLs            m=Traceback%20of%20TorchScript%20%28most%20recent%20call%20last%29%3A%0A%20%20File
+    Python          'Traceback of TorchScript (most recent call last):\n  File "code/…'
+    XML, HTML       Traceback of TorchScript (most recent call last):&#10;  File &quot;code/…
+    tables          Traceback of TorchScript (most recent call last):\n  File "code/…, between tabs
+    journald        [84,114,97,99,101,98,97,99,107,32,111,102,…
+
+An *encoded* text knows how it was written. One that would not become the same bytes again is not read: what
+its writer's rules were is not known, so an explanation might break what reads the log.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MAX_NUMBER = 255
+SPACES = (b"&nbsp; ", b"&nbsp;&nbsp;", b" &nbsp;")
+"""What stands for two blanks in HTML."""
+
+
+class Encoded(NamedTuple):
+    """A text, and how it was written.
+
+    Attributes:
+        text: the text.
+        write: writes a text in the same way.
+    """
+
+    text: bytes
+    write: Callable[[bytes], bytes]
+
+
+def _checked(data: bytes, text: bytes, write: Callable[[bytes], bytes]) -> Encoded | None:
+    """An encoded text, if writing it gives the same bytes."""
+    return Encoded(text, write) if write(text) == data else None
+
+
+BACKSLASHED = re.compile(
+    rb"""\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([\\'"abefnrtv/]))"""
+)
+LETTERS = {b"a": 7, b"b": 8, b"e": 27, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11}
+
+
+def unescaped(data: bytes, *, is_text: bool = True) -> bytes:
+    r"""A text without its backslashes.
+
+    Args:
+        data: the text.
+        is_text: whether ``\xfc`` is a character, and no byte.
+    """
+
+    def one(found: re.Match[bytes]) -> bytes:
+        octal, byte, *units, letter = found.groups()
+        if letter:
+            return bytes([LETTERS[letter]]) if letter in LETTERS else letter
+        number = int(octal, 8) if octal else int(byte or units[0] or units[1], 16)
+        if not is_text and (octal or byte):
+            return bytes([number & MAX_NUMBER])
+        return chr(number).encode("utf-8", "surrogatepass") if number <= sys.maxunicode else found[0]
+
+    return BACKSLASHED.sub(one, data)
+
+
+PYTHON = re.compile(
+    rb"""(?P<kind>\b[bB])?(?:'(?P<one>[^'\\]*+(?:\\.[^'\\]*+)*+)'|"(?P<two>[^"\\]*+(?:\\.[^"\\]*+)*+)")""",
+    re.DOTALL,
+)
+"""A string as Python's ``repr`` writes it, of text or of bytes."""
+ESCAPE_OR_QUOTE = re.compile(r"""\\.|["']""", re.DOTALL)
+
+
+def of_python(literal: bytes) -> Encoded | None:
+    """The text of a string as ``repr`` writes it, or ``ascii``."""
+    found = PYTHON.fullmatch(literal)
+    if found is None:
+        return None
+    kind, quote = found["kind"] or b"", b"'" if found["two"] is None else b'"'
+    text = unescaped(found["one"] or found["two"] or b"", is_text=not kind)
+
+    def write(text: bytes, shown: Callable[[object], str]) -> bytes:
+        value = text if kind else text.decode("utf-8", "surrogateescape")
+        # With a quote of the other kind in it, repr takes this kind.
+        body = shown(b'"' + value if isinstance(value, bytes) else '"' + value)[2 + bool(kind) : -1]
+        if quote == b'"':
+            body = ESCAPE_OR_QUOTE.sub(lambda one: {"\\'": "'", '"': '\\"'}.get(one[0], one[0]), body)
+        return kind + quote + body.encode("utf-8", "surrogateescape") + quote
+
+    for shown in (repr, ascii):
+        try:
+            if encoded := _checked(literal, text, lambda text, shown=shown: write(text, shown)):  # type: ignore[misc]
+                return encoded
+        except UnicodeError:
+            return None
+    return None
+
+
+def _escapes(tokens: Mapping[int, bytes]) -> Callable[[bytes], bytes]:
+    """Writes a text with tokens for some bytes."""
+    chosen = re.compile(b"[" + re.escape(bytes(tokens)) + b"]")
+    return lambda text: chosen.sub(lambda one: tokens[one[0][0]], text)
+
+
+TABBED = {10: rb"\n", 13: rb"\r", 9: rb"\t", 92: rb"\\"}
+CONTROLS = [*range(32), 34, 92, *range(127, 256)]
+BACKSLASHES = (
+    TABBED,
+    TABBED | {39: rb"\'"},
+    {number: b"\\x%02X" % number for number in CONTROLS},
+    {number: b"\\x%02x" % number for number in CONTROLS},
+    {number: b"\\%03o" % number for number in (*range(32), 92, *range(127, 256))},
+)
+"""What stands for bytes in tables, in ``$'…'`` of shells, in logs of nginx, and as octal numbers."""
+
+
+def of_backslashes(data: bytes) -> Encoded | None:
+    """The text of escapes that are in no quotes."""
+    text = unescaped(data, is_text=False)
+    return next((one for tokens in BACKSLASHES if (one := _checked(data, text, _escapes(tokens)))), None)
+
+
+OCTAL = re.compile(rb"#(0[0-3][0-7]|177)")
+"""A control character as rsyslog writes it."""
+
+
+def of_octal(data: bytes) -> Encoded | None:
+    """The text of rsyslog's escapes."""
+    text = OCTAL.sub(lambda one: bytes([int(one[1], 8)]), data)
+    return _checked(data, text, _escapes({number: b"#%03o" % number for number in (*range(32), 127)}))
+
+
+COMMAND = re.compile(rb"%(0[AaDd]|25)")
+
+
+def of_command(data: bytes) -> Encoded | None:
+    """The text of a command of GitHub's runner, in which only line ends and per cents are escaped."""
+    text = COMMAND.sub(lambda one: bytes([int(one[1], 16)]), data)
+    is_upper = b"%0a" not in data and b"%0d" not in data
+    tokens = {10: b"%0A", 13: b"%0D", 37: b"%25"} if is_upper else {10: b"%0a", 13: b"%0d", 37: b"%25"}
+    return _checked(data, text, _escapes(tokens))
+
+
+URL = re.compile(rb"[^\s&\"'<>?=#\\]+")
+"""What may stand in the place of a value in a URL."""
+HEXADECIMAL = re.compile(rb"%[0-9A-Fa-f]{2}")
+ALWAYS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
+
+
+def of_url(data: bytes) -> Encoded | None:
+    """The text of a value in a URL, or in a form."""
+    has_plus = b"+" in data
+    text = unquote_to_bytes(data.replace(b"+", b" ") if has_plus else data)
+    raw = {*ALWAYS, *HEXADECIMAL.sub(b"", data)} - {*b" +"}
+    form = b"%%%02x" if re.search(rb"%(?:[a-f].|.[a-f])", data) else b"%%%02X"
+    tokens = {number: form % number for number in range(256) if number not in raw}
+    return _checked(data, text, _escapes(tokens | ({32: b"+"} if has_plus else {})))
+
+
+ENTITY = re.compile(rb"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});|<br ?/?>")
+BREAK = re.compile(rb"&#(?:10|[xX]0?[aA]);|<br ?/?>")
+TAG = re.compile(rb"<[^<>]*>?")
+DEFAULTS = {38: b"&amp;", 60: b"&lt;", 62: b"&gt;", 34: b"&quot;", 39: b"&#39;"}
+NO_BREAK_SPACE = "\xa0"
+
+
+class Entities:
+    """The entities of XML and HTML that a text was written with; known better with each text that is read."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[bytes, bytes] = {}
+        self._raw: set[int] = set()
+
+    def read(self, data: bytes) -> bytes:
+        """A text without entities."""
+        self._raw |= {*TAG.sub(b"", ENTITY.sub(b"", data))} & {*b">\"'"}
+        return ENTITY.sub(self._read_one, data)
+
+    def _read_one(self, found: re.Match[bytes]) -> bytes:
+        if BREAK.fullmatch(found[0]):
+            self._tokens.setdefault(b"\n", found[0])
+            return b"\n"
+        text = html.unescape(found[0].decode())
+        data = b" " if text == NO_BREAK_SPACE else text.encode("utf-8", "surrogatepass")
+        if data != b" ":
+            self._tokens.setdefault(data, found[0])
+        return data
+
+    def write(self, text: bytes, spaces: bytes = b"  ") -> bytes:
+        """A text with the entities that were seen; the usual ones in the place of others.
+
+        Args:
+            text: the text.
+            spaces: what stands for two blanks.
+        """
+        tokens = {number: token for number, token in DEFAULTS.items() if number not in self._raw}
+        if 34 not in tokens or not self._tokens.get(b'"'):  # noqa: PLR2004 (a quote)
+            tokens.pop(39, None)  # one kind of quotes is escaped only where the other is
+        tokens |= {data[0]: token for data, token in self._tokens.items() if len(data) == 1}
+        return _escapes(tokens)(text).replace(b"  ", spaces)
+
+
+def of_entities(data: bytes) -> Encoded | None:
+    """The text of a line with entities, or with breaks of HTML."""
+    known = Entities()
+    text = known.read(data)
+    for spaces in (b"  ", *SPACES):
+        if encoded := _checked(data, text, lambda text, spaces=spaces: known.write(text, spaces)):  # type: ignore[misc]
+            return encoded
+    return None
+
+
+def of_returns(data: bytes) -> Encoded | None:
+    """The text whose lines a carriage return ends."""
+    return (
+        None
+        if b"\n" in data
+        else Encoded(data.replace(b"\r", b"\n"), lambda text: text.replace(b"\n", b"\r"))
+    )
+
+
+NUMBERS = re.compile(rb"\[\d{1,3}(?:, ?\d{1,3})*+\]")
+
+
+def of_numbers(data: bytes) -> Encoded | None:
+    """The text whose bytes are listed as numbers: journald writes so what has control characters."""
+    numbers = [int(one) for one in data[1:-1].split(b",")]
+    if max(numbers) > MAX_NUMBER:
+        return None
+    between = b", " if b", " in data else b","
+    return _checked(
+        data, bytes(numbers), lambda text: b"[" + between.join(b"%d" % one for one in text) + b"]"
+    )
+
+
+def numbers_of(text: bytes) -> re.Pattern[bytes]:
+    """Finds a text as numbers."""
+    return re.compile(rb", ?".join(b"%d" % one for one in text))
