@@ -240,30 +240,35 @@ def clear_dead(folder: Path) -> None:
     remove_dead(folder)
 
 
-def remove_dead(folder: Path) -> int:
-    """Remove the drafts that killed processes have left in a folder, and count them."""
+def remove_dead(folder: Path | int) -> int:
+    """Remove the drafts that killed processes have left in a folder, and count them.
+
+    Args:
+        folder: its path; or the descriptor of one that is open, which no link leads away from.
+    """
     removed = 0
+    handle = folder if isinstance(folder, int) else None
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
             match = DRAFT_NAME.fullmatch(entry.name)
             if match:
                 with suppress(OSError):  # it is locked, or gone, or may not be removed
-                    removed += _remove_dead(Path(entry), int(match[1]))
+                    removed += _remove_dead(entry.path, int(match[1]), handle)
     return removed
 
 
-def _remove_dead(path: Path, pid: int) -> bool:
+def _remove_dead(path: str, pid: int, handle: int | None) -> bool:
     """Remove a draft unless its process lives; whether it is gone.
 
     Raises:
         OSError: a process has opened or locked it.
     """
     if fcntl is None:  # no open file can be removed; and to ask for a process there would end it
-        path.unlink()
+        os.unlink(path, dir_fd=handle)
     elif _is_alive(pid):
         return False
     else:
-        _remove_unlocked(path)
+        _remove_unlocked(path, handle)
     return True
 
 
@@ -278,15 +283,61 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _remove_unlocked(path: Path) -> None:
+def _remove_unlocked(path: str, handle: int | None) -> None:
     """Remove a draft that no process has locked.
 
     Raises:
         OSError: one has.
     """
-    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    draft = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
+        fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path, dir_fd=handle)
     finally:
-        os.close(handle)
+        os.close(draft)
+
+
+def put(data: bytes, path: Path, handle: int | None, mode: int | None = None) -> os.stat_result:
+    """Write a file whole, in the place of whatever has its name: a link, too, which is not followed.
+
+    Its draft has a name; one of a process that was killed stays until :func:`remove_dead`.
+
+    Args:
+        data: its content.
+        path: the file.
+        handle: the descriptor of its folder, which no link leads away from; None where there is none.
+        mode: its permissions; by default those of any new file.
+
+    Returns:
+        Its state.
+
+    Raises:
+        OSError: it cannot be written; the error names it.
+    """
+    token = os.urandom(4).hex()
+    draft, name = (
+        one if handle is None else os.path.basename(one)  # noqa: PTH119 (a text)
+        for one in (str(path.with_name(f".debug-archive-{os.getpid()}-{token}.draft")), str(path))
+    )
+    with named(path):
+        opened = os.open(draft, NAMED, NEW_MODE, dir_fd=handle)
+        try:
+            with io.BufferedRandom(_NamingFile(opened, path), BUFFER) as file:
+                if fcntl is not None:
+                    with suppress(OSError):  # a file system without locks
+                        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file.write(data)
+                file.flush()
+                if mode is not None and os.chmod in os.supports_fd:
+                    os.chmod(opened, mode)  # noqa: PTH101 (a descriptor)
+                os.fsync(opened)
+                status = os.fstat(opened)
+                if fcntl is not None:  # the lock holds until the draft has its name
+                    os.replace(draft, name, src_dir_fd=handle, dst_dir_fd=handle)
+            if fcntl is None:
+                os.replace(draft, name, src_dir_fd=handle, dst_dir_fd=handle)
+        except BaseException:
+            with suppress(OSError):  # it has its name, or a later process removes it
+                os.unlink(draft, dir_fd=handle)
+            raise
+    return status

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.client.server import Server
+    from archive.store.waiting import Waiting
 
 
 def models_of(store: Store | Server) -> Models:
@@ -37,8 +38,15 @@ def models_of(store: Store | Server) -> Models:
     return models
 
 
-def store_at(source: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> Store | Server:
+def store_at(
+    source: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS, waiting: Waiting | None = None
+) -> Store | Server:
     """A store by its folder, or by the address of its server.
+
+    Args:
+        source: the folder, or the address.
+        limits: what a companion may cost.
+        waiting: how long a process that changes the folder is waited for; by default 60 s, untold.
 
     Raises:
         ArchiveError: the folder is no store, or the address none.
@@ -48,7 +56,7 @@ def store_at(source: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS)
         from archive.client.server import Server  # noqa: PLC0415 (HTTP, which files do without)
 
         return Server(source, limits=limits)
-    return Store.open(source, limits=limits)
+    return Store.open(source, limits=limits, waiting=waiting)
 
 
 def models_in(

@@ -13,7 +13,7 @@ from archive.base.limits import unbounded
 from archive.companion.parse import parse_companion
 from archive.reader import opening
 from archive.reader.facts import facts_of
-from archive.store.kept import Companion, Notes, digest_of, read_header
+from archive.store.kept import Companion, Notes, digest_of
 from archive.store.plain import companion_of, recipe_of
 
 if TYPE_CHECKING:
@@ -84,15 +84,6 @@ def check_prefix(facts: Facts, entries: Mapping[str, Entry]) -> None:
                 "`split --salt TEXT` gives this archive another one",
                 file=f"prefix {facts.prefix}",
             )
-
-
-def has_base(data: bytes, entries: Mapping[str, Entry]) -> bool:
-    """Whether the base of a kept companion that is about to be written is still there, as deep as it was."""
-    header = read_header(memoryview(data))
-    base = entries.get(header.base_id.hex())
-    if base is None or not header.depth:
-        return not header.depth
-    return base.body == header.base.hex() and base.depth < header.depth
 
 
 def _now() -> int:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.reader.archive import Archive
     from archive.store.files import KeptFiles
-    from archive.store.folder import Folder, Signature
+    from archive.store.folder import Folder
     from archive.store.kept import Inflated
+    from archive.store.opened import Signature
 
 SETTLED = 2_000_000_000
 """Nanoseconds after its time of change in which a folder may change once more without another time."""
@@ -69,14 +70,15 @@ class Catalogue:
 
     def _refreshed(self, before: Mapping[str, Entry] | None) -> Mapping[str, Entry]:
         """The entries of the files that there are now, of which some are known from before."""
-        old = read_index(self._folder.index) if before is None else before
-        files = self._folder.kept()
+        old = read_index(self._folder) if before is None else before
+        names = self._folder.companion_names()
+        files = names.files
         known = {key: entry for key, entry in old.items() if files.get(key) == entry.signature}
         self._unwritten += len(old) - len(known)
         for key in sorted(files.keys() & old.keys() - known.keys()):
             if self._is_copy(old[key], files[key]):
                 known[key] = replace(old[key], signature=files[key])
-        self.unread = {}
+        self.unread = dict(names.unread)
         for key in sorted(files.keys() - known.keys()):
             entry = self._read_entry(key, files[key])
             if entry is not None:
@@ -89,7 +91,7 @@ class Catalogue:
         if signature.size != entry.kept_size:
             return False
         try:
-            header = self._files.header(entry.archive_id)
+            header = self._files.header(self._folder.kept_path(entry.archive_id))
         except (ArchiveError, OSError):  # it will be read, and told of
             return False
         return (header.body.hex(), header.base_name, header.depth) == (entry.body, entry.base, entry.depth)
@@ -125,7 +127,7 @@ class Catalogue:
         with self._lock:
             if self._entries is not None and self._unwritten >= at_least:
                 with suppress(OSError, ArchiveError):  # the latter of a link in its place, say
-                    self._folder.write(self._folder.index, build_index(self._entries.values()), force=True)
+                    self._folder.write(self._folder.index, build_index(self._entries.values()))
                     self._unwritten = 0
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,20 +10,20 @@ from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError, one_line
 from archive.companion.parse import parse_companion
 from archive.store.catalogue import entry_of
-from archive.store.cleaning import unneeded_bases
-from archive.store.folder import BASES, COMPANIONS, INDEX, LOCK, MARK
+from archive.store.chains import chains_of
+from archive.store.folder import BASES, COMPANIONS, INDEX
 from archive.store.index import read_index
 from archive.store.kept import companion_in, digest_of
 from archive.verbs.verify.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.limits import Limits
     from archive.store.entries import Entry
     from archive.store.files import KeptFiles
-    from archive.store.folder import Folder, Signature
+    from archive.store.folder import Folder
+    from archive.store.opened import Signature
 
 INEXACT = "comes back with the same facts, but other bytes: the libraries that compress have changed"
 
@@ -37,7 +35,11 @@ def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagno
         Diagnostics, by the file that each is about.
     """
     entries: dict[str, Entry] = {}
-    for archive_id, signature in sorted(folder.kept().items()):
+    names, bases = folder.companion_names(), folder.base_names()
+    for where, unread in ((COMPANIONS, names.unread), (BASES, bases.unread)):
+        for key, why in sorted(unread.items()):
+            yield Diagnostic("error", f"{where}/{key}.kept", "", why)
+    for archive_id, signature in sorted(names.files.items()):
         try:
             entries[archive_id], is_exact = _read(archive_id, signature, files, limits)
         except FileNotFoundError:  # it was removed meanwhile
@@ -47,13 +49,15 @@ def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagno
             continue
         if not is_exact:
             yield Diagnostic("warning", f"{COMPANIONS}/{archive_id}.kept", "", INEXACT)
-    yield from _bases(folder, files)
+    chains = chains_of(folder, files)
+    # Where a file cannot be read, nobody knows what is needed.
+    unneeded = [] if chains.unread or chains.unread_bases else chains.unneeded
+    yield from _bases(folder, files, unneeded)
     yield from _prefixes(entries)
     yield from _index(folder, entries)
     yield from _others(folder)
-    with suppress(ArchiveError, OSError):  # of a broken file, which is told above
-        for digest in sorted(unneeded_bases(folder)):
-            yield Diagnostic("note", f"{BASES}/{digest}.kept", "", "no companion needs it; `gc` removes it")
+    for digest in unneeded:
+        yield Diagnostic("note", f"{BASES}/{digest}.kept", "", "no companion needs it; `gc` removes it")
 
 
 def _read(archive_id: str, signature: Signature, files: KeptFiles, limits: Limits) -> tuple[Entry, bool]:
@@ -68,8 +72,9 @@ def _read(archive_id: str, signature: Signature, files: KeptFiles, limits: Limit
     return entry_of(archive_id, found, signature, limits), digest_of(data) == found.header.digest
 
 
-def _bases(folder: Folder, files: KeptFiles) -> Iterator[Diagnostic]:
-    for digest in sorted(folder.base_files()):
+def _bases(folder: Folder, files: KeptFiles, unneeded: Sequence[str]) -> Iterator[Diagnostic]:
+    """Bases that cannot be read; those that nobody needs may lack a base of their own."""
+    for digest in sorted(folder.base_names().files.keys() - set(unneeded)):
         path = folder.base_path(digest)
         try:
             found = files.read_file(path).header.body.hex()
@@ -96,35 +101,28 @@ def _prefixes(entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:
 
 def _index(folder: Folder, entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:
     """Rows of the index that are not what the files say. Whoever opens the store reads files without one."""
-    if not folder.index.exists():
+    try:
+        if folder.signature(folder.index) is None:
+            return
+    except ArchiveError as error:
+        yield Diagnostic("warning", INDEX, "", one_line(str(error)))
         return
-    known = read_index(folder.index)
+    known = read_index(folder)
     if not known and entries:
         yield Diagnostic("warning", INDEX, "", "was broken, or of another version; it is made anew")
     for archive_id, entry in entries.items():
         row = known.get(archive_id)
-        if row is not None and row.body == entry.body and replace(row, signature=entry.signature) != entry:
+        if row is None or (row.signature != entry.signature and row.body != entry.body):
+            continue  # it is of another file, and not believed
+        if replace(row, signature=entry.signature) != entry:
             yield Diagnostic("error", INDEX, archive_id, "was not what the file says; it is made anew")
 
 
 def _others(folder: Folder) -> Iterator[Diagnostic]:
     """What a store has no use for: it is left alone."""
-    known = {
-        folder.path: {MARK, INDEX, LOCK, COMPANIONS, BASES},
-        folder.companions: {f"{key}.kept" for key in folder.kept()},
-        folder.bases: {f"{key}.kept" for key in folder.base_files()},
-    }
-    for path, names in known.items():
-        for name in sorted(set(_names(path)) - names):
-            where = str((path / name).relative_to(folder.path))
-            if DRAFT_NAME.fullmatch(name):
-                yield Diagnostic("note", where, "", "a draft; `gc` removes it if its process is dead")
-            else:
-                yield Diagnostic("warning", where, "", "no file of a store; it is left alone")
-
-
-def _names(path: Path) -> list[str]:
-    try:
-        return os.listdir(path)  # noqa: PTH208 (names alone)
-    except FileNotFoundError:
-        return []
+    for path in folder.foreign():
+        where = one_line(str(path.relative_to(folder.path)))
+        if DRAFT_NAME.fullmatch(path.name):
+            yield Diagnostic("note", where, "", "a draft; `gc` removes it if its process is dead")
+        else:
+            yield Diagnostic("warning", where, "", "no file of a store; it is left alone")

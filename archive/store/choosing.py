@@ -30,7 +30,7 @@ def kin_of(facts: Facts, entries: Iterable[Entry]) -> Sequence[Entry]:
     others.sort(
         key=lambda entry: (entry.facts.qualified_top == facts.qualified_top, entry.added, entry.depth)
     )
-    return others[: -MOST_TRIED - 1 : -1]
+    return others[: -MOST_TRIED - 1 : -1]  # by what the index says of depths, which `smallest` looks up
 
 
 def smallest(one: Companion, kin: Iterable[Entry], files: KeptFiles) -> bytes:
@@ -44,6 +44,6 @@ def smallest(one: Companion, kin: Iterable[Entry], files: KeptFiles) -> bytes:
             base = files.base(entry.archive_id)
         except (ArchiveError, OSError):  # it is broken or was removed meanwhile; `check` tells
             continue
-        if len(base.body) <= MOST_SHARED:
+        if len(base.body) <= MOST_SHARED and base.depth < MOST_DEPTH:
             found = min(found, build_kept(one, base), key=len)
     return found if len(found) < WORTH * len(alone) else alone

@@ -1,13 +1,14 @@
-"""What ``gc`` does: removes what no companion needs, and keeps companions smaller that were kept alone."""
+"""What ``gc`` does: removes what no companion needs, and keeps companions smaller that were kept alone.
+
+Only the headers of the files say what is needed; the index is not asked.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.drafts import remove_dead
-from archive.base.errors import ArchiveError, in_file
-from archive.base.mapped import Mapped, in_memory
+from archive.base.errors import ArchiveError
+from archive.store.chains import chains_of
 from archive.store.choosing import kin_of, smallest
 from archive.store.kept import Companion, read_header
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from archive.store.chains import Chains
     from archive.store.entries import Entry
     from archive.store.files import KeptFiles
     from archive.store.folder import Folder
@@ -36,101 +38,116 @@ class Cleaned(NamedTuple):
     freed: int
 
 
-def needed_bases(folder: Folder) -> set[str]:
-    """The digests of all bodies that a companion is kept by, directly or not.
-
-    Raises:
-        ArchiveError: a file is broken, so that nobody knows what it needs.
-        OSError: one cannot be read.
-    """
-    needed = {_base_below(folder.kept_path(key)) for key in folder.kept()} - {""}
-    below = {digest: _base_below(folder.base_path(digest)) for digest in folder.base_files()}
-    left = [*needed]
-    while left:
-        base = below.get(left.pop(), "")
-        if base and base not in needed:
-            needed.add(base)
-            left.append(base)
-    return needed
-
-
-def _base_below(path: Path) -> str:
-    """The digest of the body that a file is kept by; "" where it stands alone."""
-    with in_file(str(path)):
-        return read_header(Mapped(in_memory(path)).data).base_name
-
-
-def unneeded_bases(folder: Folder) -> dict[str, int]:
-    """The bases that no companion needs, by digest, with their bytes.
-
-    Raises:
-        ArchiveError: as :func:`needed_bases`.
-        OSError: likewise.
-    """
-    needed = needed_bases(folder)
-    return {digest: one.size for digest, one in folder.base_files().items() if digest not in needed}
-
-
 def clean(folder: Folder, entries: Mapping[str, Entry], files: KeptFiles) -> Cleaned:
     """Clean a store that nobody else changes meanwhile.
 
     Raises:
-        ArchiveError: a file is broken, so that nobody knows which bases are needed.
+        ArchiveError: a file cannot be read, so that nobody knows which bases are needed.
         OSError: the store cannot be written.
     """
-    drafts = sum(map(remove_dead, (folder.path, folder.companions, folder.bases)))
-    unneeded = unneeded_bases(folder)
+    chains = _checked(folder, files)
+    drafts, unneeded, sizes = folder.remove_drafts(), chains.unneeded, folder.base_names().files
     for digest in unneeded:
-        folder.base_path(digest).unlink(missing_ok=True)
-    repacked, saved = _repacked(folder, entries, files)
-    return Cleaned(drafts, len(unneeded), repacked, sum(unneeded.values()) + saved)
+        folder.remove(folder.base_path(digest))
+    repacked, saved = _repacked(folder, entries, files, chains)
+    if repacked:
+        _checked(folder, files)
+    return Cleaned(drafts, len(unneeded), repacked, sum(sizes[one].size for one in unneeded) + saved)
 
 
-def _repacked(folder: Folder, entries: Mapping[str, Entry], files: KeptFiles) -> tuple[int, int]:
+def _checked(folder: Folder, files: KeptFiles) -> Chains:
+    """The chains of a store in which every file can be read.
+
+    Raises:
+        ArchiveError: one cannot be.
+    """
+    chains = chains_of(folder, files.fresh())
+    for why in (*chains.unread.values(), *chains.unread_bases.values()):
+        raise ArchiveError(f"`store check` finds errors, so nothing is removed: {why}", file=str(folder.path))
+    return chains
+
+
+def _repacked(
+    folder: Folder, entries: Mapping[str, Entry], files: KeptFiles, chains: Chains
+) -> tuple[int, int]:
     """Keep companions by one of their kin that were kept alone: how many, and the bytes that this saves.
 
-    Processes that add kin at the same moment keep each alone. One by which others are kept stays as it is.
+    Processes that add kin at the same moment keep each alone. One by which others are kept stays as it is, so
+    that no base leads back to itself.
     """
-    bases, count, saved = needed_bases(folder), 0, 0
-    for entry in entries.values():
-        if not entry.depth and entry.body not in bases:
-            data = _smaller(entry, entries, files)
-            if data:
-                folder.write(folder.kept_path(entry.archive_id), data, force=True)
-                bases.add(read_header(memoryview(data)).base_name)
-                count, saved = count + 1, saved + entry.kept_size - len(data)
+    built_upon, count, saved = chains.built_upon, 0, 0
+    for archive_id, header in chains.companions.items():
+        if not header.depth and header.body.hex() not in built_upon and archive_id in entries:
+            before = folder.read(folder.kept_path(archive_id))
+            data = _smaller(entries[archive_id], entries, files)
+            if data and len(data) < len(before):
+                _rewrite(folder, files, archive_id, before, data)
+                built_upon.add(read_header(memoryview(data)).base_name)
+                count, saved = count + 1, saved + len(before) - len(data)
     return count, saved
 
 
 def _smaller(entry: Entry, entries: Mapping[str, Entry], files: KeptFiles) -> bytes:
-    """A companion's file by one of its kin; empty where that is not smaller, or it cannot be read."""
+    """A companion's file by one of its kin; empty where it has no frame of its own."""
     kin = [one for one in entries.values() if one.facts.qualified_top == entry.facts.qualified_top]
-    with suppress(ArchiveError):  # `check` tells of it
-        found = files.read(entry.archive_id)
-        if found.data is not None:
-            one = Companion(found.data, found.body[: found.header.notes], bytes(found.plain))
-            data = smallest(one, kin_of(entry.facts, kin), files)
-            return data if len(data) < entry.kept_size else b""
-    return b""
+    found = files.read(entry.archive_id)
+    if found.data is None:
+        return b""
+    one = Companion(found.data, found.body[: found.header.notes], bytes(found.plain))
+    return smallest(one, kin_of(entry.facts, kin), files)
+
+
+def _rewrite(folder: Folder, files: KeptFiles, archive_id: str, before: bytes, data: bytes) -> None:
+    """Write a companion's file anew, and read it back; if that is not the same, it becomes what it was.
+
+    Raises:
+        ArchiveError: it was not the same.
+    """
+    path = folder.kept_path(archive_id)
+    body = files.read(archive_id).body
+    folder.write(path, data)
+    try:
+        if files.fresh().read(archive_id).body == body:
+            return
+        why = "it came back as another"
+    except (ArchiveError, OSError) as error:
+        why = str(error)
+    folder.write(path, before)
+    raise ArchiveError(f"could not be kept by its kin: {why}", file=str(path))
 
 
 def set_aside(folder: Folder, files: KeptFiles, archive_id: str) -> None:
     """Keep a companion that goes as a base, if others are, or may be, kept by it.
 
     Raises:
+        ArchiveError: the base's place is taken by what is no regular file.
         OSError: the store cannot be written.
     """
+    path, files = folder.kept_path(archive_id), files.fresh()
     try:
-        body = files.header(archive_id).body.hex()
+        header = files.header(path)
     except (ArchiveError, FileNotFoundError):  # it is broken or was never there: nothing is kept by it
         return
-    if not folder.base_path(body).exists() and _may_be_needed(folder, body):
-        folder.write(folder.base_path(body), folder.kept_path(archive_id).read_bytes())
+    body = header.body.hex()
+    chains = chains_of(folder, files)
+    if body not in chains.needed and not chains.unread:  # what a file that is broken needs is not known
+        return
+    base = folder.base_path(body)
+    there = chains.bases.get(body)
+    if (
+        there is None
+        or there.body != header.body
+        or (
+            _is_readable(files, path, body)
+            and (there.depth > header.depth or not _is_readable(files, base, body))
+        )
+    ):  # others may need it as low as it is
+        folder.write(base, folder.read(path))
 
 
-def _may_be_needed(folder: Folder, body: str) -> bool:
-    """Whether a companion is, or may be, kept by a body."""
+def _is_readable(files: KeptFiles, path: Path, body: str) -> bool:
+    """Whether a file can be read together with its bases, and is what it should be."""
     try:
-        return body in needed_bases(folder)
-    except ArchiveError:  # a file is broken: what it needs is not known
-        return True
+        return files.read_file(path).header.body.hex() == body
+    except (ArchiveError, OSError):
+        return False

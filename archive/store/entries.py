@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from archive.reader.facts import Facts
-    from archive.store.folder import Signature
     from archive.store.kept import KeptHeader, Notes
+    from archive.store.opened import Signature
 
 ID_SHOWN = 12
 """Digits of an archive id that are shown."""

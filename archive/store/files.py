@@ -6,10 +6,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, in_file
-from archive.base.mapped import Mapped, in_memory
 from archive.base.spending import Recent
 from archive.companion.layout import read_directory
-from archive.store.kept import Base, Inflated, inflate, read_header
+from archive.store.kept import MAGIC, Base, Inflated, inflate, is_base, lost, read_header
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,25 +53,39 @@ class KeptFiles:
             OSError: one cannot be read.
         """
         path = self._folder.kept_path(archive_id)
-        found = self._inflated(_read(path))
+        found = self._inflated(self._read(path))
         with in_file(str(path)):
             known = read_directory(found.plain, self._limits.allowance(len(found.plain))).archive_id.hex()
             if known != archive_id:
                 raise ArchiveError(expected=f"archive id {archive_id}", found=known)
         return found
 
-    def header(self, archive_id: str) -> KeptHeader:
+    def header(self, path: Path) -> KeptHeader:
         """The header of a kept companion, whose file is whole.
 
         Raises:
-            ArchiveError: its file was changed.
+            ArchiveError: its file was changed, or is no regular one.
             OSError: it cannot be read.
         """
-        return _read(self._folder.kept_path(archive_id)).header
+        return self._read(path).header
 
     def read_file(self, path: Path) -> Inflated:
-        """The same of a base of which no companion is kept."""
-        return self._inflated(_read(path))
+        """The same as :meth:`read` of a base of which no companion is kept."""
+        return self._inflated(self._read(path))
+
+    def has_bases(self, header: KeptHeader, path: Path) -> bool:
+        """Whether all bases below a file are there, be the file itself there or not."""
+        try:
+            while header.depth:
+                found = self._base_of(header, path)
+                header, path = found.header, found.path
+        except (ArchiveError, OSError):
+            return False
+        return True
+
+    def fresh(self) -> KeptFiles:
+        """The same without what is in memory: what it reads is on the disk, bases too."""
+        return KeptFiles(self._folder, self._limits)
 
     def base(self, archive_id: str) -> Base:
         """A companion as the base of others.
@@ -92,7 +105,7 @@ class KeptFiles:
                 words = self._recent.get(chain[-1].header.base) or b""
             if words:
                 break
-            chain.append(self._base_of(chain[-1]))
+            chain.append(self._base_of(chain[-1].header, chain[-1].path))
         while True:
             one = chain.pop()
             with in_file(str(one.path)):
@@ -106,30 +119,32 @@ class KeptFiles:
             with self._lock:
                 self._recent.keep(one.header.body, words, len(words))
 
-    def _base_of(self, file: _File) -> _File:
+    def _base_of(self, header: KeptHeader, path: Path) -> _File:
         """The base of a kept companion: another one, or what is left of one that was removed.
 
         Raises:
             ArchiveError: there is none, or another.
         """
-        header = file.header
-        for path in (self._folder.kept_path(header.base_id.hex()), self._folder.base_path(header.base.hex())):
+        why = ArchiveError(lost(header), file=str(path))
+        for place in self._folder.base_paths(header):
             try:
-                found = _read(path)
+                found = self._read(place)
             except FileNotFoundError:
                 continue
-            if found.header.body == header.base and found.header.depth < header.depth:
+            except ArchiveError as error:  # the base may be in the other place, too
+                why = error
+                continue
+            if is_base(found.header, header):
                 return found
-        raise ArchiveError(f"its base is lost: {header.base.hex()}", file=str(file.path))
+        raise why
 
+    def _read(self, path: Path) -> _File:
+        """A kept companion's file, checked to be whole.
 
-def _read(path: Path) -> _File:
-    """A kept companion's file, checked to be whole.
-
-    Raises:
-        ArchiveError: it was changed.
-        OSError: it cannot be read.
-    """
-    data = Mapped(in_memory(path)).data
-    with in_file(str(path)):
-        return _File(path, data, read_header(data))
+        Raises:
+            ArchiveError: it was changed, or is no regular file.
+            OSError: it cannot be read.
+        """
+        data = memoryview(self._folder.read(path, begins=MAGIC))
+        with in_file(str(path)):
+            return _File(path, data, read_header(data))

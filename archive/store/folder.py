@@ -1,7 +1,8 @@
 """The folder of a store: its mark, its files, its lock.
 
-Files are written as everywhere (:mod:`archive.base.drafts`): absent or whole, whatever ends the process. A
-companion is added, replaced and removed by one process at a time, which holds the lock; readers need none.
+Files are written as everywhere (:mod:`archive.base.drafts`): absent or whole, whatever ends the process. All
+are reached through their folder (:mod:`~archive.store.opened`), and none through a link. A companion is
+added, replaced and removed by one process at a time, which holds the lock; readers need none.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import os
 import re
 import stat
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.errors import ArchiveError, named, shown
-from archive.base.output import replacing
+from archive.base.errors import ArchiveError, shown
+from archive.store.opened import NO_LINK, OpenFolder, Signature, what_it_is
+from archive.store.waiting import Waiting
 
 try:
     import fcntl
@@ -24,26 +27,30 @@ except ImportError:  # Windows: adding is atomic without a lock, but nothing els
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.store.kept import KeptHeader
+
 MARK, MARK_TEXT = "debug-archive-store", b"debug-archive store, version 1\n"
 COMPANIONS, BASES, INDEX, LOCK = "companions", "bases", "index.sqlite", "lock"
-KEPT_NAME = re.compile(r"([0-9a-f]{32})\.kept")
-BASE_NAME = re.compile(r"([0-9a-f]{32})\.kept")
-MOST_NUMBER = (1 << 63) - 1
-"""SQLite's integers are signed."""
+FILES = {MARK, COMPANIONS, BASES, INDEX, LOCK}
+"""All that lies in a store."""
+ENDING = ".kept"
+KEPT_NAME = re.compile(r"([0-9a-f]{32})\.kept", re.IGNORECASE | re.ASCII)
+"""The name of a kept companion, as file systems that know no case may give it back, too."""
 KNOWN_MARK = re.compile(rb"debug-archive store, version [0-9]{1,9}\n")
 
 
-class Signature(NamedTuple):
-    """The state of a file, by which a change is noticed."""
+class Listing(NamedTuple):
+    """What lies in the folder of companions, or of bases.
 
-    number: int
-    size: int
-    changed: int
+    Attributes:
+        files: the state of each regular file, by the id in its name.
+        unread: why each other one whose name has an id cannot be read, by its name without ending.
+        foreign: all further names.
+    """
 
-    @classmethod
-    def of(cls, status: os.stat_result) -> Signature:
-        """The state of a file as the system tells it."""
-        return cls(status.st_ino & MOST_NUMBER, status.st_size, status.st_mtime_ns)
+    files: dict[str, Signature]
+    unread: dict[str, str]
+    foreign: list[str]
 
 
 class Folder:
@@ -51,6 +58,7 @@ class Folder:
 
     Args:
         path: the folder.
+        waiting: how long its lock is waited for.
 
     Attributes:
         path: the folder.
@@ -59,11 +67,12 @@ class Folder:
         index: the path of the index.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], waiting: Waiting | None = None) -> None:
         self.path = Path(path)
         self.companions = self.path / COMPANIONS
         self.bases = self.path / BASES
         self.index = self.path / INDEX
+        self._waiting = waiting or Waiting()
 
     def check(self) -> None:
         """Refuse a folder that is no store.
@@ -74,12 +83,23 @@ class Folder:
         """
         mark = _mark_of(self.path)
         if mark == MARK_TEXT:
+            self._check_folders()
             return
         if KNOWN_MARK.fullmatch(mark):
             found = f"{shown(mark.decode().strip())}; a newer debug-archive may read it"
             raise ArchiveError(expected="a store of version 1", found=found, file=str(self.path))
         self.path.stat()  # a folder that is not there is the system's error
         raise ArchiveError(f"is no store: there is no mark {MARK} in it", file=str(self.path))
+
+    def _check_folders(self) -> None:
+        """Refuse folders of companions and bases that are links: their files are another one's.
+
+        Raises:
+            ArchiveError: one is.
+            OSError: one cannot be read, or there is none of companions.
+        """
+        with OpenFolder(self.companions), suppress(FileNotFoundError), OpenFolder(self.bases):
+            pass
 
     def create(self) -> None:
         """Make the folder a store, unless it is one.
@@ -91,33 +111,57 @@ class Folder:
         if self.path.exists() and not self.path.is_dir():
             raise ArchiveError("is a file, and a store is a folder", file=str(self.path))
         self.path.mkdir(parents=True, exist_ok=True)
-        ours = {MARK, COMPANIONS, BASES, INDEX, LOCK}
-        others = sorted(name for name in os.listdir(self.path) if name not in ours and name[0] != ".")  # noqa: PTH208
+        others = sorted(name for name in os.listdir(self.path) if name not in FILES and name[0] != ".")  # noqa: PTH208
         if others and not is_store(self.path):
             why = f"is no store, and no new one is made beside other files ({shown(others[0])})"
             raise ArchiveError(why, file=str(self.path))
         self.companions.mkdir(exist_ok=True)
         self.bases.mkdir(exist_ok=True)
-        if not (self.path / MARK).exists():
-            with suppress(ArchiveError):  # another process was faster; `check` looks at its mark
-                self.write(self.path / MARK, MARK_TEXT)
+        self._check_folders()
+        if not is_store(self.path):
+            mark = self.path / MARK
+            if self.signature(mark) is None:
+                self.write(mark, MARK_TEXT)
         self.check()
 
     def changed(self) -> int:
         """When a companion was added, replaced or removed last, in nanoseconds since 1970.
 
         Raises:
-            OSError: the folder cannot be read.
+            ArchiveError: the folder of companions is a link.
+            OSError: it cannot be read.
         """
-        return self.companions.stat().st_mtime_ns
+        with OpenFolder(self.companions) as folder:
+            return folder.changed()
 
-    def kept(self) -> dict[str, Signature]:
-        """The signature of each kept companion's file, by archive id."""
-        return dict(_listed(self.companions, KEPT_NAME))
+    def foreign(self) -> list[Path]:
+        """All that lies in the store and is none of its files: drafts, too.
 
-    def base_files(self) -> dict[str, Signature]:
-        """The signature of each base's file, by digest."""
-        return dict(_listed(self.bases, BASE_NAME))
+        Raises:
+            ArchiveError: a folder of the store is a link.
+            OSError: one cannot be read.
+        """
+        with OpenFolder(self.path, is_root=True) as folder:
+            found = [self.path / name for name, _ in folder.statuses() if name not in FILES]
+        found += [self.companions / name for name in self.companion_names().foreign]
+        found += [self.bases / name for name in self.base_names().foreign]
+        return sorted(found)
+
+    def companion_names(self) -> Listing:
+        """What lies in the folder of companions; the id is the archive's.
+
+        Raises:
+            ArchiveError: it is a link.
+            OSError: it cannot be read.
+        """
+        return _listed(self.companions)
+
+    def base_names(self) -> Listing:
+        """The same for bases; the id is the body's digest."""
+        try:
+            return _listed(self.bases)
+        except FileNotFoundError:
+            return Listing({}, {}, [])
 
     def kept_path(self, archive_id: str) -> Path:
         """The file of a companion."""
@@ -127,80 +171,146 @@ class Folder:
         """The file of a base."""
         return self.bases / f"{digest}.kept"
 
-    def write(self, path: Path, data: bytes, *, force: bool = False) -> None:
-        """Write a file of the store, and bring its name to the disk, too. No link is followed.
+    def base_paths(self, header: KeptHeader) -> tuple[Path, Path]:
+        """Where the base of a kept companion is: a companion, or what is left of one that was removed."""
+        return self.kept_path(header.base_id.hex()), self.base_path(header.base.hex())
+
+    def read(self, path: Path, most: int | None = None, begins: bytes = b"") -> bytes:
+        """The content of a file of the store.
+
+        Args:
+            path: the file.
+            most: bytes that it may have.
+            begins: what it begins with; if it does not, no more of it is read.
 
         Raises:
-            ArchiveError: the file exists and ``force`` is not given, or it is a link or no regular file.
+            ArchiveError: it is no regular file, or longer, or lies behind a link.
+            OSError: it cannot be read.
+        """
+        with self._opened(path) as folder:
+            return folder.read(path.name, most, begins)
+
+    def exists(self, path: Path) -> bool:
+        """Whether anything has the name of a file of the store, be it a link to nothing.
+
+        Raises:
+            ArchiveError: it lies behind a link.
+            OSError: the system's own.
+        """
+        with self._opened(path) as folder:
+            return folder.exists(path.name)
+
+    def signature(self, path: Path) -> Signature | None:
+        """The state of a file of the store; None where there is none.
+
+        Raises:
+            ArchiveError: it is no regular file, or lies behind a link.
+            OSError: the system's own.
+        """
+        try:
+            with self._opened(path) as folder:
+                status = folder.status(path.name)
+        except FileNotFoundError:
+            return None
+        return None if status is None else Signature.of(status)
+
+    def write(self, path: Path, data: bytes) -> Signature:
+        """Write a file of the store, in the place of the one of that name, and bring its name to the disk.
+
+        Returns:
+            Its state.
+
+        Raises:
+            ArchiveError: it is no regular file, or lies behind a link.
             OSError: it cannot be written.
         """
-        if path.is_symlink():
-            raise ArchiveError("is a link, and no file of a store is one", file=str(path))
-        with replacing(path, force=force) as file:
-            file.write(data)
-        _sync(path.parent)
+        if path.parent == self.bases:
+            self.bases.mkdir(exist_ok=True)
+        with self._opened(path) as folder:
+            return folder.write(path.name, data)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file of the store, or a link in its place.
+
+        Raises:
+            ArchiveError: it lies behind a link.
+            OSError: it cannot be removed.
+        """
+        with suppress(FileNotFoundError), self._opened(path) as folder:
+            folder.remove(path.name)
+
+    def remove_drafts(self) -> int:
+        """Remove the drafts that killed processes have left, and count them."""
+        removed = 0
+        for path in (self.path, self.companions, self.bases):
+            with suppress(FileNotFoundError), self._opened(path / MARK) as folder:
+                removed += folder.remove_drafts()
+        return removed
+
+    def _opened(self, path: Path) -> OpenFolder:
+        """The folder that a file of the store lies in."""
+        return OpenFolder(path.parent, is_root=path.parent == self.path)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Wait until no other process, and no other thread, changes the store; then keep them waiting.
 
         Raises:
+            ArchiveError: another one does so for too long, or the lock is no regular file.
             OSError: the store cannot be written.
         """
-        with named(self.path / LOCK):
-            handle = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        path = self.path / LOCK
+        with self._opened(path) as folder:
+            handle = folder.open(LOCK, os.O_RDWR | os.O_CREAT | NO_LINK | getattr(os, "O_NONBLOCK", 0))
         try:
             if fcntl is not None:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                self._waiting.until(partial(_is_taken, handle), str(path))
             yield
         finally:
             os.close(handle)
+
+
+def _is_taken(handle: int) -> bool:
+    """Whether a lock could be taken."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:
     """Whether a folder has the mark of a store, of whatever version."""
     try:
         return KNOWN_MARK.fullmatch(_mark_of(Path(path))) is not None
-    except OSError:
+    except (ArchiveError, OSError):
         return False
 
 
 def _mark_of(path: Path) -> bytes:
-    """The mark of a folder; empty where it has none."""
-    try:
-        handle = os.open(
-            path / MARK, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        )
-    except FileNotFoundError:
-        return b""
-    try:
-        return os.read(handle, 2 * len(MARK_TEXT))
-    finally:
-        os.close(handle)
+    """The mark of a folder; empty where it has none.
+
+    Raises:
+        ArchiveError: it is no regular file, or a long one.
+        OSError: it cannot be read.
+    """
+    with OpenFolder(path, is_root=True) as folder:
+        return b"" if folder.status(MARK) is None else folder.read(MARK, 2 * len(MARK_TEXT))
 
 
-def _listed(folder: Path, names: re.Pattern[str]) -> Iterator[tuple[str, Signature]]:
-    """The regular files of a folder whose names fit, by the id in the name; others are left aside."""
-    try:
-        found = os.scandir(folder)
-    except FileNotFoundError:
-        return
-    with found:
-        for entry in found:
-            match = names.fullmatch(entry.name)
+def _listed(path: Path) -> Listing:
+    """What lies in a folder of kept companions."""
+    found = Listing({}, {}, [])
+    with OpenFolder(path) as folder:
+        for name, status in folder.statuses():
+            match = KEPT_NAME.fullmatch(name)
             if not match:
-                continue
-            with suppress(FileNotFoundError):  # it was removed meanwhile
-                status = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode):
-                    yield match[1], Signature.of(status)
-
-
-def _sync(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where the system can."""
-    with suppress(OSError):  # Windows opens no folders, and some file systems bring none to the disk
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+                found.foreign.append(name)
+            elif not stat.S_ISREG(status.st_mode):
+                found.unread[match[1]] = str(ArchiveError(what_it_is(status), file=str(path / name)))
+            elif match[1] != match[1].lower() or not name.endswith(ENDING):
+                why = "has capital letters in its name, and no file of a store has"
+                found.unread[match[1]] = str(ArchiveError(why, file=str(path / name)))
+            else:
+                found.files[match[1]] = Signature.of(status)
+    return found

@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.base.mapped import regular_file
 from archive.reader.facts import Facts
 from archive.store.entries import Entry
-from archive.store.folder import Signature
+from archive.store.opened import Signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
+
+    from archive.store.folder import Folder
 
 APPLICATION_ID, VERSION = 0x50544442, 2
 """``PRAGMA application_id`` and ``user_version`` of an index."""
@@ -77,30 +77,18 @@ def build_index(entries: Iterable[Entry]) -> bytes:
         return memory.serialize()
 
 
-def read_index(path: Path) -> dict[str, Entry]:
-    """The entries of an index, by archive id; none where there is no index that can be trusted."""
+def read_index(folder: Folder) -> dict[str, Entry]:
+    """The entries of an index, by archive id; none where there is no index that can be trusted.
+
+    It is read, and never mapped: whoever may write to the folder may cut it short meanwhile.
+    """
     try:
-        data = _read(path)
+        data = folder.read(folder.index, MOST_BYTES)
+        return {entry.archive_id: entry for entry in _entries(data)}
     except (ArchiveError, OSError):
         return {}
-    try:
-        return {entry.archive_id: entry for entry in _entries(data)}
     except (sqlite3.Error, zlib.error, ValueError, TypeError, OverflowError, RecursionError, MemoryError):
         return {}
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of an index. Nobody can shorten them, as they can a map.
-
-    Raises:
-        ArchiveError: the path is no file, or the file is too long.
-        OSError: it cannot be read.
-    """
-    with regular_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > MOST_BYTES:
-            raise ArchiveError(expected=f"at most {MOST_BYTES:,} bytes", found=f"{size:,}", file=str(path))
-        return file.read(size)
 
 
 def _entries(data: bytes) -> Iterator[Entry]:

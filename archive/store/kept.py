@@ -177,6 +177,16 @@ def read_header(data: memoryview) -> KeptHeader:
     return header
 
 
+def is_base(one: KeptHeader, header: KeptHeader) -> bool:
+    """Whether one is the base of another. The depths see to it that no base leads back to itself."""
+    return one.body == header.base and one.depth < header.depth
+
+
+def lost(header: KeptHeader) -> str:
+    """What is wrong with a companion whose base is not there."""
+    return f"its base is lost: {header.base.hex()}"
+
+
 class Inflated(NamedTuple):
     """What a kept companion holds.
 

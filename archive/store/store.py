@@ -7,23 +7,25 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archive.base.bounded import bounded_members
-from archive.base.errors import ArchiveError, in_file
+from archive.base.errors import ArchiveError, LimitError, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.store.adding import TakenError, check_prefix, has_base, holds, new_of
+from archive.store.adding import TakenError, check_prefix, holds, new_of
 from archive.store.catalogue import Catalogue, opened_plain
+from archive.store.chains import chains_of
 from archive.store.checking import checked
 from archive.store.choosing import kin_of, smallest
 from archive.store.cleaning import clean, set_aside
 from archive.store.entries import Entry, label_of
 from archive.store.files import KeptFiles
 from archive.store.finding import found_by, not_one
-from archive.store.folder import INDEX, Folder, Signature
-from archive.store.kept import build_kept, companion_in, read_header
+from archive.store.folder import INDEX, Folder
+from archive.store.kept import build_kept, companion_in, digest_of, read_header
 from archive.store.making import Made, made_of
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.store.cleaning import Cleaned
     from archive.store.kept import Companion
+    from archive.store.waiting import Waiting
     from archive.verbs.verify import Diagnostic
 
 UNWRITTEN = 64
@@ -47,6 +50,34 @@ class Kept(NamedTuple):
 
     entry: Entry
     outcome: Literal["added", "same", "replaced"]
+
+
+class Listing(NamedTuple):
+    """What lies in a store.
+
+    Attributes:
+        entries: the companions, in the order of their ids.
+        unread: those that cannot be read, by archive id, each with the reason.
+        foreign: what is none of the store's files. Names that begin with a dot are left out.
+        bases: bytes of what removed companions have left.
+    """
+
+    entries: Sequence[Entry]
+    unread: Mapping[str, str]
+    foreign: Sequence[Path]
+    bases: int
+
+
+class Given(NamedTuple):
+    """A companion that is given out.
+
+    Attributes:
+        data: the file.
+        is_exact: whether it is what was added, to the byte.
+    """
+
+    data: bytes
+    is_exact: bool
 
 
 @bounded_members
@@ -70,7 +101,12 @@ class Store:
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], *, create: bool = False, limits: Limits = DEFAULT_LIMITS
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+        waiting: Waiting | None = None,
     ) -> Store:
         """Open a store.
 
@@ -78,12 +114,13 @@ class Store:
             path: the folder.
             create: make a store of an empty folder, or one that is not there.
             limits: what a companion may cost.
+            waiting: how long a process that changes the store is waited for; by default 60 s, untold.
 
         Raises:
-            ArchiveError: the folder is no store, or one of an unknown version.
+            ArchiveError: the folder is no store, or one of an unknown version, or a folder in it is a link.
             OSError: it cannot be read, or made.
         """
-        folder = Folder(path)
+        folder = Folder(path, waiting)
         if create:
             folder.create()
         folder.check()
@@ -126,6 +163,20 @@ class Store:
         self._catalogue.entries()
         return self._catalogue.unread
 
+    def listing(self) -> Listing:
+        """All companions, and all names that are none: the headers of all files are read for it.
+
+        Raises:
+            ArchiveError: a folder of the store is a link.
+            OSError: it cannot be read.
+        """
+        entries = self.entries()
+        chains = chains_of(self.folder, self._files)
+        unread = dict(sorted({**self.unread, **chains.unread}.items()))
+        bases = sum(one.size for one in self.folder.base_names().files.values())
+        foreign = [path for path in self.folder.foreign() if not path.name.startswith(".")]
+        return Listing([entry for entry in entries if entry.archive_id not in unread], unread, foreign, bases)
+
     def find(self, word: str) -> Sequence[Entry]:
         """The companions that a word may mean.
 
@@ -151,10 +202,14 @@ class Store:
         raise ArchiveError(not_one(word, found), file=self.file)
 
     def companion(self, archive_id: str) -> bytes:
+        """A companion file, as it was added: the ``data`` of :meth:`given`."""
+        return self.given(archive_id).data
+
+    def given(self, archive_id: str) -> Given:
         """A companion file, as it was added, to the byte.
 
         Where the libraries that compress give other bytes than at that time, it is a companion of the same
-        facts. Its digest, :func:`~archive.store.kept.digest_of`, is not ``Entry.digest`` then.
+        facts.
 
         Raises:
             ArchiveError: there is none of that archive id, or its file was changed.
@@ -162,7 +217,8 @@ class Store:
         """
         found = self._files.read(self._checked_id(archive_id))
         with in_file(str(self.folder.kept_path(archive_id))):
-            return companion_in(found, self.limits)
+            data = companion_in(found, self.limits)
+        return Given(data, digest_of(data) == found.header.digest)
 
     def opened(self, archive_id: str) -> Archive:
         """A companion, opened for reading: quicker than to open the bytes of :meth:`companion`.
@@ -180,7 +236,8 @@ class Store:
         Raises:
             ArchiveError: it is none, or there is no such companion.
         """
-        if not re.fullmatch("[0-9a-f]{32}", archive_id) or not self.folder.kept_path(archive_id).exists():
+        is_id = re.fullmatch("[0-9a-f]{32}", archive_id)
+        if not is_id or not self.folder.exists(self.folder.kept_path(archive_id)):
             raise ArchiveError(f"no companion has the archive id {archive_id!r}", file=self.file)
         return archive_id
 
@@ -210,13 +267,12 @@ class Store:
             if key in entries and self._holds(key, new.companion, others=replace):
                 return Kept(entries[key], "same")
             check_prefix(new.facts, entries)
-            if not has_base(data, entries):
+            path = self.folder.kept_path(key)
+            if not self._files.has_bases(read_header(memoryview(data)), path):
                 data = build_kept(new.companion, None)
             set_aside(self.folder, self._files, key)
-            path = self.folder.kept_path(key)
-            was_there = path.exists()  # be it a file that cannot be read
-            self.folder.write(path, data, force=was_there)
-            signature = Signature.of(path.stat())
+            was_there = self.folder.exists(path)  # be it a file that cannot be read
+            signature = self.folder.write(path, data)
             entry = Entry.of(new.facts, new.notes, read_header(memoryview(data)), signature)
             self._catalogue.note(entry)
         self._catalogue.write(at_least=UNWRITTEN)
@@ -235,7 +291,17 @@ class Store:
         """
         try:
             kept = self._files.read(archive_id)
-        except (ArchiveError, FileNotFoundError):  # it is broken, and the new one may take its place
+        except FileNotFoundError:
+            return False
+        except LimitError:  # it is whole, for all that is known
+            raise
+        except ArchiveError as error:
+            if not others and self._may_come_back(archive_id, companion):
+                raise TakenError(
+                    f"is kept already, and cannot be read: {error}; `--replace` (replace=True) lets this "
+                    "companion take its place",
+                    file=f"archive {archive_id}",
+                ) from error
             return False
         is_same = holds(kept, companion)
         if not is_same and not others:
@@ -245,6 +311,14 @@ class Store:
                 file=f"archive {archive_id}",
             )
         return is_same
+
+    def _may_come_back(self, archive_id: str, companion: Companion) -> bool:
+        """Whether a file that cannot be read is whole, and of another companion: its base is lost, say."""
+        try:
+            header = self._files.header(self.folder.kept_path(archive_id))
+        except (ArchiveError, OSError):  # it is broken, and the new one may take its place
+            return False
+        return header.digest != digest_of(companion.data)
 
     def remove(self, archive_id: str) -> None:
         """Remove a companion; those that are kept by it stay whole.
@@ -256,16 +330,20 @@ class Store:
         self._checked_id(archive_id)
         with self._changing():
             set_aside(self.folder, self._files, archive_id)
-            self.folder.kept_path(archive_id).unlink(missing_ok=True)
+            self.folder.remove(self.folder.kept_path(archive_id))
         self._catalogue.write(at_least=UNWRITTEN)
 
     def gc(self) -> Cleaned:
         """Remove what killed processes left and what no companion needs; keep kin by one another.
 
         Raises:
-            ArchiveError: a file is broken, so that nobody knows which bases are needed: see :meth:`check`.
+            ArchiveError: :meth:`check` finds an error; nothing is removed.
             OSError: the store cannot be written.
         """
+        errors = [one for one in self.check() if one.severity == "error"]
+        if errors:
+            why = f"`store check` finds errors, so nothing is removed: {errors[0]}"
+            raise ArchiveError(why, file=self.file)
         with self._changing() as entries:
             cleaned = clean(self.folder, entries, self._files)
         self._catalogue.entries()
@@ -284,7 +362,7 @@ class Store:
             OSError: the folder cannot be read.
         """
         is_wrong = False
-        for found in checked(self.folder, self._files, self.limits):
+        for found in checked(self.folder, self._files.fresh(), self.limits):
             is_wrong |= found.record == INDEX
             yield found
         if is_wrong:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import pty
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from archive.cli.status import Status
+from archive.store.store import Store
 from tests.attacks.pieces import handles, ranges
 from tests.attacks.records import CODE
 from tests.attacks.zips import archive_of
 from tests.support.commands import run
+from tests.support.kin import id_of, kin
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
@@ -183,3 +187,34 @@ def test_a_file_name_forges_no_line(verb: str, folder: Path) -> None:
     said = done.stdout + done.stderr
     assert b"\x1b" not in said
     assert not any(line.startswith(b"m.ptl: well") for line in said.splitlines())
+
+
+# --- a store whose folder somebody else may write to
+
+
+@pytest.fixture
+def stores(folder: Path) -> Path:
+    """Two stores of the same kin."""
+    for name in ("mine", "theirs"):
+        with Store.open(folder / name, create=True) as store:
+            for number in range(3):
+                store.add(kin(number))
+    return folder
+
+
+def test_a_stores_folder_that_is_anothers_is_not_cleaned(stores: Path) -> None:
+    (stores / "theirs" / "bases").rmdir()
+    (stores / "theirs" / "bases").symlink_to(stores / "mine" / "companions")
+    assert_refused(run("store", "gc", "--store", "theirs"), "theirs/bases: is a link")
+    assert Store.open(stores / "mine").companion(id_of(2)) == kin(2)
+    assert len(list((stores / "mine" / "companions").iterdir())) == 3
+
+
+def test_an_index_that_lies_of_bases_costs_no_companion(stores: Path) -> None:
+    with closing(sqlite3.connect(stores / "theirs" / "index.sqlite")) as index:
+        index.execute("UPDATE companions SET depth = 0, base = '', body = ?", ("0" * 32,))
+        index.commit()
+    assert_refused(run("store", "gc", "--store", "theirs"), "index.sqlite")
+    assert run("store", "gc", "--store", "theirs").returncode == 0  # the index was made anew
+    store = Store.open(stores / "theirs")
+    assert [store.companion(id_of(number)) for number in range(3)] == [kin(number) for number in range(3)]

@@ -47,8 +47,9 @@ def test_without_locks_the_system_keeps_open_drafts_from_being_removed(tmp_path:
     refill(tmp_path, dict.fromkeys(names, b""))
     removed = []
 
-    def unlink(path: Path) -> None:
-        removed.append(path.name)
+    def unlink(path: str, *, dir_fd: int | None) -> None:
+        assert dir_fd is None
+        removed.append(os.path.basename(path))  # noqa: PTH119 (a text)
         raise PermissionError(errno.EACCES, "opened by another process")
 
     with (

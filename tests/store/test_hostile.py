@@ -200,25 +200,51 @@ def test_gc_removes_no_base_while_nobody_knows_what_a_broken_file_needs(store: S
     assert store.companion(id_of(1)) == kin(1)
 
 
-def test_other_files_are_told_and_left_alone(store: Store, tmp_path: Path) -> None:
+def test_what_is_no_file_is_told_and_left_alone(store: Store, tmp_path: Path) -> None:
+    """A companion may have been there, so ``gc`` removes nothing."""
     (tmp_path / "elsewhere").write_bytes(store.folder.kept_path(id_of(0)).read_bytes())
     store.folder.kept_path(id_of(5)).symlink_to(tmp_path / "elsewhere")
     os.mkfifo(store.folder.kept_path(id_of(6)))
     store.folder.kept_path(id_of(8)).mkdir()
-    (store.folder.path / "notes.txt").write_text("mine")
+    upper = store.folder.companions / f"{'A' * 32}.KEPT"
+    upper.write_bytes(b"as a file system without case gives it back")
+    kinds = {id_of(5): "a link", id_of(6): "a pipe", id_of(8): "a folder"}
     again = Store.open(store.file)
     assert len(again.entries()) == 3
-    assert again.unread == {}
-    found = [str(one) for one in again.check()]
-    assert len(found) == 4
-    assert all(one.endswith("no file of a store; it is left alone") for one in found)
-    again.gc()
-    assert [str(one) for one in again.check()] == found
-    with pytest.raises(ArchiveError, match="is a link, and no file of a store is one"):
-        again.add(kin(5))
+    for key, kind in kinds.items():
+        assert again.unread[key].endswith(f"{key}.kept: is {kind}, and no file of a store is one")
+        with pytest.raises(ArchiveError, match=f"is {kind}, and no file of a store is one"):
+            again.add(kin(int(key, 16)))
+        with pytest.raises(ArchiveError, match=f"is {kind}, and no file of a store is one"):
+            again.companion(key)
+    assert again.unread["A" * 32].endswith("has capital letters in its name, and no file of a store has")
+    found = [one.record for one in again.check() if one.severity == "error"]
+    assert found == [f"companions/{key}.kept" for key in (*kinds, "A" * 32)]
+    with pytest.raises(ArchiveError, match="`store check` finds errors, so nothing is removed"):
+        again.gc()
     assert (tmp_path / "elsewhere").read_bytes() == store.folder.kept_path(id_of(0)).read_bytes()
-    with pytest.raises(ArchiveError, match="only regular files are written"):
-        again.add(kin(6))
+    for key in (id_of(5), id_of(6)):
+        again.remove(key)
+    assert (tmp_path / "elsewhere").exists()
+
+
+def test_a_file_that_is_none_is_not_read_whole(store: Store) -> None:
+    os.truncate(store.folder.kept_path(id_of(2)), 0)
+    os.truncate(store.folder.kept_path(id_of(2)), 1 << 50)  # a hole
+    assert "byte 0: expected a kept companion's header" in Store.open(store.file).listing().unread[id_of(2)]
+
+
+def test_foreign_files_are_told_and_left_alone(store: Store) -> None:
+    (store.folder.path / "notes.txt").write_text("mine")
+    (store.folder.companions / "two\nlines").mkdir()
+    again = Store.open(store.file)
+    assert (len(again.entries()), again.unread) == (3, {})
+    assert [(one.severity, str(one)) for one in again.check()] == [
+        ("warning", f"{name}: no file of a store; it is left alone")
+        for name in ("companions/two\\nlines", "notes.txt")
+    ]
+    again.gc()
+    assert len(list(again.check())) == 2
 
 
 def test_what_is_no_companion_is_refused(store: Store) -> None:

@@ -107,7 +107,7 @@ BROKEN: dict[str, Callable[[Path], object]] = {
 def test_an_index_that_is_no_index_is_made_anew(kind: str, store: Store) -> None:
     before = store.entries()
     BROKEN[kind](store.folder.index)
-    assert read_index(store.folder.index) == {}
+    assert read_index(store.folder) == {}
     with Store.open(store.file) as again:
         assert again.entries() == before
     if kind not in {"a link to nothing", "a pipe"}:  # neither is replaced
@@ -117,7 +117,7 @@ def test_an_index_that_is_no_index_is_made_anew(kind: str, store: Store) -> None
 def test_a_store_maps_no_file_which_somebody_could_shorten(store: Store) -> None:
     """The system kills a process that reads a map of a file behind its new end."""
     with mock.patch("mmap.mmap", side_effect=AssertionError("a map")), Store.open(store.file) as again:
-        assert read_index(again.folder.index).keys() == {one.archive_id for one in again.entries()}
+        assert read_index(again.folder).keys() == {one.archive_id for one in again.entries()}
         assert again.companion(id_of(3)) == kin(3)
         assert list(again.check()) == []
 
@@ -125,7 +125,7 @@ def test_a_store_maps_no_file_which_somebody_could_shorten(store: Store) -> None
 def test_an_index_that_is_too_long_is_not_read(store: Store) -> None:
     os.truncate(store.folder.index, MOST_BYTES + 1)  # a hole
     with peak_below(1 << 20):
-        assert read_index(store.folder.index) == {}
+        assert read_index(store.folder) == {}
 
 
 def test_a_link_in_the_place_of_the_index_changes_no_other_file(store: Store, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_store_that_cannot_be_written_is_read(store: Store) -> None:
     before = store.entries()
     store.folder.index.unlink()
     with (
-        mock.patch("archive.base.drafts.Draft.__init__", side_effect=OSError(30, "Read-only file system")),
+        mock.patch("archive.store.opened.put", side_effect=OSError(30, "Read-only file system")),
         Store.open(store.file) as again,
     ):
         assert again.entries() == before
@@ -186,7 +186,7 @@ def test_check_tells_of_an_index_that_disagrees_and_makes_it_anew(store: Store) 
     assert [str(one) for one in again.check()] == [
         f"index.sqlite, {id_of(3)}: was not what the file says; it is made anew"
     ]
-    assert again.entries() == before == list(read_index(store.folder.index).values())
+    assert again.entries() == before == list(read_index(store.folder).values())
     assert list(again.check()) == []
 
 

@@ -13,12 +13,13 @@ from archive.batches.reading import READ_KINDS, listing
 from archive.cli import options, printing
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
-from archive.cli.store.options import added_store_option
+from archive.cli.store.options import added_store_option, wait_option
 from archive.fleet.sources import store_at
 from archive.reader.recognition import FileKind
 from archive.report.store_text import added_line, added_total, entry_facts
 from archive.store.making import NoDebugInfoError
 from archive.store.store import Store
+from archive.store.waiting import Waiting
 
 if TYPE_CHECKING:
     from archive import Limits
@@ -39,18 +40,27 @@ class _Asked(NamedTuple):
 
     path: str
     limits: Limits
+    wait: float
     replace: bool
 
 
 @click.command("add")
 @files_argument
 @added_store_option
+@wait_option
 @click.option("--replace", is_flag=True, help="Let a companion take the place of another of its archive id.")
 @jobs_option
 @options.limit_option
 @options.json_option()
 def command(
-    files: tuple[str, ...], *, path: str, replace: bool, jobs: int | None, limits: Limits, as_json: bool
+    files: tuple[str, ...],
+    *,
+    path: str,
+    waiting: Waiting,
+    replace: bool,
+    jobs: int | None,
+    limits: Limits,
+    as_json: bool,
 ) -> Status:
     """Add FILEs, companions or archives, and those in folders. The store is made if there is none.
 
@@ -69,8 +79,9 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     found = listing(files, kinds=ADDED_KINDS)
     if not is_url(path):
-        Store.open(path, create=True, limits=limits)
-    add = partial(_add, asked=_Asked(path, limits, replace))
+        with Store.open(path, create=True, limits=limits, waiting=waiting).folder.locked():
+            pass  # so that a lock that is held is waited for once, and not for each file
+    add = partial(_add, asked=_Asked(path, limits, waiting.most, replace))
     facts: list[dict[str, object]] = []
     counts, status = Counter[str](), Status.WELL
     with reading(found, add, "adding", jobs, as_json=as_json) as (lines, results):
@@ -106,12 +117,12 @@ def _facts(kept: Kept | Added | None) -> dict[str, object]:
 def _add(file: Listed, *, asked: _Asked) -> Kept | Added | None:
     """Add a file; None of an archive without debug info."""
     try:
-        return _opened(asked.path, asked.limits).add(file.name, replace=asked.replace)
+        return _opened(asked.path, asked.limits, asked.wait).add(file.name, replace=asked.replace)
     except NoDebugInfoError:
         return None
 
 
 @lru_cache(maxsize=1)
-def _opened(path: str, limits: Limits) -> Store | Server:
+def _opened(path: str, limits: Limits, wait: float) -> Store | Server:
     """The store, opened once a process."""
-    return store_at(path, limits=limits)
+    return store_at(path, limits=limits, waiting=Waiting(wait, printing.note))

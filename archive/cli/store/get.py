@@ -13,7 +13,6 @@ from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.cli.store.options import store_option
 from archive.report.store_text import entry_facts
-from archive.store.kept import digest_of
 from archive.store.store import Store
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def command(word: str, *, out: str, path: str, force: bool, limits: Limits, as_j
         raise click.UsageError("-o - writes the companion where --json writes facts: give a file")
     store = Store.open(path, limits=limits)
     entry = store.one(word)
-    data = store.companion(entry.archive_id)
+    data, is_exact = store.given(entry.archive_id)
     if out != "-":
         with replacing(out, force=force) as file:
             file.write(data)
@@ -50,7 +49,6 @@ def command(word: str, *, out: str, path: str, force: bool, limits: Limits, as_j
         raise ArchiveError("is a terminal, and companions are no text", file=STANDARD_OUTPUT)
     else:
         printing.write_file(data)
-    is_exact = digest_of(data).hex() == entry.digest
     if as_json:
         printing.write_json({"output": out, "exact": is_exact, **entry_facts(entry)})
     elif not is_exact:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archive.base.errors import one_line
 from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.cli.store.options import store_option
@@ -29,7 +30,7 @@ def command(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bo
     A PATTERN with * and ? is compared with archive id, that of the redacted archive where that has another
     one, prefix, top class and file name.
 
-    Exit status: 0 well, 1 a companion cannot be read, or no companion fits.
+    Exit status: 0 well, 1 a companion cannot be read, something else lies in the store, or no companion fits.
 
     \b
     Examples:
@@ -37,20 +38,22 @@ def command(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bo
       debug-archive store ls 'Ranker*' 3f9a* --store symbols/
     """  # noqa: D301 (click reads the backspace)
     with Store.open(path, limits=limits) as store:
-        entries = [entry for entry in store.entries() if _fits(entry, patterns)]
-        unread = store.unread
-        bases = sum(one.size for one in store.folder.base_files().values())
-    for problem in unread.values():
+        found = store.listing()
+    entries = [entry for entry in found.entries if _fits(entry, patterns)]
+    for problem in found.unread.values():
         printing.note(problem)
+    for other in found.foreign:
+        printing.note(f"{one_line(str(other))}: no file of a store; it is left alone")
     if as_json:
         printing.write_json([entry_facts(entry) for entry in entries])
     elif entries:
         printing.show(entries_table(entries))
         printing.write_line("")
-        printing.write_line(entries_total(entries, 0 if patterns else bases))
+        printing.write_line(entries_total(entries, 0 if patterns else found.bases))
     if patterns and not entries:
         printing.note(f"{path}: no companion fits {' or '.join(patterns)}")
-    return Status.FINDINGS if unread or (patterns and not entries) else Status.WELL
+    is_wrong = found.unread or found.foreign or (patterns and not entries)
+    return Status.FINDINGS if is_wrong else Status.WELL
 
 
 def _fits(entry: Entry, patterns: tuple[str, ...]) -> bool:

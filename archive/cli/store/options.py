@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from archive.base.urls import is_url
+from archive.cli import printing
+from archive.store.waiting import MOST_SECONDS, Waiting
 
 VARIABLE = "DEBUG_ARCHIVE_STORE"
 
@@ -36,4 +38,14 @@ added_store_option = click.option(
     metavar="STORE",
     help="The store's folder, or the address of a server like http://host:8080, which asks for the token in "
     f"$DEBUG_ARCHIVE_TOKEN; by default ${VARIABLE}.",
+)
+wait_option = click.option(
+    "--wait",
+    "waiting",
+    type=click.FloatRange(0),
+    default=MOST_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    callback=lambda _, __, seconds: Waiting(seconds, printing.note),
+    help="How long another process that changes the store is waited for.",
 )
