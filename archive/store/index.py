@@ -13,7 +13,6 @@ views, its pages must be sound, and whatever is wrong makes it worthless, never 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import zlib
 from contextlib import closing
