@@ -39,12 +39,8 @@ SAME, EXACT, MENDED, IMPOSSIBLE = "=", "exact", "exact, mended", "impossible"
 
 def table() -> str:
     """The table, in Markdown."""
-    eras = [one for one in RELEASES if not one.legacy]
-    old = RELEASES[0]
-    lines = [["from \\ to", LEGACY, *map(_name, eras)]]
-    lines.append(["---"] * len(lines[0]))
-    lines.append([f"**{LEGACY}**", SAME, *(_cell(old, end) for end in eras)])
-    lines += [[f"**{_name(one)}**", _cell(one, old), *(_cell(one, end) for end in eras)] for one in eras]
+    lines = [["from \\ to", *ERAS], ["---"] * (1 + len(ERAS))]
+    lines += [[f"**{start}**", *(cell(start, end) for end in ERAS)] for start in ERAS]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -53,9 +49,20 @@ def rewritten(text: str) -> str:
     return TABLE.sub(lambda _: table(), text)
 
 
+def shown(text: str) -> list[list[str]]:
+    """The cells of a page's table: its head, then its rows."""
+    (found,) = TABLE.findall(text)
+    head, _, *rows = ([one.strip("|* ") for one in line.split(" | ")] for line in found.splitlines())
+    return [head, *rows]
+
+
 def _name(release: Release) -> str:
     """``1.12 to 2.0``."""
     return spanned(release.first, release.last).replace(" or later", " on")
+
+
+ERAS = {LEGACY: RELEASES[0], **{_name(one): one for one in RELEASES if not one.legacy}}
+"""The releases that migrations are the same for, by what the table calls them."""
 
 
 def _archives(release: Release) -> list[Path]:
@@ -70,8 +77,9 @@ def _number(folder: Path) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _cell(start: Release, end: Release) -> str:
+def cell(first: str, second: str) -> str:
     """What becomes of all archives of some releases, on the way to others."""
+    start, end = ERAS[first], ERAS[second]
     if start is end:
         return SAME
     to = ".".join(map(str, end.last))

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from archive.backend import LoweringError, lower, lowered_archive, save_lowered
 from archive.verbs.verify import verify
+from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +78,7 @@ def loaded(data: bytes, *, lite: bool) -> Any:  # noqa: ANN401
     return load(io.BytesIO(data))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", sampled(MODELS, most=3))
 def test_attention_that_was_saved_and_loaded_gives_what_eager_gives(name: str) -> None:
     torch.manual_seed(0)
     model = MODELS[name]().eval()

@@ -18,6 +18,7 @@ from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError
 from archive.base.output import check_target, replacing, replacing_all
 from tests.support.faults import PLACEHOLDER, SYSTEMS, contents, contents_of, deaths, failing, refill, system
+from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,8 +210,7 @@ def test_whichever_call_fails_nothing_is_half_written(
     assert number > 6
 
 
-@pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("system_kind", SYSTEMS)
+@pytest.mark.parametrize(("system_kind", "force"), crossed(SYSTEMS, [False, True], most=6))
 def test_whenever_a_process_is_killed_the_next_one_finds_whole_files(
     system_kind: str, tmp_path: Path, *, force: bool
 ) -> None:

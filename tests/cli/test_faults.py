@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from archive.base.drafts import DRAFT_NAME
 from archive.verbs.split import join, split
 from tests.support.corpus import RELEASES
 from tests.support.faults import VERBS, contents, failing, fill, full_disk
+from tests.support.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[2]
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
@@ -88,7 +90,7 @@ def test_a_folder_that_is_not_there_is_an_error_of_the_system(folder: Path) -> N
 # --- a disk that is full
 
 
-@pytest.mark.parametrize(("verb", "force"), WAYS)
+@pytest.mark.parametrize(("verb", "force"), sampled(WAYS, most=10, by=[itemgetter(0)]))
 def test_a_full_disk_leaves_everything_as_it_was(verb: str, folder: Path, *, force: bool) -> None:
     before = occupy(folder, verb) if force else contents(folder)
     size = written(verb, folder, before)
@@ -117,7 +119,7 @@ def written(verb: str, folder: Path, before: dict[str, str]) -> int:
     return size
 
 
-@pytest.mark.parametrize(("verb", "force"), WAYS)
+@pytest.mark.parametrize(("verb", "force"), sampled(WAYS, most=10, by=[itemgetter(0)]))
 def test_whichever_call_fails_targets_are_absent_or_whole(verb: str, folder: Path, *, force: bool) -> None:
     before = occupy(folder, verb) if force else contents(folder)
     kept = {path: path.read_bytes() for path in folder.iterdir()}

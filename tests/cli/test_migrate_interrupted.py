@@ -25,10 +25,9 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byte
     """A folder that takes some time, and what is made of it without an interruption."""
     folder = tmp_path_factory.mktemp("many")
     sources = sorted(RELEASES.glob("torch-1.[89].0/*.pt*"))
-    for number in range(2):
-        (folder / "models" / f"{number}").mkdir(parents=True)
-        for source in sources:
-            shutil.copy(source, folder / "models" / f"{number}" / f"{source.parent.name}-{source.name}")
+    (folder / "models" / "inner").mkdir(parents=True)
+    for source in sources:
+        shutil.copy(source, folder / "models" / "inner" / f"{source.parent.name}-{source.name}")
     well("migrate", folder / "models", "-o", folder / "whole", "--to", "2.13", "-j", 1)
     return folder / "models", contents(folder / "whole")
 

@@ -11,8 +11,9 @@ import pytest
 
 from archive.client.cache import Cache, digest_of, folder_of
 from archive.client.server import COMPANIONS
-from tests.client.test_lies import EXPLAINED, HONEST, LOG, server_of, truth  # noqa: F401 (a fixture)
-from tests.support.commands import run
+from tests.client.test_lies import HONEST, LOG, server_of, truth  # noqa: F401 (a fixture)
+from tests.fleet.test_three_models import FLEET
+from tests.support.commands import explained_by, run
 from tests.support.lying_server import Said, saying
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Counting:
 def test_what_was_fetched_is_not_fetched_again(truth: list[Facts], cache: Path) -> None:  # noqa: F811
     with saying(counting := Counting(truth)) as url:
         for _ in range(3):
-            assert run("symbolicate", "--store", url, stdin=LOG).stdout == EXPLAINED
+            assert run("symbolicate", "--store", url, stdin=LOG).stdout == explained_by(FLEET, LOG)
     assert set(counting.asked.values()) == {1, 2}
     assert counting.asked[f"unchanged {COMPANIONS}"] == 2
     assert len(counting.asked) == 5
@@ -61,7 +62,7 @@ def test_a_file_that_was_changed_is_fetched_again(change: object, truth: list[Fa
         before = {file.name: file.read_bytes() for file in cache.iterdir()}
         for file in cache.iterdir():
             file.write_bytes(change(file.read_bytes()))
-        assert run("symbolicate", "--store", url, stdin=LOG).stdout == EXPLAINED
+        assert run("symbolicate", "--store", url, stdin=LOG).stdout == explained_by(FLEET, LOG)
     assert set(counting.asked.values()) == {2}
     assert {file.name: file.read_bytes() for file in cache.iterdir()} == before
 
@@ -70,7 +71,7 @@ def test_without_a_cache_all_is_fetched(truth: list[Facts], cache: Path) -> None
     """A file is in its place."""
     cache.write_bytes(b"")
     with saying(Counting(truth)) as url:
-        assert run("symbolicate", "--store", url, stdin=LOG).stdout == EXPLAINED
+        assert run("symbolicate", "--store", url, stdin=LOG).stdout == explained_by(FLEET, LOG)
     assert cache.read_bytes() == b""
 
 

@@ -24,7 +24,7 @@ from archive.fleet.sources import models_of
 from archive.store.entry_json import entry_json, listed
 from archive.store.store import Store
 from tests.fleet.test_three_models import FAILURES, FLEET
-from tests.support.commands import run
+from tests.support.commands import explained_by, run
 from tests.support.lying_server import Said, saying
 from tests.support.servers import FILES, store_of
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 FIRST = 30
 LOG = b"".join((FLEET / "unique.log").read_bytes().splitlines(keepends=True)[: 5 * FIRST])
 OTHERS = sum(one.model != "Ranker" for one in FAILURES[:FIRST])
-EXPLAINED = run("symbolicate", FLEET, stdin=LOG).stdout
 DATA = {file.stem: file.read_bytes() for file in FILES}
 
 
@@ -76,8 +75,8 @@ HONEST = {top: Said(200, data) for top, data in DATA.items()}
 def test_an_honest_server_explains_every_failure(truth: list[Facts]) -> None:
     with saying(server_of(truth, HONEST)) as url:
         done = run("symbolicate", "--store", url, stdin=LOG)
-        assert b"".join(archive.explain([LOG], url)) == EXPLAINED
-    assert done.stdout == EXPLAINED
+        assert b"".join(archive.explain([LOG], url)) == explained_by(FLEET, LOG)
+    assert done.stdout == explained_by(FLEET, LOG)
     assert done.stderr == b"debug-archive: 30 failures, 3 models: 30 explained, 0 ambiguous\n"
 
 
@@ -232,7 +231,7 @@ def test_a_server_that_comes_back_is_asked_again(truth: list[Facts]) -> None:
 
     with saying(answer) as url:
         explainer = explainer_of(models_of(Server(url)))
-        assert b"".join(explainer.explain([LOG])) == EXPLAINED
+        assert b"".join(explainer.explain([LOG])) == explained_by(FLEET, LOG)
     assert len(asked) == 8
 
 

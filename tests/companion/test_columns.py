@@ -21,6 +21,7 @@ from archive.companion.templates import templated
 from archive.normalform.texts import line_bounds, pack_texts, unpack_texts
 from tests.support.halves import facts_of
 from tests.support.made_archives import Made, archives
+from tests.support.sampling import examples
 from tests.support.strategies import EDGES, column, patient, texts, whole
 from tests.support.tampering import LOWERED, NESTED_1_2, STACK
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     Coding = tuple[Transform, bool, int]
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-quick = settings(patient, max_examples=100)
+quick = settings(patient, max_examples=examples(100))
 
 
 def wrapped(value: int) -> int:

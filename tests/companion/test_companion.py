@@ -26,6 +26,7 @@ from tests.support.exported import EXPORTED
 from tests.support.halves import PROFILES, companion_of, facts_of, halves, joined, parsed, plain_facts
 from tests.support.made_archives import UNPIECED, Made, archives
 from tests.support.readings import CONSTANTS
+from tests.support.sampling import examples
 from tests.support.strategies import Range, patient, table_of
 from tests.support.tampering import LOWERED, NESTED_1_2, NESTED_1_8, NESTED_1_9, STACK
 from tests.support.zips import written
@@ -47,7 +48,7 @@ SAMPLES = [
     RELEASES / "torch-1.13.0" / "lowered-host-nostringtable.ptl",
 ]
 LARGEST = (1 << 63) - 1
-quick = settings(patient, max_examples=25)
+quick = settings(patient, max_examples=examples(25))
 
 
 # --- any content

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import construct
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
@@ -26,6 +26,7 @@ from archive.container.container import new_member
 from archive.normalform.columns import COLUMNS, SOLID, STRINGS
 from archive.reader.collect import collect
 from tests.support.exported import EXPORTED, PROGRAMS
+from tests.support.sampling import examples
 from tests.support.zips import written as zipped
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def lines(draw: st.DrawFn) -> list[Line]:
     return found
 
 
+@settings(max_examples=examples(100))
 @given(lines=lines(), rest=st.binary(max_size=9), version=st.sampled_from([1, 2]))
 def test_lines_are_parsed_as_they_were_built(lines: list[Line], rest: bytes, version: int) -> None:
     built = build_lines(lines, version)

@@ -31,6 +31,7 @@ from tests.support.corpus import RELEASES
 from tests.support.halves import PROFILES, companion_of, facts_of, parsed, plain_facts
 from tests.support.hostile_companions import hostile, rewritten, sections, set_to
 from tests.support.made_archives import Made, archives
+from tests.support.sampling import examples
 from tests.support.strategies import Range, Strings, column, patient, table_of, whole
 from tests.support.tampering import LOWERED, NESTED_1_9, STACK
 from tests.support.zips import written
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from archive import Archive
 
 TRACED = RELEASES / "torch-2.13.0" / "traced.ptl"
-quick = settings(patient, max_examples=40)
+quick = settings(patient, max_examples=examples(40))
 
 
 @contextmanager

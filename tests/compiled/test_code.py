@@ -14,6 +14,7 @@ from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.compiled.code import Code
 from archive.verbs.logs import explain
 from tests.support.compiled import COMPILED, NAMES, package, written
+from tests.support.sampling import whole_suite
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,6 +100,7 @@ def test_what_is_declared_is_not_defined() -> None:
 
 
 @pytest.mark.torch
+@whole_suite
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the package has code for x86-64")
 def test_what_pytorch_prints_today_is_explained(tmp_path: Path) -> None:
     pytest.importorskip("torch")

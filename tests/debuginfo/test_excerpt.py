@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from archive.base.strings import StringView, Text
 from archive.debuginfo.excerpt import LONG, PLACE, cost_of, excerpt, marked
 from archive.debuginfo.model import Layout, Source, SourceRange
+from tests.support.sampling import examples
 from tests.support.strategies import Range, Strings, patient
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def ranges(draw: st.DrawFn) -> Range:
 
 
 @pytest.mark.torch
-@settings(patient, max_examples=150)
+@settings(patient, max_examples=examples(150))
 @given(st.lists(ranges(), min_size=1, max_size=25), st.sampled_from([Layout.INLINE, Layout.STRING_TABLE]))
 def test_every_range_is_printed_as_pytorch_prints_it(
     bench: Bench, made: Sequence[Range], layout: Layout

@@ -40,7 +40,7 @@ SAMPLE = sampled(
     most=40,
     by=[itemgetter(0)],
 )
-RUN = sampled(CASES, most=140, by=[itemgetter(0)])
+RUN = sampled(CASES, most=100, by=[itemgetter(0)])
 
 
 def ids(cases: list[tuple[str, str]]) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import archive
 from archive.base.errors import ArchiveError
@@ -54,6 +54,7 @@ from tests.support.effect_tables import (
     unpacked,
     with_effects,
 )
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 from tests.support.tampering import STACK, said, tampered
 
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@patient
+@settings(patient, max_examples=examples(100))
 @given(tables)
 def test_a_table_parses_back_from_its_record(effects: EffectTable) -> None:
     data = build_effects(effects)
@@ -70,7 +71,7 @@ def test_a_table_parses_back_from_its_record(effects: EffectTable) -> None:
     assert repr(again) == repr(effects)  # which tells 1 from True and -0.0 from 0.0, and takes nan for nan
 
 
-@patient
+@settings(patient, max_examples=examples(100))
 @given(tables)
 def test_a_record_is_a_pickle_of_pytorchs_opcodes(effects: EffectTable) -> None:
     data = build_effects(effects)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError, LimitError
@@ -18,6 +18,7 @@ from archive.formats.effects.record import build_effects
 from tests.costs import pickled
 from tests.support.cost import MIB, loops_below, peak_below
 from tests.support.effect_tables import COUNTING, SELF, Row, X, packed, read, table, tables, unpacked
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def attempt(data: bytes) -> None:
     assert record == EFFECTS
 
 
-@patient
+@settings(patient, max_examples=examples(100))
 @given(tables, st.data())
 def test_changed_bytes_give_a_table_or_an_error(effects: EffectTable, data: st.DataObject) -> None:
     record = bytearray(build_effects(effects))
@@ -231,7 +232,7 @@ words = st.sampled_from(
 junk = st.recursive(numbers | words, lambda inner: st.lists(inner, max_size=5).map(tuple), max_leaves=20)
 
 
-@patient
+@settings(patient, max_examples=examples(100))
 @given(st.tuples(*[junk] * 6))
 def test_arbitrary_rows_give_a_table_or_an_error(rows: Row) -> None:
     attempt(packed((1, *rows)))

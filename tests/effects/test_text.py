@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from archive.effects.replay.replay import replay
 from archive.formats.effects.model import (
@@ -35,6 +35,7 @@ from tests.support.effect_interpreter import interpreted
 from tests.support.effect_programs import ALLOWED, CELL, SELF, Tensor, X, at, namespace, picture, started
 from tests.support.effect_strategies import methods, outputs
 from tests.support.effect_tables import COUNTING
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ def test_guards_name_the_sources_of_subject_and_value() -> None:
     assert list(guarded(MethodEffects("f", (), Constant(1), (), guards))) == [X, SELF]
 
 
-@patient
+@settings(patient, max_examples=examples(100))
 @given(effect_tables.tables)
 def test_every_program_compiles(table: EffectTable) -> None:
     for method in table.methods:
@@ -270,7 +271,7 @@ def ran(method: MethodEffects, state: State, out: list[Any], x: Tensor) -> Any: 
     return result
 
 
-@patient
+@settings(patient, max_examples=examples(100))
 @given(methods())
 def test_the_program_does_what_replay_does(method: MethodEffects) -> None:
     expected, replayed, found = started(method), started(method), started(method)

@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.effects.replay.errors import ReplayError
@@ -26,6 +26,7 @@ from archive.formats.effects.model import (
 from tests.support.effect_programs import ALLOWED, SELF, Tensor, X, at, picture, started
 from tests.support.effect_strategies import kinds, methods, outputs
 from tests.support.replaying import done, forward
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 BROKEN = Effect(Op.DELETE_ITEM, at("self.child.log"), Constant(99))
 
 
-@patient
+@settings(patient, max_examples=examples(100))
 @given(
     methods(), st.integers(0, 7), st.sampled_from([BROKEN, Effect(Op.COPY, at("self.mean"), None, Output(1))])
 )
@@ -51,7 +52,7 @@ def test_a_failed_change_leaves_the_state_as_it_was(
     assert picture(state, x, out) == before
 
 
-@patient
+@settings(patient, max_examples=examples(100))
 @given(st.data())
 def test_each_kind_of_effect_is_undone(data: st.DataObject) -> None:
     """Each kind once, with a failure right behind it."""

@@ -13,6 +13,7 @@ from archive.fleet.explaining import explainer_of
 from archive.fleet.sources import models_in
 from archive.reader.facts import Facts
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
+from tests.support.sampling import whole_suite
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,6 +134,7 @@ def test_failures_are_grouped_by_the_line_of_the_model_that_failed() -> None:
 
 
 @pytest.mark.torch
+@whole_suite
 def test_the_frozen_failures_are_what_pytorch_prints(tmp_path: Path) -> None:
     pytest.importorskip("torch", exc_type=ImportError)
     command = [sys.executable, "-W", "ignore", "-m", "tests.support.three_models", str(tmp_path), "Encoder"]

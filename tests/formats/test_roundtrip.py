@@ -19,6 +19,7 @@ from tests.support import slow_reader
 from tests.support.plain import plain_handles, plain_methods, plain_ranges
 from tests.support.programs import get, integer
 from tests.support.readings import tree_of
+from tests.support.sampling import examples
 from tests.support.strategies import (
     EDGES,
     Strings,
@@ -32,7 +33,7 @@ from tests.support.strategies import (
 )
 
 LAYOUTS = [layout for layout in Layout if layout is not Layout.EMPTY]
-quick = settings(patient, max_examples=60)
+quick = settings(patient, max_examples=examples(60))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

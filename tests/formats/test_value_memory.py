@@ -13,6 +13,7 @@ from archive.formats.inert_values import inert_value
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.costs.pickled import ANYWHERE, BYTECODE, DATA, Repeated, text
+from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("shape", VALUES)
+@pytest.mark.parametrize("shape", sampled(VALUES, most=12))
 def test_values_take_no_more_than_is_asked_for(shape: str) -> None:
     pickle = VALUES[shape].pickle(BYTES // VALUES[shape].step)
     assert_asked(pickle, lambda tree, allowance: inert_value(tree, int(tree.roots[0]), allowance))

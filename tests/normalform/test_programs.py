@@ -27,6 +27,7 @@ from archive.normalform.program_columns import MOST_MARKED
 from archive.normalform.programs import ProgramPacker
 from archive.reader.collect import collect
 from tests.support.exported import EXPORTED, METADATA, texts
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def packed(found: list[Program]) -> tuple[Columns, Pool]:
 
 
 @given(found=programs())
-@settings(patient, max_examples=40)
+@settings(patient, max_examples=examples(40))
 def test_metadata_of_any_programs_comes_back(found: list[Program]) -> None:
     columns, pool = packed(found)
     again = Metadata(columns, pool.table(), unbounded())

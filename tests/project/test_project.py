@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.sampling import whole_suite
 from tools import make_fixtures, manifest
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def test_the_manifest_tool_names_each_kind_of_difference(tmp_path: Path) -> None
 
 
 @pytest.mark.torch
+@whole_suite
 def test_the_fixtures_of_the_current_release_come_out_the_same(tmp_path: Path) -> None:
     torch = find_spec("torch")
     if torch is None or torch.origin is None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "archive"
 BESIDE = {"__init__.py", "__main__.py", "py.typed"}
 MOST_ROOMS, MOST_ARROWS = 19, 110
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def rooms() -> list[str]:
@@ -19,7 +25,7 @@ def arrows(room: str) -> set[tuple[str, str]]:
     """The room, with each other room that one of its modules imports from, for types too."""
     found = set()
     for path in (PACKAGE / room).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("archive."):
                 found.add((room, str(node.module).split(".")[1]))
     return found - {(room, room)}
@@ -27,9 +33,8 @@ def arrows(room: str) -> set[tuple[str, str]]:
 
 def imported(path: Path) -> set[str]:
     """The modules, and names within modules, that one imports anywhere: for types and in functions, too."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    froms = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = {alias.name for node in nodes(path) if isinstance(node, ast.Import) for alias in node.names}
+    froms = [node for node in nodes(path) if isinstance(node, ast.ImportFrom)]
     return names | {f"{node.module}.{alias.name}" for node in froms for alias in node.names}
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from archive.server.spool import PREFIX, Spool
 from tests.fleet.test_three_models import FLEET
-from tests.support.commands import run
+from tests.support.commands import explained_by
 from tests.support.servers import TOKEN, Running, is_alive, store_of
 from tools.load_server import load, samples, together
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 PATH = "/v1/symbolicate"
 LOG = (FLEET / "unique.log").read_bytes()
-EXPLAINED = run("symbolicate", FLEET, stdin=LOG).stdout
 
 
 @pytest.mark.parametrize("busy", [False, True])
@@ -36,7 +35,7 @@ def test_a_worker_that_is_killed_costs_no_request(busy: bool, server: Running) -
         for worker in server.workers:
             os.kill(worker, signal.SIGKILL)
         for one in (reply.result() if reply else None, server.ask("POST", PATH, LOG)):
-            assert one is None or (one.status, one.data) == (200, EXPLAINED)
+            assert one is None or (one.status, one.data) == (200, explained_by(FLEET, LOG))
     assert server.number("debug_archive_workers_busy") == 0
 
 
@@ -57,7 +56,7 @@ def test_a_server_that_is_killed_leaves_nothing_that_matters(
         with Running(store, "--workers", 1, "--port", first.port) as second:
             assert not left.exists()
             assert not any(is_alive_after(10, worker) for worker in workers)
-            assert second.ask("POST", PATH, LOG).data == EXPLAINED
+            assert second.ask("POST", PATH, LOG).data == explained_by(FLEET, LOG)
             assert second.end(signal.SIGTERM) == 0
 
     with Running(store, "--workers", 1) as first:

@@ -10,14 +10,13 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.fleet.test_three_models import FAILURES, FLEET
-from tests.support.commands import run
+from tests.support.commands import explained_by, run
 
 if TYPE_CHECKING:
     from tests.support.servers import Running
 
 PATH = "/v1/symbolicate"
 UNIQUE, PLAIN = ((FLEET / f"{name}.log").read_bytes() for name in ("unique", "plain"))
-EXPLAINED = {log: run("symbolicate", FLEET, stdin=log).stdout for log in (UNIQUE, PLAIN)}
 COUNTS = ("models", "explained", "ambiguous", "unknown")
 JSON = {"Content-Type": "application/json"}
 PATTERN = r"running (\w+)"
@@ -40,14 +39,14 @@ def asked(server: Running, **facts: object) -> dict[str, Any]:
 def test_a_log_comes_back_as_the_command_prints_it(log: bytes, counts: list[str], server: Running) -> None:
     reply = server.ask("POST", PATH, log)
     assert (reply.status, reply.headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    assert reply.data == EXPLAINED[log]
+    assert reply.data == explained_by(FLEET, log)
     assert [reply.headers[f"debug-archive-{name}"] for name in COUNTS] == counts
 
 
 @pytest.mark.parametrize("headers", [{"Content-Encoding": "gzip"}, {}])
 def test_a_packed_log_is_unpacked(headers: dict[str, str], server: Running) -> None:
     reply = server.ask("POST", PATH, gzip.compress(UNIQUE), headers)
-    assert reply.data == EXPLAINED[UNIQUE]
+    assert reply.data == explained_by(FLEET, UNIQUE)
 
 
 def test_a_pattern_names_the_models(server: Running) -> None:

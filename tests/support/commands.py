@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from subprocess import CompletedProcess
 from typing import TYPE_CHECKING
 from unittest import mock
@@ -29,6 +30,12 @@ def run(*arguments: object, stdin: bytes = b"") -> CompletedProcess[bytes]:
         sys.stderr.flush()
     assert isinstance(ended.value.code, int)
     return CompletedProcess(words, ended.value.code, out.getvalue(), err.getvalue())
+
+
+@cache
+def explained_by(folder: Path, log: bytes) -> bytes:
+    """What the command prints that explains a log by the models of a folder."""
+    return run("symbolicate", folder, stdin=log).stdout
 
 
 def process(*arguments: object, stdin: bytes = b"") -> CompletedProcess[bytes]:

@@ -10,13 +10,15 @@ matrices: nothing of them is left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from hashlib import blake2b
 from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,7 +37,14 @@ class Suite:
     whole = False
 
 
-def sampled(cases: Iterable[T], most: int = MOST, by: Sequence[Callable[[T], object]] = ()) -> list[T]:
+def whole_suite(test: T) -> T:
+    """Mark a test that only `make test-all` runs: whether PyTorch is as it was; nothing here changes that."""
+    skipping: Any = pytest.mark.skipif(not Suite.whole, reason="`make test-all` runs it")
+    marked: T = skipping(test)
+    return marked
+
+
+def sampled(cases: Iterable[T], most: int = MOST, by: Sequence[Callable[[Any], object]] = ()) -> list[T]:
     """Some of the cases, in their order; all of them if the whole suite runs, or there are not more.
 
     Args:
@@ -81,6 +90,8 @@ def name_of(case: object) -> str:
         return case.name
     if case is None or isinstance(case, str | bytes | int | float):
         return repr(case)
+    if isinstance(case, Mapping):
+        return name_of(list(case.items()))
     if isinstance(case, Sequence):
         return " ".join(map(name_of, case))
     for naming in ("__qualname__", "name"):

@@ -71,7 +71,7 @@ def test_what_is_made_smaller_of_real_archives_is_well(tmp_path: Path) -> None:
 
 
 def test_what_is_made_of_real_archives_is_well_or_as_it_was(tmp_path: Path) -> None:
-    for path in sampled([path for path in ARCHIVES if path.parent.name != BARE][::5]):
+    for path in sampled([path for path in ARCHIVES if path.parent.name != BARE][::5], most=12):
         original = path.read_bytes()
         for how, data in made_of(path, tmp_path).items():
             assert data == original if how in {"join", "restore"} else kinds(data) == set(), (path, how)
@@ -79,7 +79,7 @@ def test_what_is_made_of_real_archives_is_well_or_as_it_was(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_real_archives_are_migrated_to_is_well_and_comes_back_to_the_byte(target: str) -> None:
-    modern = sampled(MODERN[TARGETS.index(target) :: len(TARGETS)], most=8)
+    modern = sampled(MODERN[TARGETS.index(target) :: len(TARGETS)], most=5)
     for path in [*modern, FIXTURES / "effects" / "counting.pt"]:
         there = archive.migrate(path, to=target, lossy=True).data
         assert kinds(there) == set(), path

@@ -37,9 +37,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not LIBRARY.exists():
         pytest.skip("this build of PyTorch does not bring the demo backend")
     made = tmp_path_factory.mktemp("ambiguous")
+    command = [sys.executable, "-W", "ignore", "-m", "tests.support.ambiguous_models", str(made), *LOWERED]
+    subprocess.run(command, cwd=FIXTURES.parent, check=True, capture_output=True)
     for name in LOWERED:
-        command = [sys.executable, "-W", "ignore", "-m", "tests.support.ambiguous_models", str(made), name]
-        subprocess.run(command, cwd=FIXTURES.parent, check=True, capture_output=True)
         archive.split(made / f"{name}.ptl", made / f"{name}.device.ptl", made / f"{name}.ptdbg")
     return made
 

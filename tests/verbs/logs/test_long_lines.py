@@ -15,6 +15,7 @@ import archive
 from archive.verbs.logs import Explainer
 from archive.verbs.logs.lines import MAX_LINE, InnerLines, Lines
 from tests.support.reports import case, explained
+from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +31,10 @@ def record(text: bytes, **around: object) -> bytes:
     return json.dumps({**around, "msg": text.decode()}).encode() + b"\n"
 
 
-@pytest.mark.parametrize("report", [JIT, LITE], ids=["torchscript", "lite"])
-@pytest.mark.parametrize("around", ["x" * LONG, ["abc"] * (LONG // 7), '\\"' * LONG, "x" * (MAX_LINE - 3)])
+@pytest.mark.parametrize(
+    ("report", "around"),
+    crossed([JIT, LITE], ["x" * LONG, ["abc"] * (LONG // 7), '\\"' * LONG, "x" * (MAX_LINE - 3)], most=4),
+)
 def test_a_failure_in_a_short_string_of_a_long_line_is_explained(report: Report, around: object) -> None:
     path, stripped, full = report
     text, *counts = explained(b"a\n" + record(stripped, blob=around) + b"b\n", path)

@@ -35,6 +35,7 @@ from tests.support.hostile_migrations import (
 )
 from tests.support.migrations import migrated, original, records
 from tests.support.packed_companions import body, line
+from tests.support.sampling import examples
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def test_a_changed_byte_ends_in_a_result_or_one_error(name: str, tmp_path: Path)
     data = WHOLE[name]()
     chance = random.Random(name)  # noqa: S311 (the same changes each time)
     ends = set()
-    for at in chance.sample(range(len(data)), 250):
+    for at in chance.sample(range(len(data)), examples(250)):
         changed = bytearray(data)
         changed[at] ^= 1 << chance.randrange(8)
         ends.add(type(tried(bytes(changed), chance.choice(EVERYWHERE), tmp_path)))

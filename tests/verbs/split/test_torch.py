@@ -18,6 +18,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 
+from tests.support.sampling import sampled
 from tests.support.torch_oracles import (
     CURRENT,
     Call,
@@ -48,7 +49,7 @@ def split_to(folder: Path, path: Path) -> Path:
     return left
 
 
-@pytest.mark.parametrize("file", MADE)
+@pytest.mark.parametrize("file", sampled(MADE, most=10))
 def test_pytorch_runs_what_is_left_with_the_same_results(file: str, tmp_path: Path) -> None:
     have_backends()
     left = split_to(tmp_path, CURRENT / file)
@@ -63,11 +64,14 @@ def same_results(ours: object, theirs: object) -> bool:
     return torch.equal(ours, theirs) if isinstance(theirs, torch.Tensor) else ours == theirs
 
 
-def ids(calls: tuple[Call, ...]) -> list[str]:
-    return [f"{call.path.name}-{call.method}-{number}" for number, call in enumerate(calls)]
+def some(calls: tuple[Call, ...]) -> pytest.MarkDecorator:
+    """Parametrise a test by some calls."""
+    named = {f"{call.path.name}-{call.method}-{number}": call for number, call in enumerate(calls)}
+    taken = sampled(named)
+    return pytest.mark.parametrize("call", [named[name] for name in taken], ids=taken)
 
 
-@pytest.mark.parametrize("call", cases(), ids=ids(cases()))
+@some(cases())
 def test_failures_of_what_is_left_are_explained_by_the_companion(call: Call, tmp_path: Path) -> None:
     have_backends()
     report = failure(split_to(tmp_path, call.path), call.method, call.arguments)
@@ -79,7 +83,7 @@ def test_failures_of_what_is_left_are_explained_by_the_companion(call: Call, tmp
     assert_explained(report, call)
 
 
-@pytest.mark.parametrize("call", answers(), ids=ids(answers()))
+@some(answers())
 def test_failures_are_explained_as_they_were_when_the_archive_was_made(call: Call, tmp_path: Path) -> None:
     have_backends()
     report = failure(split_to(tmp_path, call.path), call.method, call.arguments)
@@ -152,7 +156,7 @@ def embed_to(folder: Path, path: Path) -> Path:
     return small
 
 
-@pytest.mark.parametrize("file", MADE)
+@pytest.mark.parametrize("file", sampled(MADE, most=10))
 def test_pytorch_runs_archives_with_an_embedded_companion(file: str, tmp_path: Path) -> None:
     have_backends()
     small = embed_to(tmp_path, CURRENT / file)
@@ -174,7 +178,7 @@ def test_pytorch_hands_out_an_embedded_companion(file: str, tmp_path: Path) -> N
         }
 
 
-@pytest.mark.parametrize("call", answers()[::4], ids=ids(answers()[::4]))
+@some(answers()[::4])
 def test_failures_of_an_archive_are_explained_by_what_is_embedded(call: Call, tmp_path: Path) -> None:
     have_backends()
     small = tmp_path / call.path.name

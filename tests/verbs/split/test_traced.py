@@ -23,6 +23,7 @@ from archive.verbs.verify import NOT_PARSED, verify
 from tests.support import companion_bombs as bombs
 from tests.support.commands import well
 from tests.support.hostile_companions import packed_of
+from tests.support.sampling import crossed
 from tests.support.tampering import packed
 
 if TYPE_CHECKING:
@@ -87,8 +88,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 FORMS = ["new.pt", "old.pt", "new_embedded.pt", "old_embedded.pt", "new.ptdbg", "old.ptdbg"]
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("words", ["inspect", "sizes", "verify", f"symbolicate --at {CODE}:5"])
+@pytest.mark.parametrize(
+    ("form", "words"),
+    crossed(FORMS, ["inspect", "sizes", "verify", f"symbolicate --at {CODE}:5"], most=10),
+)
 def test_no_form_is_refused(folder: Path, form: str, words: str) -> None:
     assert well(*words.split(), folder / form)
 

@@ -21,6 +21,7 @@ from archive.verbs.verify.diagnostic import Diagnostics
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, RELEASES
 from tests.support.halves import companion_of
 from tests.support.kinds import KINDS
+from tests.support.sampling import sampled
 from tests.support.tampering import (
     LINEAR,
     LOWERED,
@@ -46,8 +47,9 @@ ID = ".data/serialization_id"
 
 
 def test_what_pytorch_wrote_is_well() -> None:
-    found = {path: findings for path in ARCHIVES if (findings := said(path))}
     assert len(ARCHIVES) == 259
+    chosen = sampled(ARCHIVES, most=80, by=[lambda path: path.parent.name])
+    found = {path: findings for path in chosen if (findings := said(path))}
     assert found == {
         RELEASES / "torch-1.0.1" / "nested.pt": ["note: no source ranges for any of 2 code records"]
     }
