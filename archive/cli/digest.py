@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -12,6 +11,7 @@ import click
 import archive
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.mapped import source_of
+from archive.base.side_files import read_whole
 from archive.batches.reading import Listed, Listing, listing
 from archive.cli import options, printing
 from archive.cli.several import jobs_option, problem, reading, status_of
@@ -150,10 +150,11 @@ def _listed(file: str) -> dict[str, Expected]:
     """The digests in a list, by file.
 
     Raises:
-        ArchiveError: a line is none of a list, or there is none.
+        ArchiveError: a line is none of a list, or there is none, or too many.
     """
     found: dict[str, Expected] = {}
-    for number, line in enumerate(Path(file).read_text("utf-8", "surrogateescape").split("\n"), 1):
+    text = read_whole(file).decode("utf-8", "surrogateescape")
+    for number, line in enumerate(text.split("\n"), 1):
         if not line:
             continue
         told = LINE.fullmatch(line)

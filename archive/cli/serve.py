@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from importlib.util import find_spec
-from pathlib import Path
 
 import click
 
 from archive.base.errors import ArchiveError, counted, shown
+from archive.base.side_files import read_whole
 from archive.cli import printing
 from archive.cli.options import UNITS
 from archive.cli.status import Status
@@ -146,7 +146,7 @@ def token_of(file: str | None) -> str | None:
     """
     if file is None and TOKEN_VARIABLE not in os.environ:
         return None
-    token = os.environ[TOKEN_VARIABLE] if file is None else Path(file).read_text("utf-8", "replace")
+    token = os.environ[TOKEN_VARIABLE] if file is None else read_whole(file).decode("utf-8", "replace")
     token = token.strip()
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
         way = "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"

@@ -79,6 +79,8 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except UnicodeError:
+        raise ArchiveError("cannot listen: no name of a machine", file=f"{host}:{port}") from None
     except OSError as error:
         way = "; `--port` chooses another one" if error.errno in (errno.EADDRINUSE, errno.EACCES) else ""
         raise ArchiveError(f"cannot listen: {error.strerror}{way}", file=f"{host}:{port}") from None

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
+from archive.base.side_files import read_whole
 
-MOST_BYTES = 1 << 24
-"""A TOML file is not larger."""
 NAME = "pyproject.toml"
 TOOL = "debug-archive"
 TABLES = ["budgets", "leaks"]
@@ -91,10 +90,7 @@ def _parsed(path: str) -> dict[str, Any]:
     Raises:
         ArchiveError: it is none, or too large for one.
     """
-    with Path(path).open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ArchiveError(f"is no TOML: it has more than {MOST_BYTES:,} bytes", file=path)
+    data = read_whole(path)
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:

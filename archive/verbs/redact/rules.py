@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, shown
 from archive.verbs.leaks.vocabulary import home_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,11 @@ class Rules:
                 raise ArchiveError(expected=" or ".join(choices), found=str(chosen[name]))
         if chosen.get("names") == "hash" and chosen.setdefault("source", "none") != "none":
             raise ArchiveError("names stand in source text: hashes need --source none (text='none')")
-        encoded = [(old.encode(errors="surrogateescape"), new.encode()) for old, _, new in pairs]
+        try:  # OLD may be a path of any bytes; NEW is written where PyTorch writes text
+            encoded = [(old.encode(errors="surrogateescape"), new.encode()) for old, _, new in pairs]
+        except UnicodeEncodeError as error:
+            found = shown(error.object)
+            raise ArchiveError(expected="a map OLD=NEW whose NEW is UTF-8", found=found) from None
         rules = cls(maps=tuple(sorted(encoded, key=lambda pair: -len(pair[0]))), **chosen)
         if rules == cls(times=rules.times):
             raise ArchiveError(f"nothing to redact: give {OPTIONS}")

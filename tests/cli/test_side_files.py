@@ -1,0 +1,158 @@
+"""Files and texts that options name, whatever they are: an answer within bounds, and one line of errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+
+from tests.cli.test_lost_output import NEED_TORCH, PRINTING, commands
+from tests.support.commands import run
+from tests.support.corpus import ORACLES
+from tests.support.cost import MIB, peak_below
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODEL = ORACLES / "plain_stack.ptl"
+READING = {
+    "symbolicate --companion": f"symbolicate {MODEL} 1445 --companion",
+    "leaks --config": f"leaks {MODEL} --config",
+    "sizes --base": f"sizes {MODEL} --base",
+    "sizes --config": f"sizes {MODEL} --config",
+    "diff --companion": f"diff {MODEL} {MODEL} --companion",
+    "digest --check": "digest --check",
+    "join --companion": "join {}/small.ptl -o {}/out.ptl --companion",
+    "profile --companion": f"profile {MODEL} --input 2x2 --companion",
+    "profile --base": "profile {}/profile.json --base",
+    "serve --token-file": "serve {}/store --port 0 --token-file",
+    "store check --store": "store check --store",
+    "store gc --store": "store gc --store",
+    "store get --store": "store get x -o {}/out --store",
+    "store ls --store": "store ls --store",
+    "store rm --store": "store rm x --store",
+}
+"""A call of each option that names something to be read, without what it names."""
+STREAMS = {"symbolicate --log"}
+"""What is read as it comes, and may have no end."""
+WRITING = {"--output"}
+HANDED_TO_WRITE = {"split --companion", "redact --companion"}
+
+
+def by_type(kind: type[click.ParamType[Any]]) -> dict[str, click.Option]:
+    """Options of a type, by command and name."""
+    return {
+        f"{name} {option.opts[-1]}": option
+        for name, command in commands().items()
+        for option in command.params
+        if isinstance(option, click.Option) and isinstance(option.type, kind)
+    }
+
+
+def test_every_option_that_names_what_is_read_is_called() -> None:
+    named = {name for name in by_type(click.Path) if name.split()[-1] not in WRITING}
+    assert named == READING.keys() | STREAMS | HANDED_TO_WRITE
+
+
+def missing(_: Path) -> None:
+    """Make nothing."""
+
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "bytes": lambda path: path.write_bytes(b"a\xff\xfe=\xff\n"),
+    "a folder": Path.mkdir,
+    "nothing": missing,
+    "no end": lambda path: path.symlink_to("/dev/zero"),
+    "huge": lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_WRONLY), 1 << 40),
+    "a pipe": os.mkfifo,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the commands read besides."""
+    made = tmp_path_factory.mktemp("made")
+    run("split", MODEL, "-o", made / "small.ptl", "-c", made / "model.ptdbg")
+    run("store", "add", MODEL, "--store", made / "store")
+    (made / "profile.json").write_text("{}")
+    return made
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="the system has no file without end")
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "a pipe"])
+@pytest.mark.parametrize("option", READING)
+def test_what_is_named_is_refused_in_one_line_within_bounds(
+    option: str, kind: str, folder: Path, tmp_path: Path
+) -> None:
+    if option.startswith("serve"):
+        pytest.importorskip("fastapi")
+    if option.startswith("profile"):
+        pytest.importorskip("torch", exc_type=ImportError)
+    path = tmp_path / "odd"
+    KINDS[kind](path)
+    with peak_below(64 * MIB):
+        done = run(*READING[option].format(*[folder] * 2).split(), path)
+    assert done.returncode == 2
+    line = done.stderr.decode().splitlines()[-1]
+    assert line.startswith(("debug-archive: ", "Error: Invalid value for "))
+    assert str(path) in line
+    assert done.stderr.count(b"\n") == 1 or done.stderr.startswith(b"Usage: ")
+
+
+@pytest.mark.parametrize("option", ["leaks --config", "digest --check", "serve --token-file", "sizes --base"])
+def test_nobody_waits_for_a_pipe_into_which_nobody_writes(option: str, folder: Path, tmp_path: Path) -> None:
+    if option.startswith("serve"):
+        pytest.importorskip("fastapi")
+    KINDS["a pipe"](tmp_path / "pipe")
+    words = [*READING[option].format(folder).split(), str(tmp_path / "pipe")]
+    done = subprocess.run(
+        [sys.executable, "-m", "archive", *words], capture_output=True, check=False, timeout=120
+    )
+    (line,) = done.stderr.decode().splitlines()
+    assert (done.returncode, f"debug-archive: {tmp_path}/pipe: " in line) == (2, True)
+
+
+def test_a_pipe_is_read_to_its_end() -> None:
+    digests = run("digest", MODEL).stdout
+    words = [sys.executable, "-m", "archive", "digest", "--check", "/dev/stdin"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for part in (digests[:20], digests[20:]):
+            process.stdin.write(part)
+            process.stdin.flush()
+        process.stdin.close()
+        assert process.stdout.read() == f"{MODEL}: OK\n".encode()
+    assert process.returncode == 0
+
+
+# --- texts
+
+
+TEXTS = {
+    name: option for name, option in by_type(click.types.StringParamType).items() if "--dask" not in name
+}
+ODD = os.fsdecode(b"\xff")
+
+
+@pytest.mark.parametrize("text", [ODD, f"{ODD}={ODD}", f"/a={ODD}", f"{ODD}=1", f"{ODD}:1", "x" * 100_000])
+@pytest.mark.parametrize("name", TEXTS)
+def test_no_text_of_an_option_is_a_fault_of_the_program(
+    name: str, text: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, option = name.rsplit(" ", 1)
+    call = (PRINTING | {"serve": "serve {}/store --port 0"})[command]
+    if command in NEED_TORCH | {"profile"}:
+        pytest.importorskip("torch", exc_type=ImportError)
+    if command == "serve":
+        pytest.importorskip("fastapi")
+        monkeypatch.setattr("archive.server.serving.serve", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    done = run(*call.format(*[folder] * 4).split(), option, text)
+    assert done.returncode in {0, 1, 2}
+    assert b"internal error" not in done.stderr
