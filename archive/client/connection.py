@@ -3,125 +3,33 @@
 from __future__ import annotations
 
 import http.client
-import io
-import json
-import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import (
-    HTTPDefaultErrorHandler,
-    HTTPErrorProcessor,
-    HTTPHandler,
-    HTTPRedirectHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    UnknownHandler,
-)
+from urllib.request import Request
 
 from archive.base.errors import ArchiveError, in_file, one_line
+from archive.base.json_values import parsed_json
 from archive.base.urls import shown
+from archive.client.budget import SECONDS_OF_SILENCE, Budget
+from archive.client.transport import PIECE, opener_of
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Mapping
     from typing import IO
 
-    from _typeshed import WriteableBuffer
-
-SECONDS_OF_SILENCE = 30.0
-"""Seconds in which a server must say something."""
 SECONDS = 300.0
-"""Seconds in which an answer must be complete."""
-PIECE = 1 << 16
+"""Seconds that a request may take: its tries, redirections and answers together."""
 TRIES = 4
 LONGEST_WAIT = 10.0
 """Seconds between two tries."""
 MOST_OF_PROBLEM = 1 << 16
 """Bytes of a refusal that are read."""
+MOST_OF_FACTS = 1_000
+"""Values of a refusal."""
 BUSY = 503
 NOT_MODIFIED = 304
 UNAUTHORIZED = 401
-
-
-class _Received(io.RawIOBase):
-    """What a socket receives, until the time of an answer is over.
-
-    A socket's own timeout starts anew with each byte: a server that sends single bytes would last for days.
-
-    Args:
-        raw: the socket's file.
-        socket: the socket.
-    """
-
-    def __init__(self, raw: io.RawIOBase, socket: socket.socket) -> None:
-        self._raw = raw
-        self._socket = socket
-        self._end = time.monotonic() + SECONDS
-
-    def readable(self) -> bool:
-        """Whether it can be read: yes."""
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int | None:
-        """Receive bytes.
-
-        Raises:
-            ArchiveError: the time is over.
-        """
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise self._late()
-        self._socket.settimeout(min(left, SECONDS_OF_SILENCE))
-        try:
-            return self._raw.readinto(buffer)
-        except TimeoutError:
-            if left < SECONDS_OF_SILENCE:
-                raise self._late() from None
-            raise
-
-    @staticmethod
-    def _late() -> ArchiveError:
-        return ArchiveError(f"an answer that takes more than {SECONDS:g} s")
-
-    def close(self) -> None:
-        """Close the socket's file."""
-        self._raw.close()
-        super().close()
-
-
-class _Response(http.client.HTTPResponse):
-    """An answer whose headers and body arrive in time."""
-
-    def __init__(self, sock: socket.socket, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 (http's)
-        super().__init__(sock, *arguments, **named)
-        self.fp = io.BufferedReader(_Received(self.fp.detach(), sock))
-
-
-class _Plain(http.client.HTTPConnection):
-    response_class = _Response
-
-
-class _Encrypted(http.client.HTTPSConnection):
-    response_class = _Response
-
-
-class _PlainHandler(HTTPHandler):
-    def http_open(self, req: Request) -> http.client.HTTPResponse:
-        return self.do_open(_Plain, req)
-
-
-class _EncryptedHandler(HTTPSHandler):
-    def https_open(self, req: Request) -> http.client.HTTPResponse:
-        return self.do_open(_Encrypted, req)
-
-
-HANDLERS = (
-    *(ProxyHandler, _PlainHandler, _EncryptedHandler),
-    *(HTTPRedirectHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler, UnknownHandler),
-)
 
 
 class Reply(NamedTuple):
@@ -153,6 +61,7 @@ class Connection:
         self.name = shown(url).rstrip("/")
         try:
             parts = urlsplit(url)
+            _ = parts.port  # a number, or none
         except ValueError as error:
             raise ArchiveError(f"is no address: {error}", file=self.name) from None
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
@@ -160,9 +69,6 @@ class Connection:
         if parts.username is not None:
             raise ArchiveError("an address has no place for users and passwords", file=self.name)
         self._base = url.rstrip("/")
-        self._opener = OpenerDirector()  # which follows no address to a file, as `urlopen` would
-        for handler in HANDLERS:
-            self._opener.add_handler(handler())
 
     def ask(
         self,
@@ -188,16 +94,18 @@ class Connection:
         url = f"{self._base}{path}" + (f"?{urlencode(query)}" if query else "")
         method = "GET" if body is None else "PUT"
         request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 (http and https alone)
+        budget = Budget(SECONDS)
         for left in reversed(range(TRIES)):
             try:
-                return self._reply(request, most)
+                return self._reply(request, most, budget)
             except _AgainError as again:
                 if not left:
                     raise ArchiveError(again.why, file=self.name) from None
-                time.sleep(again.seconds)
+                with in_file(self.name):
+                    budget.wait(again.seconds)
         raise AssertionError  # the last try returns or raises
 
-    def _reply(self, request: Request, most: int) -> Reply:
+    def _reply(self, request: Request, most: int, budget: Budget) -> Reply:
         """The answer to one try.
 
         Raises:
@@ -205,10 +113,10 @@ class Connection:
             ArchiveError: none will.
         """
         try:
-            with in_file(self.name), self._opener.open(request, timeout=SECONDS_OF_SILENCE) as found:
-                return Reply(found.status, self._body(found, most))
+            with in_file(self.name), opener_of(budget).open(request, timeout=SECONDS_OF_SILENCE) as found:
+                return Reply(found.status, self._body(found, most, budget))
         except HTTPError as error:
-            with error:
+            with error, in_file(self.name):
                 return self._refused(error)
         # A ValueError is of what the server says: a redirection to no address, a chunk of -5 bytes.
         except (URLError, http.client.HTTPException, OSError, ValueError) as error:
@@ -225,7 +133,7 @@ class Connection:
             raise _AgainError(why, _seconds(error.headers.get("Retry-After", "")))
         raise ServerRefusal(error.code, why, self.name)
 
-    def _body(self, found: http.client.HTTPResponse, most: int) -> bytes:
+    def _body(self, found: http.client.HTTPResponse, most: int, budget: Budget) -> bytes:
         """A body, read to its end.
 
         Raises:
@@ -235,6 +143,7 @@ class Connection:
         data = bytearray()
         while piece := found.read(PIECE):
             data += piece
+            budget.give(len(piece))
             if len(data) > most:
                 raise ArchiveError(f"an answer of more than {most:,} bytes", file=self.name)
         if found.length:  # what is still to come after the end
@@ -266,9 +175,12 @@ class _AgainError(Exception):
 def _detail(error: IO[bytes]) -> str:
     """The sentence of a refusal; its title where it is no problem of RFC 9457."""
     try:
-        found = json.loads(error.read(MOST_OF_PROBLEM))
-        detail = found["detail"]
-    except (ValueError, RecursionError, LookupError, TypeError, OSError, http.client.HTTPException):
+        data = error.read(MOST_OF_PROBLEM)
+    except (ValueError, OSError, http.client.HTTPException):
+        data = b""
+    try:
+        detail = parsed_json(data, MOST_OF_FACTS)["detail"]
+    except (ArchiveError, LookupError, TypeError):
         detail = getattr(error, "reason", "")
     return one_line(shown(str(detail)))
 

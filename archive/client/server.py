@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError, in_file, shown
+from archive.base.json_values import parsed_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.client.cache import Cache, digest_of, folder_of
 from archive.client.connection import NOT_MODIFIED, UNAUTHORIZED, Connection, ServerRefusal
@@ -32,6 +33,8 @@ PAGE = 1_000
 """Companions that are listed at once."""
 MOST_OF_PAGE, MOST_OF_LIST = 64 << 20, 256 << 20
 """Bytes of a page of the list, and of all pages."""
+MOST_VALUES = 1 << 20
+"""Values and commas of a page."""
 LARGEST = 256 << 20
 """Bytes of a companion."""
 
@@ -204,10 +207,7 @@ def _object(data: bytes) -> dict[str, Any]:
     Raises:
         ArchiveError: it is none.
     """
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ArchiveError(expected="JSON", found=shown(str(error))) from None
+    found = parsed_json(data, MOST_VALUES)
     if not isinstance(found, dict):
         raise ArchiveError(expected="an object of JSON", found=shown(found))
     return found

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_line
+from archive.base.json_values import check_values
 from archive.base.mapped import FileInMemory
 from archive.debuginfo.symbolicate import Style
 from archive.fleet.explaining import explainer_of
@@ -43,6 +44,8 @@ ResultT = TypeVar("ResultT")
 PIECE = 1 << 16
 """Bytes of a body that are read at once."""
 WANTED = 'expected {"log": …} or {"handles": …}; send a log as it is as text/plain'
+MOST_VALUES = 1_000
+"""Values and commas of a request in JSON."""
 LONGEST_DETAIL = 600
 """Characters of a refusal: it goes through a pipe."""
 
@@ -209,8 +212,9 @@ def parsed(content: bytes) -> HandlesRequest | LogRequest:
         ValidationError: it is none.
     """
     try:
+        check_values(content, MOST_VALUES)
         facts = from_json(content)
-    except ValueError as error:
+    except (ArchiveError, ValueError) as error:
         raise _Refusal(HTTPStatus.BAD_REQUEST, f"no JSON: {error}; {WANTED}") from None
     kind = HandlesRequest if isinstance(facts, dict) and "handles" in facts else LogRequest
     return kind.model_validate(facts)

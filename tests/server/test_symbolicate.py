@@ -111,6 +111,7 @@ def test_handles_that_name_no_archive_are_refused(server: Running) -> None:
         (b'{"handles": []}', 422, "handles: "),
         (b'{"log": "\\ud800"}', 400, "no JSON"),
         (b"[" * 100_000, 400, "no JSON"),
+        (b"[" + b"{}," * 1_000 + b"{}]", 400, "no JSON: JSON of more than 1,000 values and commas"),
     ],
 )
 def test_a_request_that_is_none_is_refused_in_one_sentence(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import socket
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,4 +54,42 @@ def saying(answer: Callable[[str, BaseHTTPRequestHandler], Said]) -> Iterator[st
             yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def flooding(head: bytes, piece: bytes, most: int) -> Iterator[tuple[str, list[int]]]:
+    """A server that answers each request with the same bytes again and again, until the client leaves.
+
+    Args:
+        head: what comes first.
+        piece: what follows.
+        most: bytes, at most.
+
+    Yields:
+        Its address, and the bytes that were sent in each answer.
+    """
+    sent: list[int] = []
+
+    def run() -> None:
+        while True:
+            client, _ = listening.accept()
+            with client, suppress(OSError):  # the client left
+                if not client.recv(1 << 16):
+                    return
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+                sent.append(0)
+                client.sendall(head)
+                while sent[-1] < most:
+                    client.sendall(piece)
+                    sent[-1] += len(piece)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = listening.getsockname()
+        thread = Thread(target=run)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{address[1]}", sent
+        finally:
+            socket.create_connection(address).close()
             thread.join()
