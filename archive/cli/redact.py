@@ -119,9 +119,9 @@ def command(
     """Take out of archives IN what tells of their builders, and prove that it is gone.
 
     \b
-    --for publish   --paths basename --source none --ids anew --no-inputs --no-extra;
-                    `leaks` looks at OUT, too, and what counts there is refused
+    --for publish   --paths basename --source none --ids anew --no-inputs --no-extra
     --for vendor    --paths relative --source lines --no-inputs
+    Both promise that no path of a machine, name of a user or host, address, URL or key is left anywhere.
 
     Paths and source text are those of TorchScript's source ranges, of exported programs (.pt2, ETRecords),
     and of the C++ code and debug sections of compiled models. Unless --paths is `keep`, the folder inside the
@@ -129,10 +129,11 @@ def command(
     OUT is the same model; its failures name the same handles, files and lines as before, as far as these
     were kept.
 
-    Then all of OUT is searched for each text that was taken out: as stored and inflated, in what is packed or
-    encoded inside of records, in UTF-8, UTF-16 and as JSON escapes them. If one is left, in a string of the
-    model's code, say, its place is named, nothing is written, and the exit status is 1; with --partial, OUT
-    is written, and the exit status is still 1. Paths of fewer than 5 bytes, lines of fewer than 8, and what
+    Then all of OUT is searched for each text that was taken out, and for what `leaks` found in IN and these
+    options take out: as stored and inflated, in what is packed or encoded inside of records, in the encodings
+    that are printed; and `leaks` reads OUT. If something is left, in a string of the model's code, say, its
+    place is named, nothing is written, and the exit status is 1; with --partial, OUT is written, and the exit
+    status is still 1. Paths of fewer than 5 bytes, lines of fewer than 8, and what
     is part of a path or line that stays are not looked for; lines that PyTorch's generated code has, too, are
     counted.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.pieces.json_strings import JSON, is_json, of_json
 from archive.pieces.pickle_strings import OLD_FIRST, is_pickle, of_pickle
-from archive.pieces.plain_strings import of_plain, of_wide
+from archive.pieces.plain_strings import of_numbers, of_plain, of_wide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,6 +74,17 @@ def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int 
     else:
         found = of_plain(data, allowance, outer)
     return [found, *of_wide(data, allowance, outer)]
+
+
+def long_strings(data: bytes, allowance: Allowance) -> list[Layer]:
+    """The strings in bytes of numbers: those that are too long for chance, and those of wide letters.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+    if is_pickle(data):
+        return layers(data, allowance)
+    return [of_numbers(data, allowance), *of_wide(data, allowance, int)]
 
 
 def layers_within(

@@ -32,6 +32,7 @@ class Piece:
         allowance: takes the memory that their strings cost.
         place: the byte of the record, or of the file, that a position in the bytes stands for.
         is_packed: whether what they hold comes as pieces of its own.
+        in_numbers: whether they are numbers, which have short strings by chance.
 
     Attributes: as arguments.
     """
@@ -45,12 +46,14 @@ class Piece:
         *,
         place: Callable[[int], int] = int,
         is_packed: bool = False,
+        in_numbers: bool = False,
     ) -> None:
         self.record = record
         self.kind = kind
         self.data = data
         self.place = place
         self.is_packed = is_packed
+        self.in_numbers = in_numbers
         self.allowance = allowance
 
     @cached_property
@@ -70,7 +73,8 @@ class Piece:
         Raises:
             LimitError: they would take more memory than allowed.
         """
-        return Strings(self.bytes, self.allowance, SHORTEST.get(self.kind, 1))
+        shortest = SHORTEST.get(self.kind, 1)
+        return Strings(self.bytes, self.allowance, shortest, in_numbers=self.in_numbers)
 
     @cached_property
     def part(self) -> Callable[[int], str]:

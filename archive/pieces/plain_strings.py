@@ -29,6 +29,8 @@ WIDTHS = (2, 4)
 """Bytes of a letter in UTF-16, and in UTF-32."""
 FEWEST_WIDE = {width: (b"a" + bytes(width - 1)) * 5 for width in WIDTHS}
 WIDE = {width: re.compile(rb"(?:[ab]\0{%d}){5,}+" % (width - 1)) for width in WIDTHS}
+LONG = re.compile(b"a" * 12 + b"a*+")
+"""Text in the bytes of tensors, in :data:`CLASSES`; in those of random numbers it is rare."""
 EDGE = 16
 """Bytes of memory that the place of an edge of a string costs."""
 
@@ -77,6 +79,18 @@ def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> Spans:
         begins, ends = _stretches(text, part) if b"\0" in text else np.array([[0], [len(text)]])
         long = ends - begins >= SHORTEST
         return Spans(text, begins[long], ends[long], allowance, outer)
+
+
+def of_numbers(data: bytes, allowance: Allowance) -> Spans:
+    """The strings of ASCII between numbers, those that are too long for chance.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+    with allowance.lent(len(data), "classes of bytes"):
+        spans = [one.span() for one in LONG.finditer(data.translate(CLASSES))]
+        found = np.array(spans or np.zeros((0, 2)), np.int64)
+        return Spans(data, found[:, 0], found[:, 1], allowance, int)
 
 
 def _stretches(text: bytes, allowance: Allowance) -> tuple[Ints, Ints]:

@@ -18,7 +18,7 @@ from archive.pieces.encoded import LATIN_HEADS, from_latin, has_runs, is_file, r
 from archive.pieces.escapes import EscapeLayer, escaped
 from archive.pieces.json_strings import JsonLayer
 from archive.pieces.layer import SHORTEST
-from archive.pieces.layers import Inner, layers, layers_within, with_form
+from archive.pieces.layers import Inner, layers, layers_within, long_strings, with_form
 from archive.pieces.pickle_strings import PickleLayer
 from archive.pieces.plain_strings import has_wide
 
@@ -85,6 +85,7 @@ class Strings:
         data: the bytes.
         allowance: takes the memory that the strings cost.
         shortest: bytes of a string of JSON that may tell something.
+        in_numbers: whether the bytes are numbers, which have short strings by chance.
 
     Attributes:
         encoded: what base64 and the like in them stand for, and ``bytes`` of Python that are files.
@@ -93,13 +94,15 @@ class Strings:
         LimitError: they would take more memory than allowed.
     """
 
-    def __init__(self, data: bytes, allowance: Allowance, shortest: int = 1) -> None:
+    def __init__(
+        self, data: bytes, allowance: Allowance, shortest: int = 1, *, in_numbers: bool = False
+    ) -> None:
         self._allowance = allowance
         self._shortest = shortest
         self._times: dict[bytes, int] = {}
         self._first: dict[bytes, tuple[Layer, bytes, int]] = {}
         self.encoded: list[Encoded] = []
-        self._layers = layers(data, allowance, int, shortest)
+        self._layers = long_strings(data, allowance) if in_numbers else layers(data, allowance, int, shortest)
         for layer in self._layers:
             self._read(layer, 1, 0)
 

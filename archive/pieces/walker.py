@@ -141,9 +141,9 @@ class Walker:
     def _tensor(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
         """The bytes of a tensor, and what they are packed in as a whole; by chance they begin as anything."""
         with self._allowance.part() as part:
-            yield Piece(name, kind, data, part)
+            yield Piece(name, kind, data, part, in_numbers=True)
         self.read += len(data)
-        yield from self._stream_at_start(data, name, kind, depth)
+        yield from self._stream_at_start(data, name, kind, depth, how_packed(data))
 
     def _content(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
         """The pieces of a record: of the zip or companion that it is, or its bytes and what is in them."""
@@ -190,7 +190,8 @@ class Walker:
         with self._allowance.part() as part:
             piece = Piece(name, kind, data, part)
             yield from self._texts(piece, depth)
-            yield from self._stream_at_start(data, name, kind, depth)
+            how = how_packed(data) or ("deflate" if is_deflate(data) else "")
+            yield from self._stream_at_start(data, name, kind, depth, how)
             for stream in streams(piece.bytes):
                 yield from self._stream(stream, data, name, kind, depth)
             yield from self._zips(piece, depth)
@@ -223,10 +224,9 @@ class Walker:
             if one.is_file and self._bounds.may_unpack(inside, depth):
                 yield from self._content(memoryview(one.data), inside, kind, depth + 1)
 
-    def _stream_at_start(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
-        how = how_packed(data)
-        if not how and kind is not RecordKind.TENSOR and is_deflate(data):
-            how = "deflate"
+    def _stream_at_start(
+        self, data: memoryview, name: str, kind: RecordKind, depth: int, how: str
+    ) -> Iterator[Piece]:
         if how:
             yield from self._stream(Stream(how, 0), data, name, kind, depth)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.text import Text
 
 from archive.base.errors import counted, one_line
+from archive.pieces.encodings import searched
 from archive.pieces.parts import MAPPED
 from archive.report.outcome_text import SAME_FILE, SAME_RECORDS, size_line, sizes_table
+from archive.verbs.leaks import LeakKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +21,10 @@ if TYPE_CHECKING:
     from archive.verbs.redact import Redaction
     from archive.verbs.redact.companions import CompanionRedaction
 
-SOUGHT = {"root": "root folder", "file": "part of inputs or extra file"}
+CARRIED = (
+    "`--names hash` hashes those of classes, `--paths none` takes out those of files; others are the model's"
+)
+SOUGHT = {"root": "root folder", "address": "e-mail address", "file": "part of inputs or extra file"}
 """What removed texts are, in other words than facts have."""
 
 LISTED = 20
@@ -43,8 +49,8 @@ def companion_redaction_text(facts: CompanionRedaction, file: Sized, out: Sized)
     table = sizes_table(file.size, (file, "debug info"), (out, "redacted, for others"))
     told = [f"taken out: {one_line(one)}" for one in facts.gone]
     told += _unclean(facts)
-    told.append(f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated")
-    return Group(table, *map(Text, ("", *told, *_too_short(facts))))
+    told += _searched(facts)
+    return Group(table, *map(Text, ("", *told, *_kept(facts), *_too_short(facts))))
 
 
 def companion_redaction_line(facts: CompanionRedaction, file: Sized, out: Sized) -> str:
@@ -73,12 +79,13 @@ def _told(facts: Redaction) -> Iterator[str]:
     yield from facts.refused
     yield from _unclean(facts)
     yield from (f"stays: {one}" for one in facts.stays)
-    yield f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated"
+    yield from _searched(facts)
     if mapped := sum(one.endswith(MAPPED) for one in facts.left):
         yield f"{counted(mapped, 'text')} in mapped parts of shared objects cannot be removed"
     if facts.in_code:
         lines = counted(facts.in_code, "line")
         yield f"{lines} of source text in generated code or bytecode, too, which PyTorch runs"
+    yield from _kept(facts)
     yield from _too_short(facts)
 
 
@@ -90,20 +97,27 @@ def _too_short(facts: Redaction | CompanionRedaction) -> Iterator[str]:
 
 
 def _unclean(facts: Redaction | CompanionRedaction) -> Iterator[str]:
-    """What is left, and how that gets out. Nothing but archives is published, and looked at by `leaks`."""
-    found = getattr(facts, "leaks", ())
-    for what, texts in (("left", facts.left), ("not searched", facts.unread), ("`leaks` finds", found)):
-        yield from (f"{what}: {one}" for one in texts[:LISTED])
-        if len(texts) > LISTED:
-            yield f"{what}: {len(texts) - LISTED:,} more; --json lists all"
-    yield from getattr(facts, "remedies", ())
+    """What is left, and how that gets out."""
+    yield from (f"left: {one}" for one in facts.left[:LISTED])
+    if len(facts.left) > LISTED:
+        yield f"left: {len(facts.left) - LISTED:,} more; --json lists all"
+    yield from facts.remedies
+    if facts.carriers:
+        yield f"names that carry that of a person or a machine: {', '.join(facts.carriers)}"
+        yield CARRIED
+
+
+def _kept(facts: Redaction | CompanionRedaction) -> Iterator[str]:
+    """What `leaks` finds in the result, and is meant to stay."""
+    kinds = Counter(next(kind for kind in LeakKind if one.startswith(f"{kind} ")) for one in facts.kept)
+    if kinds:
+        told = ", ".join(f"{kind} {count:,}" for kind, count in kinds.items())
+        yield f"kept by these choices: {told}; --json lists all"
 
 
 def _summary(facts: Redaction) -> str:
-    parts = [_proof(facts)]
-    parts += [f"{counted(len(facts.unread), 'record')} not searched"] * bool(facts.unread)
-    parts += [f"`leaks` finds {counted(len(facts.leaks), 'text')}"] * bool(facts.leaks)
-    return "; ".join(parts)
+    others = sum(not one.startswith(tuple(facts.sought)) for one in facts.left)
+    return "; ".join([_proof(facts), *[f"{counted(others, 'finding')} besides"] * bool(others)])
 
 
 def _proof(facts: Redaction | CompanionRedaction) -> str:
@@ -113,3 +127,9 @@ def _proof(facts: Redaction | CompanionRedaction) -> str:
         left = sum(one.startswith(f"{what} ") for one in facts.left)
         parts += [f"{left:,} of {counted(count, SOUGHT.get(what, what))}"] * bool(count)
     return f"{', '.join(parts) or 'no text was to go, and none is'} left"
+
+
+def _searched(facts: Redaction | CompanionRedaction) -> Iterator[str]:
+    """The proof, and what it went through."""
+    yield f"{_proof(facts)}, in {facts.read:,} bytes as stored and inflated"
+    yield f"searched {searched()}"

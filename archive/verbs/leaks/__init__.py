@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from archive.reader.recognition import Recognised
     from archive.verbs.leaks.known import Known
 
-__all__ = ["SCANNED_KINDS", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
+__all__ = ["SCANNED_KINDS", "Finder", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
 
 SCANNED_KINDS = {*READ_KINDS, *SAVED_KINDS, FileKind.COMPANION, FileKind.PYTHON_PACKAGE, FileKind.ZIP}
 """The kinds of files whose every text is found. What is in others, compressed ones above all, is not seen."""
@@ -57,6 +57,8 @@ BY_RECORD = {
 """Records that are findings as a whole."""
 OF_SOURCE = {LeakKind.SOURCE, LeakKind.COMMENT}
 """Kinds of findings that PyTorch's own source makes, too."""
+SHORTEST_BY_CHANCE = dict.fromkeys((LeakKind.DRIVE, LeakKind.EMAIL, LeakKind.URL, LeakKind.HOME), 10)
+"""Bytes of findings in the bytes of tensors; random numbers have shorter ones by chance."""
 NO_TIMES = {0, 0x210000}
 """MS-DOS times that stand for none: PyTorch's, and the first that there is, which zip tools write instead."""
 SERIALIZATION_ID = ".data/serialization_id"
@@ -96,19 +98,49 @@ def leaks(
         recognised, pieces = _recognised(mapped, allowance, walker)
         if recognised.kind not in SCANNED_KINDS:
             raise recognised.refusal(mapped.name)
-        what = recognised.kind
-        known, found = known_lines(mapped, what, limits), Collection()
+        finder = Finder(mapped, recognised.kind, walker, limits)
         for piece in pieces:
-            if not piece.is_packed:
-                _find_in(piece, known, found)
-        _find_records(walker, found)
-        findings = found.findings()
-    for finding in findings:
-        finding.remedy = remedy(finding.kind, what, finding.places[0])
-        finding.allowed = allowed.allows(finding)
-    return Leaks(
-        mapped.name, what, findings, found.more, walker.read, walker.passed_over, tuple(walker.problems)
-    )
+            finder.take(piece)
+        return finder.found(allowed)
+
+
+class Finder:
+    """Finds what a file gives away in its pieces, one after the other.
+
+    Args:
+        mapped: the file.
+        kind: its kind.
+        walker: that gives the pieces.
+        limits: what the file may cost.
+    """
+
+    def __init__(self, mapped: Mapped, kind: FileKind, walker: Walker, limits: Limits) -> None:
+        self._name, self._kind, self._walker = mapped.name, kind, walker
+        self._known = known_lines(mapped, kind, limits)
+        self._found = Collection()
+
+    def take(self, piece: Piece) -> None:
+        """Look at a piece; what is packed comes again."""
+        if not piece.is_packed:
+            _find_in(piece, self._known, self._found)
+
+    def found(self, allowed: Allowed) -> Leaks:
+        """What was found in all pieces, and records; patterns tell what may be there."""
+        walker = self._walker
+        _find_records(walker, self._found)
+        findings = self._found.findings()
+        for finding in findings:
+            finding.remedy = remedy(finding.kind, self._kind, finding.places[0])
+            finding.allowed = allowed.allows(finding)
+        return Leaks(
+            self._name,
+            self._kind,
+            findings,
+            self._found.more,
+            walker.read,
+            walker.passed_over,
+            tuple(walker.problems),
+        )
 
 
 def _recognised(mapped: Mapped, allowance: Allowance, walker: Walker) -> tuple[Recognised, Iterator[Piece]]:
@@ -135,6 +167,8 @@ def _find_in(piece: Piece, known: Known, found: Collection) -> None:
     data, kind = strings.data, piece.kind
     text = sources(kind, data, known.model)
     for one in chain(paths(data), keys(data), addresses(data), variables(data), text, names(kind, data)):
+        if piece.in_numbers and len(one.text) < SHORTEST_BY_CHANCE.get(one.kind, 0):
+            continue
         if one.kind not in OF_SOURCE or strings.line(one.at).strip() not in known.own:
             place = partial(_place_of_line, piece, one.at)
             found.add(one.kind, one.text, piece.record, place, strings.times(one.at))

@@ -50,6 +50,7 @@ class Finding:
     Attributes:
         kind: what it gives away.
         text: the text; a long one is cut.
+        data: its bytes.
         count: how often it was found.
         places: the first places, one a record.
         allowed: whether a pattern of the user allows it.
@@ -58,6 +59,7 @@ class Finding:
 
     kind: LeakKind
     text: str
+    data: bytes = b""
     count: int = 0
     places: list[Place] = field(default_factory=list)
     allowed: bool = False
@@ -127,7 +129,7 @@ class Collection:
                 self.more[kind] = self.more.get(kind, 0) + count
                 return
             self._kept[kind] = self._kept.get(kind, 0) + 1
-            found = self._found[key] = Finding(kind, key[1].decode(errors="backslashreplace"))
+            found = self._found[key] = Finding(kind, key[1].decode(errors="backslashreplace"), key[1])
         found.count += count
         if len(found.places) < MOST_PLACES and all(record != one.record for one in found.places):
             found.places.append(place())

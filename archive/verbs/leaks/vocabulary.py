@@ -68,6 +68,17 @@ NOBODY = {
     ),
 }
 """Accounts that a machine or a service comes with."""
+SHORTEST_NAME = 3
+"""Bytes of the shortest name that tells of somebody where it stands alone."""
+WORDS_OF_CODE = frozenset(
+    b"abs add admin all any app apps art bias box build cat code conv core cos data debug demo dev div "
+    b"dot exp eye grad grant home host index input lab lib linear local log main mark mask math max "
+    b"mean min model models mul name net nets neg nn norm ops out output pad path pow prod rand res "
+    b"root run runs self server sin size sort src std sub sum tan task tasks temp test tests tmp topk "
+    b"torch train trainer unit user users util utils val values var view weight work worker".split()
+)
+"""Words of PyTorch and of its users, which are names of accounts, too: they tell of nobody where they stand
+alone."""
 ENDING = re.compile(rb"\.[A-Za-z][A-Za-z0-9_+]{0,5}(?:\.\d+)*")
 PARTS = re.compile(
     rb"\.(?:py|ipynb|c|cc|cpp|cxx|cu|h|hpp|so|pt|pth|pt2|ptl|pte|ckpt|safetensors|onnx|npy|npz|ya?ml|csv|log|pkl)\Z"
@@ -149,6 +160,11 @@ def named(at: int, path: bytes, other: LeakKind) -> Iterator[Found]:
 def is_somebody(name: bytes) -> bool:
     """Whether a name of a user is not one that machines come with."""
     return name.decode(errors="replace") not in NOBODY
+
+
+def is_word_of_code(name: bytes) -> bool:
+    """Whether a name of a user or host is a word that models have anyway, or so short that they may."""
+    return len(name) < SHORTEST_NAME or name.lower() in WORDS_OF_CODE
 
 
 def matched(data: bytes, mark: bytes, before: int, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:

@@ -11,32 +11,31 @@ of names, which moves source ranges, too.
 with it, logs of the redacted archive are explained as before, and a join gives the original. Where records of
 the model itself were changed, the redacted archive has another archive id; the companion then has both.
 
-``proof`` searches the result for every text that was removed. Where one is left, or where something cannot be
-searched, nothing is written, unless that is asked for.
+``promises`` says which findings of ``leaks`` in the original have to be gone. ``proof`` searches the result
+for every text of these and for all that was removed, and lets ``leaks`` read it. Where one is left, or where
+something cannot be searched, nothing is written, unless that is asked for.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
-from glob import escape
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, ImpossibleError, counted, one_line
+from archive.base.errors import ArchiveError, ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import unchanged
 from archive.base.output import is_path, replacing_all
 from archive.formats.bytecode import BYTECODE
 from archive.reader import opening
 from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS
-from archive.verbs.leaks import LeakKind, leaks
 from archive.verbs.loading import loaded_like, refusals
 from archive.verbs.redact.compiled import redacted_compiled
 from archive.verbs.redact.effects import redacted_effects
 from archive.verbs.redact.names import with_hashes
 from archive.verbs.redact.programs import redacted_programs
+from archive.verbs.redact.promises import allowed, judged, telling
 from archive.verbs.redact.proof import prove
 from archive.verbs.redact.ranges import check_lines, redacted_ranges
 from archive.verbs.redact.records import without_extra, without_inputs
@@ -62,7 +61,6 @@ REWRITERS: tuple[Callable[[Archive, Rules, Removed], Mapping[str, bytes | None]]
     without_extra,
 )
 """What makes records in the place of others."""
-SEPARATORS = re.compile(r"[/\\]+")
 SHOWN = 3
 """Texts that a message names."""
 
@@ -134,13 +132,13 @@ def redact(
         with opened_again(out_file, opened) as after:
             contents, data = companion_contents(opened, after, changes)
             companion_file.write(data)
-            proof = prove(after.container, removed, after.allowance)
+            proof = prove(after.container, removed, after.allowance, opened.recognised.kind)
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)
             made = after, contents, data
-            found = _leaks(after, rules) if preset == "publish" else ((), ())
-            result = redaction(opened, changes, removed, made, proof, leaks=found, refused=refused)
+            found = judged(proof.finder.found(allowed(rules)), rules)
+            result = redaction(opened, changes, removed, made, proof, found=found, refused=refused)
         if not (result.is_clean or partial):
             raise _refusal(opened.file, result)
         return result
@@ -151,7 +149,9 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
 
     Records that an embedded companion stands for are not in the archive, and nothing takes their places.
     """
-    removed, records = Removed(), dict[str, bytes | None]()
+    texts, more = telling(opened.container.data, rules, opened.limits)
+    removed = Removed(telling=texts, bundled=[f"{one}, not looked for" for one in more])
+    records: dict[str, bytes | None] = {}
     renamed = with_hashes(opened, removed) if rules.names == "hash" else None
     records |= {} if renamed is None else renamed.records
     records |= redacted_ranges(opened, rules, removed, renamed)
@@ -179,35 +179,11 @@ def _refused(after: Archive, opened: Archive, changes: Changes) -> tuple[str, ..
     )
 
 
-def _leaks(after: Archive, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the redacted archive still gives away, and how each kind of that gets out.
-
-    What maps put in the place of paths is meant to be there, and so are names of users and hosts in that.
-    """
-    targets = [new.decode() for _, new in rules.maps]
-    allow = [f"{kind}={escape(new)}*" for new in targets for kind in LeakKind if kind.is_path]
-    parts = {part for new in targets for part in SEPARATORS.split(new) if part}
-    allow += [f"{kind}={escape(part)}" for part in parts for kind in (LeakKind.USER, LeakKind.HOST)]
-    found = leaks(after.container.data, allow=allow, limits=after.limits)
-    told = [f"{one.kind} {one_line(one.text)} in {one.places[0]}" for one in found.counted()]
-    told += [counted(count, f"more {kind}") for kind, count in found.more.items() if kind.counts]
-    told += [f"what cannot be read: {one_line(problem)}" for problem in found.problems]
-    remedies = {f"{one.kind}: {one.remedy}": None for one in found.counted()}
-    return tuple(told), tuple(remedies)
-
-
 def _refusal(file: str, result: Redaction) -> ImpossibleError:
     """The error for a result that is not clean."""
-    parts = []
-    for what, texts in (
-        ("would be left", result.left),
-        ("could not be searched", result.unread),
-        ("`leaks` would find", result.leaks),
-    ):
-        if texts:
-            more = f" and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
-            parts.append(f"{what}: {', '.join(texts[:SHOWN])}{more}")
-    why = f"{'; '.join(parts)}; pass --partial (partial=True) to write it all the same"
-    refusal = ImpossibleError(why, file=file)
+    left = result.left
+    more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
+    why = f"would be left: {', '.join(left[:SHOWN])}{more}"
+    refusal = ImpossibleError(f"{why}; pass --partial (partial=True) to write it all the same", file=file)
     refusal.facts = result
     return refusal

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, ImpossibleError, one_line
+from archive.base.errors import ArchiveError, ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped, unchanged
 from archive.base.output import replacing
-from archive.base.strings import decoded
 from archive.companion.build import build_companion
 from archive.companion.contents import Contents
 from archive.container.container import Container, new_member, write_archive
@@ -34,8 +33,10 @@ from archive.reader.companion import Companion
 from archive.reader.recognition import check_companion
 from archive.verbs.redact.compiled import redacted_compiled
 from archive.verbs.redact.programs import RewrittenMetadata
+from archive.verbs.redact.promises import allowed, judged, telling
 from archive.verbs.redact.proof import prove
 from archive.verbs.redact.ranges import check_lines, redacted
+from archive.verbs.redact.result import left_in
 from archive.verbs.redact.rules import Removed, Rules
 from archive.verbs.split import profile_named
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.base.output import Sink
     from archive.normalform.column_names import ColumnName
+    from archive.verbs.redact.promises import Found
     from archive.verbs.redact.proof import Proof
     from archive.verbs.redact.rules import PathChoice, Preset, SourceChoice
 
@@ -54,6 +56,8 @@ NAMED: tuple[ColumnName, ...] = ("file.top", "file.qualified_top", "file.redacte
 """Facts that are strings."""
 LEADING = {RecordKind.KERNELS, RecordKind.CPP}
 """Raw records that lead from a compiled model to its source."""
+NEVER_SOUGHT = {"name", "root", "file"}
+"""What a companion has none of."""
 SHOWN = 3
 """Texts that a message names."""
 
@@ -68,7 +72,10 @@ class CompanionRedaction:
         sought: how many removed texts it was searched for, by what they are: ``path``, ``folder``, ``line``.
         unsought: removed texts that it was not searched for, each with what it is: too short, or part of what
             stays.
-        left: those that are still there, each with its first place.
+        left: what is still there and was to go, as :class:`archive.Redaction` has it.
+        kept: what ``leaks`` finds in it, and these choices keep.
+        carriers: names that carry the name of a user or host.
+        remedies: how each kind of what is left gets out.
         unread: what could not be searched, and why.
         read: bytes that were searched: those of the file, and what is inflated from them.
         gone: raw records that it does not have.
@@ -80,6 +87,9 @@ class CompanionRedaction:
     sought: dict[str, int]
     unsought: tuple[str, ...]
     left: tuple[str, ...]
+    kept: tuple[str, ...]
+    carriers: tuple[str, ...]
+    remedies: tuple[str, ...]
     unread: tuple[str, ...]
     read: int
     gone: tuple[str, ...]
@@ -88,7 +98,7 @@ class CompanionRedaction:
     @property
     def is_clean(self) -> bool:
         """Whether all was searched, and nothing found that was to go."""
-        return not (self.left or self.unread)
+        return not self.left
 
 
 @bounded
@@ -132,15 +142,17 @@ def redact_companion(
             if companion.salt:
                 why = "its archive has hashes for names, and code that goes leads from these to source"
                 raise ImpossibleError(why, file=mapped.name)
-            removed = Removed()
+            texts, more = telling(mapped.data, rules, limits)
+            removed = Removed(telling=texts, bundled=[f"{one}, not looked for" for one in more])
             opened = Archive(None, companion=companion)
             contents = _contents(opened, companion, rules, removed)
             data = build_companion(contents, profile_named(companion.profile))
             with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
                 check_lines(opened.range_table, after.range_table, opened.allowance)
             proof = _proof(data, removed, limits)
+            found = judged(proof.finder.found(allowed(rules)), rules)
             gone = companion.contents.records.raw.keys() - contents.records.raw.keys()
-            result = _result(companion, data, proof, tuple(sorted(gone)))
+            result = _result(companion, data, removed, (proof, found), tuple(sorted(gone)))
         if not (result.is_clean or partial):
             raise _refusal(mapped.name, result)
         file.write(data)
@@ -205,14 +217,19 @@ def _proof(data: bytes, removed: Removed, limits: Limits) -> Proof:
         return prove(container, removed, allowance)
 
 
-def _result(companion: Companion, data: bytes, proof: Proof, gone: tuple[str, ...]) -> CompanionRedaction:
-    left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
+def _result(
+    companion: Companion, data: bytes, removed: Removed, proven: tuple[Proof, Found], gone: tuple[str, ...]
+) -> CompanionRedaction:
+    proof, found = proven
     return CompanionRedaction(
         size=companion.size,
         out_size=len(data),
-        sought={what: proof.sought[what] for what in ("path", "folder", "line")},
+        sought={what: count for what, count in proof.sought.items() if what not in NEVER_SOUGHT},
         unsought=proof.unsought_texts,
-        left=tuple(sorted(left)),
+        left=tuple(sorted(left_in(proof, found) + removed.bundled)),
+        kept=found.kept,
+        carriers=tuple(proof.carriers),
+        remedies=found.remedies,
         unread=tuple(proof.unread),
         read=proof.read,
         gone=gone,
@@ -221,9 +238,8 @@ def _result(companion: Companion, data: bytes, proof: Proof, gone: tuple[str, ..
 
 
 def _refusal(file: str, result: CompanionRedaction) -> ArchiveError:
-    told = [*result.left, *result.unread]
-    more = f" and {len(told) - SHOWN:,} more" if len(told) > SHOWN else ""
-    why = f"would be left, or could not be searched: {', '.join(told[:SHOWN])}{more}"
+    more = f" and {len(result.left) - SHOWN:,} more" if len(result.left) > SHOWN else ""
+    why = f"would be left: {', '.join(result.left[:SHOWN])}{more}"
     refusal = ImpossibleError(f"{why}; pass --partial (partial=True) to write it all the same", file=file)
     refusal.facts = result
     return refusal

@@ -163,7 +163,7 @@ def _call(line: bytes, names: dict[bytes, bytes], renamed: Renamed | None) -> by
 
 
 def _blanked(lines: list[bytes], marked: set[int], removed: Removed, *, keeps: bool) -> list[bytes]:
-    """A text without its lines, or with the code of those that a range is on.
+    """A text without its lines, or with the code of those that a range is on and that tell of nobody.
 
     Those keep their lengths, so that ranges stay apart, as their tags do. Others become one blank.
 
@@ -175,8 +175,9 @@ def _blanked(lines: list[bytes], marked: set[int], removed: Removed, *, keeps: b
     """
     made = [BLANK if line else b"" for line in lines]  # PyTorch prints a last line that is not empty
     bare = without_comments(lines) if keeps and marked else lines
+    telling = removed.telling.lines(bare) if keeps and marked else set()
     for at, line in enumerate(lines):
-        if keeps and at in marked:
+        if keeps and at in marked - telling:
             made[at] = bare[at]
             removed.line(bare[at], kept=True)
             removed.line(comment_of(line, bare[at]), kept=False)

@@ -11,6 +11,7 @@ from archive.base.strings import decoded
 if TYPE_CHECKING:
     from archive.companion.contents import Contents
     from archive.reader.archive import Archive
+    from archive.verbs.redact.promises import Found
     from archive.verbs.redact.proof import Proof
     from archive.verbs.redact.rules import Removed
     from archive.verbs.redact.writing import Changes
@@ -26,15 +27,18 @@ class Redaction:
         out_size: of the redacted archive.
         companion_size: of the companion.
         sought: how many removed texts the result was searched for, by what they are: ``path``, ``folder``,
-            ``line``, ``root``, ``file``.
+            ``line``, ``name``, ``root``, ``file``, ``user name``, ``host name``, ``address``, ``URL``,
+            ``key``.
         unsought: removed texts that the result was not searched for, each with what it is: too short, or part
             of what stays.
-        left: those that are still there, each with its first place.
+        left: what is still there and was to go, each with its first place: removed texts, what
+            :func:`archive.leaks` finds in the result, and what could not be searched.
         in_code: lines that stand in generated code or bytecode, too, which PyTorch runs.
         unread: records of the result that could not be searched, and why.
         read: bytes that were searched: those of the file, and what is inflated from them.
-        leaks: what :func:`archive.leaks` finds in the result and counts; asked for what is published alone.
-        remedies: how each kind of that gets out.
+        kept: what :func:`archive.leaks` finds in the result and counts, and these choices keep.
+        carriers: names of classes, files and records that carry the name of a user or host.
+        remedies: how each kind of what is left gets out.
         stays: what these options would take out and cannot, and why.
         rewritten: records that the result has with other bytes.
         gone: records that it does not have, or without content.
@@ -55,7 +59,8 @@ class Redaction:
     in_code: int
     unread: tuple[str, ...]
     read: int
-    leaks: tuple[str, ...]
+    kept: tuple[str, ...]
+    carriers: tuple[str, ...]
     remedies: tuple[str, ...]
     stays: tuple[str, ...]
     rewritten: tuple[str, ...]
@@ -68,7 +73,7 @@ class Redaction:
     @property
     def is_clean(self) -> bool:
         """Whether all was searched, and nothing found that was to go."""
-        return not (self.left or self.unread or self.leaks)
+        return not self.left
 
 
 def redaction(
@@ -78,7 +83,7 @@ def redaction(
     after: tuple[Archive, Contents, bytes],
     proof: Proof,
     *,
-    leaks: tuple[tuple[str, ...], tuple[str, ...]],
+    found: Found,
     refused: tuple[str, ...],
 ) -> Redaction:
     """The facts about a redaction.
@@ -89,11 +94,11 @@ def redaction(
         removed: what is gone.
         after: the redacted archive, and the companion's contents and bytes.
         proof: what the search for all that is gone found.
-        leaks: what `leaks` finds, and how that gets out.
+        found: what `leaks` finds in the result.
         refused: why PyTorch refuses the result.
     """
     redacted, contents, companion = after
-    left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
+    left = left_in(proof, found)
     records = before.container.records
     rewritten = [name for name, data in changes.records.items() if data and data != records[name].view()]
     without = changes.gone
@@ -109,8 +114,9 @@ def redaction(
         in_code=len(proof.in_code),
         unread=tuple(proof.unread),
         read=proof.read,
-        leaks=leaks[0],
-        remedies=leaks[1],
+        kept=found.kept,
+        carriers=tuple(proof.carriers),
+        remedies=found.remedies,
         stays=tuple(dict.fromkeys(removed.stays)),
         rewritten=tuple(rewritten),
         gone=tuple(gone),
@@ -119,3 +125,11 @@ def redaction(
         redacted_id=(contents.redacted_id or contents.archive_id).hex(),
         refused=refused,
     )
+
+
+def left_in(proof: Proof, found: Found) -> list[str]:
+    """What is left in a result, and what of it could not be searched."""
+    texts = {text for _, text in proof.left}
+    left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
+    left += [told for text, told in found.left.items() if text not in texts]
+    return left + [f"not searched: {one}" for one in proof.unread]

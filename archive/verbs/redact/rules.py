@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from archive.base.errors import ArchiveError, shown
 from archive.verbs.leaks.vocabulary import home_of
+from archive.verbs.redact.telling import Telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,8 +33,15 @@ CHOICES: dict[str, tuple[str, ...]] = {
 FLAGS = {"times": "time"}
 """Options of the command with other names."""
 PRESETS: dict[str, dict[str, str | bool]] = {
-    "publish": {"paths": "basename", "source": "none", "ids": "anew", "inputs": False, "extra": False},
-    "vendor": {"paths": "relative", "source": "lines", "inputs": False},
+    "publish": {
+        "paths": "basename",
+        "source": "none",
+        "ids": "anew",
+        "inputs": False,
+        "extra": False,
+        "people": True,
+    },
+    "vendor": {"paths": "relative", "source": "lines", "inputs": False, "people": True},
 }
 """Choices for those that a file is to be given to: everybody, or somebody who is to explain its failures."""
 NEW_ROOT = "archive"
@@ -72,6 +80,7 @@ class Rules:
         ids: what becomes of the ids of a run in exported programs.
         inputs: whether sample inputs stay.
         extra: whether extra files stay.
+        people: whether all that tells of people and machines has to be gone: paths, names, addresses, keys.
     """
 
     maps: tuple[tuple[bytes, bytes], ...] = ()
@@ -82,6 +91,7 @@ class Rules:
     ids: IdChoice = "keep"
     inputs: bool = True
     extra: bool = True
+    people: bool = False
 
     @classmethod
     def of(cls, maps: Iterable[str] = (), preset: Preset | None = None, **given: str | bool | None) -> Self:
@@ -204,6 +214,7 @@ class Removed:
         became: what stands in the place of paths of source files, and of those that stay.
         bundled: sample inputs that the model's own methods give out, and where: they cannot go.
         stays: what cannot go, and why, in words.
+        telling: what ``leaks`` found in the original that must not stand anywhere.
     """
 
     paths: set[bytes] = field(default_factory=set)
@@ -216,6 +227,7 @@ class Removed:
     became: dict[bytes, bytes] = field(default_factory=dict)
     bundled: list[str] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
+    telling: Telling = field(default_factory=Telling)
 
     def renamed(self, names: dict[bytes, bytes]) -> None:
         """Note paths, and what became of them."""

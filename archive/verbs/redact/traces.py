@@ -46,7 +46,11 @@ def redacted_trace(text: str, rules: Rules, names: Mapping[bytes, bytes], remove
     for one in trace.frames:
         frame = one._replace(file=str(names[encoded(one.file)], "utf-8", "surrogatepass"))
         if rules.source == "lines" and one.code:
-            frame = frame._replace(code=_without_comments(one.code, removed))
+            code = _without_comments(one.code, removed)
+            frame = frame._replace(code=code)
+            if removed.telling.tells(encoded(code)):
+                note_gone(code, removed)
+                frame = frame._replace(code=None, mark=None)
         for line in encoded(frame.code or "").split(b"\n"):
             removed.line(line, kept=not bare)
         frames.append(frame._replace(code=None, mark=None) if bare else frame)
