@@ -23,6 +23,7 @@ from archive.verbs.logs.redacted import Hierarchies, is_as_it_was
 from archive.verbs.logs.redacted_answers import RedactedAnswers
 from archive.verbs.logs.renamed_code import RenamedCode
 from archive.verbs.logs.tracebacks import (
+    CUT_NOTE,
     MAX_BYTES,
     MAX_LINES,
     TORN_NOTE,
@@ -96,6 +97,8 @@ class ArchiveAnswers:
             original = self._original(traceback)
         except LimitError as error:
             return Answer(traceback, None, (*notes, (0, why_left(error))), is_possible=True)
+        if traceback.cut:
+            notes.append((traceback.cut, CUT_NOTE))
         if self._unchecked:
             notes.append((0, UNCHECKED))
         place = place_of(frame.original for frame in reversed(frames))

@@ -48,8 +48,8 @@ class CodeRecord:
         self.lines = CodeLines(view) if len(view) else None
 
     def shows(self, shown: list[bytes], number: int) -> bool:
-        """Whether the record has these lines up to a line, counted from 1."""
-        if self.lines is None or not 0 < len(shown) <= number:
+        """Whether the record has these lines up to a line, counted from 1: as many as PyTorch prints."""
+        if self.lines is None or number < 1 or len(shown) != min(CONTEXT, number):
             return False
         return all(map(self.lines.is_line, range(number - len(shown) + 1, number + 1), shown))
 

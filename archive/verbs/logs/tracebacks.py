@@ -46,11 +46,16 @@ FRAME_HEADER = re.compile(
 )
 RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
+CODE = re.compile(rb"  |def |class |[\w.]+ = ")
+"""Begins a line of generated code; behind a marking no other one is part of an excerpt."""
 ORIGINAL_HEADING = b"\nTraceback of TorchScript, original code (most recent call last):\n"
 PYTORCH_FILE = re.compile(r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]")
 """The path of a file of PyTorch."""
 
 TORN_NOTE = "a traceback that breaks off within its first frame, or has lines of others in it"
+BEHIND = CONTEXT - 1
+"""Lines that PyTorch prints behind a range, unless its source ends before."""
+CUT_NOTE = "the traceback breaks off here: it is explained as far as it goes"
 MAX_LINES = 10_000
 """Lines of one traceback."""
 MAX_BYTES = 1 << 20
@@ -98,6 +103,7 @@ class Traceback:
         frames: the frames; raw lines behind the last one are no part of the traceback.
         is_too_long: whether reading was given up.
         is_torn: whether a frame of serialized code breaks off.
+        cut: the line, counted from the heading, at which a traceback breaks off; 0 where it is whole.
     """
 
     def __init__(self, stream: Stream, code: Callable[[bytes], CodeRecord]) -> None:
@@ -105,9 +111,13 @@ class Traceback:
         self.raw = [stream.text(0) or b""]
         self.renamed: dict[int, bytes] = {}
         self.is_too_long = self.is_torn = False
+        self.cut = 0
         self._size = len(self.raw[0])
         self._code = code
         self.frames = list(iter(self._frame, None))
+        behind = self._peek(is_patient=False) if self.frames else None
+        if behind is not None and CODE.match(behind) and not self.cut:
+            self.cut = len(self.raw)  # a frame's heading is missing
 
     def _peek(self, *, is_patient: bool = True) -> bytes | None:
         """The next line; None where the traceback ends for certain, or may end and the log pauses."""
@@ -148,6 +158,7 @@ class Traceback:
             self._take(line)
         if line is None:
             self.is_torn = header["file"].startswith(CODE_FOLDERS)
+            self.cut = first
             return None
         code, number = self._code(header["file"]), int(header["line"])
         fits, first_column = code.shows(shown, number), 0
@@ -155,38 +166,56 @@ class Traceback:
             first_column, last_column = code.columns(number, shown[-1], line)
             fits = code.marks(number, first_column, last_column)
         # With the record at hand, the lines that follow must be the record's.
-        self._take_rest(code, code.lines if fits else None, number)
+        other = self._take_rest(code, code.lines if fits else None, number)
+        fits = fits and not other
         if fits:
             logged = self.raw[first:]
             pairs = enumerate(zip(code.as_written(header, logged[1:]), logged, strict=True), first)
             self.renamed |= {at: own for at, (own, line) in pairs if own != line}
         original = code.original(number, first_column) if fits else None
-        problem = "" if original else problem_of(code, number, fits=fits)
+        problem = "" if original else problem_of(code, other or number, fits=fits)
         function = header["function"] or b""
         if original and function:
             function = code.function(number, function)
         return LoggedFrame(first, len(self.raw), header["file"], function, original, problem, not fits)
 
-    def _take_rest(self, record: CodeRecord, code: CodeLines | None, number: int) -> None:
+    def _take_rest(self, record: CodeRecord, code: CodeLines | None, number: int) -> int:
         """Take the rest of a frame: further markings, and the lines between and behind them.
 
         Args:
             record: the frame's.
             code: its lines. If they are not known, lines are taken that look like code.
             number: the marked line.
+
+        Returns:
+            The line of the record that the log should show, and shows otherwise; 0 where there is none.
         """
-        here, unmarked = False, 0
+        here, unmarked, size = False, 0, 0 if code is None else len(code)
         most = record.most_unmarked if code is None else CONTEXT
-        while unmarked < most and (line := self._peek(is_patient=False)) is not None:
+
+        def lacks() -> bool:
+            return number < size and (not here or unmarked < BEHIND)
+
+        while unmarked < most and (line := self._peek(is_patient=lacks())) is not None:
             marking = None if here else RANGE_MARKING.fullmatch(line)
             if marking:
                 here, unmarked = bool(marking["here"]), 0
             else:
+                is_code = CODE.match(line) is not None and not NOT_CODE.match(line)
+                if not is_code or (code is not None and not code.is_line(number + 1, line)):
+                    return number + 1 if lacks() and not self._breaks_off(line) else 0
                 number += 1
-                if NOT_CODE.match(line) if code is None else not code.is_line(number, line):
-                    return
                 unmarked += here or code is None
             self._take(line)
+        if lacks():
+            self.cut = len(self.raw) - 1
+        return 0
+
+    def _breaks_off(self, line: bytes) -> bool:
+        """Whether an excerpt breaks off above a line, which is of something else in the log."""
+        is_other = not CODE.match(line) and not NOT_CODE.match(line)
+        self.cut = len(self.raw) - 1 if is_other else self.cut
+        return is_other
 
     def original(self, limits: Limits, steps: Steps) -> bytes:
         """The traceback of the original code: each frame's original source, or else its own lines.
