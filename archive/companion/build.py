@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 DEFAULT_LEVEL, HIGHEST = 9, 22
 VALUE_BYTES, CANDIDATE_BYTES, STRING_BYTES = 16, 100, 200
 """Bytes of memory that a value of a column costs, one of the longest column besides, and a string."""
-ENCODER_BYTES = 1 << 24
-"""Bytes of memory that LZMA takes, however little it compresses."""
 COPIES = 8
 """Copies of strings and raw records that there are at once."""
 
@@ -49,7 +47,7 @@ def _cost(contents: Contents, *, packed: bool) -> int:
     strings = len(contents.strings.length) * STRING_BYTES + int(contents.strings.length.sum()) * COPIES
     return (
         sum(rows) * VALUE_BYTES
-        + (max(rows, default=0) * CANDIDATE_BYTES + ENCODER_BYTES) * packed
+        + max(rows, default=0) * CANDIDATE_BYTES * packed
         + strings
         + (len(contents.raw) + len(contents.behind)) * COPIES
     )

@@ -20,6 +20,10 @@ QUICKEST, GOOD, BEST = 0, 6, 9 | xz.PRESET_EXTREME
 """Presets of LZMA."""
 PIECE = 1 << 20
 """Bytes that are inflated at once."""
+ENCODER_BYTES, ENCODER_WINDOWS = 3 << 19, 12
+"""Bytes of memory that LZMA takes to compress anything, and times its window besides."""
+WINDOW, LARGEST_WINDOW = 1 << 21, 1 << 23
+"""The largest windows of LZMA: by default, and at its strongest."""
 SMALL, MIDDLING = 1 << 16, 1 << 22
 """Up to SMALL bytes both codecs use their strongest setting; up to MIDDLING, any level tries LZMA."""
 
@@ -56,9 +60,24 @@ def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Cod
     return min(results, key=lambda result: len(result[1]))
 
 
+def encoder_bytes(size: int, level: int) -> int:
+    """Bytes of memory that :func:`compressed` takes for so many bytes at a level, besides these."""
+    cost = zstd_bytes(size, _level(size, level))
+    if size <= MIDDLING or level >= STRONGEST:
+        cost = max(cost, ENCODER_BYTES + ENCODER_WINDOWS * _window(size, strongest=level >= STRONGEST))
+    return cost
+
+
+def zstd_bytes(size: int, level: int) -> int:
+    """The same of zstd alone, which tells it."""
+    cost: int = _parameters(max(size, 1), level).estimated_compression_context_size()
+    return cost
+
+
 def lzma(data: bytes, preset: int) -> bytes:
     """A raw LZMA1 stream."""
-    return xz.compress(data, xz.FORMAT_RAW, filters=_filters(len(data), preset))
+    window = _window(len(data), strongest=preset == BEST)
+    return xz.compress(data, xz.FORMAT_RAW, filters=_filters(window, preset))
 
 
 def zstd(data: bytes, level: int, words: zstandard.ZstdCompressionDict | None = None) -> bytes:
@@ -74,44 +93,37 @@ def _trained(data: bytes, level: int, words: zstandard.ZstdCompressionDict) -> b
 def _framed(
     data: bytes, level: int, words: zstandard.ZstdCompressionDict | None, format_: int, **sizes: int
 ) -> bytes:
-    parameters = zstandard.ZstdCompressionParameters.from_level(
-        level,
-        source_size=len(data),
-        write_content_size=False,
-        write_checksum=False,
-        write_dict_id=False,
-        format=format_,
-        **sizes,
-    )
+    parameters = _parameters(len(data), level, format=format_, **sizes)
     return zstandard.ZstdCompressor(compression_params=parameters, dict_data=words).compress(data)
 
 
-def _level(data: bytes, level: int) -> int:
-    return STRONGEST if len(data) <= SMALL else level
+def _parameters(size: int, level: int, **others: int) -> zstandard.ZstdCompressionParameters:
+    return zstandard.ZstdCompressionParameters.from_level(
+        level, source_size=size, write_content_size=False, write_checksum=False, write_dict_id=False, **others
+    )
 
 
-def _filters(size: int, preset: int = GOOD) -> list[dict[str, int]]:
+def _level(size: int, level: int) -> int:
+    return STRONGEST if size <= SMALL else level
+
+
+def _window(size: int, *, strongest: bool) -> int:
+    """The bytes before a byte in which LZMA looks for the same ones."""
+    return min(max(4096, 1 << max(size - 1, 1).bit_length()), LARGEST_WINDOW if strongest else WINDOW)
+
+
+def _filters(window: int, preset: int = GOOD) -> list[dict[str, int]]:
     """The filters of a raw LZMA1 stream. ``lp`` and ``pb`` are 0: byte planes have no words to align to."""
-    window = max(4096, 1 << max(size - 1, 1).bit_length())
-    return [
-        {
-            "id": xz.FILTER_LZMA1,
-            "preset": preset,
-            "dict_size": min(window, 1 << 23),
-            "lc": 0,
-            "lp": 0,
-            "pb": 0,
-        }
-    ]
+    return [{"id": xz.FILTER_LZMA1, "preset": preset, "dict_size": window, "lc": 0, "lp": 0, "pb": 0}]
 
 
 _COMPRESS: dict[Codec, Callable[[bytes, int], bytes]] = {
     Codec.NONE: lambda data, _: data,
-    Codec.ZSTD: lambda data, level: zstd(data, _level(data, level)),
-    Codec.LZMA: lambda data, level: lzma(data, BEST if _level(data, level) >= STRONGEST else GOOD),
-    Codec.WORDS: lambda data, level: zstd(data, _level(data, level), dictionary()),
-    Codec.TEXTS: lambda data, level: _trained(data, _level(data, level), texts_of_programs()),
-    Codec.COLUMNS: lambda data, level: _trained(data, _level(data, level), columns_of_programs()),
+    Codec.ZSTD: lambda data, level: zstd(data, _level(len(data), level)),
+    Codec.LZMA: lambda data, level: lzma(data, BEST if _level(len(data), level) >= STRONGEST else GOOD),
+    Codec.WORDS: lambda data, level: zstd(data, _level(len(data), level), dictionary()),
+    Codec.TEXTS: lambda data, level: _trained(data, _level(len(data), level), texts_of_programs()),
+    Codec.COLUMNS: lambda data, level: _trained(data, _level(len(data), level), columns_of_programs()),
 }
 
 
@@ -164,7 +176,7 @@ def unzstd(
 
 
 def _unlzma(data: memoryview, size: int) -> bytes:
-    engine = xz.LZMADecompressor(xz.FORMAT_RAW, filters=_filters(size))
+    engine = xz.LZMADecompressor(xz.FORMAT_RAW, filters=_filters(_window(size, strongest=True)))
     try:
         return engine.decompress(data, size + 1)
     except xz.LZMAError as cause:

@@ -59,7 +59,7 @@ def build_mapped(contents: Contents) -> bytes:
         (Section(number, coding, 0, count, 0, len(data), len(data), zlib.crc32(data)), data)
         for number, coding, count, data in parts
     ]
-    lines += built_objects(contents.behind, OBJECT_LEVEL)
+    lines += built_objects(contents.behind, OBJECT_LEVEL, contents.form.allowance)
     draft = written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(b"")], contents.version)
     begin = HEADER.sizeof() + MAPPED_LINE.size * (len(lines) + 1)
     aligned = begin + -begin % ALIGNMENT[CompanionProfile.MAPPED]

@@ -9,7 +9,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.companion.codecs import MIDDLING, STRONGEST, Codec, compressed, inflated
+from archive.companion.codecs import MIDDLING, STRONGEST, Codec, compressed, encoder_bytes, inflated
 from archive.companion.layout import Section, check_crc
 from archive.normalform.columns import OBJECTS
 
@@ -18,17 +18,25 @@ if TYPE_CHECKING:
     from archive.companion.layout import Directory
 
 
-def built_objects(behind: bytes | memoryview, level: int) -> list[tuple[Section, bytes]]:
+def built_objects(
+    behind: bytes | memoryview, level: int, allowance: Allowance
+) -> list[tuple[Section, bytes]]:
     """The section, if there is anything in it.
 
     Args:
         behind: its bytes. Up to 4 MiB LZMA is by far the best for DWARF, and as fast as zstd at its best.
         level: of zstd for more: see :func:`~archive.companion.codecs.compressed`.
+        allowance: the memory that it may cost.
+
+    Raises:
+        LimitError: it would take more memory than allowed.
     """
     if not behind:
         return []
     small = len(behind) <= MIDDLING
-    codec, data = compressed(bytes(behind), STRONGEST if small else level, Codec.LZMA if small else None)
+    level = STRONGEST if small else level
+    with allowance.lent(encoder_bytes(len(behind), level), "bytes of shared objects"):
+        codec, data = compressed(bytes(behind), level, Codec.LZMA if small else None)
     return [(Section(OBJECTS, 1, codec, 0, 0, len(behind), len(data), zlib.crc32(data)), data)]
 
 

@@ -25,14 +25,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.companion.blocks import BLOCK_ROWS, build_blocks
-from archive.companion.codecs import BEST, QUICKEST, SMALL, STRONGEST, Codec, compressed, lzma, zstd
+from archive.companion.codecs import (
+    BEST,
+    QUICKEST,
+    SMALL,
+    STRONGEST,
+    Codec,
+    compressed,
+    encoder_bytes,
+    lzma,
+    zstd,
+    zstd_bytes,
+)
 from archive.companion.encodings import Encoded, Transform, encodings
 from archive.companion.layout import CompanionProfile, Section, written
 from archive.companion.lines import Line, build_lines
 from archive.companion.modelling import modelled
 from archive.companion.objects import built_objects
 from archive.companion.templates import SEPARATOR, templated
-from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, SOLID, STRINGS, TOGETHER
+from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, SOLID, STRINGS, TOGETHER, VALUE_BYTES
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -70,22 +81,42 @@ def build_packed(contents: Contents, level: int) -> bytes:
         level: of zstd; from 19 on, whatever the size, LZMA is tried, too.
     """
     columns, texts = stored(contents)
-    encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in columns}
-    apart = _apart(columns, encoded)
-    encoded |= {
-        name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
-    }
+    allowance, what = contents.form.allowance, "columns that are encoded"
+    with allowance.lent(_candidate_bytes(columns), what):
+        encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in columns}
+        apart = _apart(columns, encoded)
+        encoded |= {
+            name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
+        }
     body = _body(columns, {name: one for name, one in encoded.items() if name not in apart}, contents.version)
-    raw = bytes(contents.raw)
-    if contents.version == 1:
-        sections = _as_version_1(body, texts, raw, level)
-    else:
-        bodies = [body, alike(columns)] if len(body) <= SMALL and not apart else [body]
-        sections = [_least_section(SOLID, [one + raw for one in bodies], Codec.COLUMNS, level)]
-        sections.append(_least_section(STRINGS, [texts], Codec.TEXTS, level))
-    blocks = [build_blocks(BY_NAME[name].number, columns[name], encoded[name], level) for name in apart]
-    sections += [*blocks, *built_objects(contents.behind, level)]
+    raw, blocks = bytes(contents.raw), {name: encoded[name] for name in apart}
+    sizes = [len(body) + len(raw), len(texts), _longest_block(blocks, level)]
+    sizes += [sizes[0] + sizes[1]] if contents.version == 1 else []
+    with allowance.lent(max(encoder_bytes(size, level) for size in sizes), what):
+        if contents.version == 1:
+            sections = _as_version_1(body, texts, raw, level)
+        else:
+            bodies = [body, alike(columns)] if len(body) <= SMALL and not apart else [body]
+            sections = [_least_section(SOLID, [one + raw for one in bodies], Codec.COLUMNS, level)]
+            sections.append(_least_section(STRINGS, [texts], Codec.TEXTS, level))
+        sections += [
+            build_blocks(BY_NAME[name].number, columns[name], one, level) for name, one in blocks.items()
+        ]
+    sections += built_objects(contents.behind, level, allowance)
     return written(CompanionProfile.PACKED, contents.archive_id, sections, contents.version)
+
+
+def _candidate_bytes(columns: Columns) -> int:
+    """Bytes of memory that zstd takes while the encodings of a column are compared."""
+    most = max(map(len, columns.values()), default=0)
+    quick, best = zstd_bytes(VALUE_BYTES * most, QUICK), zstd_bytes(VALUE_BYTES * min(most, LONG), STRONGEST)
+    return max(quick, best)
+
+
+def _longest_block(blocks: dict[ColumnName, Encoded], level: int) -> int:
+    """Bytes that are compressed at once; at the strongest levels, whole columns are tried first."""
+    most = max((len(one.data) for one in blocks.values()), default=0)
+    return most if level >= STRONGEST else min(most, BLOCK_ROWS * VALUE_BYTES)
 
 
 def stored(contents: Contents) -> tuple[Columns, bytes]:

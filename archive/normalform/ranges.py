@@ -84,10 +84,11 @@ def _text_tree(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[
     Lines join the pool in the order of nodes, so that strings are numbered by first use, too.
     """
     local = Pool()
-    text, parent, line = pack_texts(*_lines(sources, local, allowance))
-    number, at = numbered(line)
-    lines = local.strings()
-    return text, parent, pool.numbers(lines[string] for string in line[at].tolist())[number]
+    with allowance.part() as meanwhile:
+        text, parent, line = pack_texts(*_lines(sources, local, meanwhile))
+        number, at = numbered(line)
+        lines = local.strings()
+        return text, parent, pool.numbers(lines[string] for string in line[at].tolist())[number]
 
 
 def _lines(sources: SourceTable, pool: Pool, allowance: Allowance) -> tuple[Ints, Ints]:

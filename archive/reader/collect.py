@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,12 +47,15 @@ CODE_BYTES = 1 << 20
 """Bytes of generated code whose lines are looked for at once."""
 
 
-def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
+def collect(
+    archive: Archive, others: Collection[str] = (), *, allowance: Allowance | None = None
+) -> Contents:
     """The contents of an archive's companion. Records that its columns would not give again are in it raw.
 
     Args:
         archive: the archive.
         others: names of further records to add raw.
+        allowance: the memory that the contents may cost; that of the archive if none is given.
 
     Raises:
         ArchiveError: it cannot be read.
@@ -62,9 +66,9 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
         archive.handle_table,
         archive.method_table,
         archive.path_table,
-        allowance=archive.allowance,
+        allowance=allowance or archive.allowance,
     )
-    form.columns |= _code_places(archive)
+    form.columns |= _code_places(archive, form.allowance)
     packed = _packed_programs(archive, form)
     if archive.handle_table is not None:
         form.columns |= _known_classes(archive, form)
@@ -75,14 +79,14 @@ def collect(archive: Archive, others: Collection[str] = ()) -> Contents:
     )
     raw = _not_regenerated(form, records) | _foreign_id(records)
     for name in (*others, *archive.spare.records):
-        raw[name] = _raw(records[name], archive.allowance)
+        raw[name] = _raw(records[name], form.allowance)
     raw = {name: raw[name] for name in records if name in raw}
     if raw:
         form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
         form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
     cuts = {name: one for name, one in archive.spare.cuts.items() if name not in raw}
     form.columns |= _objects(cuts) | _members(records, raw, packed, cuts)
-    archive.allowance.take(sum(2 * len(one.behind) for one in cuts.values()), "bytes of shared objects")
+    form.allowance.take(sum(2 * len(one.behind) for one in cuts.values()), "bytes of shared objects")
     behind = b"".join(one.behind for one in cuts.values())
     return Contents(archive_id(records, archive.programs.left), form.form(), b"".join(raw.values()), behind)
 
@@ -136,10 +140,10 @@ def _known_classes(archive: Archive, form: FormBuilder) -> Columns:
     return {"module.known": np.array([name in archive.classes for name in names], np.int64)}
 
 
-def _code_places(archive: Archive) -> Columns:
+def _code_places(archive: Archive, allowance: Allowance) -> Columns:
     """Line and column of each row in its generated code, both from 0; line -1 where there is no code (n)."""
     table = archive.range_table
-    archive.allowance.take(PLACE_BYTES * len(table), "places in code")
+    allowance.take(PLACE_BYTES * len(table), "places in code")
     line, start = np.full(len(table), -1), np.zeros(len(table), np.int64)
     for number, name in enumerate(table.names):
         code = archive.records.get(code_of(name))
@@ -171,12 +175,14 @@ def _lines_at(code: memoryview, offset: Ints) -> tuple[Ints, Ints]:
 
 def _not_regenerated(form: FormBuilder, records: Mapping[str, Record]) -> dict[str, bytes]:
     """The debug records that the columns do not give again to the byte."""
-    made = DebugRecords(form.form())
-    return {
-        name: _raw(record, form.allowance)
-        for name, record in records.items()
-        if kind_of(name).is_debug and (name not in made or made[name] != record.view())
-    }
+    with form.allowance.part() as part:
+        made = DebugRecords(replace(form, allowance=part).form())
+        others = [
+            name
+            for name, record in records.items()
+            if kind_of(name).is_debug and (name not in made or made[name] != record.view())
+        ]
+    return {name: _raw(records[name], form.allowance) for name in others}
 
 
 def _raw(record: Record, allowance: Allowance) -> bytes:

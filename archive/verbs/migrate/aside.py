@@ -35,8 +35,11 @@ def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bo
         rewritten: names of the rewritten records that are no debug records.
     """
     moved = [name for name in original.records if is_format(name) or name in rewritten]
-    contents = with_digest(collect(original, moved), original.container)
-    return build_companion(contents), "file.digest" in contents.columns
+    with original.allowance.part() as part:
+        contents = with_digest(collect(original, moved, allowance=part), original.container)
+        data = build_companion(contents)
+    original.allowance.take(len(data), "bytes of a record", record=MIGRATED)
+    return data, "file.digest" in contents.columns
 
 
 def is_format(name: str) -> bool:

@@ -28,6 +28,7 @@ from archive.verbs.migrate.stacks import MAP, carry_over
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from archive.base.limits import Allowance
     from archive.normalform.form import NormalForm
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
@@ -76,7 +77,10 @@ class Rewriting:
             or not origin.includes(target.number)
         ):
             self._refuse(origin)
-            self._rewrite()
+            with archive.allowance.part() as part:
+                self._rewrite(part)
+            size = sum(map(len, self.records.values()))
+            archive.allowance.take(size, "bytes of records")
         self._remark()
 
     def refuse_losses(self, *, lossy: bool) -> None:
@@ -112,14 +116,15 @@ class Rewriting:
     def _is_package(self) -> bool:
         return self.archive.recognised.kind is FileKind.PACKAGE
 
-    def _rewrite(self) -> None:
+    def _rewrite(self, allowance: Allowance) -> None:
+        """Make the records; ``allowance`` is for what they are made of."""
         archive = self.archive
         form = FormBuilder.of(
             archive.range_table,
             self._handles,
             archive.method_table,
             archive.path_table,
-            allowance=archive.allowance,
+            allowance=allowance,
         )
         if self.release is not None:
             self._rescue(form)
@@ -142,7 +147,7 @@ class Rewriting:
         records = {}
         for name in made:
             records[name] = made[name]
-            self.archive.allowance.take(len(records[name]), "bytes of a record", record=name)
+            form.allowance.take(len(records[name]), "bytes of a record", record=name)
         return records
 
     def _rescue(self, form: FormBuilder) -> None:

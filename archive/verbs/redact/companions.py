@@ -162,10 +162,10 @@ def redact_companion(
 def _contents(opened: Archive, companion: Companion, rules: Rules, removed: Removed) -> Contents:
     """What the redacted companion holds."""
     allowance, before = opened.allowance, companion.contents
-    table = redacted(opened.range_table, rules, removed, allowance)
-    form = FormBuilder.of(
-        table, opened.handle_table, opened.method_table, opened.path_table, allowance=allowance
-    )
+    with allowance.part() as part:
+        table = redacted(opened.range_table, rules, removed, part)
+        others = opened.handle_table, opened.method_table, opened.path_table
+        form = FormBuilder.of(table, *others, allowance=allowance)
     form.columns |= {name: before.columns[name] for name in KEPT if name in before.columns}
     for name in NAMED:
         if name in before.columns:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.columns import firsts
+from archive.base.columns import firsts, spread
 from archive.base.errors import ArchiveError
 from archive.debuginfo.tables import SourceTable
 from archive.normalform.builder import FormBuilder
+from archive.normalform.columns import VALUE_BYTES
 from archive.normalform.pool import table_of
 from archive.normalform.records import DebugRecords
 from archive.verbs.redact.comments import comment_of, without_comments
-from archive.verbs.redact.sources import CALL, are_calls, texts_of
+from archive.verbs.redact.sources import CALL, LINE_BYTES, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.base.strings import StringTable
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
     from archive.verbs.redact.names import Renamed
@@ -28,24 +30,33 @@ if TYPE_CHECKING:
 
 
 BLANK = b" "
+ROW_BYTES, SOURCE_BYTES = 64, 80
+"""Bytes of memory that a row and a source cost while they are rewritten."""
+COPIES = 4
+"""Times that a text that is no stack is there while it becomes another one."""
 
 
-class _Text(NamedTuple):
-    """A text before and after, line by line."""
+class _Strings:
+    """The strings of the new texts: lines with their line feeds, each once."""
 
-    old: list[bytes]
-    new: list[bytes]
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._ended: dict[bytes, int] = {}
 
-    def moved(self, positions: Ints) -> Ints:
-        """Where positions in the old text are in the new one: on the same line, at most at its end."""
-        if self.old == self.new:
-            return positions
-        old, new = (firsts(np.array([len(line) + 1 for line in lines])) for lines in self)
-        line = np.clip(np.searchsorted(old, positions, "right") - 1, 0, len(self.old) - 1)
-        width = np.array([len(line) for line in self.new])
-        behind = np.maximum(positions - (old[-1] - 1), 0)  # of a range behind its text
-        moved: Ints = new[line] + np.minimum(positions - old[line], width[line]) + behind
-        return moved
+    def pieces(self, lines: Sequence[bytes]) -> list[int]:
+        """The strings that a text is put together of."""
+        *whole, rest = lines
+        numbers = [self._ended.get(line, -1) for line in whole]
+        for at, line in enumerate(whole):
+            if numbers[at] < 0:
+                numbers[at] = self._ended[line] = self.number(line + b"\n")
+        return [*numbers, self.number(rest)] if rest else numbers
+
+    def number(self, string: bytes) -> int:
+        return self._numbers.setdefault(string, len(self._numbers))
+
+    def table(self) -> StringTable:
+        return table_of(self._numbers)
 
 
 def redacted_ranges(
@@ -61,14 +72,17 @@ def redacted_ranges(
     """
     if not opened.range_records:
         return {}
-    table = redacted(opened.range_table, rules, removed, opened.allowance, renamed)
-    made = DebugRecords(FormBuilder.of(table, allowance=opened.allowance).form())
-    former = dict(zip(table.names, opened.range_table.names, strict=True))
-    records = {}
-    for new in made:
-        name = former[new]
-        records[name] = made[new]
-        opened.allowance.take(len(records[name]), "bytes of a record", record=name)
+    before = removed.memory
+    with opened.allowance.part() as part:
+        table = redacted(opened.range_table, rules, removed, part, renamed)
+        made = DebugRecords(FormBuilder.of(table, allowance=part).form())
+        former = dict(zip(table.names, opened.range_table.names, strict=True))
+        records = {}
+        for new in made:
+            name = former[new]
+            records[name] = made[new]
+            opened.allowance.take(len(records[name]), "bytes of a record", record=name)
+    opened.allowance.take(removed.memory - before, "lines that are removed")
     return records
 
 
@@ -88,33 +102,39 @@ def redacted(
         LimitError: the texts would take more memory than allowed.
     """
     sources = table.sources
-    number, texts = texts_of(sources, allowance)
-    calls = {at for at, lines in enumerate(texts) if are_calls(lines)}
+    allowance.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(sources), "source ranges")
+    texts = texts_of(sources, allowance)
     named = sorted({one for one in sources.filename.tolist() if one >= 0})
     files = dict(zip(named, sources.strings.copies(np.array(named, np.int64)), strict=True))
-    in_calls = {found["path"] for at in calls for line in texts[at] if (found := CALL.fullmatch(line))}
+    calls = {line for lines in texts.lines if texts.are_calls(lines) for line in lines}
+    in_calls = {found["path"] for found in map(CALL.fullmatch, calls) if found}
     names = rules.renamed({*files.values(), *in_calls})
     removed.renamed(names)
-    marked = _marked(table, number, texts) if rules.source != "keep" else []
-    pairs = []
-    for at, lines in enumerate(texts):
-        if at in calls:
-            new = [_call(line, names, renamed) for line in lines]
+    called = {line: _call(line, names, renamed) for line in calls}
+    strings, pieces = _Strings(), list[list[int]]()
+    start, end = table.start.copy(), table.end.copy()
+    rows_of = _by_text(table.source, texts.number, len(texts.lines))
+    for lines, rows in zip(texts.lines, rows_of, strict=True):
+        if texts.are_calls(lines):
+            new: Sequence[bytes] = [called[line] for line in lines]
         elif rules.source == "keep":
             new = lines
         else:
-            new = _blanked(lines, marked[at], removed, keeps=rules.source == "lines")
-        pairs.append(_Text(lines, new))
-    order = {one: len(pairs) + at for at, one in enumerate(named)}
-    strings = table_of([*(b"\n".join(pair.new) for pair in pairs), *(names[files[one]] for one in named)])
-    filename = np.array([order.get(one, -1) for one in sources.filename.tolist()], np.int64)
-    everywhere = np.arange(len(sources) + 1)
-    start, end = (_moved(table.source, positions, number, pairs) for positions in (table.start, table.end))
+            allowance.take(COPIES * sum(map(len, lines)) + LINE_BYTES * len(lines), "lines of sources")
+            marked = _marked(lines, start[rows], end[rows])
+            new = _blanked(lines, marked, removed, keeps=rules.source == "lines")
+        pieces.append(strings.pieces(new))
+        if lines != tuple(new):
+            start[rows], end[rows] = (_moved(one[rows], lines, new) for one in (start, end))
+    filename = [strings.number(names[files[one]]) if one >= 0 else -1 for one in sources.filename.tolist()]
+    first, piece = _of_sources(texts.number, pieces, allowance)
     return replace(
         table if renamed is None else renamed.table(table),
         start=start,
         end=end,
-        sources=SourceTable(strings, everywhere, number, filename, sources.line, sources.is_null),
+        sources=SourceTable(
+            strings.table(), first, piece, np.array(filename, np.int64), sources.line, sources.is_null
+        ),
         table_first=np.zeros(len(table.names) + 1, np.int64),
         table=np.zeros(0, np.int64),
     )
@@ -146,11 +166,13 @@ def check_lines(
 
 def _line_numbers(table: RangeTable, allowance: Allowance) -> Ints:
     """The lines that each row's range begins and ends on (2, n)."""
-    number, texts = texts_of(table.sources, allowance)
-    found = np.stack([table.start, table.end])
-    for rows, lines in zip(_by_text(table.source, number, len(texts)), texts, strict=True):
-        bounds = firsts(np.array([len(line) + 1 for line in lines]))
-        found[:, rows] = np.clip(np.searchsorted(bounds, found[:, rows], "right"), 1, len(lines))
+    with allowance.part() as part:
+        part.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(table.sources), "source ranges")
+        texts = texts_of(table.sources, part)
+        found = np.stack([table.start, table.end])
+        rows_of = _by_text(table.source, texts.number, len(texts.lines))
+        for rows, lines in zip(rows_of, texts.lines, strict=True):
+            found[:, rows] = np.clip(np.searchsorted(_bounds(lines), found[:, rows], "right"), 1, len(lines))
     return found + table.sources.line[table.source]
 
 
@@ -162,7 +184,7 @@ def _call(line: bytes, names: dict[bytes, bytes], renamed: Renamed | None) -> by
     return names[found["path"]] + found["line"] + function
 
 
-def _blanked(lines: list[bytes], marked: set[int], removed: Removed, *, keeps: bool) -> list[bytes]:
+def _blanked(lines: Sequence[bytes], marked: set[int], removed: Removed, *, keeps: bool) -> list[bytes]:
     """A text without its lines, or with the code of those that a range is on and that tell of nobody.
 
     Those keep their lengths, so that ranges stay apart, as their tags do. Others become one blank.
@@ -187,23 +209,45 @@ def _blanked(lines: list[bytes], marked: set[int], removed: Removed, *, keeps: b
     return made
 
 
-def _marked(table: RangeTable, number: Ints, texts: Sequence[Sequence[bytes]]) -> list[set[int]]:
-    """The lines of each text that a range is on."""
-    marked: list[set[int]] = [set() for _ in texts]
-    bounds = [firsts(np.array([len(line) + 1 for line in lines])) for lines in texts]
-    rows = {*zip(number[table.source].tolist(), table.start.tolist(), table.end.tolist(), strict=True)}
-    for text, start, end in rows:
-        first, last = np.searchsorted(bounds[text], (start, max(start, end - 1)), "right").tolist()
-        marked[text].update(range(first - 1, last))
-    return marked
+def _bounds(lines: Sequence[bytes]) -> Ints:
+    """Where each line begins, and where another one would behind the last."""
+    return firsts(np.array([len(line) + 1 for line in lines]))
 
 
-def _moved(source: Ints, positions: Ints, number: Ints, pairs: Sequence[_Text]) -> Ints:
-    """Positions in old texts as those in new ones (n)."""
-    moved = positions.copy()
-    for rows, pair in zip(_by_text(source, number, len(pairs)), pairs, strict=True):
-        moved[rows] = pair.moved(positions[rows])
+def _marked(lines: Sequence[bytes], start: Ints, end: Ints) -> set[int]:
+    """The lines that ranges are on: from the first byte to the last, or the only one of an empty range."""
+    bounds = _bounds(lines)
+    first, behind = (
+        np.searchsorted(bounds, positions, "right") - at
+        for positions, at in ((start, 1), (np.maximum(start, end - 1), 0))
+    )
+    begun, ended = (np.bincount(at, minlength=len(bounds) + 1) for at in (first, behind))
+    return set(np.flatnonzero(np.cumsum(begun - ended)).tolist())
+
+
+def _moved(positions: Ints, before: Sequence[bytes], after: Sequence[bytes]) -> Ints:
+    """Positions in a text as those in another one: on the same line, at most at its end."""
+    old, new = _bounds(before), _bounds(after)
+    line = np.clip(np.searchsorted(old, positions, "right") - 1, 0, len(before) - 1)
+    behind = np.maximum(positions - (old[-1] - 1), 0)  # of a range behind its text
+    moved: Ints = new[line] + np.minimum(positions - old[line], np.diff(new)[line] - 1) + behind
     return moved
+
+
+def _of_sources(number: Ints, pieces: Sequence[Sequence[int]], allowance: Allowance) -> tuple[Ints, Ints]:
+    """The pieces of each source's text: where each one's begin (s + 1), and all of them.
+
+    Args:
+        number: the text of each source (s).
+        pieces: of each text.
+        allowance: the memory that it may cost.
+    """
+    counts = np.array([len(one) for one in pieces], np.int64)
+    first = firsts(counts[number])
+    allowance.take(VALUE_BYTES * int(first[-1]), "pieces of texts")
+    with allowance.lent(4 * VALUE_BYTES * int(first[-1]), "pieces of texts"):
+        every = np.array([one for some in pieces for one in some], np.int64)
+        return first, every[spread(firsts(counts)[number], counts[number])]
 
 
 def _by_text(source: Ints, number: Ints, count: int) -> list[Ints]:

@@ -61,6 +61,8 @@ ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z][\w+.-]*:[/\\]")
 """Begins absolute paths, those of drives and URLs (``file:/srv``), too."""
 OUTSIDE = re.compile(rb"~|(?:.*[/\\])?\.\.[/\\]", re.DOTALL)
 """Begins relative paths that may lead anywhere."""
+TEXT_BYTES = 150
+"""Bytes of memory that a removed text costs besides its own."""
 LEAST_FOLDERS = 2
 """Folders that absolute paths have in common, at least, to be given relative to them."""
 MOST_FOLDERS = 32
@@ -228,6 +230,12 @@ class Removed:
     bundled: list[str] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
     telling: Telling = field(default_factory=Telling)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that lines and paths take."""
+        texts = (self.paths, self.lines, self.kept_paths, self.kept_lines)
+        return sum(TEXT_BYTES * len(some) + sum(map(len, some)) for some in texts)
 
     def renamed(self, names: dict[bytes, bytes]) -> None:
         """Note paths, and what became of them."""
