@@ -7,6 +7,7 @@ The room ``pieces`` gives the strings of a file, each line once; ``paths``, ``ad
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from functools import partial
 from itertools import chain
@@ -59,8 +60,13 @@ OF_SOURCE = {LeakKind.SOURCE, LeakKind.COMMENT}
 """Kinds of findings that PyTorch's own source makes, too."""
 SHORTEST_BY_CHANCE = dict.fromkeys((LeakKind.DRIVE, LeakKind.EMAIL, LeakKind.URL, LeakKind.HOME), 10)
 """Bytes of findings in the bytes of tensors; random numbers have shorter ones by chance."""
-NO_TIMES = {0, 0x210000}
-"""MS-DOS times that stand for none: PyTorch's, and the first that there is, which zip tools write instead."""
+VERSION = re.compile(rb"(?i:version|release|cuda|cudnn|driver|toolkit|[=<>~]=)[^\n]{0,24}\Z")
+"""What stands before a version of four numbers, which looks like the address of a private network."""
+BEFORE_VERSION = 40
+IN_HOME = re.compile(r"(?:^|(?<=[/!]))(?:home\d?|Users)/[^/]+/.+")
+"""A record that is called like a path in somebody's home."""
+NEW_YEAR = 0x21
+"""The first of January in MS-DOS's dates, without the year."""
 SERIALIZATION_ID = ".data/serialization_id"
 ROOTS = {"", "archive"}
 """Root folders that tell nothing: none, and PyTorch's where a file has no name."""
@@ -157,6 +163,9 @@ def _find_records(walker: Walker, found: Collection) -> None:
         place = partial(Place, member.record, kind=member.kind)
         for kind, text in _of_record(member):
             found.add(kind, text.encode(errors="surrogateescape"), member.record, place)
+        for path in IN_HOME.findall(member.record):
+            for one in paths(b"/" + path.encode(errors="surrogateescape")):
+                found.add(one.kind, one.text, member.record, place)
     for root in walker.roots - ROOTS:
         found.add(LeakKind.ROOT, root.encode(errors="surrogateescape"), "", partial(Place, ""))
 
@@ -170,6 +179,8 @@ def _find_in(piece: Piece, known: Known, found: Collection) -> None:
         if piece.in_numbers and len(one.text) < SHORTEST_BY_CHANCE.get(one.kind, 0):
             continue
         if one.kind not in OF_SOURCE or strings.line(one.at).strip() not in known.own:
+            if one.kind is LeakKind.HOST and one.text[:1].isdigit() and _is_version(piece, one.at):
+                continue
             place = partial(_place_of_line, piece, one.at)
             found.add(one.kind, one.text, piece.record, place, strings.times(one.at))
     for one in entries(piece.bytes, data):
@@ -177,6 +188,12 @@ def _find_in(piece: Piece, known: Known, found: Collection) -> None:
     if kind is RecordKind.PROGRAM and strings.json is not None:
         for one, times in of_nodes(strings.json):
             found.add(one.kind, one.text, piece.record, partial(_place, piece, one.at), times)
+
+
+def _is_version(piece: Piece, position: int) -> bool:
+    """Whether four numbers are a version, by what stands before them."""
+    byte = piece.strings.place(position)
+    return VERSION.search(piece.bytes[max(byte - BEFORE_VERSION, 0) : byte]) is not None
 
 
 def _place_of_line(piece: Piece, position: int) -> Place:
@@ -193,7 +210,7 @@ def _of_record(member: Member) -> Iterator[tuple[LeakKind, str]]:
         yield BY_RECORD[member.kind], one_line(member.record)
     if member.record.endswith(SERIALIZATION_ID):
         yield LeakKind.ID, member.record
-    if member.modified not in NO_TIMES:
+    if member.modified & 0x1FFFFFF != NEW_YEAR << 16 and member.modified:  # made up: midnight of a new year
         yield LeakKind.TIME, _time(member.modified)
 
 

@@ -25,6 +25,8 @@ DOMAIN = re.compile(
 )
 REPOSITORY = re.compile(rb":[\w.~-]+(?:/[\w.~-]+)+")
 """What follows a host where ``git`` is told a repository."""
+AT_PROMPT = re.compile(rb"([A-Za-z][\w-]{1,62}(?:\.[\w-]{1,62}){0,4}):(?=[~/])")
+"""What follows ``@`` in a prompt, and where ``scp`` is told a file: ``ann@node17:~/net$``."""
 SCHEME = re.compile(rb"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]{1,20}\Z")
 MOST_BEFORE = 65
 """Bytes before ``@`` or ``://`` in which an address may begin, and the one before."""
@@ -82,8 +84,11 @@ def _urls(data: bytes) -> Iterator[Found]:
 
 def _mailboxes(data: bytes) -> Iterator[Found]:
     for at, start in _begun(data, b"@", MAILBOX):
-        domain = DOMAIN.match(data, at + 1)
-        if domain:
+        domain, prompt = DOMAIN.match(data, at + 1), AT_PROMPT.match(data, at + 1)
+        if prompt and start + 1 < at:
+            yield Found(LeakKind.USER, start, data[start:at])
+            yield Found(LeakKind.HOST, at + 1, prompt[1])
+        elif domain:
             repository = REPOSITORY.match(data, domain.end())
             end, kind = (repository.end(), LeakKind.URL) if repository else (domain.end(), LeakKind.EMAIL)
             yield Found(kind, start, data[start:end])

@@ -17,7 +17,7 @@ from archive.pieces.pickle_strings import MOST_OPCODES
 from archive.verbs.leaks.keys import CALLED, WORDS, is_key
 from archive.verbs.leaks.kinds import LeakKind
 from archive.verbs.leaks.paths import paths
-from archive.verbs.leaks.vocabulary import NOBODY, Found, matched
+from archive.verbs.leaks.vocabulary import HOSTS, NOBODY, USERS, Found, is_word_of_code, matched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,11 +26,8 @@ QUOTED = rb"(\\{0,7}[\"'])?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}[\"'](?P<quoted>[^\"'\
 PICKLED = rb"(?:q.|r.{4}|\x94)?(?:X(?P<four>.{4})|[\x8cU](?P<one>.))"
 """An opcode that remembers the name, perhaps, and the one of the value with its length."""
 VALUE = rb"(?:" + QUOTED + rb"|" + PICKLED + rb")"
-CALLS = {
-    LeakKind.USER: (b"LOGNAME", b"USERNAME", b"USER", b"username", b"user_name"),
-    LeakKind.HOST: (b"HOSTNAME", b"COMPUTERNAME", b"USERDOMAIN", b"hostname", b"host_name"),
-}
-"""What users and hosts are called; ``user`` alone is much else in models."""
+CALLS = {LeakKind.USER: USERS, LeakKind.HOST: HOSTS}
+"""What users and hosts are called."""
 ENTRIES = {
     kind: re.compile(rb"(?:" + b"|".join(names) + rb")" + VALUE, re.DOTALL) for kind, names in CALLS.items()
 }
@@ -44,8 +41,16 @@ VARIABLES = {
     for kind, names in CALLS.items()
 }
 SECRET_VARIABLE = re.compile(rb"PASSW(?:OR)?D=[\"']?([^\s\"'\x00$(<]{6,200})")
-PASSWORD = re.compile(rb"(?i:passw(?:or)?d|passphrase)\Z")
-NAME = re.compile(rb"[A-Za-z0-9][\w.-]{1,62}")
+PASSWORD = re.compile(rb"(?i:passw(?:or)?d|passphrase|pwd|secret(?:_?key)?)\Z")
+PRIVATE = b"PRIVATE KEY"
+BODY = re.compile(
+    rb"PRIVATE KEY(?: BLOCK)?-----(?:(?:\s|\\{1,4}[nr])+(?:[\w-]+: [^\n\\]{0,200}|[A-Za-z0-9+/=]{16,4096}))+"
+)
+"""The lines behind the heading of a private key, of which some are letters of base64."""
+LINE = re.compile(rb"(?:\s|\\[nr])([A-Za-z0-9+/=]{16,4096})(?![A-Za-z0-9+/=:-])")
+NAME = re.compile(
+    rb"[A-Za-z0-9][\w.-]{1,62}|[A-Z\x80-\xff][\w.\x80-\xff-]+(?: [A-Z\x80-\xff][\w.\x80-\xff-]+){1,3}"
+)
 SECRET = re.compile(rb"[^\s<>{}\[\]()]{6,200}")
 KEY = re.compile(rb"(?:(?:Bearer|Basic|Token) )?([A-Za-z0-9+/_=.~-]{20,})")
 NO_NAMES = {
@@ -69,6 +74,10 @@ def entries(data: bytes, strings: bytes) -> Iterator[Found]:
             if _is_name(value):
                 yield Found(kind, at, value)
     yield from _keys(data, strings)
+    if PRIVATE in data:
+        for key in BODY.finditer(data):
+            for line in LINE.finditer(data, *key.span()):
+                yield Found(LeakKind.KEY, line.start(1), line[1])
     if PATHS in strings:
         yield from _pickled_paths(data)
 
@@ -91,7 +100,7 @@ def _is_whole(data: bytes, at: int) -> bool:
 
 
 def _is_name(value: bytes) -> bool:
-    known = value.decode(errors="replace") in NOBODY | NO_NAMES
+    known = value.decode(errors="replace") in NOBODY | NO_NAMES or is_word_of_code(value)
     return NAME.fullmatch(value) is not None and not known and not value.isdigit()
 
 

@@ -61,11 +61,12 @@ WORDS = (
     b"secret",
     b"token",
     b"passw",
+    b"pwd",
     b"credential",
     b"auth",
 )
 CALLED = (
-    rb"(?i:api_?key|access_?key|private_key|secret|token(?!iz)|passw(?:or)?d|credential|auth(?!ors?(?![a-z])))"
+    rb"(?i:api_?key|access_?key|private_key|secret|token(?!iz)|passw(?:or)?d|pwd|credential|auth(?!ors?(?![a-z])))"
     rb"\w{0,20}"
 )
 """What a key is called."""

@@ -68,6 +68,15 @@ NOBODY = {
     ),
 }
 """Accounts that a machine or a service comes with."""
+USERS = (
+    *(b"LOGNAME", b"USERNAME", b"USER", b"SLURM_JOB_USER", b"SUDO_USER", b"username", b"user_name", b"user"),
+    *(b"author", b"owner", b"created_by", b"creator", b"submitted_by", b"uploaded_by", b"login"),
+)
+HOSTS = (
+    *(b"HOSTNAME", b"COMPUTERNAME", b"USERDOMAIN", b"SLURMD_NODENAME", b"hostname", b"host_name", b"host"),
+    *(b"nodename", b"node_name", b"node", b"machine_name"),
+)
+"""What entries are called that name users and hosts."""
 SHORTEST_NAME = 3
 """Bytes of the shortest name that tells of somebody where it stands alone."""
 WORDS_OF_CODE = frozenset(
@@ -75,7 +84,10 @@ WORDS_OF_CODE = frozenset(
     b"dot exp eye grad grant home host index input lab lib linear local log main mark mask math max "
     b"mean min model models mul name net nets neg nn norm ops out output pad path pow prod rand res "
     b"root run runs self server sin size sort src std sub sum tan task tasks temp test tests tmp topk "
-    b"torch train trainer unit user users util utils val values var view weight work worker".split()
+    b"torch train trainer unit user users util utils val values var view weight work worker "
+    b"item items edge edges graph movie product feature features embedding bert gpt cuda cpu gpu bool int "
+    b"float tensor double long half string text token tokens image label labels class default auto meta "
+    b"master".split()
 )
 """Words of PyTorch and of its users, which are names of accounts, too: they tell of nobody where they stand
 alone."""
