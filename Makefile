@@ -3,7 +3,7 @@
 #   make demo          debug info split off, a field log explained from it, both joined again (without PyTorch)
 #   make demo-backend  a part of a model lowered, run by stock PyTorch, profiled, its failures explained
 #   make test          every check: lint, format, types, layers, tests; of large matrices a sample
-#   make test-all      the same with all cases, which takes twice the time
+#   make test-all      the same with all cases, in an odd environment; takes twice the time
 #   make coverage      the tests once more, and the lines and branches that they reach, room by room
 #   make fuzz          changed records, zips, companions and logs for as long as you like: docs/fuzzing.md
 #   make bench         the numbers behind the claims
@@ -76,13 +76,16 @@ demo-backend: .venv/.ready
 	$(call show,debug-archive demo --backend -o build/backend --force)
 
 # Bytecode is written: tests start hundreds of processes, which would compile all modules again.
-pytest = @PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
+pytest = PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest -q -n $(WORKERS) --dist worksteal
+# Little is as usual here: no home, another language, clock, width and order of sets, colours, no buffers, a CI's variables.
+odd = env -i PATH="$$PATH" HOME=/proc/none LANG=C LC_ALL=C TZ=Pacific/Kiritimati PYTHONHASHSEED=random PYTHONUNBUFFERED=1 \
+	COLUMNS=40 FORCE_COLOR=1 TERM=xterm CI=true GITHUB_ACTIONS=true
 
 test: lint
-	$(pytest)
+	@$(pytest)
 
 test-all: lint
-	$(pytest) --all
+	@$(odd) $(pytest) --all
 
 lint: .venv/.ready
 	@.venv/bin/ruff check --quiet

@@ -21,6 +21,7 @@ from tests.attacks.records import CODE
 from tests.attacks.zips import archive_of
 from tests.support.commands import run
 from tests.support.kin import id_of, kin
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
@@ -52,7 +53,7 @@ def shell(command: str) -> CompletedProcess[bytes]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     script = f"set -o pipefail; {command.replace('$TOOL', tool)}"
     return subprocess.run(
-        ["bash", "-c", script], env=environment, capture_output=True, check=False, timeout=30
+        ["bash", "-c", script], env=environment, capture_output=True, check=False, timeout=PATIENCE
     )
 
 
@@ -140,7 +141,7 @@ def test_closed_standard_output_is_no_crash() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_a_closed_pipe_is_told_from_findings() -> None:
-    done = shell("(sleep 0.1; $TOOL inspect m.ptl) | true")
+    done = shell("mkfifo gone; (cat < gone; $TOOL inspect m.ptl) | (exec < /dev/null; : > gone)")
     assert (done.returncode, done.stderr) == (Status.CLOSED_PIPE, b"")
 
 

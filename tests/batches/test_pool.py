@@ -9,11 +9,10 @@ from threading import Timer
 import pytest
 
 from archive.batches.pool import results
+from tests.support.waiting import PATIENCE
 
 SIZE = 64 << 20
 """Bytes of a result: sending it takes much longer than the time after which its worker gets a signal."""
-ENOUGH = 60
-"""Seconds; the pool that waits for ever is told after them."""
 
 
 def answer(seconds: float) -> bytes:
@@ -30,7 +29,7 @@ def _sizes_of_all_results() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process at once, whatever it does")
 def test_a_signal_between_the_work_and_its_result_cuts_nothing() -> None:
-    done = subprocess.run([sys.executable, "-m", __name__], capture_output=True, timeout=ENOUGH, check=True)
+    done = subprocess.run([sys.executable, "-m", __name__], capture_output=True, timeout=PATIENCE, check=True)
     assert done.stdout.decode() == f"[{SIZE}, {SIZE}]\n"
 
 
@@ -62,7 +61,7 @@ for late in range(40):  # lines after which the second signal comes
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process at once, whatever it does")
 def test_a_second_signal_at_any_line_of_the_first_ones_handling_ends_the_work_too() -> None:
-    subprocess.run([sys.executable, "-c", TWICE], timeout=ENOUGH, check=True)
+    subprocess.run([sys.executable, "-c", TWICE], timeout=PATIENCE, check=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -19,6 +18,7 @@ from archive import ArchiveError
 from archive.batches.pool import KILLED, Lost, results
 from tests.support.commands import called, files, outcomes, row, run, size, well
 from tests.support.corpus import ORACLES, RELEASES
+from tests.support.waiting import becomes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -276,8 +276,6 @@ def slow(file, out, *, force, limits):
             time.sleep(0.01)
 
 if __name__ == "__main__":
-    import signal
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     words = Words("waiting", None, None)
     manner = batch.Manner(jobs=2, force=False, as_json=False)
     work = plan(sys.argv[1:-1], sys.argv[-1])
@@ -294,17 +292,13 @@ def test_an_interrupted_command_leaves_nothing_half_written(to_all: bool, tmp_pa
     busy.mkdir()
     command = [sys.executable, str(script), *(f"{n}.pt" for n in range(4)), str(out)]
     with subprocess.Popen(command, cwd=tmp_path, start_new_session=True, stderr=subprocess.PIPE) as started:
-        waited = 0.0
-        while len(files(busy)) < 2 and waited < 20:
-            time.sleep(0.05)
-            waited += 0.05
+        assert becomes(lambda: len(files(busy)) == 2)
         if to_all:
             os.killpg(started.pid, signal.SIGINT)  # as a terminal does
         else:
             started.terminate()
         assert started.communicate()[1] == b"debug-archive: interrupted\n"
     assert started.returncode == 130
-    assert waited < 20
     assert files(out) == [MANIFEST]
 
 

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from tests.support.commands import outcomes, well
 from tests.support.corpus import RELEASES
 from tests.support.migrated_folders import MANIFEST, again, contents
+from tests.support.waiting import becomes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,12 +32,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, byte
     return folder / "models", contents(folder / "whole")
 
 
-MAIN = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
-from archive.cli import main
-main()
-"""
+MAIN = "from archive.cli import main; main()"
 
 
 def started(models: Path, out: Path) -> subprocess.Popen[bytes]:
@@ -65,9 +60,7 @@ def test_after_an_interruption_the_end_is_the_same(
     interrupted = 0
     for least in (1, len(expected) // 2):
         with started(models, out) as command:
-            waited = time.monotonic()
-            while _told(out) < least and command.poll() is None and time.monotonic() < waited + 30:
-                time.sleep(0.005)
+            assert becomes(lambda: _told(out) >= least or command.poll() is not None)  # noqa: B023 (called at once)
             if to_all:
                 os.killpg(command.pid, number)
             else:

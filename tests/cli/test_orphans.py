@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
+from tests.support.waiting import becomes
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 SLOW = """
@@ -38,14 +38,6 @@ def test_workers_of_a_killed_batch_end(tmp_path: Path) -> None:
         started.send_signal(signal.SIGKILL)
     workers = [int(path.stem) for path in out.glob("*.pid")]
     assert becomes(lambda: not any(map(is_alive, workers)))
-
-
-def becomes(holds: Callable[[], bool]) -> bool:
-    """Whether something holds within half a minute."""
-    until = time.monotonic() + 30
-    while not holds() and time.monotonic() < until:
-        time.sleep(0.02)
-    return holds()
 
 
 def is_alive(pid: int) -> bool:

@@ -6,7 +6,6 @@ import json
 import socket
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -289,12 +288,11 @@ def test_single_bytes_do_not_last_longer_than_an_answer_may(
     head: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "SECONDS", 0.3)
-    start = monotonic()
-    with sending(head, *([b"x"] * 20), pause=0.1) as url:
-        with pytest.raises(ArchiveError, match=r"an answer that takes more than 0\.3 s"):
-            Connection(url).ask("/", most=1_000)
-        taken = monotonic() - start
-    assert taken < 1.5
+    with (  # the bytes that are sent would last for minutes
+        sending(head, *([b"x"] * 2_000), pause=0.1) as url,
+        pytest.raises(ArchiveError, match=r"an answer that takes more than 0\.3 s"),
+    ):
+        Connection(url).ask("/", most=1_000)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from tests.support.environment import NEEDED, OF_THE_RUN, SET
 from tools.pages import ROOT
 
 HOSTILE = {
@@ -26,11 +25,6 @@ HOSTILE = {
     "TERM": "xterm-256color",
     "TZ": "Pacific/Kiritimati",
 }
-
-
-def test_nothing_else_is_in_the_environment() -> None:
-    own = {name for name in os.environ if not name.startswith(OF_THE_RUN)}
-    assert own <= NEEDED | SET.keys()
 
 
 def test_variables_of_whoever_runs_the_tests_are_gone() -> None:

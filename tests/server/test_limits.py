@@ -6,13 +6,12 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ExhaustedError
 from archive.server.work import _refused
-from tests.support.servers import SECONDS
+from tests.support.waiting import PATIENCE, becomes
 
 if TYPE_CHECKING:
     from tests.support.servers import Running
@@ -28,7 +27,7 @@ def connected(server: Running, sent: bytes, room: int = 1 << 16) -> socket.socke
     """A connection on which something is sent, and that takes little before it is read."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
-    client.settimeout(20)
+    client.settimeout(PATIENCE)
     client.connect(("127.0.0.1", server.port))
     client.sendall(sent)
     return client
@@ -49,10 +48,8 @@ def received(client: socket.socket) -> bytes:
 
 def check_works(server: Running) -> None:
     """The next request is answered, if need be once another worker is ready."""
-    deadline = time.monotonic() + 20
-    while (reply := server.ask("POST", PATH, b"all is well\n")).status == 503 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert (reply.status, reply.data) == (200, b"all is well\n")
+    line = b"all is well\n"
+    assert becomes(lambda: server.ask("POST", PATH, line)[::2] == (200, line))
 
 
 def test_work_that_takes_too_long_is_ended_and_the_next_is_done(strict: Running) -> None:
@@ -80,7 +77,7 @@ def test_clients_that_dawdle_are_left(strict: Running) -> None:
         assert received(silent) == b""
         assert received(refused).startswith(b"HTTP/1.1 404 ")
         answer = received(body)
-        time.sleep(2 * SECONDS)
+        assert becomes(lambda: strict.number("debug_archive_spool_bytes") == 0)
         assert len(received(deaf)) < len(line) * 7_000
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"the body did not arrive in 1 s" in answer
@@ -135,8 +132,5 @@ def test_work_whose_client_has_left_is_ended(strict: Running) -> None:
     path, line = CHOKING
     head = heading(len(line)).replace(PATH.encode(), path.encode())
     connected(strict, head + line).close()
-    deadline = time.monotonic() + 10
-    while strict.number(name) == before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert strict.number(name) == before + 1
+    assert becomes(lambda: strict.number(name) == before + 1)
     check_works(strict)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from archive.store.store import Store
 from tests.fleet.test_three_models import FLEET
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,7 @@ class Running:
     def end(self, by: signal.Signals = signal.SIGTERM) -> int:
         """End the server; its exit status."""
         self.process.send_signal(by)
-        status = self.process.wait(20)
+        status = self.process.wait(PATIENCE)
         if self.process.stderr is not None:
             self.process.stderr.close()
         return status
@@ -74,7 +75,7 @@ class Running:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Reply:
         """The answer to a request."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as connection:
             connection.request(method, path, body, dict(headers or {}))
             found = connection.getresponse()
             return Reply(
