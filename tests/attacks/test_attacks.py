@@ -32,7 +32,7 @@ def listed(names: Iterator[str]) -> list[object]:
 
 PAIRS = sampled(
     ((name, command) for name, attack in ATTACKS.items() for command in attack.commands),
-    most=180,
+    most=150,
     by=(itemgetter(0), lambda pair: pair[1].split()[0]),
 )
 """Attacks with their commands: each attack, and each command, is among them."""

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
@@ -19,6 +21,7 @@ import pytest
 from archive.cli.main import group, main
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, ORACLES
+from tests.support.sampling import crossed, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,6 +97,12 @@ def calls() -> dict[str, str]:
 
 
 CALLS = calls()
+EACH_COMMAND = pytest.mark.parametrize(
+    ("name", "unbuffered"),
+    sampled(
+        product(CALLS, [False, True]), most=48, by=[lambda one: one[0] in PRINTING and one[0], itemgetter(1)]
+    ),
+)
 NEED_TORCH = {"lite", "lite --json"}
 
 
@@ -169,8 +178,7 @@ def prepared(name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @needs_full
-@BUFFERS
-@pytest.mark.parametrize("name", CALLS)
+@EACH_COMMAND
 def test_what_a_full_disk_does_not_take_is_an_error_of_one_line(
     name: str, prepared: Path, *, unbuffered: bool
 ) -> None:
@@ -178,8 +186,7 @@ def test_what_a_full_disk_does_not_take_is_an_error_of_one_line(
     assert done == (2, NO_SPACE)
 
 
-@BUFFERS
-@pytest.mark.parametrize("name", CALLS)
+@EACH_COMMAND
 def test_what_a_closed_pipe_does_not_take_is_told_by_the_status(
     name: str, prepared: Path, *, unbuffered: bool
 ) -> None:
@@ -192,9 +199,15 @@ def test_what_a_closed_pipe_does_not_take_is_told_by_the_status(
 
 
 @needs_full
-@BUFFERS
-@pytest.mark.parametrize("arguments", [["verify", MODEL], ["--version"], ["verify", "--help"], ["nope"]])
-@pytest.mark.parametrize("streams", [f"> {FULL}", f"2> {FULL}", f"> {FULL} 2> {FULL}"])
+@pytest.mark.parametrize(
+    ("streams", "arguments", "unbuffered"),
+    crossed(
+        [f"> {FULL}", f"2> {FULL}", f"> {FULL} 2> {FULL}"],
+        [["verify", MODEL], ["--version"], ["verify", "--help"], ["nope"]],
+        [False, True],
+        most=8,
+    ),
+)
 def test_a_process_ends_so_too(streams: str, arguments: list[object], *, unbuffered: bool) -> None:
     words = ["sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "archive", *map(str, arguments)]
     more = {"PYTHONUNBUFFERED": "1"} if unbuffered else {}

@@ -19,6 +19,7 @@ from archive.formats.exported.modules import Instance, Key, build_modules
 from archive.formats.exported.origins import Origin, build_origins
 from archive.formats.exported.traces import Frame, Mark, Trace, build_trace
 from tests.support.exported import nodes
+from tests.support.sampling import Suite, examples
 from tests.support.strategies import patient
 from tests.support.zips import written
 
@@ -137,7 +138,7 @@ def test_programs_of_random_graphs_are_joined_to_the_byte() -> None:
     reached: set[str] = set()
 
     @given(programs=PROGRAMS, profile=st.sampled_from(CompanionProfile))
-    @settings(patient, max_examples=80)
+    @settings(patient, max_examples=examples(80))
     def check(programs: dict[str, Tree], profile: CompanionProfile) -> None:
         small, aside = io.BytesIO(), io.BytesIO()
         if not any(node["metadata"] for node in nodes(programs)):
@@ -151,4 +152,5 @@ def test_programs_of_random_graphs_are_joined_to_the_byte() -> None:
         reached.update(odd for odd in ("0,1", "e(f", "g]h", "ß_7", "ä") if odd in text)
 
     check()
-    assert reached == {*REACHED, "0,1", "e(f", "g]h", "ß_7", "ä"}
+    everything = {*REACHED, "0,1", "e(f", "g]h", "ß_7", "ä"}
+    assert reached == everything if Suite.whole else reached <= everything

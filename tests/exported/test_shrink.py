@@ -20,7 +20,7 @@ from archive.formats.record_kinds import EMBEDDED_IN_EXPORTED
 from archive.store.store import Store
 from tests.support.commands import run
 from tests.support.exported import EXPORTED, PROGRAMS
-from tests.support.sampling import sampled
+from tests.support.sampling import crossed, sampled
 from tests.support.zips import written
 
 if TYPE_CHECKING:
@@ -106,13 +106,12 @@ def test_nodes_and_logs_are_explained_from_inside(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings(
     "ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"
 )  # unflatten's
-@pytest.mark.parametrize("level", ["compact", "embed"])
-def test_pytorch_runs_what_was_shrunk(level: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("level", "name"), crossed(["compact", "embed"], ["sums", "several"], most=2))
+def test_pytorch_runs_what_was_shrunk(level: str, name: str, tmp_path: Path) -> None:
     from tests.support.running_exported import outcomes  # noqa: PLC0415 (needs PyTorch)
 
-    for name in ("sums", "several"):
-        path = EXPORTED / f"{name}.pt2"
-        assert outcomes(shrunk(path, tmp_path, level)) == outcomes(path), path
+    path = EXPORTED / f"{name}.pt2"
+    assert outcomes(shrunk(path, tmp_path, level)) == outcomes(path)
     small = shrunk(STRICT, tmp_path, level)
     assert outcomes(small, unflattened=True) == outcomes(STRICT, unflattened=True)
 

@@ -11,15 +11,19 @@ from archive.pieces.encoded import WAYS
 from tests.support.canaries import with_records
 from tests.support.corpus import ORACLES
 from tests.support.encodings import ENCODINGS
+from tests.support.sampling import crossed
 
 PATH = "/home/annabel/secret/models/net.py"
 KEY = "ghp_" + "a1B2" * 9
 MODEL = ORACLES / "plain_stack.ptl"
 
 
-@pytest.mark.parametrize("name", ENCODINGS)
-@pytest.mark.parametrize(("text", "kind"), [(PATH, LeakKind.HOME), (KEY, LeakKind.KEY)], ids=["path", "key"])
-def test_a_text_is_read_in_every_way(name: str, text: str, kind: LeakKind) -> None:
+KINDS = {PATH: LeakKind.HOME, KEY: LeakKind.KEY}
+
+
+@pytest.mark.parametrize(("name", "text"), crossed(ENCODINGS, KINDS, most=len(ENCODINGS)))
+def test_a_text_is_read_in_every_way(name: str, text: str) -> None:
+    kind = KINDS[text]
     found = leaks(with_records(MODEL, {"extra/x": ENCODINGS[name](text)}))
     places = {one.text: one.places[0] for one in found.findings if one.kind is kind}
     assert text in places

@@ -33,7 +33,7 @@ def text_of(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", [PAGES[0], *sampled(PAGES[1:], most=8)], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [PAGES[0], *sampled(PAGES[1:], most=5)], ids=lambda page: page.name)
 def test_console_blocks_show_what_their_commands_print(page: Path, tmp_path: Path) -> None:
     assert rewritten(text_of(page), tmp_path) == text_of(page)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.log_forms import FORMS, LogForm
 from tests.support.reports import case, explained
+from tests.support.sampling import sampled
 from tests.support.strategies import patient
 
 NAMES = ("plain_unicode.jit", "plain_free_functions.jit", "traced_stack.jit", "plain_stack.jit")
@@ -17,6 +18,8 @@ HIDING = {"url", "form", "journal bytes, one record"}
 """Forms in which no word is readable: what hides in two of them, one in the other, is not found."""
 RECORDS = [name for name, form in FORMS.items() if form.is_record]
 FOREIGN = case("plain_branches")
+TAKEN = sampled(FORMS)
+some_forms = pytest.mark.parametrize("form", [FORMS[name] for name in TAKEN], ids=TAKEN)
 
 
 def lines(text: bytes) -> list[str]:
@@ -36,7 +39,7 @@ def test_a_failure_is_explained_in_the_form_of_its_log(form: LogForm) -> None:
         assert counts == [1, 0, []], name
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@some_forms
 def test_another_models_failure_is_told_and_the_log_stays(form: LogForm) -> None:
     for report in REPORTS.values():
         log = form.written(lines(report.stripped))
@@ -44,7 +47,7 @@ def test_another_models_failure_is_told_and_the_log_stays(form: LogForm) -> None
         assert (text, done, unknown, len(notes)) == (log, 0, 1, 1)
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@some_forms
 def test_a_log_that_is_explained_already_stays_as_it_is(form: LogForm) -> None:
     for report in REPORTS.values():
         log = form.written(lines(report.full))

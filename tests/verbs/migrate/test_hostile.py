@@ -35,7 +35,7 @@ from tests.support.hostile_migrations import (
 )
 from tests.support.migrations import migrated, original, records
 from tests.support.packed_companions import body, line
-from tests.support.sampling import examples
+from tests.support.sampling import crossed, examples
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
@@ -59,9 +59,8 @@ WHOLE: dict[str, Callable[[], bytes]] = {
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_cut_archive_is_refused(name: str, tmp_path: Path) -> None:
     data = WHOLE[name]()
-    for step in range(60):
-        for to in ("1.8", "2.13"):
-            refused(data[: len(data) * step // 60], to, tmp_path)
+    for step, to in crossed(range(60), ("1.8", "2.13"), most=60):
+        refused(data[: len(data) * step // 60], to, tmp_path)
 
 
 @pytest.mark.parametrize("name", WHOLE)
