@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     Ask = Callable[[ArchiveAnswers], Answer | None]
     MayHave = Callable[[Model], bool]
 
+UNPROVEN = "nothing proves it: a companion does not have the code that the log shows"
 LISTED = 3
 """Models that a note names."""
 MOST_ASKED = 256
@@ -230,11 +231,16 @@ class FleetAnswers:
             why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
             return Answer(asked.failure, None, ((0, f"{what}: {why}"),), is_possible=True)
         left = [one for one in self._asked(possible, asked.ask) if one.answer.is_possible]
+        # Whose code is the log's before those of which there is no code to compare.
+        left = [one for one in left if not one.answer.is_unproven] or left
         self._choices.keep((asked.key, *models), [one.model for one in left], 1 + len(models))
         texts = {one.answer.text for one in left}
         unread = [model.file for model in models if model.file in self.models.unread]
         if left and unread:
             note = f"{what}: may be of {one_line(unread[0])}, which cannot be read"
+            return Answer(asked.failure, None, ((0, note),), is_possible=True)
+        if left and left[0].answer.is_unproven and named is None:
+            note = f"{what}: {self._may_be(left)}, and {UNPROVEN}"
             return Answer(asked.failure, None, ((0, note),), is_possible=True)
         if len(texts) == 1 and None not in texts:
             is_named = left[0].answer.is_named or named is not None
@@ -281,6 +287,10 @@ class FleetAnswers:
             read = [model for model in models if model.file not in self.models.unread]
             others = "" if len(read) == len(models) else " that can be read"
             return f"of none of {counted(len(read), 'model')}{others}"
+        return f"{self._may_be(left)}, and nothing tells which"
+
+    @staticmethod
+    def _may_be(left: Sequence[Candidate]) -> str:
         files = [one_line(one.model.file) for one in left]
         more = f" or {len(files) - LISTED:,} more" if len(files) > LISTED else ""
-        return f"may be of {' or '.join(files[:LISTED])}{more}, and nothing tells which"
+        return f"may be of {' or '.join(files[:LISTED])}{more}"

@@ -89,6 +89,17 @@ class Model:
             return facts_of(opened)
 
     @cached_property
+    def lacks_debug_info(self) -> bool:
+        """Whether the file has no source ranges: a companion has them, if it was split.
+
+        Raises:
+            ArchiveError: the file is of another kind, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        with self.open() as opened:
+            return opened.companion is None and not opened.range_records
+
+    @cached_property
     def size(self) -> int:
         """Bytes of its file; many where it is elsewhere."""
         try:

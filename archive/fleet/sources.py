@@ -12,7 +12,7 @@ from archive.base.urls import is_url, name_of
 from archive.batches.inputs import found
 from archive.client.address import is_server
 from archive.fleet.models import KINDS, KeptModel, Model, Models
-from archive.reader.recognition import listed_kind, recognise
+from archive.reader.recognition import FileKind, listed_kind, recognise
 from archive.store.folder import is_store
 from archive.store.store import Store
 
@@ -95,8 +95,34 @@ def models_in(
             _check_kind(source, limits)
         if not files:
             raise ArchiveError("no archive or companion in it", file=os.fspath(source))
-        models += Models(Model(file, companion, limits=limits, mapped=mapped) for file in files)
+        if path.is_dir():
+            models += Models(_paired(files, limits, mapped=mapped))
+        else:
+            models += Models([Model(source, companion, limits=limits, mapped=mapped)])
     return models
+
+
+def _paired(files: Sequence[str | os.PathLike[str]], limits: Limits, *, mapped: bool) -> Iterator[Model]:
+    """The models in the files of a folder: an archive beside its companion is one model with it."""
+    alone = [Model(file, limits=limits, mapped=mapped) for file in files]
+    kinds = [listed_kind(one.file, limits=limits, mapped=mapped) for one in alone]
+    if len({kind is FileKind.COMPANION for kind in kinds}) == 1:
+        yield from alone
+        return
+    unread = Models(alone)
+    companions, split = dict[str, Model](), dict[str, list[Model]]()
+    for one, kind in zip(alone, kinds, strict=True):
+        with unread.noting_unread(one):
+            if kind is FileKind.COMPANION:
+                companions.setdefault(one.facts.archive_id, one)
+            elif one.lacks_debug_info:
+                split.setdefault(one.facts.archive_id, []).append(one)
+    both = {one: companions[key] for key in split.keys() & companions.keys() for one in split[key]}
+    for one in alone:
+        if one in both:
+            yield Model(one.file, both[one].file, limits=limits, mapped=mapped)
+        elif one not in both.values():
+            yield one
 
 
 def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:

@@ -45,14 +45,46 @@ def test_each_is_explained_by_its_own_archive_or_told() -> None:
     assert counts["explained"] > 10
 
 
-def test_a_companion_explains_it_where_no_other_has_such_code(tmp_path: Path) -> None:
-    for one in TRACEBACKS:
-        (tmp_path / f"{one.path.stem}.ptdbg").write_bytes(halves(one.path).companion)
-    files = [tmp_path / f"{name}.ptdbg" for name in ("plain_free_functions", "lowered_shape")]
+def halved(folder: Path, *reports: Report, small: bool = False) -> Path:
+    """A folder of companions, and of the archives that they were split from."""
+    for one in reports:
+        left, companion, _ = halves(one.path)
+        (folder / f"{one.path.stem}.ptdbg").write_bytes(companion)
+        if small:
+            (folder / f"{one.path.stem}.pt").write_bytes(left)
+    return folder
+
+
+def test_of_several_companions_none_explains_code_that_it_cannot_compare(tmp_path: Path) -> None:
     one = case("plain_free_functions.jit")
-    text, done, _, notes = explained(one, files)
+    folder = halved(tmp_path, one, case("lowered_shape.jit"))
+    text, done, ambiguous, (note,) = explained(one, [folder])
+    assert (text, done, ambiguous) == (one.stripped, 0, 1)
+    assert "plain_free_functions.ptdbg, and nothing proves it" in note
+
+
+def test_one_companion_explains_it_and_the_note_says_that_nothing_proves_it(tmp_path: Path) -> None:
+    one = case("plain_free_functions.jit")
+    text, done, _, (note,) = explained(one, [halved(tmp_path, one)])
     assert (text, done) == (one.full, 1)
-    assert notes == [f"line 2: {'not checked against the model'}'s code, which a companion doesn't have"]
+    assert note.startswith("line 2: nothing proves it")
+
+
+def test_a_folder_compares_the_code_of_archives_beside_their_companions(tmp_path: Path) -> None:
+    folder = halved(tmp_path, *{one.path: one for one in TRACEBACKS}.values(), small=True)
+    models = models_in([folder])
+    assert len(models) == len({one.path.stem for one in TRACEBACKS})
+    for one in TRACEBACKS:
+        text, done, ambiguous, notes = explained(one, [folder])
+        assert text == (one.full if done else one.stripped)
+        assert (done + ambiguous, any("proves" in note for note in notes)) == (1, False)
+    one = case("plain_free_functions.jit")
+    assert explained(one, [folder])[:3] == (one.full, 1, 0)
+    twin = one._replace(
+        stripped=one.stripped.replace(b"    factor: float) -> Tensor:", b"    factor: int) -> Tensor:")
+    )
+    twin = twin._replace(stripped=twin.stripped.replace(b"def scale(x: Tensor,", b"def scale(y: Tensor,"))
+    assert explained(twin, [folder])[:3] == (twin.stripped, 0, 0)
 
 
 def test_of_none_of_the_models_is_told() -> None:

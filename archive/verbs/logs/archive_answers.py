@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from archive.verbs.logs.streams import Stream
     from archive.verbs.logs.tracebacks import LoggedFrame
 
-UNCHECKED = "not checked against the model's code, which a companion doesn't have"
+UNCHECKED = "nothing proves it: not checked against the model's code, which a companion doesn't have"
 
 
 class ArchiveAnswers:
@@ -103,7 +103,9 @@ class ArchiveAnswers:
             notes.append((0, UNCHECKED))
         place = place_of(frame.original for frame in reversed(frames))
         cause = Cause(*place, decoded(frames[-1].function), "")
-        return Answer(traceback, original, tuple(notes), is_possible=True, cause=cause)
+        return Answer(
+            traceback, original, tuple(notes), is_possible=True, is_unproven=self._unchecked, cause=cause
+        )
 
     def of_serialized(self, stream: Stream) -> Answer | None:
         """The answer to a traceback of serialized and of redacted code; None where the latter is none."""
@@ -112,7 +114,7 @@ class ArchiveAnswers:
         traceback = Traceback(stream, self._code)
         answer = self._redacted.of_serialized(stream, traceback, partial(self._original, traceback))
         if answer and answer.text is not None and self._unchecked:
-            return replace(answer, notes=(*answer.notes, (0, UNCHECKED)))
+            return replace(answer, notes=(*answer.notes, (0, UNCHECKED)), is_unproven=True)
         return answer
 
     def of_redacted(self, stream: Stream, hierarchy: bytes) -> Answer | None:

@@ -63,6 +63,7 @@ class Answer:
         is_possible: whether the archive may have failed so: it explains the failure, or cannot tell.
         cause: what failed; None where it is not explained.
         models: the files of the models that explain it so, where there are several models.
+        is_unproven: whether nothing that the log shows of the model's code could be compared.
     """
 
     failure: Failure
@@ -72,6 +73,7 @@ class Answer:
     is_possible: bool = False
     cause: Cause | None = None
     models: tuple[str, ...] = ()
+    is_unproven: bool = False
 
 
 class Answers(Protocol):

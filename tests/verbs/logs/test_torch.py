@@ -8,6 +8,7 @@ import pytest
 
 import archive
 from archive.verbs.logs import resolve_handles
+from archive.verbs.logs.archive_answers import UNCHECKED
 from tests.support.corpus import ORACLES
 from tests.support.kinds import KINDS
 from tests.support.reports import explained
@@ -111,6 +112,6 @@ def test_a_split_package_is_explained_as_pytorch_explains_the_whole_one(tmp_path
         assert explained(report, path) == (full, 1, 0, [])
     with archive.open(left, companion=companion) as both:
         assert explained(report, both) == (full, 1, 0, [])
-    alone = "line 2: not checked against the model's code, which a companion doesn't have"
+    alone = f"line 2: {UNCHECKED}"
     assert explained(report, companion) == (full, 1, 0, [alone])
     assert failure(packaged(shrunk), 5, 5) == full

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from archive.companion.layout import CompanionProfile
 
-UNCHECKED = "not checked against the model's code, which a companion doesn't have"
+from archive.verbs.logs.archive_answers import UNCHECKED
 
 
 @pytest.mark.parametrize(("name", "profile"), crossed([one for one in GROUPS if one != BARE], PROFILES))

@@ -23,6 +23,7 @@ from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.formats.source_ranges import build_source_ranges
 from archive.verbs.handles import prefix_of
+from archive.verbs.logs.archive_answers import UNCHECKED
 from archive.verbs.split import split
 from tests.support import slow_reader
 from tests.support.commands import run
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from tests.support.tampering import Change
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
-UNCHECKED = "not checked against the model's code, which a companion doesn't have"
+
 NO_HANDLES = ORACLES / "plain_stack.pt"
 
 
