@@ -33,6 +33,7 @@ from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS
 from archive.verbs.loading import loaded_like, refusals
 from archive.verbs.redact.compiled import redacted_compiled
 from archive.verbs.redact.effects import redacted_effects
+from archive.verbs.redact.hidden import hidden_bytes
 from archive.verbs.redact.names import with_hashes
 from archive.verbs.redact.programs import redacted_programs
 from archive.verbs.redact.promises import allowed, judged, telling
@@ -158,6 +159,8 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
     records |= redacted_programs(opened, rules, removed, renamed)
     for rewriter in REWRITERS:
         records |= rewriter(opened, rules, removed)
+    if rules.people:
+        removed.stays += hidden_bytes(opened)
     root = rules.root(opened.root)
     if root != opened.root:
         removed.roots.add(opened.root.encode(errors="surrogateescape"))

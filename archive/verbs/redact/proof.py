@@ -64,6 +64,8 @@ LETTER = re.compile(rb"\w")
 ONE_WORD = re.compile(rb"\W*+\w++\W*+")
 BEFORE, BEHIND = re.compile(rb"\w +\Z"), re.compile(rb" +\w")
 """Another word before a word, or behind."""
+OF_PYTHON = {b"module", b"lambda", b"genexpr", b"listcomp", b"dictcomp", b"setcomp", b"string", b"stdin"}
+"""What Python calls code that has no name, in angle brackets: ``<module>`` is no function ``module``."""
 AROUND = 8
 """Bytes before a word and behind that are looked at."""
 _Forms = dict[bytes, tuple[What, bytes]]
@@ -205,6 +207,8 @@ def _is_word(data: memoryview, at: int, form: bytes, *, tensor: bool) -> bool:
     if tensor and len(form) < SHORTEST_IN_TENSORS:
         return False
     around = bytes(data[max(at - 1, 0) : at]), bytes(data[at + len(form) : at + len(form) + 1])
+    if around == (b"<", b">") and form in OF_PYTHON:
+        return False
     return not any(map(LETTER.fullmatch, around))
 
 

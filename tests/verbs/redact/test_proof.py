@@ -15,11 +15,14 @@ import zlib
 import pytest
 import zstandard
 
+import archive
 from archive.base.limits import unbounded
 from archive.container.container import Container, new_member
 from archive.verbs.redact.proof import Proof, prove
 from archive.verbs.redact.rules import Removed
 from archive.verbs.redact.search import WINDOW
+from tests.support.canaries import rewritten
+from tests.support.corpus import RELEASES
 from tests.support.cost import loops_below
 from tests.support.tampering import packed
 
@@ -145,6 +148,25 @@ def test_what_stays_is_not_looked_for_but_a_path_in_a_line_that_stays_is() -> No
 )
 def test_a_line_of_one_word_is_not_left_in_a_sentence(data: bytes, is_left: bool) -> None:  # noqa: FBT001 (a parameter)
     assert bool(proof_of(data, Removed(lines={b"training,"})).left) is is_left
+
+
+def test_code_without_a_name_is_not_left_where_a_function_has_its_word() -> None:
+    removed = Removed(names={b"module"})
+    assert not proof_of(b"net.py(9): <module>\n", removed).left
+    assert proof_of(b"net.py(9): module\n", removed).left
+    assert proof_of(b"net.py(9): <modules>, module>\n", removed).left
+
+
+def test_what_leaks_finds_in_tensors_is_left() -> None:
+    path = b"/home/zqannxz/net/model.py "
+
+    def change(name: str, old: bytes) -> bytes:
+        return (path * len(old))[: len(old)] if name == "data/0" else old
+
+    data = rewritten((RELEASES / "torch-2.13.0" / "nested.ptl").read_bytes(), change)
+    for preset in ("publish", "vendor"):
+        facts = archive.redact(data, io.BytesIO(), io.BytesIO(), preset=preset, partial=True)
+        assert [one for one in facts.left if one.startswith("path /home/zqannxz/net/") and "data/0" in one]
 
 
 def test_many_texts_take_time_in_proportion() -> None:
