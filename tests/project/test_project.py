@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
 MADE_UP = (
-    rb"(?:home|Users)/(?:ann|bob|[Aa]nn [Ll]ee|u%03d|zq[a-z]+xz)/|home/ann(?![\w./-])|home/a\\n"
-    rb"|root/(?:m\.py|net/)|tmp/ab12/"
+    rb"(?:home|Users)/(?:ann|annab(?:el)?|zo\xc3\xab|bob|[Aa]nn [Ll]ee|u%03d|zq[a-z]+xz)/|home/ann(?![\w./-])"
+    rb"|home/a\\n|home/a/\{\}|root/(?:m\.py|net/)|tmp/ab12/"
 )
 """What the tests of ``leaks`` and ``redact`` find."""
 MACHINE_PATH = re.compile(
