@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archive.base.bounded import bounded_members
-from archive.base.errors import ArchiveError, LimitError, in_file
+from archive.base.errors import ArchiveError, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.store.adding import TakenError, check_prefix, holds, new_of
 from archive.store.catalogue import Catalogue, opened_plain
@@ -264,7 +264,8 @@ class Store:
             return Kept(entries[key], "same")
         data = smallest(new.companion, kin_of(new.facts, entries.values()), self._files)
         with self._changing() as entries:
-            if key in entries and self._holds(key, new.companion, others=replace):
+            is_same = self._holds(key, new.companion, others=replace)
+            if is_same and key in entries:
                 return Kept(entries[key], "same")
             check_prefix(new.facts, entries)
             path = self.folder.kept_path(key)
@@ -293,8 +294,6 @@ class Store:
             kept = self._files.read(archive_id)
         except FileNotFoundError:
             return False
-        except LimitError:  # it is whole, for all that is known
-            raise
         except ArchiveError as error:
             if not others and self._may_come_back(archive_id, companion):
                 raise TakenError(

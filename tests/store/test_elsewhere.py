@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
 
 from archive.base.errors import ArchiveError
-from archive.base.limits import Limits
+from archive.store import choosing
 from archive.store.adding import EPOCH, TakenError
 from archive.store.folder import BASES, COMPANIONS
+from archive.store.kept import read_header
 from archive.store.store import Store
 from tests.support.commands import run
 from tests.support.faults import at_call
@@ -199,21 +202,26 @@ def test_a_base_that_is_needed_lower_than_it_lies_is_set_aside_anew(
     assert Store.open(store.file).companion(id_of(5)) == kin(5)
 
 
-@pytest.mark.parametrize("data", [b"", b"other bytes"])
-def test_what_lies_in_a_bases_place_is_no_base(data: bytes, store: Store) -> None:
+@pytest.mark.parametrize("kind", ["no file of a store", "another's"])
+def test_what_lies_in_a_bases_place_is_no_base(kind: str, store: Store) -> None:
     store.add(kin(3))
     below = store.folder.base_path(store.one(id_of(1)).body)
-    below.write_bytes(data)
+    others = store.folder.kept_path(id_of(7)).read_bytes()
+    below.write_bytes(others if kind == "another's" else b"other bytes")
     store.remove(id_of(1))
     assert Store.open(store.file).companion(id_of(3)) == kin(3)
 
 
-def test_a_companion_that_limits_keep_from_being_read_is_not_replaced(store: Store) -> None:
-    before = store.folder.kept_path(id_of(1)).read_bytes()
-    for memory in range(1 << 14, 1 << 18, 1 << 12):
-        with pytest.raises(ArchiveError):
-            Store.open(store.file, limits=Limits(memory=memory)).add(kin(1, line=9))
-    assert store.folder.kept_path(id_of(1)).read_bytes() == before
+def test_a_chain_is_no_longer_than_it_may_be_whatever_the_index_says(tmp_path: Path) -> None:
+    with mock.patch.object(choosing, "MOST_DEPTH", 2):
+        for number in range(5):
+            with Store.open(tmp_path / "store", create=True) as store:
+                store.add(kin(number))
+            with closing(sqlite3.connect(store.folder.index)) as index:
+                index.execute("UPDATE companions SET depth = 0")
+                index.commit()
+    headers = [read_header(memoryview(path.read_bytes())) for path in store.folder.companions.iterdir()]
+    assert max(header.depth for header in headers) == 2
 
 
 def test_a_companion_whose_base_is_lost_is_replaced_only_if_asked(store: Store, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
 from archive.companion.layout import CompanionProfile, Section, written
 from archive.normalform.columns import RAW
+from archive.store.adding import TakenError
 from archive.store.kept import HEADER, MAGIC, NOTHING, digest_of
 from archive.store.store import Store
 from tests.support.kin import id_of, kin
@@ -131,6 +132,17 @@ def test_bases_below_one_another_do_not_multiply(store: Store) -> None:
     forged(store, 7, depth=1, base=(bytes.fromhex(id_of(8)), digest_of(told, large)))
     with pytest.raises(ArchiveError, match=f"{id_of(8)}.kept: expected a base of up to 16,777,216 bytes"):
         Store.open(store.file).companion(id_of(7))
+
+
+def test_a_companion_that_limits_keep_from_being_read_is_replaced_only_if_asked(store: Store) -> None:
+    zeros = bytes(2 << 20)
+    section = Section(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
+    large = written(CompanionProfile.MAPPED, bytes.fromhex(id_of(2)), [(section, zeros)], 1)
+    forged(store, 2, plain=large, notes=NOTES | {"recipe": [[0, 0]]})
+    small = Store.open(store.file, limits=Limits(memory=1 << 20))
+    with pytest.raises(TakenError, match=r"cannot be read: .*memory is limited to"):
+        small.add(kin(2))
+    assert store.companion(id_of(2)) == large
 
 
 def test_a_base_that_leads_back_is_refused(store: Store) -> None:

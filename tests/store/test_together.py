@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from archive.base.errors import ArchiveError
 from archive.store.adding import TakenError
 from archive.store.choosing import smallest
 from archive.store.kept import read_header
@@ -68,6 +70,41 @@ def test_threads_add_at_once_and_read_meanwhile(tmp_path: Path) -> None:
             for entry in one.entries():
                 assert one.companion(entry.archive_id)
     check(path, [future.result() for future in futures])
+
+
+def clean(path: str, times: int) -> int:
+    """Clean a store again and again, while others change it; how often that went well."""
+    cleaned = 0
+    with Store.open(path, create=True) as store:
+        for _ in range(times):
+            with suppress(ArchiveError):  # what is checked may be removed before it is read
+                store.gc()
+                cleaned += 1
+    return cleaned
+
+
+def add_and_remove(path: str, worker: int) -> None:
+    """Add companions of a worker's own, and remove every other one."""
+    with Store.open(path, create=True) as store:
+        for at in range(2 * EACH):
+            store.add(kin(100 * worker + at))
+            if at % 2:
+                store.remove(id_of(100 * worker + at - 1))
+
+
+def test_a_store_is_cleaned_while_processes_add_and_remove(tmp_path: Path) -> None:
+    path = str(tmp_path / "store")
+    with ProcessPoolExecutor(WORKERS, get_context("fork")) as pool:
+        changed = [pool.submit(add_and_remove, path, worker) for worker in range(1, WORKERS)]
+        assert pool.submit(clean, path, 8).result() > 0
+        for one in changed:
+            one.result()
+    store = Store.open(path)
+    left = [100 * worker + at for worker in range(1, WORKERS) for at in range(1, 2 * EACH, 2)]
+    assert [entry.archive_id for entry in store.entries()] == sorted(map(id_of, left))
+    assert [store.companion(id_of(number)) for number in left] == [kin(number) for number in left]
+    store.gc()
+    assert list(store.check()) == []
 
 
 def test_of_two_processes_that_claim_a_prefix_one_gets_it(tmp_path: Path) -> None:
