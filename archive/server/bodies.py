@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import ClientDisconnect
 
 from archive.server.problems import Problem
+from archive.server.settings import SECONDS_OF_SILENCE
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -31,10 +32,11 @@ async def receive(request: Request, file: SpoolFile, settings: Settings) -> None
     """
     try:
         _check_length(request.headers.get("content-length"), settings.body)
-        async with asyncio.timeout(settings.seconds):
-            await _copy(request, file, settings.body)
+        await _copy(request, file, settings)
     except TimeoutError:
-        raise Problem(408, f"the body did not arrive in {settings.seconds:g} s", CLOSE) from None
+        arrived = f"the body did not arrive in {settings.seconds:g} s"
+        why = f"{arrived}, or nothing of it for {SECONDS_OF_SILENCE:g} s"
+        raise Problem(408, why, CLOSE) from None
     except Problem as problem:
         if "expect" not in request.headers:  # else the client asks first, and sends nothing
             await _drop_rest(request)
@@ -42,12 +44,22 @@ async def receive(request: Request, file: SpoolFile, settings: Settings) -> None
         raise
 
 
-async def _copy(request: Request, file: SpoolFile, most: int) -> None:
-    with file.path.open("wb") as out:
-        async for piece in request.stream():
-            if file.size + len(piece) > most:
-                raise _too_long(most)
-            file.write(out, piece)
+async def _copy(request: Request, file: SpoolFile, settings: Settings) -> None:
+    """Write a body to a file as it arrives.
+
+    Raises:
+        Problem: it is too long.
+        TimeoutError: it does not arrive in time.
+    """
+    now = asyncio.get_running_loop().time
+    end = now() + settings.seconds
+    async with asyncio.timeout_at(min(end, now() + SECONDS_OF_SILENCE)) as due:
+        with file.path.open("wb") as out:
+            async for piece in request.stream():
+                due.reschedule(min(end, now() + SECONDS_OF_SILENCE))
+                if file.size + len(piece) > settings.body:
+                    raise _too_long(settings.body)
+                file.write(out, piece)
 
 
 def _check_length(declared: str | None, most: int) -> None:

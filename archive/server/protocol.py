@@ -1,16 +1,56 @@
-"""uvicorn's HTTP, in which the headers of a request must arrive in time."""
+"""uvicorn's HTTP, in which headers arrive in time, bodies in no crumbs, and nobody has all connections."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from archive.server.settings import SECONDS_OF_HEADERS
+from archive.server.settings import (
+    BYTES_OF_A_PIECE,
+    LEAST_PIECES,
+    MOST_OF_A_CLIENT,
+    MOST_OF_HEADERS,
+    RETRY_AFTER,
+    SECONDS_OF_HEADERS,
+)
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle, Transport
+
+TOO_MANY = (
+    f"HTTP/1.1 503 Service Unavailable\r\nRetry-After: {RETRY_AFTER}\r\n"
+    "Content-Length: 0\r\nConnection: close\r\n\r\n"
+).encode()
+
+
+class Pieces(h11.Connection):
+    """The state of a connection. A body may not come in many small pieces: each costs as much as a KB.
+
+    Attributes:
+        pieces: of the body, so far.
+        size: bytes of the body, so far.
+    """
+
+    pieces = size = 0
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
+        """The next event.
+
+        Raises:
+            RemoteProtocolError: the request is none, or its body comes in too small pieces.
+        """
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.pieces = self.size = 0
+        elif isinstance(event, h11.Data):
+            self.pieces += 1
+            self.size += len(event.data)
+            if self.pieces > LEAST_PIECES + self.size // BYTES_OF_A_PIECE:
+                raise h11.RemoteProtocolError("a body in pieces that are too small")
+        return event
 
 
 class PromptProtocol(H11Protocol):
@@ -18,14 +58,22 @@ class PromptProtocol(H11Protocol):
 
     Attributes:
         seconds: in which the headers must arrive.
+        clients: the connections of each address.
     """
 
     seconds = SECONDS_OF_HEADERS
+    clients: Counter[str]
     _due: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)
+        self.conn = Pieces(h11.SERVER, MOST_OF_HEADERS)
+        host = self.client[0] if self.client else ""
+        self.clients[host] += 1
+        if self.clients[host] > MOST_OF_A_CLIENT:
+            transport.write(TOO_MANY)
+            transport.close()
         self._expect()
 
     def data_received(self, data: bytes) -> None:
@@ -42,7 +90,15 @@ class PromptProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
         self._cancel()
+        self.clients[self.client[0] if self.client else ""] -= 1
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request; of one that is answered already, close the connection alone."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def _expect(self) -> None:
         """Start the time of headers, or of the rest of a body that is answered already; else stop it."""
@@ -65,4 +121,5 @@ def protocol_of(seconds: float) -> type[PromptProtocol]:
         """With the seconds of this server."""
 
     Protocol.seconds = min(seconds, SECONDS_OF_HEADERS)
+    Protocol.clients = Counter()
     return Protocol

@@ -10,8 +10,18 @@ BODIES_KEPT = 64
 """Bodies of the largest size, or answers of as many bytes, that lie on the disk at a time."""
 SECONDS_OF_HEADERS = 10.0
 """Seconds in which the headers of a request must arrive."""
+MOST_OF_HEADERS = 1 << 16
+"""Bytes of the headers of a request."""
 MOST_CONNECTIONS = 1024
 """Connections that are open at a time."""
+MOST_OF_A_CLIENT = 256
+"""Connections of one address; others are for others."""
+LEAST_PIECES, BYTES_OF_A_PIECE = 256, 256
+"""Pieces in which any body may come, and how long further ones must be on average."""
+SECONDS_OF_SILENCE = 10.0
+"""Seconds in which the next bytes of a body must arrive."""
+LEAST_INFLATED, INFLATED_A_BYTE = 1 << 20, 100
+"""Bytes that a log may have inflated, and those that each of its packed bytes allows besides."""
 RETRY_AFTER = 2
 """Seconds after which a client that was refused may ask again."""
 

@@ -23,6 +23,7 @@ from archive.fleet.explaining import explainer_of
 from archive.report.as_json import as_json, symbolication_facts
 from archive.report.causes_text import causes_facts
 from archive.server.requests import HandlesRequest, LogRequest
+from archive.server.settings import INFLATED_A_BYTE, LEAST_INFLATED
 from archive.server.shelf import Shelf, UnreadableError
 from archive.store.adding import TakenError
 from archive.store.entry_json import entry_json
@@ -268,10 +269,16 @@ def _counts(explainer: Explainer, models: Models) -> Explained:
 
 
 def _text(body: Path) -> Iterator[bytes]:
-    """The text of a body, which gzip may have packed, in pieces."""
+    """The text of a body, which gzip may have packed, in pieces, once it is known to be short enough."""
+    for _ in _inflated(body):
+        pass
+    yield from _inflated(body)
+
+
+def _inflated(body: Path) -> Iterator[bytes]:
     with body.open("rb") as file:
         pieces = iter(lambda: file.read(PIECE), b"")
-        yield from _bounded(unpacked(pieces))
+        yield from _bounded(unpacked(pieces, LEAST_INFLATED, INFLATED_A_BYTE))
 
 
 def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:

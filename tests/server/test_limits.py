@@ -7,9 +7,11 @@ import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ExhaustedError
+from archive.server.settings import MOST_OF_A_CLIENT
 from archive.server.work import _refused
 from tests.support.waiting import PATIENCE, becomes
 
@@ -106,6 +108,40 @@ def test_a_body_without_length_is_refused_when_it_is_too_long(strict: Running) -
     head = heading(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     with connected(strict, head + piece * 17 + b"0\r\n\r\n") as client:
         assert received(client).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_of_single_bytes_is_refused_at_its_beginning(strict: Running) -> None:
+    """Four of them stopped a server, for each byte costs it as much as a KB."""
+    head = heading(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    with connected(strict, head + b"1\r\nx\r\n" * 1_000) as client:
+        assert received(client).startswith(b"HTTP/1.1 400 ")
+    check_works(strict)
+    assert strict.number("debug_archive_spool_bytes") == 0
+
+
+def test_no_client_has_all_connections(server: Running) -> None:
+    with ExitStack() as stack:
+        for _ in range(MOST_OF_A_CLIENT):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        with socket.create_connection(("127.0.0.1", server.port)) as one_more:
+            one_more.settimeout(20)
+            assert one_more.recv(1 << 16).startswith(b"HTTP/1.1 503 ")
+        other = socket.create_connection(("127.0.0.1", server.port), source_address=("127.0.0.2", 0))
+        with other:
+            other.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert received(other).startswith(b"HTTP/1.1 200 ")
+    deadline = time.monotonic() + 20
+    while (status := _status(server)) != 200 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert status == 200
+
+
+def _status(server: Running) -> int:
+    """The status of the next request; 503 where the connection is not taken."""
+    try:
+        return server.ask("GET", "/healthz").status
+    except OSError:
+        return 503
 
 
 def test_too_many_requests_are_asked_to_come_again(strict: Running) -> None:

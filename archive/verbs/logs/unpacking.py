@@ -20,8 +20,15 @@ INFLATED_A_BYTE = 256
 """A log that is packed may hold so many bytes, and so many more for each of its bytes."""
 
 
-def unpacked(log: Iterable[bytes]) -> Iterator[bytes]:
+def unpacked(
+    log: Iterable[bytes], least: int = MOST_INFLATED, a_byte: int = INFLATED_A_BYTE
+) -> Iterator[bytes]:
     """The pieces of a log, inflated where it begins as gzip does. It may be cut short.
+
+    Args:
+        log: the pieces.
+        least: bytes that any log may have inflated.
+        a_byte: those that each packed byte allows besides.
 
     Raises:
         ArchiveError: the log is no gzip from some byte on.
@@ -32,7 +39,7 @@ def unpacked(log: Iterable[bytes]) -> Iterator[bytes]:
     while len(first) < len(GZIP) and GZIP.startswith(first) and (piece := next(pieces, None)) is not None:
         first += piece
     whole = _chained(first, pieces)
-    return _inflated(whole) if first.startswith(GZIP) else whole
+    return _inflated(whole, least, a_byte) if first.startswith(GZIP) else whole
 
 
 def _chained(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
@@ -40,7 +47,7 @@ def _chained(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
+def _inflated(packed: Iterable[bytes], least: int, a_byte: int) -> Iterator[bytes]:
     read = made = 0
     stream = zlib.decompressobj(GZIP_WINDOW)
     for piece in packed:
@@ -58,6 +65,6 @@ def _inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
                 raise ArchiveError(f"no gzip in its first {read:,} bytes: {error}", file="log") from None
             left = stream.unused_data if stream.eof else stream.unconsumed_tail
             made += len(text)
-            if made > MOST_INFLATED + INFLATED_A_BYTE * read:
-                raise LimitError("output", MOST_INFLATED + INFLATED_A_BYTE * read, made)
+            if made > least + a_byte * read:
+                raise LimitError("output", least + a_byte * read, made)
             yield text
