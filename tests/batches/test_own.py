@@ -18,6 +18,7 @@ from tests.batches.test_manifest import INPUTS, NEEDS, OPTIONS
 from tests.support.commands import called
 from tests.support.exported import EXPORTED
 from tests.support.many_archives import MANIFEST, NESTED, STACK, kinds, manifest, numbered
+from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,8 +112,9 @@ def state(folder: Path) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("kind", IN_ITS_PLACE)
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in NEEDS])
+@pytest.mark.parametrize(
+    ("verb", "kind"), crossed([verb for verb in VERBS if verb not in NEEDS], IN_ITS_PLACE)
+)
 def test_what_is_not_a_batchs_own_is_replaced_by_force_alone(
     verb: str, kind: str, made: Path, tmp_path: Path
 ) -> None:

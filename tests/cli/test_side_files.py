@@ -15,6 +15,7 @@ from tests.cli.test_lost_output import NEED_TORCH, PRINTING, commands
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
 from tests.support.cost import MIB, peak_below
+from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,8 +85,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="the system has no file without end")
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "a pipe"])
-@pytest.mark.parametrize("option", READING)
+@pytest.mark.parametrize(
+    ("option", "kind"), crossed(READING, [kind for kind in KINDS if kind != "a pipe"], most=30)
+)
 def test_what_is_named_is_refused_in_one_line_within_bounds(
     option: str, kind: str, folder: Path, tmp_path: Path
 ) -> None:
@@ -140,8 +142,10 @@ TEXTS = {
 ODD = os.fsdecode(b"\xff")
 
 
-@pytest.mark.parametrize("text", [ODD, f"{ODD}={ODD}", f"/a={ODD}", f"{ODD}=1", f"{ODD}:1", "x" * 100_000])
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    crossed(TEXTS, [ODD, f"{ODD}={ODD}", f"/a={ODD}", f"{ODD}=1", f"{ODD}:1", "x" * 100_000], most=60),
+)
 def test_no_text_of_an_option_is_a_fault_of_the_program(
     name: str, text: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
