@@ -29,7 +29,8 @@ WIDTHS = (2, 4)
 """Bytes of a letter in UTF-16, and in UTF-32."""
 FEWEST_WIDE = {width: (b"a" + bytes(width - 1)) * 5 for width in WIDTHS}
 WIDE = {width: re.compile(rb"(?:[ab]\0{%d}){5,}+" % (width - 1)) for width in WIDTHS}
-LONG = re.compile(b"a" * 12 + b"a*+")
+FEWEST_LONG = b"a" * 12
+LONG = re.compile(b"a++")
 """Text in the bytes of tensors, in :data:`CLASSES`; in those of random numbers it is rare."""
 EDGE = 16
 """Bytes of memory that the place of an edge of a string costs."""
@@ -88,7 +89,12 @@ def of_numbers(data: bytes, allowance: Allowance) -> Spans:
         LimitError: they would take more memory than allowed.
     """
     with allowance.lent(len(data), "classes of bytes"):
-        spans = [one.span() for one in LONG.finditer(data.translate(CLASSES))]
+        classes, spans = data.translate(CLASSES), []
+        at = classes.find(FEWEST_LONG)
+        while at >= 0:
+            one = LONG.match(classes, at)
+            spans.append((at, one.end() if one else at + len(FEWEST_LONG)))
+            at = classes.find(FEWEST_LONG, spans[-1][1])
         found = np.array(spans or np.zeros((0, 2)), np.int64)
         return Spans(data, found[:, 0], found[:, 1], allowance, int)
 
