@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 
+from archive.store.folder import MARK
 from tests.cli.test_lost_output import NEED_TORCH, PRINTING, commands
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
@@ -117,6 +118,14 @@ def test_nobody_waits_for_a_pipe_into_which_nobody_writes(option: str, folder: P
     )
     (line,) = done.stderr.decode().splitlines()
     assert (done.returncode, f"debug-archive: {tmp_path}/pipe: " in line) == (2, True)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "nothing"])
+def test_a_mark_of_a_store_that_is_none_is_named(kind: str, tmp_path: Path) -> None:
+    KINDS[kind](tmp_path / MARK)
+    done = run("store", "ls", "--store", tmp_path)
+    (line,) = done.stderr.decode().splitlines()
+    assert (done.returncode, f"debug-archive: {tmp_path}" in line) == (2, True)
 
 
 def test_a_pipe_is_read_to_its_end() -> None:
