@@ -128,7 +128,8 @@ def check_handles_left(opened: Archive) -> None:
     if companion is None or METHOD_HANDLES not in opened.container.records:
         return
     left, whole = PickleRecords(opened.container).method_table, companion.method_table
-    prefix = companion.handle_form.prefix
+    # Companions of version 1 keep no prefix: then any is theirs, as long as all handles have it.
+    prefix = companion.handle_form.prefix or (0 if left is None else common_prefix(left.value))
     if left is None or whole is None or not _prints(left, whole, 0 if common_prefix(whole.value) else prefix):
         raise ArchiveError(
             "its debug handles are those of another file of this model; "
