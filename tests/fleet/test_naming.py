@@ -136,7 +136,7 @@ def test_small_models_stay_open_and_large_ones_are_few(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(?u)a", "(?P<x>a)(?(2)b|c)"])
 def test_a_pattern_that_is_no_regular_expression_is_refused(pattern: str) -> None:
-    with pytest.raises(ArchiveError, match="is no regular expression"):
+    with pytest.raises(ArchiveError, match=r"is no regular expression|is too large"):
         Naming(MODELS, ids=pattern)
 
 

@@ -219,7 +219,7 @@ class Explainer:
     def _traceback(self, stream: Stream, above: Above, *, is_quoted: bool) -> bytes | None:
         """What is written in the place of a traceback's heading; None where no frame follows."""
         answer = self.answers.of_traceback(stream)
-        if answer is None and shows_source(stream, above):
+        if answer is None and shows_source(stream, next(above.nearest(), b"")):
             return stream.line(0).data
         if is_quoted and not FRAME_HEADER.fullmatch(stream.text(1) or b""):
             return self._left(stream.line(0), SPREAD_NOTE)

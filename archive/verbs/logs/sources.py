@@ -14,19 +14,18 @@ RETHROWN = re.compile(rb".*The following operation failed in the TorchScript int
 """Follows the heading of a traceback without frames: the message is one of TorchScript itself."""
 
 if TYPE_CHECKING:
-    from archive.verbs.logs.beginnings import Above
     from archive.verbs.logs.streams import Stream
 
 
-def shows_source(stream: Stream, above: Above) -> bool:
+def shows_source(stream: Stream, above: bytes) -> bool:
     """Whether a traceback shows source, and no generated code.
 
     Args:
         stream: its lines, the heading first.
-        above: the lines above it.
+        above: the line above it; empty where there is none.
     """
     first = stream.text(1, is_patient=False)
-    return HIERARCHY in next(above.nearest(), b"") or (first is not None and is_source(first))
+    return HIERARCHY in above or (first is not None and is_source(first))
 
 
 def is_source(line: bytes) -> bool:
