@@ -1,4 +1,4 @@
-"""20,000 executions, the same in every run; every input that once broke something; and the fuzzer itself."""
+"""Executions, the same in every run: 20,000 or a third; what once broke something; and the fuzzer itself."""
 
 from __future__ import annotations
 
