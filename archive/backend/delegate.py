@@ -111,7 +111,7 @@ class Delegate:
     def load(cls, source: Source, *, companion: Source | None = None, part: str | None = None) -> Delegate:
         """A delegate of a lowered module in an archive.
 
-        PyTorch loads the archive, so its code must be trusted as with ``torch.jit.load``.
+        TorchScript of the archive runs: trust it as you must for ``torch.jit.load``; see SECURITY.md.
 
         Args:
             source: the archive: a path, a bytes-like object, or a binary file.

@@ -22,6 +22,7 @@ from archive.backend.delegate import Delegate
 from archive.backend.errors import BackendError
 from archive.backend.lower.effects import entry_names
 from archive.backend.lower.lowering import EFFECTS_ARGUMENTS, EFFECTS_STATE
+from archive.base.errors import ArchiveError, shown
 from archive.effects.errors import LoweringError
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.replay import prepared
@@ -71,6 +72,7 @@ class Effectful:
         delegate: the lowered module.
 
     Raises:
+        ArchiveError: what the module keeps for its effects is not there.
         LoweringError: the module was not lowered with effects, or has effects that TorchScript cannot run.
         ReplayError: effects name a class or function that is not allowed.
         StateError: the state cannot be made.
@@ -83,7 +85,8 @@ class Effectful:
         if table is None:
             raise LoweringError("the module was not lowered with effects: lower(..., effects=True)")
         parameters = {_place(one): one for one in delegate.tensors if one.requires_grad}
-        tensors = [parameters.get(_place(one), _copy(one)) for one in getattr(delegate.module, EFFECTS_STATE)]
+        kept = _kept(delegate, EFFECTS_STATE, list)
+        tensors = [parameters.get(_place(one), _copy(one)) for one in kept]
         every = [one for effects in table.methods for one in effects.effects]
         if stock and any(one.op is Op.SET_BACKWARD for one in every):
             raise LoweringError("TorchScript runs no backward of an autograd function: stock=False")
@@ -93,7 +96,7 @@ class Effectful:
         self.state = State.fresh(table, tensors) if state is None else state
         self._entries = [
             Entry(
-                getattr(delegate.module, name) if stock else partial(delegate.run, name),
+                _of_torchscript(delegate, name) if stock else partial(delegate.run, name),
                 prepared(effects, allow, delegate.archive.symbolicate),
                 any(isinstance(guard.subject, Output) for guard in effects.guards),
             )
@@ -104,9 +107,12 @@ class Effectful:
         self._latest = 0
         # By number of an entry, the one that followed last time: calls come in patterns.
         self._following = list(range(len(self._entries)))
-        names = getattr(delegate.module, EFFECTS_ARGUMENTS)
+        names = _kept(delegate, EFFECTS_ARGUMENTS, str)
         defaults = dict(pair for effects in table.methods for pair in effects.defaults)
-        self._signature = _signature(names, defaults)
+        try:
+            self._signature = _signature(names, defaults)
+        except ValueError as error:
+            raise ArchiveError(f"no parameters of a method: {error}", file=delegate.archive.file) from error
         by_place = [one.kind is one.POSITIONAL_OR_KEYWORD for one in self._signature.parameters.values()]
         self._positional = tuple(self._signature.parameters) if all(by_place) else None
         self._has_defaults = bool(defaults) or "*" in names
@@ -141,7 +147,11 @@ class Effectful:
         allow: Allowed = (),
         stock: bool = False,
     ) -> Effectful:
-        """Run a module in an archive; see :class:`Effectful`, and :meth:`Delegate.load` for errors."""
+        """Run a module in an archive; see :class:`Effectful`, and :meth:`Delegate.load` for errors.
+
+        TorchScript of the archive runs: trust it as you must for ``torch.jit.load``; see SECURITY.md. The
+        table of effects runs nothing but what ``allow`` names.
+        """
         return cls(Delegate.load(source, companion=companion), state, allow=allow, stock=stock)
 
     def __call__(self, *inputs: object, **named: object) -> Any:  # noqa: ANN401
@@ -210,6 +220,37 @@ def _is_hook_of_graph(effect: Effect) -> bool:
     """
     is_made = isinstance(effect.source, Item) and isinstance(effect.source.base, Temporary)
     return effect.op is Op.REGISTER_BACKWARD_HOOKS or (effect.op in HOOK_OPS and is_made)
+
+
+def _of_torchscript(delegate: Delegate, name: str) -> Callable[..., Any]:
+    """A method of TorchScript; never one of Python's class of such modules, as ``save`` is.
+
+    Raises:
+        ArchiveError: the module has no such method.
+    """
+    module: Any = delegate.module._c
+    if not module._has_method(name):
+        raise ArchiveError(
+            expected="a method with effects", found=f"none named {shown(name)}", file=delegate.archive.file
+        )
+    found: Callable[..., Any] = module._get_method(name)
+    return found
+
+
+def _kept(delegate: Delegate, name: str, kind: type) -> Any:  # noqa: ANN401
+    """What a module with effects keeps beside its graphs.
+
+    Raises:
+        ArchiveError: the module keeps no such thing.
+    """
+    module: Any = delegate.module._c
+    found = module.getattr(name) if module.hasattr(name) else None
+    items = found if kind is list and isinstance(found, list) else []
+    if not isinstance(found, kind) or not all(isinstance(one, torch.Tensor) for one in items):
+        raise ArchiveError(
+            f"a table of effects, and no {shown(name)} that belongs to it", file=delegate.archive.file
+        )
+    return found
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:

@@ -57,8 +57,8 @@ def lite(
 ) -> Lite:
     """Write a TorchScript archive for the lite interpreter, with the call stacks of all operations.
 
-    PyTorch loads the archive, so its code must be trusted as with ``torch.jit.load``. A lowered archive keeps
-    its debug handles, and the files that the archive has in ``extra/`` are kept, too.
+    TorchScript of the archive runs: trust it as you must for ``torch.jit.load``; see SECURITY.md. A lowered
+    archive keeps its debug handles, and the files that the archive has in ``extra/`` are kept, too.
 
     Args:
         source: the archive, of any release that PyTorch loads; scripted, traced or lowered.

@@ -1,4 +1,4 @@
-"""Errors of lowering and of capturing."""
+"""Errors of lowering, of capturing, and of a state."""
 
 from __future__ import annotations
 
@@ -41,3 +41,7 @@ class ModelFailedError(CaptureError):
 
 class ValueRefusedError(Exception):
     """A table of effects cannot hold a value."""
+
+
+class StateError(LookupError):
+    """The state has no such place, or does not give access to it."""

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects import places
+from archive.effects.placeholders import UNSET
+from archive.formats.effects.gate import SETTING_NAMES
 from archive.formats.effects.model import Look
 
 if TYPE_CHECKING:
@@ -21,13 +24,14 @@ PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 BUILTIN_TYPES: dict[str, type] = {
     one.__name__: one for one in (bool, int, float, str, bytes, list, dict, tuple, type(None))
 }
-SETTINGS: dict[str, Callable[[], object]] = {
-    "torch.is_grad_enabled": torch._C.is_grad_enabled,
-    "torch.is_autocast_enabled": lambda: torch._C.is_autocast_enabled("cpu"),
-    "torch.is_autocast_enabled('cuda')": lambda: torch._C.is_autocast_enabled("cuda"),
-    "torch.is_inference_mode_enabled": torch.is_inference_mode_enabled,
-    "torch.get_default_dtype": lambda: str(torch.get_default_dtype()),
-}
+_SETTINGS: tuple[Callable[[], object], ...] = (
+    torch._C.is_grad_enabled,
+    lambda: torch._C.is_autocast_enabled("cpu"),
+    lambda: torch._C.is_autocast_enabled("cuda"),
+    torch.is_inference_mode_enabled,
+    lambda: str(torch.get_default_dtype()),
+)
+SETTINGS = dict(zip(SETTING_NAMES, _SETTINGS, strict=True))
 """Settings of PyTorch that a model's results may depend on."""
 
 
@@ -48,6 +52,28 @@ def type_name(value: Any) -> str:  # noqa: ANN401
 def is_tensor(value: Any) -> bool:  # noqa: ANN401
     """Whether a value is an ordinary tensor."""
     return type(value) in PLAIN_TENSORS and value.layout is torch.strided
+
+
+def checked_tensor(value: Any) -> Any:  # noqa: ANN401
+    """A tensor.
+
+    Raises:
+        TypeError: the value is none.
+    """
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"expected a tensor, found a {type(value).__name__}")
+    return value
+
+
+def plain_text(value: Any) -> str:  # noqa: ANN401
+    """The text of an immutable value.
+
+    Raises:
+        TypeError: the value's class is written in Python, which may do anything for a text.
+    """
+    if type(value).__flags__ & places.HEAP_TYPE:
+        raise TypeError(f"expected an immutable value, found a {type(value).__name__}")
+    return str(value)
 
 
 def kind_of(tensor: Any) -> str:  # noqa: ANN401
@@ -118,8 +144,8 @@ def number(value: Any) -> Any:  # noqa: ANN401
 
 MOST_COMPUTED_BITS = 4096
 TENSOR_SIZES: dict[str, Callable[..., Any]] = {
-    "size_of": lambda tensor, dim: tensor.size(dim),
-    "numel": lambda tensor: tensor.numel(),
+    "size_of": lambda tensor, dim: checked_tensor(tensor).size(dim),
+    "numel": lambda tensor: checked_tensor(tensor).numel(),
 }
 NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {"int": int, "float": float, "min": min, "max": max}
 
@@ -139,71 +165,61 @@ def computed(op: str, *operands: Any) -> Any:  # noqa: ANN401
 
 FOUND: dict[Look, Callable[[Any, Any], Any]] = {
     Look.EQUAL: lambda value, _: value,
-    Look.TEXT: lambda value, _: str(value),
+    Look.TEXT: lambda value, _: plain_text(value),
     Look.TYPE: lambda value, _: type_name(value),
     Look.RANGE: lambda value, _: value,
-    Look.LENGTH: lambda value, _: len(value),
-    Look.KEYS: lambda value, _: tuple(value),
-    Look.HAS: lambda value, key: "it there" if key in value else "it missing",
-    Look.ATTRIBUTE: hasattr,
+    Look.LENGTH: lambda value, _: places.length(value),
+    Look.KEYS: lambda value, _: tuple(places.items(value)),
+    Look.HAS: lambda value, key: "it there" if places.has(value, key) else "it missing",
+    Look.ATTRIBUTE: lambda value, key: places.own(value, key) is not UNSET,
     Look.IS_NONE: lambda value, _: value,
     Look.HOOKS: hook_names,
-    Look.DIM: lambda value, _: value.dim(),
-    Look.SIZE: lambda value, key: value.size(key),
-    Look.SHAPE: lambda value, _: tuple(value.shape),
-    Look.STRIDE: lambda value, _: tuple(value.stride()),
-    Look.DTYPE: lambda value, _: str(value.dtype),
-    Look.KIND: lambda value, _: kind_of(value),
-    Look.DEVICE: lambda value, _: str(value.device),
-    Look.REQUIRES_GRAD: lambda value, _: value.requires_grad,
+    Look.DIM: lambda value, _: checked_tensor(value).dim(),
+    Look.SIZE: lambda value, key: checked_tensor(value).size(key),
+    Look.SHAPE: lambda value, _: tuple(checked_tensor(value).shape),
+    Look.STRIDE: lambda value, _: tuple(checked_tensor(value).stride()),
+    Look.DTYPE: lambda value, _: str(checked_tensor(value).dtype),
+    Look.KIND: lambda value, _: kind_of(checked_tensor(value)),
+    Look.DEVICE: lambda value, _: str(checked_tensor(value).device),
+    Look.REQUIRES_GRAD: lambda value, _: checked_tensor(value).requires_grad,
     Look.SETTING: lambda _, key: setting(key),
 }
 """Functions that look at a subject, given a key; ``SAME`` and ``APART`` compare two subjects instead."""
 
 
-def holds(look: Look, value: object) -> str:
-    """A Python expression for whether a guard holds: of its subject {0}, value {1} and key {2}."""
-    if look is Look.EQUAL and (value is None or isinstance(value, bool)):
-        return "{0} is {1}"
-    if look is Look.EQUAL and isinstance(value, str | int):
-        return f"type({{0}}) is {type(value).__name__} and {{0}} == {{1}}"
+def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:  # noqa: ANN401, PLR0911 (one a kind)
+    """A function that tells whether a guard holds for a subject, and another one that it names.
+
+    Args:
+        look: of the guard.
+        value: of the guard, if that is a constant.
+        key: of the guard.
+    """
+    if look in (Look.SAME, Look.APART):
+        return apart if look is Look.APART else operator.is_
     if look is Look.TYPE and value == "tensor":
-        return "is_tensor({0})"
-    return GUARD_EXPRESSIONS[look]
+        return lambda found, _: is_tensor(found)
+    if look is Look.HOOKS:
+        return lambda found, _: has_hooks(found, key, value)
+    if look is Look.EQUAL and (value is None or isinstance(value, bool)):
+        return lambda found, _: found is value
+    if look is Look.EQUAL and isinstance(value, str | int):
+        kind = type(value)
+        return lambda found, _: type(found) is kind and found == value
+    if look in (Look.EQUAL, Look.KEYS):
+        seen = FOUND[look]
+        return lambda found, _: same_literal(seen(found, key), value)
+    if look is Look.RANGE:
+        return lambda found, _: type(found) is int and -value <= found <= value
+    return _as_found(LOOKS.get(look, FOUND[look]), value, key)
 
 
-GUARD_EXPRESSIONS = {
-    Look.EQUAL: "same_literal({0}, {1})",
-    Look.TEXT: "str({0}) == {1}",
-    Look.TYPE: "type_name({0}) == {1}",
-    Look.RANGE: "type({0}) is int and -{1} <= {0} <= {1}",
-    Look.LENGTH: "len({0}) == {1}",
-    Look.KEYS: "same_literal(tuple({0}), {1})",
-    Look.HAS: "({2} in {0}) is {1}",
-    Look.ATTRIBUTE: "hasattr({0}, {2}) is {1}",
-    Look.IS_NONE: "({0} is None) is {1}",
-    Look.HOOKS: "has_hooks({0}, {2}, {1})",
-    Look.SAME: "{0} is {1}",
-    Look.APART: "disjoint({0}, {1})",
-    Look.DIM: "{0}.dim() == {1}",
-    Look.SIZE: "{0}.size({2}) == {1}",
-    Look.SHAPE: "{0}.shape == {1}",
-    Look.STRIDE: "{0}.stride() == {1}",
-    Look.DTYPE: "str({0}.dtype) == {1}",
-    Look.KIND: "kind_of({0}) == {1}",
-    Look.DEVICE: "str({0}.device) == {1}",
-    Look.REQUIRES_GRAD: "{0}.requires_grad is {1}",
-    Look.SETTING: "setting({2}) == {1}",
+def _as_found(look: Callable[[Any, Any], Any], value: object, key: object) -> Callable[[Any, Any], bool]:
+    return lambda found, _: bool(look(found, key) == value)
+
+
+LOOKS: dict[Look, Callable[[Any, Any], Any]] = {
+    Look.HAS: places.has,
+    Look.IS_NONE: lambda value, _: value is None,
 }
-"""The same for looks that need no special case."""
-GUARD_HELPERS = {
-    "disjoint": apart,
-    "has_hooks": has_hooks,
-    "is_tensor": is_tensor,
-    "kind_of": kind_of,
-    "number": number,
-    "same_literal": same_literal,
-    "setting": setting,
-    "type_name": type_name,
-}
-"""The functions that these expressions call."""
+"""Looks whose answer is not what a message shows of the subject."""

@@ -171,27 +171,18 @@ def test_a_live_state_has_the_models_own_objects(hooked: ModuleType, tmp_path: P
     assert not isinstance(live.gate, type(ours.state))
 
 
-def test_hooks_are_taken_off_again_if_a_later_effect_fails(hooked: ModuleType, tmp_path: Path) -> None:
-    class Stubborn(hooked.Model):  # type: ignore[name-defined]
-        held: Any = None
-        is_stubborn = False
+def test_hooks_are_taken_off_again_if_a_later_effect_fails(
+    hooked: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise RuntimeError("not now")
 
-        @property
-        def last(self) -> Any:  # noqa: ANN401
-            return self.held
-
-        @last.setter
-        def last(self, value: Any) -> None:  # noqa: ANN401
-            if self.is_stubborn:
-                raise RuntimeError("not now")
-            self.held = value
-
-    live = Stubborn()
+    live = hooked.Model()
     ours = Effectful.load(saved(hooked, tmp_path), State.of(live, modules=["hooked_model"]), allow=ALLOWED)
     first, second = (torch.ones(2, requires_grad=True) for _ in range(2))
     ours(first)
     kept = live.last
-    live.is_stubborn = True
+    monkeypatch.setattr(torch.nn.Module, "__setattr__", refused)
     with pytest.raises(ReplayError, match="not now"):
         ours(second)
     assert not second._backward_hooks

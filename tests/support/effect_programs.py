@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import CellType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from archive.effects.replay.placeholders import Plain
+from archive.effects.placeholders import Plain
 from archive.effects.replay.state import State
 from archive.formats.effects.model import (
     At,

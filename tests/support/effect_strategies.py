@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from archive.effects.replay.placeholders import Plain
+from archive.effects.placeholders import Plain
 from archive.formats.effects.model import (
     At,
     Constant,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.computed import COMPUTED, operand_count
+from archive.formats.effects.gate import MODULE_NAMES, SETTING_NAMES, is_special
 from archive.formats.effects.known_calls import CATEGORIES, LOG, PRINT, WARN
 from archive.formats.effects.model import (
     At,
@@ -111,10 +112,10 @@ def with_effects(path: Path, effects: EffectTable) -> bytes:
 
 names: SearchStrategy[str] = st.one_of(
     st.sampled_from(
-        ["self", "x", "count", "a b", "", "class", "out", "tmp0", "object", "ﬁ", "é", "\n", "__debug__"]
+        ["self", "x", "count", "a b", "", "class", "out", "tmp0", "object", "ﬁ", "é", "\n", "__private"]
     ),
     st.text(st.characters(codec=None), max_size=6),
-)
+).filter(lambda name: not is_special(name))
 literals: SearchStrategy[Literal] = st.recursive(
     st.one_of(
         st.none(),
@@ -255,7 +256,10 @@ def _guards(draw: DrawFn) -> Guard:
     else:
         value = Constant(draw(literals if wanted is object else _OF_TYPE[wanted]))
     key = GUARD_KEYS.get(look)
-    drawn = None if key is None else Constant(draw(literals if key is object else _OF_TYPE[key]))
+    of_key = {Look.SETTING: st.sampled_from(SETTING_NAMES), Look.HOOKS: st.sampled_from(sorted(MODULE_NAMES))}
+    drawn = None
+    if key is not None:
+        drawn = Constant(draw(of_key.get(look, literals if key is object else _OF_TYPE[key])))
     return Guard(look, subject, value, drawn, draw(st.integers(-1, 1 << 40)))
 
 

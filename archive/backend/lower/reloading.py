@@ -54,7 +54,7 @@ def load_archive(source: File, *, companion: File | None = None) -> torch.jit.Sc
     handles and call stacks: it can be part of a larger module, and :func:`save_lowered` saves it again, for
     TorchScript and for the lite interpreter.
 
-    PyTorch loads the archive, so its code must be trusted as with ``torch.jit.load``.
+    TorchScript of the archive runs: trust it as you must for ``torch.jit.load``; see SECURITY.md.
 
     Args:
         source: a TorchScript archive, or one for the lite interpreter: a path, a bytes-like object, or a

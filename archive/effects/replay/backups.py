@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from archive.effects.errors import StateError
+from archive.effects.placeholders import UNSET, Plain
+from archive.effects.places import REGISTERED, delete_own, own, set_own
 from archive.effects.python_containers import base_of, items_of
-from archive.effects.replay.base_methods import add, discard, refill, set_attribute
-from archive.effects.replay.errors import StateError
-from archive.effects.replay.placeholders import UNSET
+from archive.effects.replay.base_methods import add, discard, refill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 
     Backup = tuple[Any, ...]
 
-ATTRIBUTE_DICTS = ("_parameters", "_buffers", "_modules")
-"""Dicts of a ``torch.nn.Module`` that hold attributes (torch/nn/modules/module.py)."""
 CONTAINERS = (dict, list, deque, set)
-MODULE_COLLECTIONS = (*ATTRIBUTE_DICTS, "_non_persistent_buffers_set")
+MODULE_COLLECTIONS = (*REGISTERED, "_non_persistent_buffers_set")
 ORDINARY_TYPES = frozenset((int, float, bool, str, bytes, list, dict, tuple, type(None)))
 """Types of values that a ``torch.nn.Module`` keeps in its ``__dict__`` like any other object."""
 
@@ -54,7 +53,7 @@ def backup_all(target: Any) -> Backup:  # noqa: ANN401
 def _attributes(held: dict[str, Any]) -> list[tuple[Any, Any]]:
     """A namespace and a module's collections in it, each with a copy."""
     found: list[tuple[Any, Any]] = [(held, held.copy())]
-    if ATTRIBUTE_DICTS[0] in held:
+    if REGISTERED[0] in held:
         found += [
             (held[name], held[name].copy())
             for name in MODULE_COLLECTIONS
@@ -71,27 +70,17 @@ def _restore_all(target: Any, items: list[Any], attributes: list[tuple[Any, Any]
         held.update(before)
 
 
-def is_plain(target: object, name: str, plain: set[type]) -> bool:
-    """Whether setting an attribute only sets an entry of ``__dict__``; its class then joins ``plain``."""
-    kind = type(target)
-    if kind.__setattr__ is not object.__setattr__ or not hasattr(target, "__dict__"):
-        return False
-    if hasattr(getattr(kind, name, None), "__set__"):
-        return False
-    plain.add(kind)
-    return True
-
-
 def backup_attribute(target: Any, name: str, value: object) -> Backup:  # noqa: ANN401
     """Back up an attribute that is about to be set to ``value``.
 
     A module moves tensors and submodules between its dicts, so all of them are backed up then.
     """
+    if type(target) is Plain:
+        return restore_entry, target.__dict__, name, target.__dict__.get(name, UNSET)
     held = getattr(target, "__dict__", None)
-    if held is None or hasattr(getattr(type(target), name, None), "__set__"):
-        rest = None if held is None else backup_all(target)
-        return _restore_described, target, name, getattr(target, name, UNSET), rest
-    if ATTRIBUTE_DICTS[0] in held and (name not in held or type(value) not in ORDINARY_TYPES):
+    if not isinstance(held, dict) or hasattr(getattr(type(target), name, None), "__set__"):
+        return _restore_described, target, name, own(target, name)
+    if REGISTERED[0] in held and (name not in held or type(value) not in ORDINARY_TYPES):
         return backup_all(target)
     return restore_entry, held, name, held.get(name, UNSET)
 
@@ -104,34 +93,27 @@ def restore_entry(held: dict[Any, Any], key: object, before: object) -> None:
         held.pop(key, None)
 
 
-def restore_attribute(target: Any, name: str, before: Any, plain: set[type]) -> None:  # noqa: ANN401
-    """Restore an attribute: ``before`` is the former value for a plain class, otherwise a backup."""
-    if type(target) in plain:
-        restore_entry(target.__dict__, name, before)
-    else:
-        restore(before)
-
-
-def _restore_described(target: object, name: str, before: object, rest: Backup | None = None) -> None:
-    """Restore an attribute that a descriptor (property, slot) sets, and then everything else."""
+def _restore_described(target: object, name: str, before: object) -> None:
+    """Restore an attribute of a slot, or of a class."""
     if before is not UNSET:
-        set_attribute(target, name, before)
-    elif hasattr(target, name):
-        delattr(target, name)
-    if rest is not None:
-        restore(rest)
+        set_own(target, name, before)
+    elif own(target, name) is not UNSET:
+        delete_own(target, name)
 
 
-def restore_length(target: list[Any], before: int | Backup) -> None:
-    """Cut a list to its former length; ``before`` is a backup if the target is no plain list."""
-    if isinstance(before, int):
-        del target[before:]
-    else:
-        restore(before)
+def backup_length(target: Any) -> Backup:  # noqa: ANN401
+    """Back up a list to which items are about to be appended."""
+    return (_cut, target, len(target)) if type(target) is list else backup_all(target)
+
+
+def _cut(target: list[Any], before: int) -> None:
+    del target[before:]
 
 
 def backup_item(target: Any, key: Any) -> Backup:  # noqa: ANN401
-    """Back up an item that is about to be set; the target is no plain dict."""
+    """Back up an item that is about to be set."""
+    if type(target) is dict:
+        return restore_entry, target, key, target.get(key, UNSET)
     base = base_of(type(target))
     if base is list:
         return list.__setitem__, target, key, list.__getitem__(target, key)
@@ -151,14 +133,6 @@ def _restore_item(target: Any, key: Any, before: object) -> None:  # noqa: ANN40
 def backup_element(target: Any, element: Any) -> Backup:  # noqa: ANN401
     """Back up whether an element is in a set."""
     return (add if element in target else discard), target, element
-
-
-def restore_item(target: Any, key: object, before: Any) -> None:  # noqa: ANN401
-    """Restore an item: ``before`` is the former value for a plain dict, otherwise a backup."""
-    if type(target) is dict:
-        restore_entry(target, key, before)
-    else:
-        restore(before)
 
 
 def backup_insertion(target: Any, key: Any) -> Backup:  # noqa: ANN401

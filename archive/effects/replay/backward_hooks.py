@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.hooks import BackwardHook
 
-from archive.effects.replay.errors import StateError
+from archive.effects.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
-from archive.effects.replay.errors import StateError
+from archive.effects.errors import StateError
 
 Allowed: TypeAlias = "Collection[str] | Mapping[str, object]"
 """Names ``module:qualname``, or a mapping from such names to the objects to use."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import collections
 import functools
+import operator
 from typing import TYPE_CHECKING, Any
 
+from archive.effects.errors import StateError
 from archive.effects.replay.code_names import resolved
-from archive.effects.replay.errors import StateError
 from archive.formats.effects.container_text import FACTORIES
 from archive.formats.effects.containers import BASES
 
@@ -46,8 +47,42 @@ def stand_in(name: str, kind: str) -> Any:  # noqa: ANN401
 
 @functools.lru_cache(MOST_CLASSES)
 def tuple_stand_in(name: str, fields: tuple[str, ...]) -> Any:  # noqa: ANN401
-    """The class in place of a named tuple's class that is not here."""
-    return _named(collections.namedtuple(name.rpartition(":")[2].rpartition(".")[2], fields), name)  # noqa: PYI024
+    """The class in place of a named tuple's class that is not here.
+
+    ``collections.namedtuple`` would have Python run a text of the fields' names.
+    """
+    held = {field: property(operator.itemgetter(place)) for place, field in enumerate(fields)}
+    cls = type(
+        name.rpartition(":")[2].rpartition(".")[2],
+        (NamedStandIn,),
+        {**held, "_fields": fields, "__slots__": ()},
+    )
+    return _named(cls, name)
+
+
+class NamedStandIn(tuple[Any, ...]):
+    """What stand-ins of named tuples have in common; each has its own fields."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(zip(self._fields, self, strict=True))
+
+    def _replace(self, **given: object) -> Any:  # noqa: ANN401
+        """A named tuple with some items replaced.
+
+        Raises:
+            TypeError: there are no such fields.
+        """
+        if not given.keys() <= set(self._fields):
+            raise TypeError(f"expected fields among {', '.join(self._fields)}, found {', '.join(given)}")
+        return tuple.__new__(type(self), (self._asdict() | given).values())
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({', '.join(f'{name}={one!r}' for name, one in self._asdict().items())})"
+        )
 
 
 def _named(cls: Any, name: str) -> Any:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""Errors of replay: a place that the state does not have, a failed effect, a guard that does not hold."""
+"""Errors of replay: a failed effect, a guard that does not hold."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ if TYPE_CHECKING:
 
 UNLIKE = "this call is not as the one that was captured"
 NONE_FITS = "this call is as none of the {} that were captured; for the nearest"
-
-
-class StateError(LookupError):
-    """The state has no such place, or does not give access to it."""
 
 
 class ReplayError(RuntimeError):

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.replay.container_classes import (
-    container_maker,
-    tuple_maker,
-)
-from archive.effects.replay.errors import StateError
+from archive.effects.errors import StateError
+from archive.effects.placeholders import UNSET, Plain
+from archive.effects.places import check_settable, item_or_unset, own, set_own
+from archive.effects.replay.base_methods import set_item
+from archive.effects.replay.container_classes import container_maker, tuple_maker
 from archive.effects.replay.named_values import device, dtype
-from archive.effects.replay.placeholders import UNSET, Plain
 from archive.formats.effects.containers import BASES, PAIRED, contents, head
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
@@ -132,9 +131,13 @@ class FreshState:
     def _existing(self, source: Source) -> Any:  # noqa: ANN401
         """The value at a source as part of the object above; UNSET if that has no such part."""
         if isinstance(source, Attribute):
-            return getattr(self._at(source.base), source.name, UNSET)
+            holder = self._at(source.base)
+            found = own(holder, source.name)
+            if found is UNSET:
+                check_settable(holder, source.name)
+            return found
         if isinstance(source, Item):
-            return _item(self._at(source.base), source.key)
+            return item_or_unset(self._at(source.base), source.key)
         return UNSET
 
     def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401, PLR0911
@@ -184,8 +187,8 @@ class FreshState:
         match source:
             case Attribute(base, name):
                 holder = self._holder(base)
-                if getattr(holder, name, UNSET) is not value:
-                    setattr(holder, name, value)
+                if own(holder, name) is not value:
+                    set_own(holder, name, value)
             case Item(base, key):
                 self._put_item(self._holder(base), key, value)
             case GlobalName(module, name):
@@ -196,8 +199,8 @@ class FreshState:
     def _put_item(self, holder: Any, key: Any, value: Any) -> None:  # noqa: ANN401
         if isinstance(holder, list | deque) and type(key) is int and key == len(holder):
             holder.append(value)
-        elif _item(holder, key) is not value:
-            holder[key] = value
+        elif item_or_unset(holder, key) is not value:
+            set_item(holder, key, value)
 
     def _holder(self, base: Source) -> Any:  # noqa: ANN401
         """The object that has a place, itself put at its own source."""
@@ -253,16 +256,6 @@ def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:  # noqa: A
         return tensor.detach().as_strided(shape, strides, tensor.storage_offset() + offset)
     except RuntimeError as error:
         raise StateError(str(error).partition("\n")[0]) from error
-
-
-def _item(holder: Any, key: Any) -> Any:  # noqa: ANN401
-    """The item of a key; UNSET if there is none. A ``defaultdict`` makes none."""
-    if isinstance(holder, dict):
-        return holder.get(key, UNSET)
-    try:
-        return holder[key]
-    except (LookupError, TypeError):
-        return UNSET
 
 
 def _argument(source: Source) -> str | None:

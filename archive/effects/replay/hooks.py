@@ -6,6 +6,7 @@ the Python module.
 
 from __future__ import annotations
 
+import builtins
 import importlib
 from collections.abc import Mapping
 from functools import partial
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from archive.effects.code import found_code, head_of
-from archive.effects.replay.errors import StateError
+from archive.effects.errors import StateError
+from archive.effects.placeholders import UNSET
+from archive.effects.places import is_code
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -61,7 +64,7 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
     Args:
         name: as ``module:qualname``.
         allow: names of classes and functions, or a mapping from such names to the objects to use. Permission
-            for one covers all code in it.
+            for a class covers the functions and classes that it defines itself, and what is local in these.
 
     Raises:
         StateError: it is not allowed.
@@ -74,17 +77,36 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
     allowed = next((one for one in (name, *around) if one in allow), None)
     if allowed is None:
         raise StateError(f"{name!r} is not allowed; pass allow=[{name!r}] if you trust it")
+    left = around.get(allowed, [])
     if isinstance(allow, Mapping):
-        found, left = allow[allowed], around.get(allowed, [])
+        found = allow[allowed]
     else:
-        found, left = importlib.import_module(module), parts
+        found = importlib.import_module(module)
+        for part in parts[: len(parts) - len(left)]:
+            found = getattr(found, part)
     for part in left:
-        found = getattr(found, part)
+        found = _defined(found, part, name)
+    return found
+
+
+def _defined(cls: Any, part: str, name: str) -> Any:  # noqa: ANN401
+    """What a class defines by a name.
+
+    Raises:
+        StateError: it is no function or class, or the class only inherits it.
+    """
+    found = vars(cls).get(part, UNSET) if isinstance(cls, type) else UNSET
+    if isinstance(found, staticmethod | classmethod):
+        return found.__func__
+    if not isinstance(found, FunctionType | type | property):
+        raise StateError(f"{name!r} is not allowed: {part!r} is no function or class that is defined there")
     return found
 
 
 class StateGlobals(dict[str, Any]):
     """Globals of a function: those of the state, and those of its Python module where the state has none.
+
+    Functions, classes and modules are always those of the Python module, and builtins are Python's.
 
     Args:
         held: the state's.
@@ -96,7 +118,8 @@ class StateGlobals(dict[str, Any]):
         self._held, self._real = held, real
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401
-        return self._held[name] if name in self._held else self._real[name]
+        hides_code = is_code(self._real.get(name)) or hasattr(builtins, name)
+        return self._held[name] if name in self._held and not hides_code else self._real[name]
 
 
 def made_function(

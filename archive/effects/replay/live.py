@@ -10,18 +10,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from functools import partial
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.replay.errors import StateError
+from archive.effects.errors import StateError
+from archive.effects.places import is_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, MutableMapping
 
-CODE_TYPES = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
-"""Types of values that an effect may read from globals, or replace there, only by permission."""
 FOREIGN_PACKAGES = {"torch", *sys.stdlib_module_names} - {"__main__"}
 
 
@@ -102,7 +101,7 @@ def _parts(module: object) -> list[object]:
             continue
         found[id(part)] = part
         held = getattr(part, "__dict__", None)
-        if isinstance(part, CODE_TYPES) or not isinstance(held, dict):
+        if is_code(part) or not isinstance(held, dict):
             continue
         waiting += held.values()
         submodules = held.get("_modules")

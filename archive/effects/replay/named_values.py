@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from archive.effects.replay.errors import StateError
+from archive.effects.errors import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ def dtype(text: str) -> torch.dtype:
     Raises:
         StateError: there is none.
     """
-    found = getattr(torch, text.removeprefix("torch."), None)
+    found = vars(torch).get(text.removeprefix("torch."))
     if not isinstance(found, torch.dtype):
         raise StateError(f"{text} is no dtype")
     return found

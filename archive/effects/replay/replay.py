@@ -23,18 +23,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.base.errors import ArchiveError
+from archive.effects.errors import StateError
 from archive.effects.looking import FOUND
 from archive.effects.replay.code_names import resolved
-from archive.effects.replay.compiler import Compiler
 from archive.effects.replay.custom_backward import CONTEXT, BackwardContext
-from archive.effects.replay.errors import GuardError, ReplayError, StateError
+from archive.effects.replay.errors import GuardError, ReplayError
 from archive.effects.replay.hooks import allowed_code, hook_code
+from archive.effects.replay.interpreter import OWN_CLASSES, Interpreter
 from archive.formats.effects.hooks import functions_of, hooks_of
-from archive.formats.effects.model import ATTRIBUTE_OPS, Attribute, Constant, GlobalName, Item, Look, Op
-from archive.formats.effects.parts import guarded, places
+from archive.formats.effects.model import Constant, Look, Op
 from archive.formats.effects.references import MOST_SHOWN
 from archive.formats.effects.rules import check_method
-from archive.formats.effects.source_text import EMPTY_LITERALS, effect_text, guard_text, source_text
+from archive.formats.effects.source_text import effect_text, guard_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A method's effects, compiled; both functions raise :class:`ReplayError`.
+    """A method's effects, made ready; both functions raise :class:`ReplayError`.
 
     Attributes:
         inputs: ``inputs(state, arguments)`` checks the guards and returns the inputs of the graph; arguments
@@ -79,12 +79,12 @@ def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolica
     failed = _Errors(effects, symbolicate)
     try:
         check_method(effects)
-        _check_names(effects)
-    except (ArchiveError, StateError) as error:
+    except ArchiveError as error:
         raise ReplayError(str(error), method=effects.method) from error
     code = _named_code(effects, allow, failed)
     try:
-        return Prepared(*Compiler(effects, code, allow, failed, failed.unlike).functions())
+        made = Interpreter(effects, code, allow, failed, failed.unlike)
+        return Prepared(made.inputs(), made.replay())
     except (StateError, ImportError, AttributeError, ValueError) as error:
         raise failed(-1, error) from error
 
@@ -186,26 +186,6 @@ def _found(look: Look, subject: object, key: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 
-def _check_names(effects: MethodEffects) -> None:
-    """Refuse special attributes (``__class__`` …), which lead from any object to any code."""
-    for source in (*places(effects), *guarded(effects)):
-        place = source
-        while isinstance(place, Attribute | Item):
-            if isinstance(place, Attribute) and _is_special(place.name):
-                raise StateError(f"{source_text(place)} is Python's own")
-            place = place.base
-        if isinstance(place, GlobalName) and _is_special(place.name):
-            raise StateError(f"{source_text(place)} is Python's own")
-    for effect in effects.effects:
-        named = effect.op in ATTRIBUTE_OPS
-        if named and isinstance(effect.key, Constant) and _is_special(str(effect.key.value)):
-            raise StateError(f"{effect_text(effect)}: {effect.key.value!r} is Python's own")
-
-
-def _is_special(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
-
-
 def _named_code(
     effects: MethodEffects, allow: Allowed, failed: _Errors
 ) -> dict[str | tuple[str, str], object]:
@@ -228,7 +208,7 @@ def _named_code(
                 name = str(effect.key.value)
                 if effect.op is Op.NEW and name == CONTEXT:
                     code[name] = BackwardContext
-                elif name not in EMPTY_LITERALS:
+                elif name not in OWN_CLASSES:
                     code[name] = resolved(name, allow)
         except Exception as error:
             raise failed(number, error) from error

@@ -7,13 +7,17 @@ objects, lists, dicts and tensors as they were when the module was captured.
 
 from __future__ import annotations
 
+import builtins
 from types import CellType
 from typing import TYPE_CHECKING, Any
 
-from archive.effects.replay.errors import StateError
+from archive.base.errors import ArchiveError
+from archive.effects.errors import StateError
+from archive.effects.placeholders import UNSET
+from archive.effects.places import is_code
 from archive.effects.replay.fresh import FreshState
-from archive.effects.replay.live import CODE_TYPES, LiveCells, LiveGlobals
-from archive.effects.replay.placeholders import UNSET
+from archive.effects.replay.live import LiveCells, LiveGlobals
+from archive.formats.effects.rules import check_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, MutableMapping, Sequence
@@ -74,8 +78,13 @@ class State:
             tensors: the stored tensors, by number; the state keeps and changes these very objects.
 
         Raises:
-            StateError: a tensor is missing, or a value cannot be put where the table says.
+            StateError: the table breaks a rule of :mod:`archive.formats.effects.rules`, a tensor is missing,
+                or a value cannot be put where the table says.
         """
+        try:
+            check_table(table)
+        except ArchiveError as error:
+            raise StateError(str(error)) from error
         fresh = FreshState(table, tensors)
         fresh.fill()
         return cls({"self": fresh.module}, fresh.globals, fresh.cells)
@@ -115,7 +124,7 @@ class State:
         value = self.names(module).get(name, UNSET)
         if value is UNSET:
             raise StateError(f"{module} has no global {name!r}")
-        if isinstance(value, CODE_TYPES):
+        if is_code(value):
             self.check_code(module, name, allowed)
         return value
 
@@ -123,10 +132,10 @@ class State:
         """The globals in which an effect sets a name.
 
         Raises:
-            StateError: the name is a function, class or module that is not allowed.
+            StateError: the name is a function, class or module that is not allowed, or hides one of Python's.
         """
         names = self.names(module)
-        if isinstance(names.get(name), CODE_TYPES):
+        if is_code(names.get(name, getattr(builtins, name, None))):
             self.check_code(module, name, allowed)
         return names
 

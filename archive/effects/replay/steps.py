@@ -1,41 +1,36 @@
-"""Steps: for each op, the backup before the change, the change itself, and its undoing.
+"""Steps: for each op, the change itself, and the backup that is made before it.
 
-Backups and changes are lines of Python that :mod:`archive.effects.replay.compiler` puts into the compiled
-function. Frequent changes of plain objects back up no more than the former value or length, and have an undo
-function of their own; all others make a backup as in :mod:`archive.effects.replay.backups`.
+Both are functions of ``(state, target, key, value)``: the state, what the effect's source leads to, and its
+key and value, which are ``UNSET`` if it has none. ``backups.restore`` puts back what a backup holds.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.replay import backups, backward_hooks, base_methods, hooks
+from archive.effects import places
+from archive.effects.placeholders import METHODS, UNSET, Plain
+from archive.effects.replay import backups, base_methods, hooks
+from archive.effects.replay.backward_hooks import put_on_backward_hooks
 from archive.effects.replay.custom_backward import set_backward
-from archive.effects.replay.placeholders import UNSET
 from archive.formats.effects.model import Op
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+
+    from archive.effects.replay.state import State
 
 
-class EffectStep(NamedTuple):
-    """One op, as text and as function.
-
-    The texts may name ``{target}``, ``{key}`` and ``{value}`` of the effect, ``{name}`` of a global name,
-    ``{code}``: the function that the source names, ``{plain}``: the set of classes known to be plain, and
-    ``{comma}``: a comma if there is a key.
+class Step(NamedTuple):
+    """How effects of one op are made.
 
     Attributes:
-        backup: an expression, evaluated before the change.
-        change: a statement.
-        undo: takes target, key, the value of ``backup``, and the classes known to be plain.
+        backup: gives a backup of all that the change may touch; None if there is nothing to put back.
+        change: makes the change.
     """
 
-    backup: str
-    change: str
-    undo: Callable[[Any, Any, Any, set[type]], None] = lambda _target, _key, before, _plain: backups.restore(
-        before
-    )
+    backup: Callable[[State, Any, Any, Any], backups.Backup] | None
+    change: Callable[[State, Any, Any, Any], object]
 
 
 def copy_into(target: Any, value: Any) -> None:  # noqa: ANN401
@@ -45,148 +40,129 @@ def copy_into(target: Any, value: Any) -> None:  # noqa: ANN401
     target.copy_(value)
 
 
-_LENGTH = "len({target}) if type({target}) is list else backup_all({target})"
+def _backup_all(_: State, target: Any, __: Any, ___: Any) -> backups.Backup:  # noqa: ANN401
+    return backups.backup_all(target)
+
+
+def _backup_length(_: State, target: Any, __: Any, ___: Any) -> backups.Backup:  # noqa: ANN401
+    return backups.backup_length(target)
+
+
+def _backup_attribute(_: State, target: Any, key: Any, value: Any) -> backups.Backup:  # noqa: ANN401
+    return backups.backup_attribute(target, key, value)
+
+
+def _set_attribute(_: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+    if type(target) is Plain and key not in METHODS:
+        target.__dict__[key] = value
+    else:
+        places.set_own(target, key, value)
+
+
+def _set_item(_: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+    if type(target) is dict:
+        target[key] = value
+    else:
+        base_methods.set_item(target, key, value)
+
+
+def _append(_: State, target: Any, __: Any, value: Any) -> None:  # noqa: ANN401
+    if type(target) is list:
+        target.append(value)
+    else:
+        base_methods.append(target, value)
+
+
+def _register(state: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+    state.hooks[value] = target.register_hook(key)
+
+
+def _register_grad(state: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+    state.hooks[value] = target.register_post_accumulate_grad_hook(key)
+
+
 STEPS = {
-    Op.SET_ATTRIBUTE: EffectStep(
-        "{target}.__dict__.get({key}, UNSET) "
-        "if type({target}) in {plain} or is_plain({target}, {key}, {plain}) "
-        "else backup_attribute({target}, {key}, {value})",
-        "set_attribute({target}, {key}, {value})",
-        backups.restore_attribute,
+    Op.SET_ATTRIBUTE: Step(_backup_attribute, _set_attribute),
+    Op.DELETE_ATTRIBUTE: Step(_backup_all, lambda _, target, key, __: places.delete_own(target, key)),
+    Op.REGISTER_BUFFER: Step(
+        _backup_all, lambda _, target, key, value: places.register_buffer(target, key, value)
     ),
-    Op.DELETE_ATTRIBUTE: EffectStep("backup_all({target})", "delattr({target}, {key})"),
-    Op.REGISTER_BUFFER: EffectStep("backup_all({target})", "{target}.register_buffer({key}, {value})"),
-    Op.REGISTER_TRANSIENT: EffectStep(
-        "backup_all({target})", "{target}.register_buffer({key}, {value}, persistent=False)"
+    Op.REGISTER_TRANSIENT: Step(
+        _backup_all,
+        lambda _, target, key, value: places.register_buffer(target, key, value, persistent=False),
     ),
-    Op.SET_ITEM: EffectStep(
-        "{target}.get({key}, UNSET) if type({target}) is dict else backup_item({target}, {key})",
-        "set_item({target}, {key}, {value})",
-        lambda target, key, before, _: backups.restore_item(target, key, before),
+    Op.SET_ITEM: Step(lambda _, target, key, __: backups.backup_item(target, key), _set_item),
+    Op.DELETE_ITEM: Step(
+        lambda _, target, key, __: backups.backup_removal(target, key),
+        lambda _, target, key, __: base_methods.delete_item(target, key),
     ),
-    Op.DELETE_ITEM: EffectStep("backup_removal({target}, {key})", "delete_item({target}, {key})"),
-    Op.APPEND: EffectStep(
-        _LENGTH,
-        "append({target}, {value})",
-        lambda target, _, before, __: backups.restore_length(target, before),
+    Op.APPEND: Step(_backup_length, _append),
+    Op.EXTEND: Step(_backup_length, lambda _, target, __, value: base_methods.extend(target, value)),
+    Op.INSERT: Step(
+        lambda _, target, key, __: backups.backup_insertion(target, key),
+        lambda _, target, key, value: base_methods.insert(target, key, value),
     ),
-    Op.EXTEND: EffectStep(
-        _LENGTH,
-        "extend({target}, {value})",
-        lambda target, _, before, __: backups.restore_length(target, before),
+    Op.POP: Step(
+        lambda _, target, key, __: backups.backup_removal(target, -1 if key is UNSET else key),
+        lambda _, target, key, __: base_methods.pop(target, key),
     ),
-    Op.INSERT: EffectStep("backup_insertion({target}, {key})", "insert({target}, {key}, {value})"),
-    Op.POP: EffectStep("backup_removal({target}{comma}{key})", "pop({target}{comma}{key})"),
-    Op.APPEND_LEFT: EffectStep("backup_all({target})", "append_left({target}, {value})"),
-    Op.POP_LEFT: EffectStep("backup_all({target})", "pop_left({target})"),
-    Op.ADD: EffectStep("backup_element({target}, {value})", "add({target}, {value})"),
-    Op.DISCARD: EffectStep("backup_element({target}, {value})", "discard({target}, {value})"),
-    Op.CLEAR: EffectStep("backup_all({target})", "clear({target})"),
-    Op.SET_GLOBAL: EffectStep(
-        "{target}.get({name}, UNSET)",
-        "{target}[{name}] = {value}",
-        lambda target, name, before, _: backups.restore_entry(target, name, before),
+    Op.APPEND_LEFT: Step(_backup_all, lambda _, target, __, value: base_methods.append_left(target, value)),
+    Op.POP_LEFT: Step(_backup_all, lambda _, target, __, ___: base_methods.pop_left(target)),
+    Op.ADD: Step(
+        lambda _, target, __, value: backups.backup_element(target, value),
+        lambda _, target, __, value: base_methods.add(target, value),
     ),
-    Op.SET_CELL: EffectStep("backup_cell({target})", "{target}.cell_contents = {value}"),
-    Op.COPY: EffectStep("backup_tensor({target})", "copy_into({target}, {value})"),
-    Op.SAVE_FOR_BACKWARD: EffectStep("backup_saved({target})", "{target}.save_for_backward(*{value})"),
-    Op.REGISTER_HOOK: EffectStep(
-        "backup_registration(state, {value})", "state.hooks[{value}] = {target}.register_hook({key})"
+    Op.DISCARD: Step(
+        lambda _, target, __, value: backups.backup_element(target, value),
+        lambda _, target, __, value: base_methods.discard(target, value),
     ),
-    Op.REGISTER_GRAD_HOOK: EffectStep(
-        "backup_registration(state, {value})",
-        "state.hooks[{value}] = {target}.register_post_accumulate_grad_hook({key})",
+    Op.CLEAR: Step(_backup_all, lambda _, target, __, ___: base_methods.clear(target)),
+    Op.SET_GLOBAL: Step(
+        lambda _, target, key, __: (backups.restore_entry, target, key, target.get(key, UNSET)),
+        lambda _, target, key, value: target.__setitem__(key, value),
     ),
-    Op.REGISTER_BACKWARD_HOOKS: EffectStep("(forget,)", "put_on_backward_hooks({target}, {key}, {value})"),
-    Op.TAKE_OFF: EffectStep("backup_taking_off({target})", "{target}.remove()"),
-    Op.REMOVE_HOOK: EffectStep("backup_hook(state, {value})", "state.hooks.pop({value}).remove()"),
-    Op.SET_BACKWARD: EffectStep("None", "set_backward({target}, {code}, *{value})", lambda *_: None),
-    Op.CALL: EffectStep("None", "{code}(state, {key}, {value})", lambda *_: None),  # comes last
+    Op.SET_CELL: Step(
+        lambda _, target, __, ___: backups.backup_cell(target),
+        lambda _, target, __, value: setattr(target, "cell_contents", value),
+    ),
+    Op.COPY: Step(
+        lambda _, target, __, ___: backups.backup_tensor(target),
+        lambda _, target, __, value: copy_into(target, value),
+    ),
+    Op.SAVE_FOR_BACKWARD: Step(
+        lambda _, target, __, ___: backups.backup_saved(target),
+        lambda _, target, __, value: target.save_for_backward(*places.items(value)),
+    ),
+    Op.REGISTER_HOOK: Step(lambda state, _, __, value: backups.backup_registration(state, value), _register),
+    Op.REGISTER_GRAD_HOOK: Step(
+        lambda state, _, __, value: backups.backup_registration(state, value), _register_grad
+    ),
+    Op.REGISTER_BACKWARD_HOOKS: Step(
+        None, lambda _, target, key, value: put_on_backward_hooks(target, key, value)
+    ),  # on aliases that are the graph's: nobody gets them from a call that fails
+    Op.TAKE_OFF: Step(
+        lambda _, target, __, ___: hooks.backup_taking_off(target), lambda _, target, __, ___: target.remove()
+    ),
+    Op.REMOVE_HOOK: Step(
+        lambda state, _, __, value: backups.backup_hook(state, value),
+        lambda state, _, __, value: state.hooks.pop(value).remove(),
+    ),
+    Op.SET_BACKWARD: Step(
+        None, lambda _, target, key, value: set_backward(target, key, *map(places.items, value))
+    ),
+    Op.CALL: Step(None, lambda state, target, key, value: target(state, key, value)),  # comes last
 }
 """Every op but ``NEW``, whose objects nobody has seen before."""
 KEPT = {
-    Op.REGISTER_HOOK: EffectStep("backup_filling({value})", "fill({value}, {target}.register_hook({key}))"),
-    Op.REGISTER_GRAD_HOOK: EffectStep(
-        "backup_filling({value})", "fill({value}, {target}.register_post_accumulate_grad_hook({key}))"
+    Op.REGISTER_HOOK: Step(
+        lambda _, __, ___, value: hooks.backup_filling(value),
+        lambda _, target, key, value: hooks.fill(value, target.register_hook(key)),
+    ),
+    Op.REGISTER_GRAD_HOOK: Step(
+        lambda _, __, ___, value: hooks.backup_filling(value),
+        lambda _, target, key, value: hooks.fill(value, target.register_post_accumulate_grad_hook(key)),
     ),
 }
 """Steps of hooks whose handles are new objects."""
-SET_NEW_ATTRIBUTE = "object.__setattr__({target}, {key}, {value})"
+SET_NEW_ATTRIBUTE = Step(_backup_attribute, lambda _, target, key, value: places.set_new(target, key, value))
 """Sets an attribute of a new object, which may be of a frozen dataclass."""
-
-STEP_NAMES: dict[str, object] = {
-    "UNSET": UNSET,
-    "is_plain": backups.is_plain,
-    "copy_into": copy_into,
-    "backup_all": backups.backup_all,
-    "backup_attribute": backups.backup_attribute,
-    "backup_cell": backups.backup_cell,
-    "backup_filling": hooks.backup_filling,
-    "backup_hook": backups.backup_hook,
-    "backup_insertion": backups.backup_insertion,
-    "backup_item": backups.backup_item,
-    "backup_registration": backups.backup_registration,
-    "backup_removal": backups.backup_removal,
-    "backup_saved": backups.backup_saved,
-    "backup_taking_off": hooks.backup_taking_off,
-    "backup_tensor": backups.backup_tensor,
-    "fill": hooks.fill,
-    "set_backward": set_backward,
-    "forget": backward_hooks.forget,
-    "put_on_backward_hooks": backward_hooks.put_on_backward_hooks,
-    "backup_element": backups.backup_element,
-    **{
-        one.__name__: one
-        for one in (
-            base_methods.add,
-            base_methods.append,
-            base_methods.append_left,
-            base_methods.clear,
-            base_methods.delete_item,
-            base_methods.discard,
-            base_methods.extend,
-            base_methods.insert,
-            base_methods.pop,
-            base_methods.pop_left,
-            base_methods.set_attribute,
-            base_methods.set_item,
-        )
-    },
-} | hooks.HOOK_NAMES
-"""Names that the texts of steps use."""
-
-
-class UndoEntry(NamedTuple):
-    """How one effect of a compiled function is undone; target and key are names of its variables."""
-
-    op: Op
-    target: str
-    key: str
-    plain: set[type]
-
-
-def undo_until(
-    last: int, entries: Mapping[int, UndoEntry], variables: Mapping[str, Any], constants: Mapping[str, Any]
-) -> list[str]:
-    """Undo the effects that a compiled function has made, the last one first.
-
-    Args:
-        last: number of the effect that failed; it may be made in part.
-        entries: by number of the effect.
-        variables: the function's local variables; ``u3`` is the backup of effect 3, if it was reached.
-        constants: the function's global names.
-
-    Returns:
-        A sentence for each effect whose undoing failed; the others are undone all the same.
-    """
-    failures = []
-    for number in range(last, -1, -1):
-        if f"u{number}" not in variables:
-            continue
-        op, target, key, plain = entries[number]
-        found = variables.get(key, constants.get(key))
-        try:
-            STEPS[op].undo(variables[target], found, variables[f"u{number}"], plain)
-        except Exception as failure:  # noqa: BLE001 (the others must be undone all the same)
-            failures.append(f"effect {number} can't be undone: {type(failure).__name__}: {failure}")
-    return failures

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.computed import COMPUTED, operand_count
-from archive.formats.effects.containers import NEW_KINDS, STATE_KINDS, check_container
+from archive.formats.effects.containers import NEW_KINDS, STATE_KINDS, check_container, head
+from archive.formats.effects.gate import check_code, check_place
 from archive.formats.effects.known_calls import is_template
 from archive.formats.effects.model import (
     At,
@@ -92,16 +93,28 @@ class References:
             else:
                 self.value(item)
 
+    def place(self, source: Source) -> None:
+        """Refuse a source at which there is no value of its own."""
+        if isinstance(source, Length):
+            raise ArchiveError("a length, which is no place for a value")
+        self.source(source)
+
     def source(self, source: Source) -> None:
-        """Refuse a source below a temporary that no effect makes."""
-        while isinstance(source, Attribute | Item | Length):
+        """Refuse a source below a temporary that no effect makes, or one that the gate refuses."""
+        if isinstance(source, Length):
+            source = source.base
+        while isinstance(source, Attribute | Item):
             if id(source) in self._seen:
                 return
             self._seen[id(source)] = source
+            if isinstance(source, Attribute):
+                check_place(source.name)
             source = source.base
         if isinstance(source, Temporary) and source.number not in self._made:
             raise ArchiveError(f"temporary {source.number}, which nothing makes")
-        if not isinstance(source, Temporary | Local | GlobalName | ClosureCell):
+        if isinstance(source, GlobalName | ClosureCell):
+            check_place(source.name)
+        elif not isinstance(source, Temporary | Local):
             raise ArchiveError(expected="a source", found=shown(source))
 
     def value(self, value: Value) -> None:
@@ -136,6 +149,8 @@ def _check_made(made: Made) -> None:
     if kind not in CONTAINER_KINDS:
         raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
     check_container(made)
+    if isinstance(which := head(made), str):
+        check_code(which)
     if kind in NAMED_KINDS and not _is_named(kind, items):
         raise ArchiveError(f"no {kind}: {', '.join(map(short, items))}")
     if kind == "inference" and not (len(items) == 1 and isinstance(items[0], Output)):

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.containers import is_base
+from archive.formats.effects.gate import MODULE_NAMES, check_code, check_place, check_setting
 from archive.formats.effects.hooks import (
     QUALIFIED_NAME,
     backward_problem,
+    functions_of,
     hook_problem,
     hooks_of,
     values_in_hook,
 )
 from archive.formats.effects.known_calls import problem_of
 from archive.formats.effects.model import (
+    ATTRIBUTE_OPS,
     At,
     ClosureCell,
     Computed,
@@ -149,7 +152,7 @@ def check_table(table: EffectTable) -> None:
     state = References(None)
     for row, (source, value) in enumerate(table.state):
         try:
-            state.source(source)
+            state.place(source)
             state.value(value)
         except ArchiveError as error:
             raise error.within(place=f"state, row {row}") from None
@@ -210,6 +213,21 @@ def _check_effect(effect: Effect) -> None:
         problem = backward_problem(effect.key, effect.value)
     if problem is not None:
         raise ArchiveError(f"{effect.op}: {problem}")
+    _check_names(effect)
+
+
+def _check_names(effect: Effect) -> None:
+    """Refuse an effect whose key is a name that the gate refuses."""
+    name = literal_of(effect.key)
+    if effect.op in ATTRIBUTE_OPS and isinstance(name, str):
+        check_place(name)
+    if effect.op in (Op.NEW, Op.SET_BACKWARD) and isinstance(name, str):
+        check_code(name)
+    for hook in hooks_of(effect):
+        if (problem := hook_problem(hook)) is not None:
+            raise ArchiveError(f"{effect.op}: {problem}")
+        for code, _ in functions_of(hook):
+            check_code(code)
 
 
 def _is_pair(value: Value | None) -> bool:
@@ -261,6 +279,13 @@ def _check_guard(guard: Guard) -> None:
         fits = isinstance(guard.key, Constant) and isinstance(guard.key.value, GUARD_KEYS[look])
     if not fits:
         raise ArchiveError(f"{look}, key")
+    name = literal_of(guard.key)
+    if look is Look.ATTRIBUTE and isinstance(name, str):
+        check_place(name)
+    if look is Look.HOOKS and name not in MODULE_NAMES:
+        raise ArchiveError(expected="hooks of a module", found=shown(name))
+    if look is Look.SETTING and isinstance(name, str):
+        check_setting(name)
 
 
 def _is_guard_value(wanted: type, value: Value) -> bool:

@@ -4,6 +4,7 @@
   write for their rows. Texts are UTF-8. The methods are those of ``bytecode.pkl``, in the same order.
 - A method has at most as many module paths as instructions: only operators have one. ``loads`` checks that
   it has as many handles as instructions, as PyTorch does when it loads the record.
+- The table of effects, if there is one, can be read, and obeys the rules of ``formats/effects/rules.py``.
 - The call-stack debug map has each of these handles, and each handle in the blob of a lowered module. An
   archive whose map was taken out keeps its handles: one note.
 """
@@ -20,6 +21,7 @@ from archive.debuginfo.model import Generation
 from archive.formats import method_handles
 from archive.formats.bytecode import BYTECODE
 from archive.formats.callstack_map import CALLSTACK_MAP
+from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
 from archive.verbs.verify.records import check_bytes
 from archive.verbs.verify.texts import check_texts
@@ -44,6 +46,8 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
         report: takes the diagnostics.
     """
     bytecode = report.attempt(BYTECODE, lambda: archive.bytecode) if BYTECODE in readable else None
+    if EFFECTS in readable:
+        report.attempt(EFFECTS, lambda: archive.effects)
     if method_handles.METHOD_HANDLES in readable:
         table = report.attempt(method_handles.METHOD_HANDLES, lambda: archive.method_table)
         if table is not None:

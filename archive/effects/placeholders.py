@@ -26,3 +26,7 @@ class Plain:
 
     def __delitem__(self, key: object) -> None:
         del self.__items[key]
+
+
+METHODS = frozenset(name for name in vars(Plain) if not name.endswith("__"))
+"""Names that objects of ``Plain`` have of their class, and no attribute may hide."""

@@ -1,0 +1,301 @@
+"""Places in objects, read and set as data: no code of an object's class runs, and none is handed out.
+
+A table names places. What is there is looked up in an object's own ``__dict__`` and slots, in a module's
+parameters, buffers and submodules, among the data of classes, and among the items of Python's own containers.
+Methods, properties and whatever else a class computes are no places.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import torch
+
+from archive.effects.errors import StateError
+from archive.effects.placeholders import METHODS, UNSET, Plain
+from archive.effects.python_containers import BASES, base_of
+
+CODE_TYPES = (
+    *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, MethodWrapperType),
+    *(MethodDescriptorType, WrapperDescriptorType, CodeType, FrameType, GeneratorType),
+    *(functools.partial, staticmethod, classmethod, property),
+)
+"""Types of values that are code, or lead to some."""
+REGISTERED = ("_parameters", "_buffers", "_modules")
+"""Dicts of a ``torch.nn.Module`` that hold attributes (torch/nn/modules/module.py)."""
+HEAP_TYPE = 1 << 9
+"""Flag of classes that are written in Python (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
+COMPUTED_DATA = {(deque, "maxlen"): deque.maxlen}
+"""Attributes of Python's own classes that are data, though no object has them as its own."""
+
+MODULE_CONTAINERS = (
+    *(torch.nn.ModuleList, torch.nn.ModuleDict, torch.nn.Sequential),
+    *(torch.nn.ParameterList, torch.nn.ParameterDict),
+)
+"""PyTorch's own modules that hold items."""
+
+
+def static(cls: type, name: str) -> Any:  # noqa: ANN401
+    """What a class, or one that it derives from, has by a name; UNSET if it has nothing."""
+    for base in cls.__mro__:
+        held = vars(base)
+        if name in held:
+            return held[name]
+    return UNSET
+
+
+def is_code(value: object) -> bool:
+    """Whether a value is code, or leads to some."""
+    return isinstance(value, CODE_TYPES)
+
+
+def checked_data(value: Any) -> Any:  # noqa: ANN401
+    """A value that is no code.
+
+    Raises:
+        StateError: it is code, which only a name of its own, and permission for that, gives out.
+    """
+    if is_code(value):
+        raise StateError(f"expected data, found code: a {type(value).__name__}")
+    return value
+
+
+# --- attributes ----------------------------------------------------------------------------------------
+
+
+def attribute(holder: Any, name: str) -> Any:  # noqa: ANN401
+    """The value of an attribute.
+
+    Raises:
+        StateError: the object has no such attribute that is data.
+    """
+    found = holder.__dict__.get(name, UNSET) if type(holder) is Plain else own(holder, name)
+    if found is UNSET:
+        raise StateError(f"a {type(holder).__name__} has no attribute {name!r} that is data of its own")
+    return found
+
+
+def own(holder: Any, name: str) -> Any:  # noqa: ANN401, C901, PLR0911 (one a kind of place)
+    """The value of an attribute; UNSET if it is not there, or is code of a class."""
+    if type(holder) is Plain:
+        return holder.__dict__.get(name, UNSET)
+    if isinstance(holder, type | ModuleType):
+        found = static(holder, name) if isinstance(holder, type) else vars(holder).get(name, UNSET)
+        return UNSET if _is_of_class(found) else found
+    held = _names(holder)
+    if name in held:
+        return held[name]
+    if isinstance(holder, torch.nn.Module):
+        for registered in (held.get(one) for one in REGISTERED):
+            if isinstance(registered, dict) and name in registered:
+                return registered[name]
+    raw = static(type(holder), name)
+    if _is_slot(raw):
+        try:
+            return raw.__get__(holder)
+        except AttributeError:
+            return UNSET
+    if isinstance(holder, tuple):
+        fields = static(type(holder), "_fields")
+        return tuple.__getitem__(holder, fields.index(name)) if _is_among(name, fields) else UNSET
+    data = COMPUTED_DATA.get((base_of(type(holder)), name))
+    if data is not None:
+        return data.__get__(holder)
+    return UNSET if _is_of_class(raw) else raw
+
+
+def has_names(kind: type) -> bool:
+    """Whether objects of a class have a ``__dict__`` as Python makes it, for attributes of their own."""
+    if issubclass(kind, type | ModuleType):
+        return False
+    return isinstance(static(kind, "__dict__"), GetSetDescriptorType)
+
+
+def _names(holder: object) -> dict[str, Any]:
+    """An object's own attributes; none if it has no ``__dict__``."""
+    try:
+        held = object.__getattribute__(holder, "__dict__")
+    except AttributeError:
+        return {}
+    return held if isinstance(held, dict) else {}
+
+
+def _is_slot(raw: object) -> bool:
+    """Whether what a class has is a slot of its objects, as ``__slots__`` makes them."""
+    if not isinstance(raw, MemberDescriptorType):
+        return False
+    owner = raw.__objclass__
+    return bool(owner.__flags__ & HEAP_TYPE) and "__slots__" in vars(owner)
+
+
+def _is_among(name: str, fields: object) -> bool:
+    return isinstance(fields, tuple) and name in fields
+
+
+def _is_of_class(raw: object) -> bool:
+    """Whether what a class has is no data: code, or what computes something of each object."""
+    return raw is UNSET or is_code(raw) or hasattr(type(raw), "__get__")
+
+
+def set_own(target: Any, name: str, value: object) -> None:  # noqa: ANN401
+    """Set an attribute, past a ``__setattr__`` that the class has of its own.
+
+    Raises:
+        StateError: the class has a method, a property or the like by that name.
+    """
+    check_settable(target, name)
+    if type(target) is Plain:
+        target.__dict__[name] = value
+    elif isinstance(target, type):
+        type.__setattr__(target, name, value)
+    elif isinstance(target, torch.nn.Module):
+        torch.nn.Module.__setattr__(target, name, value)
+    else:
+        object.__setattr__(target, name, value)
+
+
+def set_new(target: Any, name: str, value: object) -> None:  # noqa: ANN401
+    """Set an attribute of a new object, which may be of a frozen dataclass or a module without its dicts.
+
+    Raises:
+        StateError: the class has a method, a property or the like by that name.
+    """
+    check_settable(target, name)
+    object.__setattr__(target, name, value)
+
+
+def delete_own(target: Any, name: str) -> None:  # noqa: ANN401
+    """Delete an attribute.
+
+    Raises:
+        StateError: the object has none of its own.
+    """
+    if type(target) is Plain:
+        if target.__dict__.pop(name, UNSET) is UNSET:
+            raise StateError(f"a Plain has no attribute {name!r}")
+        return
+    check_settable(target, name)
+    if isinstance(target, type):
+        type.__delattr__(target, name)
+    elif isinstance(target, torch.nn.Module):
+        torch.nn.Module.__delattr__(target, name)
+    else:
+        object.__delattr__(target, name)
+
+
+def check_settable(target: Any, name: str) -> None:  # noqa: ANN401
+    """Refuse an attribute that is no data of an object.
+
+    Raises:
+        StateError: its class has a method, a property or the like by that name; or it is a Python module.
+    """
+    if type(target) is Plain and name not in METHODS:
+        return
+    raw = static(target if isinstance(target, type) else type(target), name)
+    if isinstance(target, ModuleType | Plain) or (
+        raw is not UNSET and not _is_slot(raw) and _is_of_class(raw)
+    ):
+        raise StateError(f"{name!r} is code of {_class_name(target)}, and no place for a value")
+
+
+def _class_name(target: object) -> str:
+    return target.__qualname__ if isinstance(target, type) else f"a {type(target).__name__}"
+
+
+def register_buffer(target: Any, name: str, value: Any, *, persistent: bool = True) -> None:  # noqa: ANN401
+    """Register a buffer of a module; where its class is not here, set the attribute.
+
+    Raises:
+        StateError: its class has a method, a property or the like by that name.
+    """
+    if isinstance(target, torch.nn.Module):
+        check_settable(target, name)
+        torch.nn.Module.register_buffer(target, name, value, persistent=persistent)
+    else:
+        set_own(target, name, value)
+
+
+# --- items ---------------------------------------------------------------------------------------------
+
+
+def item(holder: Any, key: Any) -> Any:  # noqa: ANN401
+    """The item of a container, by the method of Python's own class. A ``defaultdict`` makes none.
+
+    Raises:
+        LookupError: there is none.
+        StateError: the holder is no container.
+    """
+    if type(holder) is Plain:
+        return holder[key]
+    if isinstance(holder, dict):
+        found = dict.get(holder, key, UNSET)
+        if found is UNSET:
+            raise KeyError(key)
+        return found
+    return base(holder).__getitem__(holder, key)
+
+
+def base(holder: object) -> Any:  # noqa: ANN401
+    """The container of Python or PyTorch that an object is, or that its class derives from.
+
+    Raises:
+        StateError: it is none.
+    """
+    found = base_of(type(holder))
+    if found in BASES:
+        return found
+    for one in (tuple, str, bytes, *MODULE_CONTAINERS):
+        if isinstance(holder, one):
+            return one
+    raise StateError(f"expected a container, found a {type(holder).__name__}")
+
+
+def item_or_unset(holder: Any, key: Any) -> Any:  # noqa: ANN401
+    """The item of a container; UNSET if there is none."""
+    try:
+        return item(holder, key)
+    except (LookupError, TypeError):
+        return UNSET
+
+
+def length(holder: Any) -> int:  # noqa: ANN401
+    """The length of a container or tensor, past a ``__len__`` that its class has of its own.
+
+    Raises:
+        StateError: it is neither.
+    """
+    return len(holder) if isinstance(holder, torch.Tensor) else int(base(holder).__len__(holder))
+
+
+def items(holder: Any) -> list[Any]:  # noqa: ANN401
+    """The items of a container, the keys of a dict, past a class's own ``__iter__``.
+
+    Raises:
+        StateError: it is no container.
+    """
+    return list(base(holder).__iter__(holder))
+
+
+def has(holder: Any, key: Any) -> bool:  # noqa: ANN401
+    """Whether a container has an item, or a dict a key, past a class's own ``__contains__``.
+
+    Raises:
+        StateError: it is no container.
+    """
+    return bool(base(holder).__contains__(holder, key))

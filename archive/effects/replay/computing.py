@@ -1,0 +1,389 @@
+"""Sources and values of a method as functions that read and compute them, in the order of a call.
+
+A call has a *frame*, a list: the state, the graph's outputs, the method's arguments by name, ``UNSET``, and a
+slot for each constant, source and value. Facts of the table become functions of the frame, made of the few
+that stand here: nothing of the table becomes text that Python would run.
+
+A source is read once, before the first change. Temporaries are made before the first change, too, but what is
+at or below one is read late: right before the change that needs it, and each time.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import CellType, MethodType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+
+from archive.effects.errors import StateError
+from archive.effects.looking import computed
+from archive.effects.placeholders import UNSET
+from archive.effects.places import attribute, checked_data, has_names, item, items, length
+from archive.effects.replay.container_classes import BASE_CLASSES, factory, tuple_maker
+from archive.effects.replay.hooks import made_function
+from archive.effects.replay.named_values import NAMED
+from archive.formats.effects.containers import PAIRED, contents, head
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    ClosureCell,
+    Computed,
+    Constant,
+    GlobalName,
+    Item,
+    Length,
+    Local,
+    Made,
+    New,
+    Output,
+    Temporary,
+)
+from archive.formats.effects.parts import root_of
+from archive.formats.effects.rows import Numbering
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from archive.effects.replay.code_names import Allowed
+    from archive.effects.replay.state import State
+    from archive.formats.effects.model import Literal, Source, Value
+
+Frame: TypeAlias = list[Any]
+Compute: TypeAlias = "Callable[[Frame], Any]"
+
+PLAIN_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "tuple": tuple,
+    "size": torch.Size,
+    "frozenset": frozenset,
+    **BASE_CLASSES,
+}
+"""Classes of containers that are made of their items."""
+STATE, OUT, ARGUMENTS, NOTHING = range(4)
+"""Slots that each frame has; nothing stands for an operand that an effect does not have."""
+
+
+class Computing:
+    """What a call computes, step by step.
+
+    Args:
+        defaults: values of arguments that a call may leave out.
+        allow: classes and functions that values may have.
+        code: the functions that hooks name, and code of hooks by name and digest.
+
+    Attributes:
+        steps: what is computed before the first change: number of the effect or guard, slot, function.
+        late: what is computed right before the next change: slot, function.
+        at: number of the effect or guard that steps are added for.
+    """
+
+    def __init__(
+        self,
+        defaults: Mapping[str, Literal],
+        allow: Allowed = (),
+        code: Mapping[str | tuple[str, str], object] | None = None,
+    ) -> None:
+        self.steps: list[tuple[int, int, Compute]] = []
+        self.late: list[tuple[int, Compute]] = []
+        self.at = -1
+        self._template: Frame = [None, None, None, UNSET]
+        self._defaults = defaults
+        self._allow = allow
+        self._code = {} if code is None else code
+        self._numbering = Numbering()
+        self._sources: dict[int, int] = {}
+        self._values: dict[int, int] = {}
+        self._temporaries: dict[int, int] = {}
+
+    def frame(self, state: State, out: object, arguments: Mapping[str, object]) -> Frame:
+        """A frame for one call."""
+        frame = self._template.copy()
+        frame[STATE], frame[OUT], frame[ARGUMENTS] = state, out, arguments
+        return frame
+
+    def take_late(self) -> tuple[tuple[int, Compute], ...]:
+        """Hand over what must be computed right before the next change."""
+        late, self.late = self.late, []
+        return tuple(late)
+
+    def constant(self, value: object) -> int:
+        """The slot of a value that is the same in each call."""
+        self._template.append(value)
+        return len(self._template) - 1
+
+    def compute(self, function: Compute, *, late: bool = False) -> int:
+        """A new slot for what a function gives."""
+        slot = self.constant(UNSET)
+        if late:
+            self.late.append((slot, function))
+        else:
+            self.steps.append((self.at, slot, function))
+        return slot
+
+    # --- sources -----------------------------------------------------------------------------------
+
+    def temporary(self, number: int) -> int:
+        """The slot of a temporary."""
+        if number not in self._temporaries:
+            self._temporaries[number] = self.constant(UNSET)
+        return self._temporaries[number]
+
+    def source(self, source: Source) -> int:
+        """The slot of the value at a source."""
+        if isinstance(source, Temporary):
+            return self.temporary(source.number)
+        if isinstance(root_of(source), Temporary):
+            return self.compute(self._place(source), late=True)
+        number = self._numbering.source(source)
+        if number not in self._sources:
+            self._sources[number] = self.compute(self._place(source))
+        return self._sources[number]
+
+    def _place(self, source: Source) -> Compute:  # noqa: PLR0911 (one a kind)
+        """A function that reads a source."""
+        allow = self._allow
+        match source:
+            case Attribute(base, name):
+                return _attribute(self.source(base), name)
+            case Item(base, key):
+                holder = self.source(base)
+                return lambda frame: item(frame[holder], key)
+            case Length(base):
+                holder = self.source(base)
+                return lambda frame: length(frame[holder])
+            case GlobalName(module, name):
+                return lambda frame: frame[STATE].global_(module, name, allow)
+            case ClosureCell(function, name):
+                return lambda frame: frame[STATE].cell(function, name).cell_contents
+            case Local("self"):
+                return lambda frame: frame[STATE].roots["self"]
+            case Local(name) if name in self._defaults:
+                default = self._defaults[name]
+                return lambda frame: frame[ARGUMENTS].get(name, default)
+            case Local(name):
+                return lambda frame: frame[STATE].argument(frame[ARGUMENTS], name)
+        raise StateError("no place that can be read")
+
+    # --- values ------------------------------------------------------------------------------------
+
+    def value(self, value: Value) -> int:
+        """The slot of a value."""
+        match value:
+            case Constant(literal):
+                return self.constant(literal)
+            case New(number):
+                return self.temporary(number)
+            case At(Local() | Temporary() | Length() | GlobalName() as source):
+                return self.source(source)
+        waiting = len(self.late)
+        function = self._function(value)
+        return self.compute(function, late=len(self.late) > waiting)
+
+    def _function(self, value: Value) -> Compute:
+        """A function that gives a value; containers are made at each call."""
+        match value:
+            case Output(index):
+                return lambda frame: frame[OUT][index]
+            case At(Attribute() | Item() | ClosureCell() as source):
+                slot = self.source(source)
+                return lambda frame: checked_data(frame[slot])
+            case Made("inference", (inner,)):
+                return self._inference(value, self._function(inner))
+            case Made("dtype" | "device" as kind, (Constant(text),)):
+                named = NAMED[kind]
+                return lambda _: named(str(text))
+            case Made(kind, parts):
+                return self._made(value, [self._function(part) for part in parts])
+        slot = self.value(value)
+        return lambda frame: frame[slot]
+
+    def _inference(self, value: Value, inner: Compute) -> Compute:
+        """A function that gives a tensor of inference mode; the same for the same value."""
+        number = self._numbering.value(value)
+        if number not in self._values:
+            self._values[number] = self.compute(lambda frame: inference(inner(frame)))
+        slot = self._values[number]
+        return lambda frame: frame[slot]
+
+    def _made(self, made: Made, parts: list[Compute]) -> Compute:
+        """A function that makes a container, or a text."""
+        kind = made.kind
+        inside = parts[len(parts) - len(contents(made)) :]
+        if kind == "format":
+            template = str(head_text(made))
+            return lambda frame: template.format(*[one(frame) for one in inside[1:]])
+        if kind in PAIRED:
+            pairs = list(zip(inside[::2], inside[1::2], strict=True))
+            make = self._maker(made)
+            return lambda frame: make({key(frame): one(frame) for key, one in pairs})
+        make = self._maker(made)
+        return lambda frame: make([one(frame) for one in inside])
+
+    def _maker(self, made: Made) -> Callable[[Any], Any]:
+        """A function that makes a container of its items."""
+        kind, which = made.kind, head(made)
+        if kind == "defaultdict":
+            missing = factory(which, self._allow)
+            return lambda inside: BASE_CLASSES[kind](missing, inside)
+        if kind == "deque":
+            return lambda inside: BASE_CLASSES[kind](inside, which)
+        if kind == "namedtuple":
+            fields: Any = head(made, 1)
+            return tuple_maker(str(which), fields, self._allow)
+        return PLAIN_MAKERS[kind]
+
+    def snapshot(self, value: Value, changed: Iterable[Source]) -> int:
+        """The slot of a tensor to copy from, cloned if an earlier effect changes it.
+
+        Args:
+            value: the tensor.
+            changed: sources of the tensors that earlier effects change in place.
+        """
+        waiting = len(self.late)
+        slot = self.value(value)
+        tensors = list(changed)
+        if not tensors:
+            return slot
+        if isinstance(value, At):
+            return self.compute(lambda frame: frame[slot].clone(), late=len(self.late) > waiting)
+        others = [self.source(source) for source in tensors]
+        return self.compute(
+            lambda frame: cloned_if_changed(frame[slot], [frame[one] for one in others]),
+            late=len(self.late) > waiting,
+        )
+
+    # --- hooks -------------------------------------------------------------------------------------
+
+    def hooks(self, key: Value) -> int:
+        """The slot of a hook, or of tuples of them."""
+        waiting = len(self.late)
+        function = self._hooks(key)
+        return self.compute(function, late=len(self.late) > waiting)
+
+    def _hooks(self, key: Value) -> Compute:
+        if not isinstance(key, Made) or key.kind != "tuple":
+            return self._hook(key)
+        several = [self._hooks(one) for one in key.items]
+        return lambda frame: tuple([one(frame) for one in several])
+
+    def _hook(self, hook: Value) -> Compute:
+        if isinstance(hook, Constant):
+            named = self._code[str(hook.value)]
+            return lambda _: named
+        assert isinstance(hook, Made)  # noqa: S101 (checked)
+        inner, *rest = hook.items
+        if hook.kind == "function":
+            return self._made_function(hook)
+        function = self._hook(inner)
+        given = [self._function(one) for one in rest]
+        if hook.kind == "method":
+            return lambda frame: MethodType(function(frame), given[0](frame))
+        return lambda frame: partial(function(frame), *given[0](frame), **given[1](frame))
+
+    def _made_function(self, hook: Made) -> Compute:
+        name, digest, defaults, named, cells, _ = hook.items
+        assert isinstance(name, Constant)  # noqa: S101 (checked)
+        assert isinstance(digest, Constant)  # noqa: S101 (checked)
+        assert isinstance(cells, Made)  # noqa: S101 (checked)
+        found: Any = self._code[str(name.value), str(digest.value)]
+        given, by_name = self._function(defaults), self._function(named)
+        closure = [self._cell(one) for one in cells.items]
+        return lambda frame: made_function(
+            frame[STATE], found, given(frame), by_name(frame), tuple([one(frame) for one in closure])
+        )
+
+    def _cell(self, cell: Value) -> Compute:
+        """A cell of its own, or one of the model's."""
+        if isinstance(cell, Made):
+            inside = self._function(cell.items[0])
+            return lambda frame: CellType(inside(frame))
+        assert isinstance(cell, At)  # noqa: S101 (checked)
+        assert isinstance(cell.source, ClosureCell)  # noqa: S101 (checked)
+        function, name = cell.source.function, cell.source.name
+        return lambda frame: frame[STATE].cell(function, name)
+
+    # --- guards ------------------------------------------------------------------------------------
+
+    def compared(self, value: Value) -> int:
+        """The slot of a guard's subject or value.
+
+        A guard only compares, so that it may see code for which it has no permission.
+        """
+        match value:
+            case At(source) if isinstance(root_of(source), GlobalName):
+                return self._below_global(source)
+            case At(source):
+                return self.source(source)
+            case Computed():
+                return self._computed(value)
+        return self.value(value)
+
+    def listed(self, source: Source) -> int:
+        """The slot of the items of a list, each of which a guard compares."""
+        slot = self.compared(At(source))
+        return self.compute(lambda frame: items(frame[slot]))
+
+    def _computed(self, value: Computed) -> int:
+        """The slot of a computed number; equal ones are computed once."""
+        number = self._numbering.value(value)
+        if number not in self._values:
+            op, operands = value.op, [self.compared(one) for one in value.items]
+            self._values[number] = self.compute(
+                lambda frame: computed(op, *[frame[slot] for slot in operands])
+            )
+        return self._values[number]
+
+    def _below_global(self, source: Source) -> int:
+        number = self._numbering.value(At(source))
+        if number not in self._values:
+            self._values[number] = self.compute(self._place_below_global(source))
+        return self._values[number]
+
+    def _place_below_global(self, source: Source) -> Compute:
+        if isinstance(source, GlobalName):
+            module, global_name = source.module, source.name
+            return lambda frame: frame[STATE].names(module)[global_name]
+        if not isinstance(source, Attribute | Item | Length):
+            raise StateError("no place that can be read")
+        holder = self._below_global(source.base)
+        match source:
+            case Attribute(_, name):
+                return _attribute(holder, name)
+            case Item(_, key):
+                return lambda frame: item(frame[holder], key)
+        return lambda frame: length(frame[holder])
+
+
+def _attribute(holder: int, name: str) -> Compute:
+    """A function that reads an attribute; of classes seen before, by a look into ``__dict__``."""
+    plain: set[type] = set()
+
+    def read(frame: Frame) -> Any:  # noqa: ANN401
+        one = frame[holder]
+        kind = type(one)
+        if kind in plain:
+            found = one.__dict__.get(name, UNSET)
+            if found is not UNSET:
+                return found
+        elif has_names(kind):
+            plain.add(kind)
+        return attribute(one, name)
+
+    return read
+
+
+def head_text(made: Made) -> object:
+    """The first item of a text made of values: its template."""
+    first = made.items[0]
+    return first.value if isinstance(first, Constant) else ""
+
+
+def inference(tensor: Any) -> Any:  # noqa: ANN401
+    """A copy of a tensor, as if it were made in inference mode."""
+    with torch.inference_mode():
+        return tensor.clone()
+
+
+def cloned_if_changed(value: Any, changed: list[Any]) -> Any:  # noqa: ANN401
+    """A tensor, or a copy of it if it is one of those changed in place before it is copied from."""
+    return value.clone() if any(value is one for one in changed) else value

@@ -1,0 +1,307 @@
+"""A method's effects as two functions: one reads the graph's inputs, one makes the changes.
+
+Both are made once, of what :mod:`archive.effects.replay.computing` and :mod:`archive.effects.replay.steps`
+have. The first checks guards of places and reads inputs; the second checks guards of the graph's outputs,
+reads and computes everything, and makes the changes one after the other. If one fails, all are put back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.effects.looking import condition
+from archive.effects.places import items
+from archive.effects.replay.backups import restore
+from archive.effects.replay.calls import CALLS
+from archive.effects.replay.computing import NOTHING, Computing
+from archive.effects.replay.container_classes import container_maker
+from archive.effects.replay.errors import GuardError
+from archive.effects.replay.hooks import RemovableHandle
+from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEPS
+from archive.formats.effects.containers import head
+from archive.formats.effects.hooks import hooks_of
+from archive.formats.effects.model import (
+    At,
+    ClosureCell,
+    Computed,
+    Constant,
+    Each,
+    GlobalName,
+    Look,
+    Made,
+    New,
+    Op,
+    Output,
+    Temporary,
+)
+from archive.formats.effects.parts import reads, root_of
+from archive.formats.effects.source_text import HANDLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from archive.effects.replay.backups import Backup
+    from archive.effects.replay.code_names import Allowed
+    from archive.effects.replay.computing import Compute, Frame
+    from archive.effects.replay.state import State
+    from archive.effects.replay.steps import Step
+    from archive.formats.effects.model import Effect, Guard, MethodEffects, Source
+
+OWN_CLASSES: dict[str, Callable[[], Any]] = {
+    "builtins:list": list,
+    "builtins:dict": dict,
+    HANDLE: lambda: object.__new__(RemovableHandle),
+}
+"""Classes that an effect ``new`` may make without permission."""
+
+
+class Change(NamedTuple):
+    """One change: its number, what is computed right before it, its backup if it has one, and its slots."""
+
+    number: int
+    late: tuple[tuple[int, Compute], ...]
+    backup: Callable[[State, Any, Any, Any], Backup] | None
+    change: Callable[[State, Any, Any, Any], object]
+    target: int
+    key: int
+    value: int
+
+
+class Interpreter:
+    """Makes the functions of one method.
+
+    Args:
+        effects: a method's effects, checked.
+        code: the classes and functions that they name, by ``module:qualname``; code of hooks by this and its
+            digest.
+        allowed: what they may read of code in globals.
+        failed: makes the error of an effect that failed, from its number and the exception.
+        unlike: makes the error of a guard that does not hold, or that cannot be evaluated.
+    """
+
+    def __init__(
+        self,
+        effects: MethodEffects,
+        code: Mapping[str | tuple[str, str], object],
+        allowed: Allowed,
+        failed: Callable[[int, BaseException], BaseException],
+        unlike: Callable[..., BaseException],
+    ) -> None:
+        self._effects = effects
+        self._code = code
+        self._allowed = allowed
+        self._failed = failed
+        self._unlike = unlike
+        self._defaults = {
+            argument.name: value.value for argument, value in effects.defaults if isinstance(value, Constant)
+        }
+
+    def _computing(self) -> Computing:
+        return Computing(self._defaults, self._allowed, self._code)
+
+    # --- inputs ------------------------------------------------------------------------------------
+
+    def inputs(self) -> Callable[[State, Mapping[str, object]], list[Any]]:
+        """``inputs(state, arguments)``: checks the guards of places, and gives the graph's inputs."""
+        body = self._computing()
+        guards = self._guard_steps(body, At, Computed, Constant)
+        body.at = -1
+        given = [self._input(body, source) for source in self._effects.inputs]
+        reading, unlike, failed = body.steps, self._unlike, self._failed
+
+        def inputs(state: State, arguments: Mapping[str, object]) -> list[Any]:
+            frame = body.frame(state, None, arguments)
+            _run(guards, frame, unlike)
+            _run(reading, frame, failed)
+            return [frame[slot] for slot in given]
+
+        return inputs
+
+    def _input(self, body: Computing, source: Source) -> int:
+        """An input of the graph: a list for a container of another class, which a guard says."""
+        slot = body.source(source)
+        guards = (one for one in self._effects.guards if one.look is Look.TYPE and one.subject == At(source))
+        if any(isinstance(one.value, Constant) and ":" in str(one.value.value) for one in guards):
+            return body.compute(lambda frame: items(frame[slot]))
+        return slot
+
+    def _guard_steps(self, body: Computing, *subjects: type) -> list[tuple[int, int, Compute]]:
+        """Steps that refuse a call in which a guard of such subjects does not hold."""
+        for number, guard in enumerate(self._effects.guards):
+            if isinstance(guard.subject, subjects):
+                body.at = number
+                body.compute(self._test(body, number, guard))
+        steps, body.steps = body.steps, []
+        return steps
+
+    def _test(self, body: Computing, number: int, guard: Guard) -> Compute:
+        """A function that raises an error unless a guard holds."""
+        unlike = self._unlike
+        each = guard.subject.source if isinstance(guard.subject, At) else None
+        subject = body.listed(each.base) if isinstance(each, Each) else body.compared(guard.subject)
+        literal = guard.value.value if isinstance(guard.value, Constant) else None
+        key = guard.key.value if isinstance(guard.key, Constant) else None
+        value = None if isinstance(guard.value, Constant) else body.compared(guard.value)
+        holds = condition(guard.look, literal, key)
+
+        def check(found: Any, other: Any) -> None:  # noqa: ANN401
+            if not holds(found, other):
+                raise unlike(number, None, found)
+
+        def test(frame: Frame) -> None:
+            check(frame[subject], None if value is None else frame[value])
+
+        def test_each(frame: Frame) -> None:
+            for one in frame[subject]:
+                check(one, None if value is None else frame[value])
+
+        return test_each if isinstance(each, Each) else test
+
+    # --- changes -----------------------------------------------------------------------------------
+
+    def replay(self) -> Callable[[State, Sequence[object], Mapping[str, object]], Any]:
+        """``replay(state, outputs, arguments)``: makes the changes, and gives the method's result."""
+        looking = self._computing()
+        guards = self._guard_steps(looking, Output)
+        body = self._computing()
+        changes, result = self._changes(body)
+        steps, late = body.steps, body.take_late()
+        unlike, failed, undone = self._unlike, self._failed, self._undone
+        behind = len(self._effects.effects)
+
+        def replay(state: State, out: Sequence[object], arguments: Mapping[str, object]) -> Any:  # noqa: ANN401
+            if guards:
+                _run(guards, looking.frame(state, out, arguments), unlike)
+            frame = body.frame(state, out, arguments)
+            _run(steps, frame, failed)
+            made: list[tuple[int, Backup]] = []
+            number = -1
+            try:
+                for number, before, backup, change, target, key, value in changes:
+                    for slot, compute in before:
+                        frame[slot] = compute(frame)
+                    place, named, given = frame[target], frame[key], frame[value]
+                    if backup is not None:
+                        made.append((number, backup(state, place, named, given)))
+                    change(state, place, named, given)
+                number = behind
+                for slot, compute in late:
+                    frame[slot] = compute(frame)
+            except BaseException as error:  # noqa: BLE001 (all is undone, whatever happens)
+                raise undone(number, error, made)  # noqa: B904 (it has its cause)
+            return frame[result]
+
+        return replay
+
+    def _changes(self, body: Computing) -> tuple[list[Change], int]:
+        """The changes in their order, and the slot of the result; what they need is computed in ``body``."""
+        numbered = list(enumerate(self._effects.effects))
+        for number, effect in numbered:
+            if effect.op is Op.NEW and isinstance(effect.source, Temporary):
+                slot = body.temporary(effect.source.number)
+                body.steps.append((number, slot, self._making(effect)))
+        changes = []
+        for number, effect in numbered:
+            if effect.op is not Op.NEW:
+                body.at = number
+                changes.append(self._change(body, number, effect))
+        body.at = -1
+        return changes, body.value(self._effects.result)
+
+    def _making(self, effect: Effect) -> Compute:
+        """A function that makes a temporary, without calling its class."""
+        assert isinstance(effect.key, Constant)  # noqa: S101 (checked)
+        name = str(effect.key.value)
+        if isinstance(effect.value, Made):
+            make = container_maker(name, effect.value.kind, head(effect.value), self._allowed)
+            return lambda _: make()
+        if name in OWN_CLASSES:
+            own = OWN_CLASSES[name]
+            return lambda _: own()
+        cls: Any = self._code[name]
+        return lambda _: object.__new__(cls)
+
+    def _change(self, body: Computing, number: int, effect: Effect) -> Change:
+        """One effect."""
+        target, key = self._target(body, effect), self._key(body, effect)
+        value = NOTHING
+        if effect.value is not None and effect.op is Op.COPY:
+            earlier = self._effects.effects[:number]
+            value = body.snapshot(effect.value, (one.source for one in earlier if one.op is Op.COPY))
+        elif effect.value is not None:
+            value = body.value(effect.value)
+        step = self._step(effect)
+        # A tensor's backup is dear, and nothing can fail after this.
+        needless = effect.op is Op.COPY and self._is_last(number)
+        return Change(
+            number, body.take_late(), None if needless else step.backup, step.change, target, key, value
+        )
+
+    def _step(self, effect: Effect) -> Step:
+        if effect.op in KEPT and isinstance(effect.value, New):
+            return KEPT[effect.op]
+        if effect.op is Op.SET_ATTRIBUTE and isinstance(effect.source, Temporary):
+            return SET_NEW_ATTRIBUTE
+        return STEPS[effect.op]
+
+    def _key(self, body: Computing, effect: Effect) -> int:
+        """The slot of an effect's key: of a global name's or a cell's, the name."""
+        if effect.op is Op.SET_GLOBAL and isinstance(effect.source, GlobalName):
+            return body.constant(effect.source.name)
+        if effect.key is None:
+            return NOTHING
+        if effect.op is Op.SET_BACKWARD and isinstance(effect.key, Constant):
+            return body.constant(self._code[str(effect.key.value)])
+        return body.hooks(effect.key) if hooks_of(effect) else body.value(effect.key)
+
+    def _target(self, body: Computing, effect: Effect) -> int:
+        """The slot of what an effect changes: dict of globals, cell, or value at its source."""
+        source, allowed = effect.source, self._allowed
+        if effect.op is Op.CALL and isinstance(source, GlobalName):
+            return body.constant(CALLS[source])
+        if effect.op is Op.SET_GLOBAL and isinstance(source, GlobalName):
+            module, name = source.module, source.name
+            return body.compute(lambda frame: frame[0].target(module, name, allowed))
+        if effect.op is Op.SET_CELL and isinstance(source, ClosureCell):
+            function, variable = source.function, source.name
+            return body.compute(lambda frame: frame[0].cell(function, variable))
+        return body.source(source)
+
+    def _is_last(self, number: int) -> bool:
+        """Whether nothing is changed or read after an effect; results below temporaries are."""
+        late = any(isinstance(root_of(source), Temporary) for source in reads(self._effects.result))
+        return number == len(self._effects.effects) - 1 and not late
+
+    def _undone(self, number: int, error: BaseException, made: list[tuple[int, Backup]]) -> BaseException:
+        """The error to raise, after undoing all effects up to and including the one that failed."""
+        failures = []
+        for which, backup in reversed(made):
+            try:
+                restore(backup)
+            except Exception as failure:  # noqa: BLE001 (the others must be undone all the same)
+                failures.append(f"effect {which} can't be undone: {type(failure).__name__}: {failure}")
+        if not isinstance(error, Exception):
+            return error
+        failed = self._failed(number, error)
+        failed.__cause__ = error
+        for note in failures:
+            failed.add_note(note)
+        return failed
+
+
+def _run(
+    steps: list[tuple[int, int, Compute]], frame: Frame, failed: Callable[[int, BaseException], BaseException]
+) -> None:
+    """Compute steps in their order.
+
+    Raises:
+        ReplayError: a guard does not hold, or what ``failed`` makes of the number of a step that fails.
+    """
+    number = -1
+    try:
+        for number, slot, compute in steps:  # noqa: B007 (the error tells it)
+            frame[slot] = compute(frame)
+    except GuardError:
+        raise
+    except Exception as error:
+        raise failed(number, error) from error

@@ -1,0 +1,74 @@
+"""The gate: names that a record of effects may hold. Whatever is read, or made, of a record has passed it.
+
+A record names places and code of Python. Most names are looked up in what the table itself makes; some, by
+permission, in a live model. Special names (``__class__``, ``__globals__``, ``__builtins__`` …) lead from any
+object to any code there is, so none is the name of a place. In a qualified name of code, ``__call__`` may
+come last, and any method may have local functions: ``Model.__init__.<locals>.<lambda>``.
+"""
+
+from __future__ import annotations
+
+from archive.base.errors import ArchiveError, shown
+
+LOCALS = "<locals>"
+"""Stands in a qualified name behind a function in which something is local."""
+CALLED = "__call__"
+"""The one special method that a record may name: that of an object which is a hook."""
+SETTING_NAMES = (
+    "torch.is_grad_enabled",
+    "torch.is_autocast_enabled",
+    "torch.is_autocast_enabled('cuda')",
+    "torch.is_inference_mode_enabled",
+    "torch.get_default_dtype",
+)
+"""Settings of PyTorch that guards may ask for."""
+
+MODULE_NAMES = frozenset(
+    (
+        *("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_is_full_backward_hook"),
+        *("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_hooks_with_kwargs"),
+        *("_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"),
+        *("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks"),
+        "_load_state_dict_post_hooks",
+    )
+)
+"""Attributes that ``torch.nn.Module`` keeps for itself, and whose contents its code calls."""
+
+
+def is_special(name: str) -> bool:
+    """Whether a name is Python's own: ``__name__``."""
+    return len(name) > len("____") and name.startswith("__") and name.endswith("__")
+
+
+def check_place(name: str) -> None:
+    """Refuse the name of an attribute, a global or a variable that leads to code.
+
+    Raises:
+        ArchiveError: it is a special name, or one that modules of PyTorch keep for themselves.
+    """
+    if is_special(name):
+        raise ArchiveError(f"{shown(name)} is Python's own, and no place for a value")
+    if name in MODULE_NAMES:
+        raise ArchiveError(f"{shown(name)} is PyTorch's own, and no place for a value")
+
+
+def check_code(name: str) -> None:
+    """Refuse the name of a class or function, ``module:qualname``, that leads beyond what it names.
+
+    Raises:
+        ArchiveError: a part of it is a special name.
+    """
+    parts = name.partition(":")[2].split(".")
+    for part, behind in zip(parts, [*parts[1:], ""], strict=True):
+        if is_special(part) and behind != LOCALS and not (part == CALLED and not behind):
+            raise ArchiveError(f"{shown(part)} in {shown(name)} is Python's own, and names no code")
+
+
+def check_setting(name: str) -> None:
+    """Refuse a setting that guards don't ask for.
+
+    Raises:
+        ArchiveError: there is none of this name.
+    """
+    if name not in SETTING_NAMES:
+        raise ArchiveError(expected=f"a setting: {', '.join(SETTING_NAMES)}", found=shown(name))
