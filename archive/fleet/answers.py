@@ -235,9 +235,10 @@ class FleetAnswers:
         left = [one for one in left if not one.answer.is_unproven] or left
         self._choices.keep((asked.key, *models), [one.model for one in left], 1 + len(models))
         texts = {one.answer.text for one in left}
-        unread = [model.file for model in models if model.file in self.models.unread]
-        if left and unread:
-            note = f"{what}: may be of {one_line(unread[0])}, which cannot be read"
+        damaged = next((model for model in models if self._may_be_unread(model, asked)), None)
+        if damaged and (left or damaged.has_facts):
+            why = "and its companion is damaged" if damaged.has_facts else "which cannot be read"
+            note = f"{what}: may be of {one_line(damaged.file)}, {why}"
             return Answer(asked.failure, None, ((0, note),), is_possible=True)
         if left and left[0].answer.is_unproven and named is None:
             note = f"{what}: {self._may_be(left)}, and {UNPROVEN}"
@@ -260,6 +261,10 @@ class FleetAnswers:
                 if model.file not in self.models.unread and asked.may_have(model):
                     found.append(model)
         return found
+
+    def _may_be_unread(self, model: Model, asked: Question) -> bool:
+        """Whether a model that cannot be read may have failed so: all may of which no facts are known."""
+        return model.file in self.models.unread and (not model.has_facts or asked.may_have(model))
 
     def _asked(self, models: Sequence[Model], ask: Ask) -> Iterator[Candidate]:
         """The answers of the models that can be read, and have one."""

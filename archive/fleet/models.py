@@ -88,6 +88,11 @@ class Model:
         with self.open() as opened:
             return facts_of(opened)
 
+    @property
+    def has_facts(self) -> bool:
+        """Whether the facts are known, so that they are asked though the file cannot be read any more."""
+        return "facts" in vars(self)
+
     @cached_property
     def lacks_debug_info(self) -> bool:
         """Whether the file has no source ranges: a companion has them, if it was split.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from archive import ArchiveError, Limits
 from archive.fleet.explaining import explainer_of
 from archive.fleet.sources import models_in
+from archive.store.store import Store
 from tests.fleet.test_three_models import FAILURES, FLEET, NAMES, companions, of_one, open_models
+from tests.support.reports import case
 from tests.support.zips import SMALL, put, zipped
 
 if TYPE_CHECKING:
@@ -117,3 +120,27 @@ def test_a_file_of_a_folder_that_asks_for_too_much_is_told_and_the_others_explai
     ((file, why),) = models.unread.items()
     assert file == str(tmp_path / "costly.pt")
     assert "memory" in why
+
+
+def test_a_damaged_companion_of_a_store_takes_no_answers_of_others(tmp_path: Path) -> None:
+    """The index has its facts: failures that they exclude are another model's."""
+    with Store.open(tmp_path / "store", create=True) as store:
+        for name in ("Ranker", "Encoder", "Detector"):
+            store.add(FLEET / f"{name}.ptdbg")
+    with Store.open(tmp_path / "store") as store:
+        entry = next(one for one in store.entries() if one.facts.top == "Ranker")
+        path = store.folder.kept_path(entry.archive_id)
+    status, data = path.stat(), bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    explainer = explainer_of(models_in([tmp_path / "store"]))
+    for one in FAILURES:
+        text = of_one(explainer, one.unique)
+        assert text == (one.unique if one.model == "Ranker" else one.explained)
+    assert all("and its companion is damaged" in note for note in explainer.notes)
+    assert (explainer.explained, explainer.unknown) == (133, 67)
+    of_code = case("plain_free_functions.jit")
+    with_code = explainer_of(models_in([tmp_path / "store", of_code.path]))
+    of_one(with_code, next(one.unique for one in FAILURES if one.model == "Ranker"))
+    assert of_one(with_code, of_code.stripped.decode()) == of_code.full.decode()
