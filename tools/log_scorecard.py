@@ -2,7 +2,7 @@
 
     python -m tools.log_scorecard [PART OF A FORM'S NAME]...
 
-The models are those of ``fixtures/oracles``, with PyTorch's own texts. *told* is a log that stays, with a note;
+The models are those of ``fixtures/oracles``, with PyTorch's texts. *told* is a log that stays, with a note;
 *silent* is one that stays without; *wrong* is any text but PyTorch's, or one that the form's reader refuses.
 """
 
@@ -87,8 +87,8 @@ def main(parts: list[str]) -> None:
                 counts.setdefault(way, Counter())[found] += 1
                 others[way, found, name] += 1
             models.close()
-    for way, found in counts.items():
-        print(f"{way:10} {dict(found)}")
+    for way, total in counts.items():
+        print(f"{way:10} {dict(total)}")
         for (of, what, name), count in others.items():
             if of == way and what in {"silent", "wrong"}:
                 print(f"    {what}: {name} ({count} of {len(REPORTS)})")
