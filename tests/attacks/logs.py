@@ -125,6 +125,7 @@ ATTACKS = {
         lambda: model([1], 2),
         EXPLAIN,
         b"Traceback of TorchScript (most recent call last):\n" * 50_000,
+        loops=3_000,
     ),
     "log of frames": Attack(
         "A traceback of 20,000 frames of a line of code of 20 MB.",
