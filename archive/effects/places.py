@@ -8,6 +8,8 @@ Methods, properties and whatever else a class computes are no places.
 from __future__ import annotations
 
 import functools
+import sys
+from argparse import Namespace
 from collections import deque
 from types import (
     BuiltinFunctionType,
@@ -21,6 +23,7 @@ from types import (
     MethodType,
     MethodWrapperType,
     ModuleType,
+    SimpleNamespace,
     WrapperDescriptorType,
 )
 from typing import Any
@@ -31,12 +34,17 @@ from archive.effects.errors import StateError
 from archive.effects.placeholders import METHODS, UNSET, Plain
 from archive.effects.python_containers import BASES, base_of
 
+RemovableHandle = torch.utils.hooks.RemovableHandle
 CODE_TYPES = (
     *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, MethodWrapperType),
     *(MethodDescriptorType, WrapperDescriptorType, CodeType, FrameType, GeneratorType),
     *(functools.partial, staticmethod, classmethod, property),
 )
 """Types of values that are code, or lead to some."""
+FOREIGN_PACKAGES = frozenset(sys.stdlib_module_names) - {"__main__"}
+"""Packages whose objects are nobody's state: a logger, an open file, a lock."""
+OPEN_CLASSES = (SimpleNamespace, Namespace, *BASES, tuple)
+"""Classes of these packages whose objects hold what anybody puts there."""
 REGISTERED = ("_parameters", "_buffers", "_modules")
 """Dicts of a ``torch.nn.Module`` that hold attributes (torch/nn/modules/module.py)."""
 HEAP_TYPE = 1 << 9
@@ -95,6 +103,8 @@ def own(holder: Any, name: str) -> Any:  # noqa: ANN401, C901, PLR0911 (one a ki
     """The value of an attribute; UNSET if it is not there, or is code of a class."""
     if type(holder) is Plain:
         return holder.__dict__.get(name, UNSET)
+    if is_foreign(type(holder)):
+        return UNSET
     if isinstance(holder, type | ModuleType):
         found = static(holder, name) if isinstance(holder, type) else vars(holder).get(name, UNSET)
         return UNSET if _is_of_class(found) else found
@@ -120,9 +130,15 @@ def own(holder: Any, name: str) -> Any:  # noqa: ANN401, C901, PLR0911 (one a ki
     return UNSET if _is_of_class(raw) else raw
 
 
+def is_foreign(kind: type) -> bool:
+    """Whether the objects of a class belong to Python's library."""
+    package = str(kind.__module__).partition(".")[0]
+    return package in FOREIGN_PACKAGES and not issubclass(kind, (*OPEN_CLASSES, type, ModuleType))
+
+
 def has_names(kind: type) -> bool:
     """Whether objects of a class have a ``__dict__`` as Python makes it, for attributes of their own."""
-    if issubclass(kind, type | ModuleType):
+    if issubclass(kind, type | ModuleType) or is_foreign(kind):
         return False
     return isinstance(static(kind, "__dict__"), GetSetDescriptorType)
 
@@ -202,15 +218,18 @@ def delete_own(target: Any, name: str) -> None:  # noqa: ANN401
 def check_settable(target: Any, name: str) -> None:  # noqa: ANN401
     """Refuse an attribute that is no data of an object.
 
+    A handle of a hook is none: taking the hook off calls what it holds.
+
     Raises:
-        StateError: its class has a method, a property or the like by that name; or it is a Python module.
+        StateError: its class has a method, a property or the like by that name; or it is a Python module,
+            or an object of Python's library.
     """
     if type(target) is Plain and name not in METHODS:
         return
+    if isinstance(target, ModuleType | RemovableHandle) or is_foreign(type(target)):
+        raise StateError(f"{_class_name(target)} is no place for {name!r}")
     raw = static(target if isinstance(target, type) else type(target), name)
-    if isinstance(target, ModuleType | Plain) or (
-        raw is not UNSET and not _is_slot(raw) and _is_of_class(raw)
-    ):
+    if raw is not UNSET and not _is_slot(raw) and _is_of_class(raw):
         raise StateError(f"{name!r} is code of {_class_name(target)}, and no place for a value")
 
 

@@ -9,6 +9,7 @@ from tests.attacks import (
     companions,
     compiled,
     containers,
+    effects,
     logs,
     payloads,
     programs,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 GROUPS: dict[str, dict[str, Attack]] = {
     "Payloads": payloads.ATTACKS,
     "Records": records.ATTACKS,
+    "Effects": effects.ATTACKS,
     "Logs with archives": logs.ATTACKS,
     "Containers": containers.ATTACKS,
     "Companions": companions.ATTACKS,

@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import warnings
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,9 +24,21 @@ from archive.effects.replay.hooks import StateGlobals, allowed_code
 from archive.effects.replay.replay import prepared, replay
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.known_calls import LOG, WARN
-from archive.formats.effects.model import Constant, Effect, GlobalName, Local, Made, MethodEffects, Op, Output
+from archive.formats.effects.model import (
+    At,
+    Constant,
+    Effect,
+    GlobalName,
+    Local,
+    Made,
+    MethodEffects,
+    Op,
+    Output,
+    Temporary,
+)
 from archive.formats.effects.record import build_effects
 from tests.support.corpus import FIXTURES
+from tests.support.forged import SELF, path_of
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
@@ -135,6 +148,39 @@ def test_a_message_asks_for_no_width_without_end(text: str) -> None:
     )
     with pytest.raises(ReplayError, match="more than 999 characters wide"):
         done(call)
+
+
+def test_a_logger_s_name_has_an_end() -> None:
+    settings = Constant(("a." * 500 + "a", 30, "", 0, ""))
+    with pytest.raises(ReplayError, match="a logger whose name has more than 1,000 characters"):
+        done(Effect(Op.CALL, LOG, settings, Made("tuple", (Constant("said"),))))
+
+
+def test_objects_of_python_s_library_are_no_places() -> None:
+    """The path of an open log file is an attribute of a handler."""
+    handler = logging.NullHandler()
+    module: Any = torch.nn.Module()
+    module.handler, module.options = handler, SimpleNamespace(width=1)
+    state = State.of(module)
+    done(Effect(Op.SET_ATTRIBUTE, path_of("options"), Constant("width"), Constant(2)), state=state)
+    assert module.options.width == 2
+    before = dict(vars(handler))
+    for effect in (
+        Effect(Op.SET_ATTRIBUTE, path_of("handler"), Constant("baseFilename"), Constant("/etc/passwd")),
+        Effect(Op.SET_ATTRIBUTE, SELF, Constant("stolen"), At(path_of("handler.level"))),
+        Effect(Op.CLEAR, path_of("handler")),
+    ):
+        with pytest.raises(ReplayError):
+            done(effect, state=state)
+    assert vars(handler) == before
+
+
+def test_nothing_is_put_into_the_handle_of_a_hook() -> None:
+    """``remove`` calls what a handle holds."""
+    made = Effect(Op.NEW, Temporary(0), Constant("torch.utils.hooks:RemovableHandle"))
+    put = Effect(Op.SET_ATTRIBUTE, Temporary(0), Constant("hooks_dict_ref"), Constant(1))
+    with pytest.raises(ReplayError, match="RemovableHandle is no place"):
+        done(made, put)
 
 
 @pytest.mark.parametrize("text", ["%d", "%999d", "%%2024 %d", "%5.3f of 20000", "100%% %s"])

@@ -54,6 +54,8 @@ CATEGORIES = (
     "ResourceWarning",
 )
 """Categories of warnings: Python's own."""
+MOST_OF_A_NAME = 1000
+"""Characters of a logger's name: Python keeps each beginning of it that ends before a dot."""
 LEVELS = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "critical"}
 """Methods of loggers, by level."""
 SPEC = re.compile(r"[^0-9{}]*(?:[0-9]{1,3}(?![0-9])[^0-9{}]*){0,2}")
@@ -83,6 +85,8 @@ def problem_of(effect: Effect) -> str | None:
         return f"its settings are no {', '.join(one.__name__ for one in wanted)}"
     if effect.source == WARN and settings[0] not in CATEGORIES:
         return f"{settings[0]!r} is no warning of Python's own"
+    if effect.source == LOG and len(str(settings[0])) > MOST_OF_A_NAME:
+        return f"a logger whose name has more than {MOST_OF_A_NAME:,} characters"
     count = len(effect.value.items) if isinstance(effect.value, Made) and effect.value.kind == "tuple" else -1
     if count < 0 or (effect.source == LOG and not count) or (effect.source == WARN and count != 1):
         return "what it prints is missing"
