@@ -89,6 +89,11 @@ def windows(first: Ints) -> Iterator[tuple[int, int]]:
     yield from pairwise(np.unique(np.concatenate(([0], cuts, [len(first) - 1]))).tolist())
 
 
+def largest_window(first: Ints) -> int:
+    """Items of the largest window."""
+    return max((int(first[high] - first[low]) for low, high in windows(first)), default=0)
+
+
 def spread(first: Ints, counts: Ints) -> Ints:
     """The positions of several runs, one run behind the other: ``counts[i]`` of them from ``first[i]`` on."""
     ends = np.cumsum(counts)

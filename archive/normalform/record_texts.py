@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.columns import firsts, numbered, spread
+from archive.base.columns import firsts, largest_window, numbered, spread, windows
 from archive.base.errors import ArchiveError
 from archive.base.strings import StringTable
-from archive.normalform.texts import line_bounds, sum_over_texts, unpack_texts
+from archive.normalform.columns import VALUE_BYTES
+from archive.normalform.texts import line_bounds, roots, sum_over_texts, unpack_texts
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
 
 LINE_BYTES = 64
-"""Bytes of memory that a line of a text costs while the text is laid out."""
+"""Bytes of memory that a line of a text costs while the text is laid out, of those laid out at once."""
 TEXT_COPIES = 2
 """Copies of a text in memory while it is put together of its lines."""
 LINES = 1 << 12
@@ -82,27 +83,35 @@ class RecordTexts:
         whole = np.append(sum_over_texts(self._parent, strings.length[self._line]), 0)
         size = int(whole[self._node[~self.in_lines]].sum())
         allowance.take(size, "texts", place="source.text")
+        extra = self.in_lines & ~self._null & ~self._open_ended(strings)
+        first = firsts(np.where(self.in_lines, np.diff(self._first) + extra, 1))
+        allowance.take(VALUE_BYTES * int(first[-1]), "lines", place="source.text")
         copies = (TEXT_COPIES - 1) * size
-        with allowance.lent(LINE_BYTES * int(self._first[-1]) + copies, "lines", place="source.text"):
-            return self._pieces(strings)
+        with allowance.lent(LINE_BYTES * largest_window(self._first) + copies, "lines", place="source.text"):
+            return self._pieces(strings, first)
 
-    def _pieces(self, strings: StringTable) -> Pieces:
-        begin, counts = self._first[:-1], np.diff(self._first)
-        lines = unpack_texts(self._first, self._node, self._parent, self._line)
-        chosen, alone = np.flatnonzero(self.in_lines), np.flatnonzero(~self.in_lines)
-        extra = self.in_lines & ~self._null & ~self._open_ended(strings, lines)
-        first = firsts(np.where(self.in_lines, counts + extra, 1))
+    def _pieces(self, strings: StringTable, first: Ints) -> Pieces:
+        """The pieces, whose places are known; a window of texts is put together at once."""
         piece = np.full(int(first[-1]), nothing(strings), np.int64)
-        piece[spread(first[chosen], counts[chosen])] = lines[spread(begin[chosen], counts[chosen])]
+        alone = np.flatnonzero(~self.in_lines)
         piece[first[alone]] = len(strings) + np.arange(len(alone))
-        bounds = zip(begin[alone].tolist(), self._first[alone + 1].tolist(), strict=True)
-        texts = [_joined(strings, lines[start:end]) for start, end in bounds]
+        texts: list[bytes] = []
+        for low, high in windows(self._first):
+            begin = self._first[low : high + 1] - self._first[low]
+            lines = unpack_texts(begin, self._node[low:high], self._parent, self._line)
+            chosen, counts = np.flatnonzero(self.in_lines[low:high]), np.diff(begin)
+            piece[spread(first[low:high][chosen], counts[chosen])] = lines[
+                spread(begin[chosen], counts[chosen])
+            ]
+            others = np.flatnonzero(~self.in_lines[low:high])
+            bounds = zip(begin[others].tolist(), begin[others + 1].tolist(), strict=True)
+            texts += [_joined(strings, lines[start:end]) for start, end in bounds]
         return Pieces(table_with(strings, texts), first, piece)
 
-    def _open_ended(self, strings: StringTable, lines: Ints) -> np.ndarray:
+    def _open_ended(self, strings: StringTable) -> np.ndarray:
         """Whether each text has a last line without line feed (t)."""
-        there = np.diff(self._first) > 0
-        last, number = np.unique(lines[self._first[1:][there] - 1], return_inverse=True)
+        there = self._node >= 0
+        last, number = np.unique(self._line[roots(self._parent)[self._node[there]]], return_inverse=True)
         ended = np.array([bytes(strings.data(line)[-1:]) == b"\n" for line in last.tolist()], np.bool_)
         open_ended = np.zeros(len(there), np.bool_)
         open_ended[there] = ~ended[number]

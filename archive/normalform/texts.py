@@ -97,6 +97,14 @@ def sum_over_texts(parent: Ints, sizes: Ints) -> Ints:
     return total
 
 
+def roots(parent: Ints) -> Ints:
+    """The node of the last line of each node's text (k)."""
+    root = np.where(parent < 0, np.arange(len(parent)), parent)
+    while not np.array_equal(further := root[root], root):
+        root = further
+    return root
+
+
 def line_bounds(node: Ints, parent: Ints) -> Ints:
     """Where the lines of each text begin, one text behind the other, and those of the last one end (t + 1).
 
