@@ -35,19 +35,15 @@ def build_companion(
     """
     if not 1 <= level <= HIGHEST:
         raise ArchiveError(expected=f"a level from 1 to {HIGHEST}", found=str(level))
-    packed = profile is CompanionProfile.PACKED
-    cost = _cost(contents, packed=packed)
-    with contents.form.allowance.lent(cost, "columns that are encoded"):
-        return build_packed(contents, level) if packed else build_mapped(contents)
+    if profile is CompanionProfile.MAPPED:
+        return build_mapped(contents)
+    with contents.form.allowance.lent(_cost(contents), "columns that are encoded"):
+        return build_packed(contents, level)
 
 
-def _cost(contents: Contents, *, packed: bool) -> int:
-    """Bytes of memory for encoding; of a packed one, several encodings of each column are compared."""
+def _cost(contents: Contents) -> int:
+    """Bytes of memory for encoding; several encodings of each column are compared."""
     rows = [len(values) for values in contents.columns.values()]
     strings = len(contents.strings.length) * STRING_BYTES + int(contents.strings.length.sum()) * COPIES
-    return (
-        sum(rows) * VALUE_BYTES
-        + max(rows, default=0) * CANDIDATE_BYTES * packed
-        + strings
-        + (len(contents.raw) + len(contents.behind)) * COPIES
-    )
+    raw = (len(contents.raw) + len(contents.behind)) * COPIES
+    return sum(rows) * VALUE_BYTES + max(rows, default=0) * CANDIDATE_BYTES + strings + raw

@@ -8,10 +8,12 @@ itself; a page is checked when something on it is read for the first time.
 from __future__ import annotations
 
 import zlib
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.columns import STEP
 from archive.base.errors import ArchiveError
 from archive.companion.contents import Contents
 from archive.companion.layout import (
@@ -30,11 +32,16 @@ from archive.normalform.form import NormalForm
 from archive.normalform.pool import table_over
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.companion.layout import Directory
+    from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
+COPIES = 5
+"""Copies of all that it holds while one is built: its sections, a draft of it, and itself twice."""
 OBJECT_LEVEL = 9
 """Of zstd, for what stood behind the segments of shared objects, which is compressed here, too."""
 PAGE_BITS = 12
@@ -43,15 +50,28 @@ SIGNED = 16
 
 
 def build_mapped(contents: Contents) -> bytes:
-    """A mapped companion."""
+    """A mapped companion.
+
+    Raises:
+        LimitError: it would take more memory than the contents may.
+    """
     strings = contents.strings
-    text = b"".join([strings.data(string) for string in range(len(strings))])
     columns: Columns = {**contents.columns, "string.end": np.cumsum(strings.length)}
-    parts = []
+    kinds = {name: _least(values) for name, values in columns.items()}
+    size = sum(kind.itemsize * len(columns[name]) for name, kind in kinds.items())
+    size += int(strings.length.sum()) + len(contents.raw) + len(contents.behind)
+    with contents.form.allowance.lent(COPIES * size, "columns that are encoded"):
+        return _built(contents, columns, kinds)
+
+
+def _built(contents: Contents, columns: Columns, kinds: Mapping[ColumnName, np.dtype]) -> bytes:
+    strings, parts = contents.strings, []
+    ends = [*range(0, len(strings), STEP), len(strings)]
+    texts = [b"".join(strings.copies(np.arange(low, high))) for low, high in pairwise(ends)]
+    text = b"".join(texts)
     for column in COLUMNS:
         if column.name in columns:
-            values = columns[column.name]
-            kind = _least(values)
+            values, kind = columns[column.name], kinds[column.name]
             coding = kind.itemsize + SIGNED * (kind.kind == "i")
             parts.append((column.number, coding, len(values), values.astype(kind).tobytes()))
     parts += [(STRINGS, 1, len(text), text), (RAW, 1, len(contents.raw), bytes(contents.raw))]
@@ -117,7 +137,7 @@ def parse_mapped(data: memoryview, directory: Directory, allowance: Allowance) -
     if (np.diff(ends, prepend=0) < 0).any() or ends[-1] != end - start:
         raise ArchiveError(place="string.end", expected=f"ends up to {end - start}", found="others")
     strings = table_over(data[start:end], np.diff(ends, prepend=0), borrowed=True)
-    longest = max(section.rows for section in directory.sections.values())
+    longest = max(map(len, columns.values()), default=0)
     with allowance.lent(CHECKED_BYTES * longest, "values"):
         check(columns, len(strings), allowance)
     start, end = directory.places[RAW]

@@ -15,6 +15,7 @@ Its rules stand in ``torch/csrc/jit/serialization/pickler.cpp`` (``pushInt``, ``
 from __future__ import annotations
 
 from array import array
+from hashlib import blake2b
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -46,8 +47,10 @@ FEW = 64
 """Integers that become instructions one by one."""
 MEMO_BYTES, TEXT_BYTES = 140, 250
 """Bytes of memory that a value that others refer to costs, and a text besides its length."""
-TEXT_COPIES = 2
-"""Copies of a text in memory besides that in the pickle."""
+WRITER_BYTES = 2_048
+"""Bytes of memory that it takes to write anything."""
+LONG = 256
+"""Bytes of the shortest text that is known by its digest, so that it is not there once more."""
 BYTE = 256
 """Integers and memo indices below this take one byte."""
 SMALL_INTEGERS = [_BININT1 + bytes([value]) for value in range(BYTE)]
@@ -152,6 +155,7 @@ class Writer:
         self.out = BytesIO()
         self.out.write(BYTE_OF["PROTO"] + b"\x02")
         self.entries = self._counted = 0
+        self.take(1, WRITER_BYTES)
         self._strings = strings
         self._by_index: dict[int, bytes] = {}
         self._by_value: dict[bytes, bytes] = {}
@@ -193,22 +197,32 @@ class Writer:
 
     def text(self, data: bytes | memoryview) -> bytes:
         """Write a text; returns the instruction that reads it from the memo."""
-        self.take(TEXT_COPIES, len(data))
-        return self._once(b"".join((BYTE_OF["BINUNICODE"], len(data).to_bytes(4, "little"), data)))
+        head = BYTE_OF["BINUNICODE"] + len(data).to_bytes(4, "little")
+        if len(data) < LONG:
+            return self._once(head + data)
+        with self._allowance.lent(len(data) * 9 // 8, "values that are written"):
+            known = self._once(b"\0" + blake2b(data).digest(), head, data)
+        self.count()
+        return known
 
     def name(self, module: str, name: str) -> None:
         """Write a global."""
         self._once(BYTE_OF["GLOBAL"] + f"{module}\n{name}\n".encode())
 
-    def _once(self, data: bytes) -> bytes:
-        """Write an instruction and its memo entry, or the memo read if the same one was written before."""
-        known = self._by_value.get(data)
+    def _once(self, key: bytes, *parts: bytes | memoryview) -> bytes:
+        """Write an instruction and its memo entry, or the memo read if the same one was written before.
+
+        Args:
+            key: what it is known by; no instruction begins with 0.
+            parts: of the instruction, by default the key.
+        """
+        known = self._by_value.get(key)
         if known is not None:
             self.out.write(known)
             return known
-        self.take(1, TEXT_BYTES)
-        self.out.write(data)
-        self._by_value[data] = known = self.put()
+        self.take(1, TEXT_BYTES + len(key))
+        self.out.writelines(parts or (key,))
+        self._by_value[key] = known = self.put()
         return known
 
     def finish(self) -> bytes:

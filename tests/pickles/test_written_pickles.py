@@ -152,7 +152,7 @@ def test_a_pickle_that_would_cost_more_than_allowed_is_not_written() -> None:
     writer = writer_of(allowance=Limits(memory=10_000).allowance(0))
     writer.text(bytes(4_000))
     with pytest.raises(LimitError, match="memory is limited to 10,000") as caught:
-        writer.text(bytes(4_001))
+        writer.text(bytes(5_001))
     assert "values that are written" in str(caught.value)
     assert writer.out.tell() < 4_100
     writer = writer_of(allowance=Limits(memory=10_000).allowance(0))
