@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.base.errors import ArchiveError, in_file
+from archive.base.errors import ArchiveError, in_file, shown
 from archive.base.limits import unbounded
 from archive.companion.parse import parse_companion
 from archive.reader import opening
 from archive.reader.facts import facts_of
-from archive.store.kept import Companion, Notes, digest_of
+from archive.store.kept import MOST_TIME, Companion, Notes, digest_of
 from archive.store.plain import companion_of, recipe_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 EPOCH = "SOURCE_DATE_EPOCH"
 """The environment variable that has the time to note, where builds are to be the same each time."""
+SECONDS = re.compile("[0-9]{1,12}")
 
 
 class TakenError(ArchiveError):
@@ -87,6 +89,15 @@ def check_prefix(facts: Facts, entries: Mapping[str, Entry]) -> None:
 
 
 def _now() -> int:
-    """The time to note, in seconds since 1970."""
+    """The time to note, in seconds since 1970.
+
+    Raises:
+        ArchiveError: the environment names one that is none, or has no day.
+    """
     given = os.environ.get(EPOCH, "")
-    return int(given) if given.isdecimal() else int(time.time())
+    if not given:
+        return int(time.time())
+    if not SECONDS.fullmatch(given) or int(given) >= MOST_TIME:
+        expected = f"seconds since 1970, fewer than {MOST_TIME:,}"
+        raise ArchiveError(file=f"${EPOCH}", expected=expected, found=shown(given))
+    return int(given)

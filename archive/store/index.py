@@ -24,6 +24,7 @@ import numpy as np
 from archive.base.errors import ArchiveError
 from archive.reader.facts import Facts
 from archive.store.entries import Entry
+from archive.store.kept import MOST_TIME
 from archive.store.opened import Signature
 
 if TYPE_CHECKING:
@@ -157,11 +158,13 @@ def _entry(row: Sequence[Any], room: int) -> Entry:
         room: inflated bytes that its handles may have.
 
     Raises:
-        ValueError: a value is of another type, or the handles are too long.
+        ValueError: a value is of another type, the time has no day, or the handles are too long.
     """
     if tuple(map(type, row)) != TYPES:
         raise ValueError
     *model, handles, code, redacted_id, root, file, added, size, digest, body, base, depth = row[:-3]
+    if not 0 <= added < MOST_TIME:
+        raise ValueError
     names = json.loads(code)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError

@@ -48,8 +48,8 @@ HEADER = Struct("<10sBB16s16s16s16sQQII")
 CHECKSUM_BYTES = 4
 DIGEST_BYTES = 16
 NOTHING = bytes(DIGEST_BYTES)
-MOST_NOTES, MOST_TIME = 1 << 20, 1 << 40
-"""Bytes of notes, and seconds since 1970."""
+MOST_NOTES, MOST_TIME = 1 << 20, 253_402_300_800
+"""Bytes of notes, and seconds from 1970 to the year 10000, in which Python has no day."""
 STRONG, GOOD, MUCH = 19, 9, 1 << 22
 """Levels of zstd, and the bytes from which on the second one is used."""
 DENSE = 4

@@ -60,6 +60,19 @@ def test_archives_give_companions_or_are_counted(path: Path, tmp_path: Path) -> 
     assert len(Store.open(path).entries()) == 2
 
 
+@pytest.mark.parametrize("epoch", ["yesterday", "-1", "1e9", " 5", "\u0665", "253402300800", "9" * 5000])
+def test_a_time_to_note_that_is_none_is_refused(
+    epoch: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    error = "$SOURCE_DATE_EPOCH: expected seconds since 1970, fewer than 253,402,300,800, found '"
+    assert lines("add", FLEET / "Ranker.ptdbg", status=2, error=error) == ["1 file: 1 failed"]
+    assert Store.open(path).entries() == []
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "253402300799")
+    lines("add", FLEET / "Ranker.ptdbg")
+    assert lines("ls")[2].endswith("9999-12-31")
+
+
 def test_one_that_is_refused_hinders_no_other(path: Path, tmp_path: Path) -> None:
     for name, data in {"a": kin(1, line=1), "b": kin(1, line=2), "c": kin(3), "d": b"text"}.items():
         (tmp_path / f"{name}.ptdbg").write_bytes(data)

@@ -14,6 +14,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
 from archive.companion.layout import CompanionProfile, Section, written
 from archive.normalform.columns import RAW
+from archive.report.store_text import day_of
 from archive.store.adding import TakenError
 from archive.store.kept import HEADER, MAGIC, NOTHING, digest_of
 from archive.store.store import Store
@@ -106,6 +107,13 @@ def test_texts_of_notes_cannot_break_the_index(store: Store) -> None:
         before = again.entries()
     assert before[-1].file == "a\\ud800b\\x1b[2J\\x00"
     assert Store.open(store.file).entries() == before
+
+
+@pytest.mark.parametrize("added", [253_402_300_800, 1 << 40, 1 << 90, -1, 0])
+def test_whatever_time_notes_tell_has_a_day(added: int, store: Store) -> None:
+    forged(store, 7, notes=NOTES | {"added": added, "recipe": [[0, 0]] * kin(7)[13]})
+    with Store.open(store.file) as again:
+        assert all(len(day_of(entry.added)) == len("2025-10-09") for entry in again.entries())
 
 
 def test_a_companion_that_claims_much_is_refused_before_it_costs(store: Store) -> None:

@@ -91,6 +91,8 @@ BROKEN: dict[str, Callable[[Path], object]] = {
     "with another table": lambda index: changed(index, "CREATE TABLE more (a)"),
     "in WAL mode": lambda index: changed(index, "PRAGMA journal_mode = WAL"),
     "with numbers for texts": lambda index: changed(index, "UPDATE companions SET top = x'00'"),
+    "with a time before 1970": lambda index: changed(index, "UPDATE companions SET added = -1"),
+    "with a time that has no day": lambda index: changed(index, "UPDATE companions SET added = 253402300800"),
     "with broken handles": lambda index: changed(index, "UPDATE companions SET handles = x'78'"),
     "with huge handles": lambda index: changed(index, "UPDATE companions SET handles = zeroblob(1000000)"),
     "with handles that inflate to much": lambda index: changed(
