@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -199,3 +201,18 @@ def test_two_commands_may_add_to_one_manifest(tmp_path: Path) -> None:
         assert list(pool.map(shrunk, ("a", "b"))) == [0, 0]
     told = sorted(line["input"] for line in manifest(tmp_path / "out"))
     assert told == [f"{name}/{number:06}.ptl" for name in ("a", "b") for number in range(4)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are bytes")
+def test_names_that_look_like_escapes_of_others_are_told_apart(tmp_path: Path) -> None:
+    names = [os.fsdecode(name) for name in (b"a\xff.pt", rb"a\xff.pt", rb"a\x5cxff.pt", rb"a\\xff.pt")]
+    models = tmp_path / "models"
+    models.mkdir()
+    for name, file in zip(names, (STACK, NESTED, NESTED, STACK), strict=True):
+        shutil.copy(file, models / name)
+    asked = "split", models, tmp_path / "small", tmp_path / "companions"
+    assert [str(one.kind) for one in archive.batch(*asked, jobs=1)] == ["done"] * 4
+    assert [str(one.kind) for one in archive.batch(*asked, jobs=1)] == ["same"] * 4
+    told = manifest(tmp_path / "small")
+    assert len(told) == len({line["input"] for line in told}) == 4
+    assert all(file["path"] for line in told for file in line["outputs"])
