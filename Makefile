@@ -120,6 +120,7 @@ bench: .venv/.bench-ready
 	@.venv/bin/python -m tools.bench_exported >> build/BENCHMARKS.md
 	@.venv/bin/python -m tools.bench_leaks
 	@.venv/bin/python -m tools.bench_tensors >> build/BENCHMARKS.md
+	@.venv/bin/python -m tools.bench_shares build/models >> build/BENCHMARKS.md
 	@.venv/bin/python -m tools.load_server >> build/BENCHMARKS.md
 	@cat build/BENCHMARKS.md
 
