@@ -99,15 +99,24 @@ def leaks(
     """
     allowed = Allowed(list(allow))
     with closing(Mapped(source)) as mapped:
-        allowance = limits.allowance(mapped.weight)
-        walker = Walker(allowance, deep=deep)
-        recognised, pieces = _recognised(mapped, allowance, walker)
-        if recognised.kind not in SCANNED_KINDS:
-            raise recognised.refusal(mapped.name)
-        finder = Finder(mapped, recognised.kind, walker, limits)
-        for piece in pieces:
-            finder.take(piece)
-        return finder.found(allowed)
+        return leaks_in(mapped, allowed, limits, deep=deep)
+
+
+def leaks_in(mapped: Mapped, allowed: Allowed, limits: Limits, *, deep: bool) -> Leaks:
+    """What a file gives away that is open already: see :func:`leaks`.
+
+    Raises:
+        ArchiveError: as there.
+    """
+    allowance = limits.allowance(mapped.weight)
+    walker = Walker(allowance, deep=deep)
+    recognised, pieces = _recognised(mapped, allowance, walker)
+    if recognised.kind not in SCANNED_KINDS:
+        raise recognised.refusal(mapped.name)
+    finder = Finder(mapped, recognised.kind, walker, limits)
+    for piece in pieces:
+        finder.take(piece)
+    return finder.found(allowed)
 
 
 class Finder:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import unchanged
+from archive.base.mapped import Mapped, unchanged
 from archive.base.output import is_path, replacing_all
 from archive.formats.bytecode import BYTECODE
 from archive.reader import opening
@@ -150,7 +150,7 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
 
     Records that an embedded companion stands for are not in the archive, and nothing takes their places.
     """
-    texts, more = telling(opened.container.data, rules, opened.limits)
+    texts, more = telling(Mapped(opened.container.data, opened.file), rules, opened.limits)
     removed = Removed(telling=texts, bundled=[f"{one}, not looked for" for one in more])
     records: dict[str, bytes | None] = {}
     renamed = with_hashes(opened, removed) if rules.names == "hash" else None

@@ -142,7 +142,7 @@ def redact_companion(
             if companion.salt:
                 why = "its archive has hashes for names, and code that goes leads from these to source"
                 raise ImpossibleError(why, file=mapped.name)
-            texts, more = telling(mapped.data, rules, limits)
+            texts, more = telling(mapped, rules, limits)
             removed = Removed(telling=texts, bundled=[f"{one}, not looked for" for one in more])
             opened = Archive(None, companion=companion)
             contents = _contents(opened, companion, rules, removed)

@@ -12,14 +12,14 @@ from glob import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import counted, one_line
-from archive.verbs.leaks import LeakKind, leaks
+from archive.verbs.leaks import LeakKind, leaks_in
 from archive.verbs.leaks.allowed import Allowed
 from archive.verbs.leaks.vocabulary import is_word_of_code
 from archive.verbs.redact.telling import NAMES, Telling
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
-    from archive.base.mapped import Source
+    from archive.base.mapped import Mapped
     from archive.verbs.leaks import Finding, Leaks
     from archive.verbs.redact.rules import Rules
 
@@ -60,17 +60,17 @@ def goes(kind: LeakKind, text: bytes, rules: Rules) -> bool:
     return ways.get(kind, rules.people and kind in SOUGHT)
 
 
-def telling(source: Source, rules: Rules, limits: Limits) -> tuple[Telling, list[str]]:
+def telling(original: Mapped, rules: Rules, limits: Limits) -> tuple[Telling, list[str]]:
     """The texts that a redaction must take out wherever they stand, by kind; and what was not listed.
 
     Args:
-        source: the original.
+        original: the file.
         rules: what is to go.
         limits: what it may cost.
     """
     if not rules.people and rules.paths == "keep" and not rules.maps:
         return Telling(), []
-    found = leaks(source, deep=True, limits=limits)
+    found = leaks_in(original, Allowed([]), limits, deep=True)
     texts: dict[LeakKind, set[bytes]] = {}
     for one in found.findings:
         if one.kind in SOUGHT and goes(one.kind, one.data, rules):
