@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects import places
+from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET
+from archive.effects.python_containers import is_container
 from archive.formats.effects.gate import SETTING_NAMES
 from archive.formats.effects.model import Look
 
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
 WITHOUT_MODES = torch._C.DisableTorchFunction
 """A context in which calls of PyTorch are not recorded as the model's."""
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+SHOWN_CONTAINERS = frozenset((tuple, list, torch.Size))
+SHOWN_TYPES = frozenset(
+    (
+        *(type(None), bool, int, float, complex, str, bytes, *PLAIN_TENSORS),
+        *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+    )
+)
+"""Types whose texts run no code of a model."""
 BUILTIN_TYPES: dict[str, type] = {
     one.__name__: one for one in (bool, int, float, str, bytes, list, dict, tuple, type(None))
 }
@@ -65,13 +75,47 @@ def checked_tensor(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
+def checked_int(value: object) -> int:
+    """An int of Python's own class.
+
+    Raises:
+        TypeError: the value is none.
+    """
+    if type(value) is not int:
+        raise TypeError(f"expected an int, found a {type(value).__name__}")
+    return value
+
+
+def check_shown(*values: object) -> None:
+    """Refuse values whose text a class of somebody's own makes: it may do anything for a text.
+
+    Raises:
+        StateError: a value is none that a call may show, or has such a part.
+    """
+    waiting, seen = list(values), set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        kind = type(one)
+        if kind is dict:
+            waiting += [*one.keys(), *one.values()]  # type: ignore[attr-defined]
+        elif kind in SHOWN_CONTAINERS:
+            waiting += one  # type: ignore[arg-type]
+        elif kind not in SHOWN_TYPES:
+            raise StateError(f"expected a value whose text is known, found a {kind.__name__}")
+
+
 def plain_text(value: Any) -> str:  # noqa: ANN401
     """The text of an immutable value.
 
     Raises:
         TypeError: the value's class is written in Python, which may do anything for a text.
     """
-    if type(value).__flags__ & places.HEAP_TYPE:
+    if isinstance(value, tuple) or is_container(value):
+        check_shown(value)
+    elif type(value).__flags__ & places.HEAP_TYPE:
         raise TypeError(f"expected an immutable value, found a {type(value).__name__}")
     return str(value)
 

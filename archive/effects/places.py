@@ -30,9 +30,11 @@ from typing import Any
 
 import torch
 
+from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
 from archive.effects.placeholders import METHODS, UNSET, Plain
 from archive.effects.python_containers import BASES, base_of
+from archive.formats.effects.gate import check_place
 
 RemovableHandle = torch.utils.hooks.RemovableHandle
 CODE_TYPES = (
@@ -69,8 +71,16 @@ def static(cls: type, name: str) -> Any:  # noqa: ANN401
 
 
 def is_code(value: object) -> bool:
-    """Whether a value is code, or leads to some."""
-    return isinstance(value, CODE_TYPES)
+    """Whether a value is code, or leads to some; objects that a class of Python makes callable are not."""
+    kind: Any = type(value)
+    return isinstance(value, CODE_TYPES) or _is_called_in_c(kind)
+
+
+@functools.lru_cache(1024)
+def _is_called_in_c(kind: type) -> bool:
+    """Whether code in C calls objects of a class: cached functions, operators, weak references."""
+    called = static(kind, "__call__")
+    return called is not UNSET and not isinstance(called, FunctionType) and kind is not torch.device
 
 
 def checked_data(value: Any) -> Any:  # noqa: ANN401
@@ -108,7 +118,7 @@ def own(holder: Any, name: str) -> Any:  # noqa: ANN401, C901, PLR0911 (one a ki
     if isinstance(holder, type | ModuleType):
         found = static(holder, name) if isinstance(holder, type) else vars(holder).get(name, UNSET)
         return UNSET if _is_of_class(found) else found
-    held = _names(holder)
+    held = names(holder) or {}
     if name in held:
         return held[name]
     if isinstance(holder, torch.nn.Module):
@@ -143,13 +153,13 @@ def has_names(kind: type) -> bool:
     return isinstance(static(kind, "__dict__"), GetSetDescriptorType)
 
 
-def _names(holder: object) -> dict[str, Any]:
-    """An object's own attributes; none if it has no ``__dict__``."""
+def names(holder: object) -> dict[str, Any] | None:
+    """An object's own attributes; None if it has no ``__dict__``."""
     try:
         held = object.__getattribute__(holder, "__dict__")
     except AttributeError:
-        return {}
-    return held if isinstance(held, dict) else {}
+        return None
+    return held if isinstance(held, dict) else None
 
 
 def _is_slot(raw: object) -> bool:
@@ -267,7 +277,27 @@ def item(holder: Any, key: Any) -> Any:  # noqa: ANN401
         if found is UNSET:
             raise KeyError(key)
         return found
-    return base(holder).__getitem__(holder, key)
+    own_base = base(holder)
+    if own_base is torch.nn.ParameterDict:
+        if not has(holder, key):
+            raise KeyError(key)
+        return attribute(holder, parameter_name(key))
+    return own_base.__getitem__(holder, key)
+
+
+def parameter_name(key: object) -> str:
+    """The key of a ``torch.nn.ParameterDict``, which is the name of an attribute.
+
+    Raises:
+        StateError: it is no text, or no name of a place.
+    """
+    if type(key) is not str:
+        raise StateError(f"expected the name of a parameter, found a {type(key).__name__}")
+    try:
+        check_place(key)
+    except ArchiveError as error:
+        raise StateError(str(error)) from error
+    return key
 
 
 def base(holder: object) -> Any:  # noqa: ANN401

@@ -131,7 +131,7 @@ def test_a_hook_is_registered_and_removed_by_its_number() -> None:
 def test_a_context_saves_values_for_backward() -> None:
     saving = Effect(Op.SAVE_FOR_BACKWARD, at("self.context"), None, Made("tuple", (Output(0), Constant(1))))
     module: Any = done(saving).module
-    assert module.context.saved == (100, 1)
+    assert module.context.saved_tensors == (100, 1)
 
 
 def test_results_and_values_are_those_before_the_first_change() -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from types import CellType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
 
 from archive.effects.placeholders import Plain
+from archive.effects.replay.custom_backward import BackwardContext
 from archive.effects.replay.state import State
 from archive.formats.effects.model import (
     At,
@@ -31,10 +34,17 @@ if TYPE_CHECKING:
 SELF, X = Local("self"), Local("x")
 
 
-class Tensor:
-    """A tensor without PyTorch, with the methods that effects call."""
+class Tensor(torch.Tensor):
+    """A tensor with elements in a list, and the methods that effects call."""
 
     requires_grad = False
+    data: Any = None
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+    def __new__(cls, *_: int, of: list[int] | None = None) -> Self:
+        del of
+        made: Self = torch.Tensor._make_subclass(cls, torch.empty(0))
+        return made
 
     def __init__(self, *data: int, of: list[int] | None = None) -> None:
         self.data = list(data) if of is None else of
@@ -74,13 +84,6 @@ class Handle:
 
     def remove(self) -> None:
         del self.tensor.hooks[self.number]
-
-
-class Context:
-    """The context of an autograd function."""
-
-    def save_for_backward(self, *saved: object) -> None:
-        self.saved = saved
 
 
 class Thing:
@@ -137,7 +140,7 @@ def tensors() -> list[Tensor]:
 def started(*methods: MethodEffects) -> State:
     """The state of the small program."""
     state = State.fresh(EffectTable(methods, START), tensors())
-    state.module.context = Context()
+    state.module.context = BackwardContext()
     return state
 
 

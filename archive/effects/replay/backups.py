@@ -10,8 +10,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from archive.effects.errors import StateError
+from archive.effects.looking import checked_tensor
 from archive.effects.placeholders import UNSET, Plain
-from archive.effects.places import REGISTERED, delete_own, own, set_own
+from archive.effects.places import REGISTERED, delete_own, names, own, set_own, static
 from archive.effects.python_containers import base_of, items_of
 from archive.effects.replay.base_methods import add, discard, refill
 
@@ -41,11 +42,11 @@ def backup_all(target: Any) -> Backup:  # noqa: ANN401
     Raises:
         StateError: the object is no container and has no ``__dict__``.
     """
-    held = getattr(target, "__dict__", None)
-    attributes = _attributes(held) if isinstance(held, dict) else []
+    held = names(target)
+    attributes = [] if held is None else _attributes(held)
     if isinstance(target, CONTAINERS):
         return _restore_all, target, items_of(target), attributes
-    if not attributes and not isinstance(held, dict):
+    if held is None:
         raise StateError(f"what a {type(target).__name__} is can't be put back if a change fails")
     return _restore_all, None, [], attributes
 
@@ -77,8 +78,8 @@ def backup_attribute(target: Any, name: str, value: object) -> Backup:  # noqa: 
     """
     if type(target) is Plain:
         return restore_entry, target.__dict__, name, target.__dict__.get(name, UNSET)
-    held = getattr(target, "__dict__", None)
-    if not isinstance(held, dict) or hasattr(getattr(type(target), name, None), "__set__"):
+    held = names(target)
+    if held is None or hasattr(type(static(type(target), name)), "__set__"):
         return _restore_described, target, name, own(target, name)
     if REGISTERED[0] in held and (name not in held or type(value) not in ORDINARY_TYPES):
         return backup_all(target)
@@ -176,20 +177,13 @@ def _empty(cell: CellType) -> None:
 
 def backup_tensor(target: Any) -> Backup:  # noqa: ANN401
     """Back up the elements of a tensor, and whether it requires grad."""
-    return _restore_tensor, target, target.detach().clone(), getattr(target, "requires_grad", False)
+    return _restore_tensor, target, checked_tensor(target).detach().clone(), target.requires_grad
 
 
 def _restore_tensor(target: Any, before: object, needs_grad: bool) -> None:  # noqa: ANN401, FBT001
-    if getattr(target, "requires_grad", False) and not needs_grad:
+    if target.requires_grad and not needs_grad:
         target.detach_()
     target.detach().copy_(before)
-
-
-def backup_saved(context: Any) -> Backup:  # noqa: ANN401
-    """Back up the tensors that an autograd context has saved for its backward pass."""
-    if isinstance(getattr(context, "__dict__", None), dict):
-        return backup_all(context)
-    return _restore_described, context, "to_save", getattr(context, "to_save", UNSET)
 
 
 def backup_registration(state: State, number: int) -> Backup:

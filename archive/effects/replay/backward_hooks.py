@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.hooks import BackwardHook
 
 from archive.effects.errors import StateError
+from archive.effects.looking import checked_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ class GraphHook(BackwardHook):  # type: ignore[misc]
     def _apply_on_tensors(self, fn: Callable[[Any], None], args: Items) -> tuple[Items, list[int] | None]:
         places = [place for place, one in enumerate(args) if one is not None]
         for place in places:
-            node = getattr(args[place], "grad_fn", None)
+            node = checked_tensor(args[place]).grad_fn
             if node is None:
                 raise StateError("a backward hook of a module whose tensor requires no gradient")
             fn(node)

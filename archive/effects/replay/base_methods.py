@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET, Plain
-from archive.effects.places import base, items
+from archive.effects.places import base, check_settable, items, parameter_name
 
 
 def _base(target: object) -> Any:  # noqa: ANN401
@@ -28,7 +30,10 @@ def _base(target: object) -> Any:  # noqa: ANN401
 
 def set_item(target: Any, key: Any, value: object) -> None:  # noqa: ANN401
     """Set an item."""
-    _base(target).__setitem__(target, key, value)
+    own_base = _base(target)
+    if own_base is torch.nn.ParameterDict:
+        check_settable(target, parameter_name(key))
+    own_base.__setitem__(target, key, value)
 
 
 def delete_item(target: Any, key: Any) -> None:  # noqa: ANN401

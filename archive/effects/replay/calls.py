@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from archive.effects.errors import StateError
+from archive.effects.looking import check_shown
 from archive.formats.effects.known_calls import LOG, PRINT, WARN
 
 if TYPE_CHECKING:
@@ -24,16 +25,18 @@ if TYPE_CHECKING:
     from archive.effects.replay.state import State
     from archive.formats.effects.model import GlobalName
 
-WIDE = re.compile(r"(?<!%)(?:%%)*%[^%a-zA-Z]*(?:[0-9]{4}|\*)")
-"""A field of a message that is wider than 999 characters, or that takes its width from an argument."""
+WIDE = re.compile(r"(?<!%)(?:%%)*%(?:\([^()%]*\))?+[^%a-zA-Z]*(?:[0-9]{4}|\*|\()")
+"""A field of a message: wider than 999 characters, of a width that an argument tells, or of an odd name."""
 
 
 def _print(_: State, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+    check_shown(*values)
     sep, end = settings
     print(*values, sep=sep, end=end)  # noqa: T201 (the model prints)
 
 
 def _log(_: State, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+    check_shown(*values)
     name, level, filename, line, function = settings
     if not name and not logging.root.handlers:
         logging.basicConfig()
@@ -49,6 +52,7 @@ def _log(_: State, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
 
 
 def _warn(state: State, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+    check_shown(*values)
     category, filename, line, module = settings
     shown = state.warned.setdefault(module, {})
     with _unread(filename):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from archive.effects.errors import StateError
-from archive.effects.looking import computed
+from archive.effects.looking import check_shown, checked_int, checked_tensor, computed
 from archive.effects.placeholders import UNSET
 from archive.effects.places import attribute, checked_data, has_names, item, items, length
 from archive.effects.replay.container_classes import BASE_CLASSES, factory, tuple_maker
@@ -54,7 +54,7 @@ Compute: TypeAlias = "Callable[[Frame], Any]"
 
 PLAIN_MAKERS: dict[str, Callable[[Any], Any]] = {
     "tuple": tuple,
-    "size": torch.Size,
+    "size": lambda inside: torch.Size(map(checked_int, inside)),
     "frozenset": frozenset,
     **BASE_CLASSES,
 }
@@ -144,7 +144,7 @@ class Computing:
         allow = self._allow
         match source:
             case Attribute(base, name):
-                return _attribute(self.source(base), name)
+                return _attribute(self.source(base), name, permitted=isinstance(base, GlobalName))
             case Item(base, key):
                 holder = self.source(base)
                 return lambda frame: item(frame[holder], key)
@@ -211,7 +211,7 @@ class Computing:
         inside = parts[len(parts) - len(contents(made)) :]
         if kind == "format":
             template = str(head_text(made))
-            return lambda frame: template.format(*[one(frame) for one in inside[1:]])
+            return lambda frame: formatted(template, [one(frame) for one in inside[1:]])
         if kind in PAIRED:
             pairs = list(zip(inside[::2], inside[1::2], strict=True))
             make = self._maker(made)
@@ -245,7 +245,9 @@ class Computing:
         if not tensors:
             return slot
         if isinstance(value, At):
-            return self.compute(lambda frame: frame[slot].clone(), late=len(self.late) > waiting)
+            return self.compute(
+                lambda frame: checked_tensor(frame[slot]).clone(), late=len(self.late) > waiting
+            )
         others = [self.source(source) for source in tensors]
         return self.compute(
             lambda frame: cloned_if_changed(frame[slot], [frame[one] for one in others]),
@@ -348,14 +350,17 @@ class Computing:
         holder = self._below_global(source.base)
         match source:
             case Attribute(_, name):
-                return _attribute(holder, name)
+                return _attribute(holder, name, permitted=True)
             case Item(_, key):
                 return lambda frame: item(frame[holder], key)
         return lambda frame: length(frame[holder])
 
 
-def _attribute(holder: int, name: str) -> Compute:
-    """A function that reads an attribute; of classes seen before, by a look into ``__dict__``."""
+def _attribute(holder: int, name: str, *, permitted: bool) -> Compute:
+    """A function that reads an attribute; of classes seen before, by a look into ``__dict__``.
+
+    Classes and Python modules have some by permission alone: what they hold is not the state's.
+    """
     plain: set[type] = set()
 
     def read(frame: Frame) -> Any:  # noqa: ANN401
@@ -367,7 +372,7 @@ def _attribute(holder: int, name: str) -> Compute:
                 return found
         elif has_names(kind):
             plain.add(kind)
-        return attribute(one, name)
+        return attribute(one if permitted else checked_data(one), name)
 
     return read
 
@@ -378,6 +383,12 @@ def head_text(made: Made) -> object:
     return first.value if isinstance(first, Constant) else ""
 
 
+def formatted(template: str, values: list[Any]) -> str:
+    """A text made of values, none of whose classes is somebody's own."""
+    check_shown(*values)
+    return template.format(*values)
+
+
 def inference(tensor: Any) -> Any:  # noqa: ANN401
     """A copy of a tensor, as if it were made in inference mode."""
     with torch.inference_mode():
@@ -386,4 +397,4 @@ def inference(tensor: Any) -> Any:  # noqa: ANN401
 
 def cloned_if_changed(value: Any, changed: list[Any]) -> Any:  # noqa: ANN401
     """A tensor, or a copy of it if it is one of those changed in place before it is copied from."""
-    return value.clone() if any(value is one for one in changed) else value
+    return checked_tensor(value).clone() if any(value is one for one in changed) else value

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from archive.effects.errors import StateError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -55,6 +57,17 @@ class BackwardContext:
             if is_result and torch.is_grad_enabled():
                 raise RuntimeError("a second derivative by a saved result is not kept")
         return tuple(one for one, _, _ in self._saved)
+
+
+def checked_context(value: Any) -> BackwardContext:  # noqa: ANN401
+    """A context of an autograd function.
+
+    Raises:
+        StateError: the value is none.
+    """
+    if type(value) is not BackwardContext:
+        raise StateError(f"expected the context of an autograd function, found a {type(value).__name__}")
+    return value
 
 
 class _Like(NamedTuple):

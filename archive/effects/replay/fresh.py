@@ -106,7 +106,7 @@ class FreshState:
             raise StateError(f"{source_text(source)}: {error}") from None
         except RecursionError:
             raise StateError(f"{source_text(source)}: too deep to be made") from None
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
             raise StateError(f"{source_text(source)}: {type(error).__name__}: {error}") from error
 
     def _at(self, source: Source) -> Any:  # noqa: ANN401

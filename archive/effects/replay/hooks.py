@@ -97,10 +97,16 @@ def _defined(cls: Any, part: str, name: str) -> Any:  # noqa: ANN401
     """
     found = vars(cls).get(part, UNSET) if isinstance(cls, type) else UNSET
     if isinstance(found, staticmethod | classmethod):
-        return found.__func__
-    if not isinstance(found, FunctionType | type | property):
+        found = found.__func__
+    function = found.fget if isinstance(found, property) else found
+    if not isinstance(function, FunctionType | type) or not _is_written_in(cls, part, function):
         raise StateError(f"{name!r} is not allowed: {part!r} is no function or class that is defined there")
     return found
+
+
+def _is_written_in(cls: type, part: str, found: FunctionType | type) -> bool:
+    """Whether a class has a function or class of its own by a name, not one that it took from elsewhere."""
+    return (found.__module__, found.__qualname__) == (cls.__module__, f"{cls.__qualname__}.{part}")
 
 
 class StateGlobals(dict[str, Any]):

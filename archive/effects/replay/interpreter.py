@@ -21,12 +21,15 @@ from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEPS
 from archive.formats.effects.containers import head
 from archive.formats.effects.hooks import hooks_of
 from archive.formats.effects.model import (
+    ATTRIBUTE_OPS,
     At,
+    Attribute,
     ClosureCell,
     Computed,
     Constant,
     Each,
     GlobalName,
+    Item,
     Look,
     Made,
     New,
@@ -264,7 +267,9 @@ class Interpreter:
             return body.compute(lambda frame: frame[0].target(module, name, allowed))
         if effect.op is Op.SET_CELL and isinstance(source, ClosureCell):
             function, variable = source.function, source.name
-            return body.compute(lambda frame: frame[0].cell(function, variable))
+            return body.compute(lambda frame: frame[0].cell_target(function, variable, allowed))
+        if effect.op in ATTRIBUTE_OPS and isinstance(source, Attribute | Item | ClosureCell):
+            return body.value(At(source))
         return body.source(source)
 
     def _is_last(self, number: int) -> bool:

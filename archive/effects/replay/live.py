@@ -124,7 +124,7 @@ def _functions(module: object) -> Iterator[FunctionType]:
             continue
         seen[id(one)] = one
         yield one
-        waiting += [cell.cell_contents for cell in one.__closure__ or () if _is_filled(cell)]
+        waiting += [cell.cell_contents for cell in one.__closure__ or () if is_filled(cell)]
         if _package(one.__module__ or "") not in FOREIGN_PACKAGES:
             waiting += [one.__globals__.get(name) for name in _global_names(one.__code__)]
 
@@ -154,7 +154,7 @@ def _unwrapped(one: Any) -> Callable[..., object]:  # noqa: ANN401
     return one  # type: ignore[no-any-return]
 
 
-def _is_filled(cell: CellType) -> bool:
+def is_filled(cell: CellType) -> bool:
     """Whether a cell holds a value; reading an empty one raises."""
     try:
         cell.cell_contents  # noqa: B018 (read for its error)

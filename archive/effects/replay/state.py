@@ -16,7 +16,7 @@ from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET
 from archive.effects.places import is_code
 from archive.effects.replay.fresh import FreshState
-from archive.effects.replay.live import LiveCells, LiveGlobals
+from archive.effects.replay.live import LiveCells, LiveGlobals, is_filled
 from archive.formats.effects.rules import check_table
 
 if TYPE_CHECKING:
@@ -160,6 +160,17 @@ class State:
             return cell
         which = "more than one" if cell is None else "no"
         raise StateError(f"there is {which} function {function!r} with a variable {name!r} around it")
+
+    def cell_target(self, function: str, name: str, allowed: Collection[str]) -> CellType:
+        """The cell in which an effect sets a variable.
+
+        Raises:
+            StateError: there is no such cell; or it holds a function, class or module that is not allowed.
+        """
+        cell = self.cell(function, name)
+        if is_filled(cell) and is_code(cell.cell_contents) and function not in allowed:
+            raise StateError(f"{name!r} of {function!r} is code, and {function!r} is not allowed")
+        return cell
 
     def hook(self, number: int) -> Any:  # noqa: ANN401
         """The handle of a hook that an effect has registered.

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects import places
+from archive.effects.looking import checked_tensor
 from archive.effects.placeholders import METHODS, UNSET, Plain
 from archive.effects.replay import backups, base_methods, hooks
 from archive.effects.replay.backward_hooks import put_on_backward_hooks
-from archive.effects.replay.custom_backward import set_backward
+from archive.effects.replay.custom_backward import checked_context, set_backward
 from archive.formats.effects.model import Op
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ class Step(NamedTuple):
 
 def copy_into(target: Any, value: Any) -> None:  # noqa: ANN401
     """Give a tensor other elements. A leaf with a gradient can only have been changed without gradients."""
-    if getattr(target, "requires_grad", False) and target.is_leaf:
+    if checked_tensor(target).requires_grad and target.is_leaf:
         target, value = target.detach(), value.detach()
-    target.copy_(value)
+    target.copy_(checked_tensor(value))
 
 
 def _backup_all(_: State, target: Any, __: Any, ___: Any) -> backups.Backup:  # noqa: ANN401
@@ -130,7 +131,7 @@ STEPS = {
         lambda _, target, __, value: copy_into(target, value),
     ),
     Op.SAVE_FOR_BACKWARD: Step(
-        lambda _, target, __, ___: backups.backup_saved(target),
+        lambda _, target, __, ___: backups.backup_all(checked_context(target)),
         lambda _, target, __, value: target.save_for_backward(*places.items(value)),
     ),
     Op.REGISTER_HOOK: Step(lambda state, _, __, value: backups.backup_registration(state, value), _register),

@@ -29,7 +29,7 @@ MODULE_NAMES = frozenset(
         *("_backward_hooks", "_backward_pre_hooks", "_forward_hooks", "_forward_hooks_with_kwargs"),
         *("_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs"),
         *("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks"),
-        "_load_state_dict_post_hooks",
+        *("_load_state_dict_post_hooks", "_compiled_call_impl"),
     )
 )
 """Attributes that ``torch.nn.Module`` keeps for itself, and whose contents its code calls."""
