@@ -10,7 +10,7 @@ from select import select
 from typing import TYPE_CHECKING
 
 import archive
-from archive.base.errors import counted
+from archive.base.errors import ArchiveError, counted
 from archive.cli import printing
 from archive.cli.status import Status
 from archive.client.address import is_server
@@ -73,7 +73,11 @@ def explain_log(log: Log, files: Sequence[str], companion: str | None) -> Status
         log: the log.
         files: archives, companions, folders of some, stores and servers; none where the log has a store.
         companion: the companion of the only file, where it was split off; else None.
+
+    Raises:
+        ArchiveError: the log was packed, and is broken somewhere; what came before is printed.
     """
+    broken: list[ArchiveError] = []
     with ExitStack() as stack:
         if len(files) == 1 and is_one_model(files[0]) and not (log.ids or log.names):
             opened = archive.open(
@@ -89,13 +93,16 @@ def explain_log(log: Log, files: Sequence[str], companion: str | None) -> Status
             stack.callback(models.close)
             explainer = explainer_of(models, ids=log.ids, names=log.names, style=log.style, limits=log.limits)
         source = sys.stdin.buffer if log.file is None else stack.enter_context(Path(log.file).open("rb"))
-        for piece in explainer.explain(_arriving(source)):
+        for piece in explainer.explain(_arriving(source, broken)):
             if log.is_shown:
                 printing.write(piece)
     if not log.is_shown:
         _print_causes(log, explainer, models)
     printing.flush()
-    return _note_rest(explainer, models)
+    status = _note_rest(explainer, models)
+    for error in broken:
+        raise error
+    return status
 
 
 def is_one_model(file: str) -> bool:
@@ -103,11 +110,19 @@ def is_one_model(file: str) -> bool:
     return not Path(file).is_dir() and not is_server(file)
 
 
-def _arriving(log: BinaryIO) -> Iterator[bytes]:
-    """A log in pieces as they arrive; what is explained is written before more is waited for."""
-    for piece in unpacked(_pieces(log)):
-        yield piece
-        printing.flush()
+def _arriving(log: BinaryIO, broken: list[ArchiveError]) -> Iterator[bytes]:
+    """A log in pieces as they arrive; what is explained is written before more is waited for.
+
+    Args:
+        log: the log.
+        broken: takes the error that ends it, so that what is held back until then is written.
+    """
+    try:
+        for piece in unpacked(_pieces(log)):
+            yield piece
+            printing.flush()
+    except ArchiveError as error:
+        broken.append(error)
 
 
 def _pieces(log: BinaryIO) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,14 +46,29 @@ def test_a_pattern_names_the_models() -> None:
 
 @pytest.mark.parametrize("cut", [0, 9])
 def test_a_packed_log_is_unpacked(cut: int, tmp_path: Path) -> None:
-    """Files that were joined, and one that is still written to, too."""
+    """Files that were joined, too; one that is cut short is explained as far as it goes, and told."""
     packed = gzip.compress((FLEET / "unique.log").read_bytes())
     log = tmp_path / "app.log.1"
     log.write_bytes(packed + packed[: len(packed) - cut])
     done = run("symbolicate", FLEET, "--log", log)
-    assert done.returncode == 0
+    assert done.returncode == (2 if cut else 0)
+    assert (b"log: its gzip is cut short" in done.stderr) == bool(cut)
     assert (EXPLAINED * 2).startswith(done.stdout) if cut else done.stdout == EXPLAINED * 2
     assert done.stdout.startswith(EXPLAINED)
+
+
+@pytest.mark.parametrize("end", [b"", b"no gzip"])
+def test_what_is_there_of_a_broken_log_is_explained_to_its_last_byte(end: bytes, tmp_path: Path) -> None:
+    """The last line, too, which may have been held back for it had no end."""
+    text = (FLEET / "unique.log").read_bytes() + b"a line without an en"
+    packed = zlib.compressobj(wbits=31)
+    log = tmp_path / "app.log.gz"
+    log.write_bytes(
+        packed.compress(text) + (packed.flush() + end if end else packed.flush(zlib.Z_SYNC_FLUSH))
+    )
+    done = run("symbolicate", FLEET, "--log", log)
+    assert (done.returncode, done.stdout) == (2, EXPLAINED + b"a line without an en")
+    assert b"explained, 0 ambiguous" in done.stderr
 
 
 def test_a_packed_log_may_end_with_zeros(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ INFLATED_A_BYTE = 256
 def unpacked(
     log: Iterable[bytes], least: int = MOST_INFLATED, a_byte: int = INFLATED_A_BYTE
 ) -> Iterator[bytes]:
-    """The pieces of a log, inflated where it begins as gzip does. It may be cut short.
+    """The pieces of a log, inflated where it begins as gzip does.
 
     Args:
         log: the pieces.
@@ -31,7 +31,7 @@ def unpacked(
         a_byte: those that each packed byte allows besides.
 
     Raises:
-        ArchiveError: the log is no gzip from some byte on.
+        ArchiveError: the log is no gzip from some byte on, or is cut short; what came before was yielded.
         LimitError: it inflates beyond all measure.
     """
     pieces = iter(log)
@@ -68,3 +68,5 @@ def _inflated(packed: Iterable[bytes], least: int, a_byte: int) -> Iterator[byte
             if made > least + a_byte * read:
                 raise LimitError("output", least + a_byte * read, made)
             yield text
+    if not stream.eof:  # copied in part, or still written to
+        raise ArchiveError(f"its gzip is cut short after {read:,} bytes; the rest was not read", file="log")

@@ -27,18 +27,23 @@ def test_files_that_were_joined_and_zeros_behind_them_are_one_text() -> None:
     assert b"".join(unpacked([PACKED + PACKED + bytes(512)])) == TEXT + TEXT
 
 
-def test_a_log_that_is_cut_short_has_a_text_and_a_broken_one_is_told() -> None:
-    assert TEXT.startswith(b"".join(unpacked([PACKED[: len(PACKED) // 2]])))
+@pytest.mark.parametrize("cut", [3, 10, len(PACKED) // 2, len(PACKED) - 9, len(PACKED) - 1])
+@pytest.mark.parametrize("before", [b"", PACKED])
+def test_a_log_that_is_cut_short_gives_the_text_before_and_is_told(cut: int, before: bytes) -> None:
+    texts: list[bytes] = []
+    with pytest.raises(ArchiveError, match=r"log: its gzip is cut short after [\d,]+ bytes"):
+        texts.extend(unpacked([before + PACKED[:cut]]))  # an error leaves what came before it
+    assert (TEXT * bool(before)) in b"".join(texts)
+    assert (TEXT * 2).startswith(b"".join(texts))
+
+
+def test_a_broken_log_is_told() -> None:
     with pytest.raises(ArchiveError, match=r"log: no gzip in its first 2[\d,]+ bytes"):
         list(unpacked([PACKED[:20] + bytes(2_000)]))
 
 
-def test_a_log_inflates_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archive.verbs.logs.unpacking.INFLATED_A_BYTE", 0)
-    monkeypatch.setattr("archive.verbs.logs.unpacking.MOST_INFLATED", len(TEXT))
-    assert b"".join(unpacked([PACKED])) == TEXT
-    monkeypatch.setattr("archive.verbs.logs.unpacking.MOST_INFLATED", len(TEXT) - 1)
+def test_a_log_inflates_up_to_a_bound() -> None:
+    assert b"".join(unpacked([PACKED], len(TEXT), 0)) == TEXT
     with pytest.raises(LimitError, match="output"):
-        list(unpacked([PACKED]))
-    monkeypatch.setattr("archive.verbs.logs.unpacking.INFLATED_A_BYTE", 1)
-    assert b"".join(unpacked([PACKED])) == TEXT
+        list(unpacked([PACKED], len(TEXT) - 1, 0))
+    assert b"".join(unpacked([PACKED], len(TEXT) - 1, 1)) == TEXT
