@@ -9,6 +9,7 @@ import numpy as np
 from archive.base.errors import ArchiveError, ImpossibleError, UnfitOptionsError
 from archive.debuginfo.model import Generation
 from archive.debuginfo.unique_handles import SPAN, common_prefix, prefix_for, unique
+from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.method_handles import METHOD_HANDLES, build_methods
 from archive.formats.record_kinds import kind_of
 from archive.reader.pickle_records import PickleRecords
@@ -130,7 +131,10 @@ def check_handles_left(opened: Archive) -> None:
     left, whole = PickleRecords(opened.container).method_table, companion.method_table
     # Companions of version 1 keep no prefix: then any is theirs, as long as all handles have it.
     prefix = companion.handle_form.prefix or (0 if left is None else common_prefix(left.value))
-    if left is None or whole is None or not _prints(left, whole, 0 if common_prefix(whole.value) else prefix):
+    prefixes = {0 if whole is not None and common_prefix(whole.value) else prefix}
+    if CALLSTACK_MAP in opened.container.records:  # it was not split, and may be the original itself
+        prefixes.add(0)
+    if left is None or whole is None or not any(_prints(left, whole, one) for one in prefixes):
         raise ArchiveError(
             "its debug handles are those of another file of this model; "
             f"{companion.file} is not the companion that was split from it",

@@ -157,6 +157,16 @@ def test_only_the_companion_that_was_split_from_it_makes_an_archive_the_original
         assert left == other
 
 
+@pytest.mark.parametrize("handles", ["unique", "keep", "drop"])
+@pytest.mark.parametrize("path", TWINS[:3] + TWINS[5:], ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_an_archive_that_was_not_split_is_joined_with_its_own_companion(
+    path: Path, handles: HandleChoice
+) -> None:
+    joined = io.BytesIO()
+    assert join(path, parts(path, handles)[1], joined).exact
+    assert joined.getvalue() == path.read_bytes()
+
+
 def parts(path: Path, handles: HandleChoice | None) -> tuple[bytes, bytes]:
     """What is left of an archive, and its companion, with such handles if it has some."""
     out, companion = io.BytesIO(), io.BytesIO()
