@@ -6,15 +6,18 @@ import functools
 import logging
 import os
 import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 pytest.importorskip("torch", exc_type=ImportError)
 
+import numpy as np
 import torch
 
-from archive.effects import ReplayError, State
+from archive.effects import ReplayError, State, StateError
+from archive.effects.placeholders import Plain
 from archive.effects.replay.hooks import allowed_code
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.known_calls import LOG, PRINT, WARN
@@ -23,6 +26,7 @@ from archive.formats.effects.model import (
     ClosureCell,
     Constant,
     Effect,
+    EffectTable,
     GlobalName,
     Guard,
     Item,
@@ -212,6 +216,39 @@ def test_no_effect_runs_or_replaces_code_of_a_live_module(effects: tuple[Effect,
     assert "ARCHIVE_POISON" not in os.environ
     assert live("x") == "x"
     assert ran == []
+
+
+@pytest.mark.parametrize("given", [Kind, cached.__wrapped__, os])
+def test_an_argument_that_is_code_is_no_place(given: Any) -> None:  # noqa: ANN401
+    before = dict(vars(given))
+    method = MethodEffects("forward", (), Constant(None), set_attribute(Local("x"), "limit"))
+    with pytest.raises(ReplayError, match=r"no place|expected data"):
+        prepared(method).replay(State({}), [], {"x": given})
+    assert dict(vars(given)) == before
+
+
+@pytest.mark.parametrize(
+    "place", [GlobalName("numpy", "nan"), GlobalName("archive.formats.effects.gate", "MODULE_NAMES")]
+)
+def test_a_held_object_brings_no_globals_of_its_package_along(place: GlobalName) -> None:
+    live = Live()
+    live.held = [np.zeros(2), Plain()]
+    live.array, live.plain = live.held
+    held = vars(sys.modules[place.module])
+    before = held[place.name]
+    method = MethodEffects("forward", (), Constant(None), (Effect(Op.SET_GLOBAL, place, None, Constant(5)),))
+    with pytest.raises(ReplayError, match="is not the model's own"):
+        prepared(method).replay(State.of(live), [], {})
+    assert held[place.name] is before
+
+
+def test_a_row_of_the_state_beyond_all_indices_is_refused() -> None:
+    rows = (
+        (path_of("held"), Made("deque", (Constant(None),))),
+        (Item(path_of("held"), 1 << 70), Constant(1)),
+    )
+    with pytest.raises(StateError, match="OverflowError"):
+        State.fresh(EffectTable((), rows))
 
 
 def test_no_guard_asks_an_object_for_its_text() -> None:

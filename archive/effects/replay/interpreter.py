@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.looking import condition
-from archive.effects.places import items
+from archive.effects.places import checked_data, items
 from archive.effects.replay.backups import restore
 from archive.effects.replay.calls import CALLS
 from archive.effects.replay.computing import NOTHING, Computing
@@ -30,6 +30,7 @@ from archive.formats.effects.model import (
     Each,
     GlobalName,
     Item,
+    Local,
     Look,
     Made,
     New,
@@ -270,7 +271,10 @@ class Interpreter:
             return body.compute(lambda frame: frame[0].cell_target(function, variable, allowed))
         if effect.op in ATTRIBUTE_OPS and isinstance(source, Attribute | Item | ClosureCell):
             return body.value(At(source))
-        return body.source(source)
+        slot = body.source(source)
+        if effect.op in ATTRIBUTE_OPS and isinstance(source, Local) and source.name != "self":
+            return body.compute(lambda frame: checked_data(frame[slot]))
+        return slot
 
     def _is_last(self, number: int) -> bool:
         """Whether nothing is changed or read after an effect; results below temporaries are."""

@@ -1,7 +1,8 @@
 """Globals and closure cells of a live module: only those of its own packages and functions.
 
-An effect may read and change the Python modules of the packages that define the model's classes. PyTorch and
-the standard library are nobody's own; functions, classes and modules are handed out only by permission, since
+An effect may read and change the Python modules of the packages that define the model's classes, as far as
+these are written in Python: an array brings no package along. PyTorch, this library and the standard library
+are nobody's own; functions, classes and modules are handed out only by permission, since
 any of them leads to any code there is.
 """
 
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.effects import places
 from archive.effects.errors import StateError
-from archive.effects.places import is_code
+from archive.effects.places import HEAP_TYPE, is_code, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, MutableMapping
 
-FOREIGN_PACKAGES = {"torch", *sys.stdlib_module_names} - {"__main__"}
+FOREIGN_PACKAGES = {"torch", "archive"} | places.FOREIGN_PACKAGES
 
 
 class LiveGlobals(Mapping[str, "MutableMapping[str, Any]"]):
@@ -39,8 +41,9 @@ class LiveGlobals(Mapping[str, "MutableMapping[str, Any]"]):
 
     def __getitem__(self, name: str) -> MutableMapping[str, Any]:
         if self._packages is None:
-            self._packages = {_package(type(part).__module__) for part in _parts(self._module)}
-            self._packages -= FOREIGN_PACKAGES
+            classes = map(type, _parts(self._module))
+            written = (one for one in classes if one.__flags__ & HEAP_TYPE)
+            self._packages = {_package(one.__module__) for one in written} - FOREIGN_PACKAGES
         if name not in self._modules and _package(name) not in self._packages:
             raise StateError(
                 f"Python module {name!r} is not the model's own; State.of(…, modules=[{name!r}])"
@@ -100,8 +103,8 @@ def _parts(module: object) -> list[object]:
         if id(part) in found:
             continue
         found[id(part)] = part
-        held = getattr(part, "__dict__", None)
-        if is_code(part) or not isinstance(held, dict):
+        held = names(part)
+        if is_code(part) or held is None:
             continue
         waiting += held.values()
         submodules = held.get("_modules")
