@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 CODECS = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+LONGEST = 4_096
+"""Characters of a text that are looked for: where it stands, its beginning does."""
 SHORTEST_CORE = 12
 """Letters of the shortest form in base64 and the like: shorter ones stand in weights by chance."""
 SHORTEST_PART = 6
@@ -33,9 +35,10 @@ def forms_of(text: bytes, *, in_letters: bool, either_slash: bool) -> set[bytes]
         either_slash: whether slashes may be backslashes, doubled or not, and the other way round.
     """
     try:
-        string = text.decode(errors="surrogatepass")
+        string = text.decode(errors="surrogatepass")[:LONGEST]
     except UnicodeDecodeError:  # no text that JSON or UTF-16 could have
         return {text}
+    text = string.encode(errors="surrogatepass")
     strings = {string}
     if either_slash and SLASH.search(string):
         strings |= {SLASH.sub(lambda _, slash=slash: slash, string) for slash in ("/", "\\", "\\\\")}  # type: ignore[misc]

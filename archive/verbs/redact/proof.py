@@ -68,6 +68,8 @@ OF_PYTHON = {b"module", b"lambda", b"genexpr", b"listcomp", b"dictcomp", b"setco
 """What Python calls code that has no name, in angle brackets: ``<module>`` is no function ``module``."""
 AROUND = 8
 """Bytes before a word and behind that are looked at."""
+FORM_BYTES, COPIES = 1_000, 3
+"""Bytes of memory that a search takes for each form of a text, and copies of it."""
 _Forms = dict[bytes, tuple[What, bytes]]
 """The texts that are looked for, by the bytes that they may stand as."""
 
@@ -147,7 +149,8 @@ def prove(
         for one in sought:
             made = forms_of(one, in_letters=one in telling.get(what, ()), either_slash=what == "path")
             forms |= dict.fromkeys(made, (what, one))
-    _search(container, forms, proof, allowance, kind)
+    with allowance.lent(FORM_BYTES * len(forms) + COPIES * sum(map(len, forms)), "texts that must be gone"):
+        _search(container, forms, proof, allowance, kind)
     proof.in_code -= {text for what, text in proof.left if what == "line"}
     return proof
 
