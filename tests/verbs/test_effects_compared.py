@@ -107,6 +107,12 @@ def test_places_and_handles_of_effects_are_not_the_model(data: bytes, level: Lev
 @pytest.mark.parametrize("path", [REPORTING, CANARY], ids=lambda path: path.name)
 def test_a_redacted_model_has_the_same_effects(path: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.pt"
-    archive.redact(path, out, tmp_path / "half.ptdbg", maps=["/=elsewhere/"], paths="basename", text="none")
+    archive.redact(
+        *(path, out, tmp_path / "half.ptdbg"),
+        maps=["/=elsewhere/"],  # which leaves the user's name in what is below
+        paths="basename",
+        text="none",
+        partial=True,
+    )
     assert archive.digest(out).parts == archive.digest(path).parts
     assert archive.diff(path, out).same_model

@@ -193,8 +193,8 @@ class Traceback:
         here, unmarked, size = False, 0, 0 if code is None else len(code)
         most = record.most_unmarked if code is None else CONTEXT
 
-        def lacks() -> bool:
-            return number < size and (not here or unmarked < BEHIND)
+        def lacks() -> bool:  # a range that ends before its last line's first word has no "HERE"
+            return number < size and unmarked < BEHIND
 
         while unmarked < most and (line := self._peek(is_patient=lacks())) is not None:
             marking = None if here else RANGE_MARKING.fullmatch(line)
@@ -205,7 +205,7 @@ class Traceback:
                 if not is_code or (code is not None and not code.is_line(number + 1, line)):
                     return number + 1 if lacks() and not self._breaks_off(line) else 0
                 number += 1
-                unmarked += here or code is None
+                unmarked += 1
             self._take(line)
         if lacks():
             self.cut = len(self.raw) - 1

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import archive
@@ -113,12 +113,12 @@ def stack() -> archive.Archive:
     return archive.open(JIT.path)
 
 
-@settings(deadline=None, max_examples=300)
-@given(data=st.data())
-def test_any_range_of_the_code_is_found_again(stack: archive.Archive, data: st.DataObject) -> None:
+@settings(max_examples=300)
+@given(st.integers(0, 951), st.integers(1, 300))
+@example(252, 188)  # ends before the first word of a line, which has no marking then
+def test_any_range_of_the_code_is_found_again(stack: archive.Archive, start: int, size: int) -> None:
     code = bytes(stack.records[CODE].view())
-    start = data.draw(st.integers(0, len(code) - 1))
-    end = data.draw(st.integers(start + 1, min(start + 300, len(code))))
+    end = min(start + size, len(code))
     assume(code[start : start + 1].strip())
     source = Source(cast("StringView", code), cast("StringView", CODE.encode()), 1)
     frame = excerpt(SourceRange(source, start, end), b"f")
