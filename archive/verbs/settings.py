@@ -13,6 +13,8 @@ from archive.base.side_files import read_whole
 NAME = "pyproject.toml"
 TOOL = "debug-archive"
 TABLES = ["budgets", "leaks"]
+MOST_STEPS = 1 << 24
+"""Steps that reading a file may take, of which a key with dots takes many."""
 
 TableName = Literal["budgets", "leaks"]
 
@@ -88,10 +90,20 @@ def _parsed(path: str) -> dict[str, Any]:
     """A TOML file.
 
     Raises:
-        ArchiveError: it is none, or too large for one.
+        ArchiveError: it is none, or too large for one, or its keys have too many parts.
     """
     data = read_whole(path)
+    if _steps(data) > MOST_STEPS:
+        raise ArchiveError("has keys of too many parts", file=path)
     try:
         return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise ArchiveError(f"is no TOML: {error}", file=path) from None
+
+
+def _steps(data: bytes) -> int:
+    """Steps that ``tomllib`` takes at most: for each part of a key, all parts before it and of the header."""
+    lines = data.split(b"\n")
+    above = max((line.count(b".") for line in lines if line.lstrip().startswith(b"[")), default=0)
+    dots = (line.count(b".") for line in lines)
+    return sum((above + own) * (1 + own) for own in dots)

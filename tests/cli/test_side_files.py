@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import click
 import pytest
@@ -169,3 +170,28 @@ def test_no_text_of_an_option_is_a_fault_of_the_program(
     done = run(*call.format(*[folder] * 4).split(), option, text)
     assert done.returncode in {0, 1, 2}
     assert b"internal error" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 20_000 + "b = 1\n",
+        "a." * 2_000 + "b = 1\n" + "\n".join(f"{'c.' * 2_000}d{at} = 1" for at in range(9)),
+        "[" + "a." * 4_000 + "b]\n" + "".join(f"c{at} = 1\n" for at in range(20_000)),
+        "x = {" + "a." * 20_000 + "b = 1}\n",
+    ],
+    ids=["one key", "many keys", "a header", "in a table"],
+)
+@pytest.mark.parametrize("command", ["sizes", "leaks"])
+def test_settings_with_keys_of_very_many_parts_are_refused_before_they_are_read(
+    command: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``tomllib`` takes as many steps for a key as the square of its parts."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(text)
+    with mock.patch("tomllib.loads", side_effect=AssertionError("read")):
+        done = run(command, ORACLES / "plain_stack.pt")
+    assert (done.returncode, done.stderr) == (
+        2,
+        b"debug-archive: pyproject.toml: has keys of too many parts\n",
+    )
