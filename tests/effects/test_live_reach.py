@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from archive.effects import ReplayError, State, StateError
+from archive.effects.code import digest_of
 from archive.effects.placeholders import Plain
 from archive.effects.replay.hooks import allowed_code
 from archive.effects.replay.replay import prepared
@@ -297,3 +298,28 @@ def test_a_usual_field_by_name_is_logged(caplog: pytest.LogCaptureFixture) -> No
     call = Effect(Op.CALL, LOG, LOGGED, pair(Constant("%(one)05d (of 20000)"), names))
     prepared(MethodEffects("forward", (), Constant(None), (call,))).replay(State({}), [], {})
     assert caplog.messages == ["00001 (of 20000)"]
+
+
+SEEN: list[int] = []
+
+
+def noting(gradient: object) -> object:
+    SEEN.append(1)
+    return gradient
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_allowed_hook_has_the_state_s_globals_and_the_module_s_own_where_a_record_leaves_them_out(
+    kept: bool,  # noqa: FBT001
+) -> None:
+    SEEN.clear()
+    held: dict[str, Any] = {HERE: {"SEEN": []}} if kept else {}
+    recipe = (Constant(f"{HERE}:noting"), Constant(digest_of(noting.__code__)))
+    hook = Made("function", (*recipe, pair(), Made("dict", ()), pair(), pair()))
+    registering = Effect(Op.REGISTER_HOOK, Local("x"), hook, Constant(0))
+    method = MethodEffects("forward", (), Constant(None), (registering,))
+    x = torch.ones(2, requires_grad=True)
+    prepared(method, [f"{HERE}:noting"]).replay(State({}, held), [], {"x": x})
+    x.sum().backward()
+    assert (held[HERE]["SEEN"] if kept else SEEN) == [1]
+    assert not (kept and SEEN)
