@@ -21,6 +21,10 @@ def test_each_attack_has_a_row() -> None:
     assert list(ROWS) == list(ATTACKS)
 
 
+def test_the_readme_counts_them() -> None:
+    assert f"| {len(ATTACKS)} attacks: " in (attack_table.PAGE.parents[1] / "README.md").read_text("utf-8")
+
+
 def test_the_attacks_that_succeed_are_those_that_are_not_mended() -> None:
     assert {name for name, row in ROWS.items() if row["here"] == attack_table.SUCCEEDS} == set(NOT_YET)
 
