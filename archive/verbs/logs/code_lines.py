@@ -47,6 +47,13 @@ class CodeLines:
         start = self.start(number)
         return self._text[start : start + len(line)].tobytes() == line
 
+    def begins(self, number: int, line: bytes) -> bool:
+        """Whether the text has a line of this number, and it begins as this one."""
+        if not 0 < number <= len(self) or self.length(number) < len(line):
+            return False
+        start = self.start(number)
+        return self._text[start : start + len(line)].tobytes() == line
+
     def byte(self, number: int, column: int) -> bytes:
         """One byte of a line; b"" behind its end."""
         start = self.start(number) + column

@@ -201,6 +201,10 @@ class Traceback:
             if marking:
                 here, unmarked = bool(marking["here"]), 0
             else:
+                if code is not None and self._breaks_off_within(line) and code.begins(number + 1, line):
+                    self.cut = len(self.raw)
+                    self._take(line)
+                    return 0
                 is_code = CODE.match(line) is not None and not NOT_CODE.match(line)
                 if not is_code or (code is not None and not code.is_line(number + 1, line)):
                     return number + 1 if lacks() and not self._breaks_off(line) else 0
@@ -210,6 +214,10 @@ class Traceback:
         if lacks():
             self.cut = len(self.raw) - 1
         return 0
+
+    def _breaks_off_within(self, line: bytes) -> bool:
+        """Whether the log ends within a line."""
+        return bool(line) and self.stream.line(len(self.raw)).data.endswith(line)
 
     def _breaks_off(self, line: bytes) -> bool:
         """Whether an excerpt breaks off above a line, which is of something else in the log."""

@@ -76,6 +76,17 @@ def test_a_failure_that_is_cut_is_explained_as_far_as_it_goes_and_said_to_be_cut
 
 
 @each
+def test_a_log_that_ends_within_a_line_is_not_called_another_models(report: Report) -> None:
+    log = log_of(*lines_of(report))
+    first = log.index(b"<--- HERE\n") + len(b"<--- HERE\n")
+    for stop in range(first, len(log), 5):
+        text, done, unknown, notes = explained(log[:stop], report.path)
+        assert (done, unknown) == (1, 0), log[stop - 20 : stop]
+        assert not any("another model" in note for note in notes)
+        assert ORIGINAL in text
+
+
+@each
 def test_a_companion_alone_explains_a_cut_failure_above_the_next_line_of_the_log(report: Report) -> None:
     lines = lines_of(report)
     with archive.open(halves(report.path).companion) as companion:
