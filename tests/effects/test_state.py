@@ -108,6 +108,19 @@ def test_a_long_chain_of_places_is_refused_as_too_deep() -> None:
         State.fresh(EffectTable((), tuple(rows)))
 
 
+def test_keys_of_shared_parts_cost_no_more_steps_than_allowed() -> None:
+    """Python hashes a part as often as a key has it: a key of 60 rows, pairs of the last, never ends."""
+    rows = [(at("self.a0"), Made("tuple", (Constant(0),)))]
+    rows += [(at(f"self.a{i}"), Made("tuple", (At(at(f"self.a{i - 1}")),) * 2)) for i in range(1, 60)]
+
+    def keyed(count: int) -> tuple[Any, ...]:
+        return (*rows[:count], (at("self.d"), Made("dict", (At(at(f"self.a{count - 1}")), Constant(1)))))
+
+    State.fresh(EffectTable((), keyed(15)))
+    with pytest.raises(LookupError, match="more than 1,000,000 parts"):
+        State.fresh(EffectTable((), keyed(60)))
+
+
 COUNT = 0
 
 

@@ -48,6 +48,9 @@ MAKERS: dict[str, Any] = {
 }
 """Functions that make immutable values of their items, by kind."""
 
+MOST_HASHED = 1_000_000
+"""Parts of all keys in a state, each as often as it is in them."""
+
 
 class FreshState:
     """Builds objects, globals and closure cells from the state of a table.
@@ -80,6 +83,7 @@ class FreshState:
             if effect.op in ATTRIBUTE_OPS and isinstance(effect.key, Constant)
         }
         self._made: dict[int, Any] = {}
+        self._hashed = 0
         self._making: set[int] = set()
 
     def fill(self) -> None:
@@ -164,6 +168,19 @@ class FreshState:
                 return self._container(value, number)
         raise StateError(f"{value_text(value)} is no state")
 
+    def _key(self, value: Value) -> Any:  # noqa: ANN401
+        """The key of a dict: Python hashes each of its parts as often as it is in there."""
+        made = self._value(value)
+        parts = [made]
+        while parts:
+            self._hashed += 1
+            if self._hashed > MOST_HASHED:
+                raise StateError(f"keys have more than {MOST_HASHED:,} parts")
+            one = parts.pop()
+            if isinstance(one, tuple | frozenset):
+                parts.extend(one)
+        return made
+
     def _container(self, value: Made, number: int | None) -> Any:  # noqa: ANN401
         """A list, dict or the like, or an object of a stand-in for a class that derives from one."""
         name = str(head(value)) if value.kind == "subclass" else BASES[value.kind]
@@ -175,7 +192,7 @@ class FreshState:
         inside = contents(inner)
         if inner.kind in PAIRED:
             for key, item in zip(inside[::2], inside[1::2], strict=True):
-                made[self._value(key)] = self._value(item)
+                made[self._key(key)] = self._value(item)
         elif inner.kind == "set":
             made.update(map(self._value, inside))
         else:
