@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,11 +31,11 @@ def listed(names: Iterator[str]) -> list[object]:
 
 PAIRS = sampled(
     ((name, command) for name, attack in ATTACKS.items() for command in attack.commands),
-    most=150,
-    by=(itemgetter(0), lambda pair: pair[1].split()[0]),
+    most=80,
+    by=(lambda pair: pair[1].split()[0],),
 )
-"""Attacks with their commands: each attack, and each command, is among them."""
-COMMANDS = {name: [command for attacking, command in PAIRS if attacking == name] for name in ATTACKS}
+"""Attacks with their commands: each command is among them."""
+COMMANDS = {name: [command for attacking, command in PAIRS if attacking == name] for name, _ in PAIRS}
 
 
 def statuses_of(name: str) -> set[int]:
@@ -52,7 +51,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
         yield started
 
 
-@pytest.mark.parametrize("name", listed(name for name in ATTACKS if name not in payloads.ATTACKS))
+@pytest.mark.parametrize("name", listed(name for name in COMMANDS if name not in payloads.ATTACKS))
 def test_an_attack_costs_no_more_than_its_budget(name: str, runner: Runner, tmp_path: Path) -> None:
     attack = ATTACKS[name]._replace(commands=tuple(COMMANDS[name]))
     files = attack.files()

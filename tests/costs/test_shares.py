@@ -15,6 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.costs.shares import COMMANDS, Share, shares
+from tests.support.sampling import examples
 from tools.models import graphs
 
 DRAWN = 4
@@ -38,7 +39,7 @@ def found(model: bytes, *names: str) -> list[Share]:
         return list(shares(Path(folder), model, traced(200), names))
 
 
-@settings(max_examples=8, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(8), phases=[Phase.explicit, Phase.generate])
 @given(
     rows=st.integers(1, 150).map(lambda number: number * number // 4),
     frames=st.integers(0, 40),
@@ -50,8 +51,8 @@ def test_no_command_refuses_a_traced_model(rows: int, frames: int, names: set[st
 
 
 @pytest.mark.parametrize("name", ["publish", "names", "vendor's companion", "migrate"])
-def test_eight_thousand_rows_take_less_than_a_third(name: str) -> None:
+def test_eight_thousand_rows_take_no_more_than_the_readme_says(name: str) -> None:
     """They ask for most. Copies that were gone counted as kept, and most of these were refused."""
     made = found(traced(8_000), name)
     assert [one for one in made if REFUSAL in one.said or one.status > 1] == []
-    assert 0 < max(one.share for one in made) < 1 / 3
+    assert 0 < max(one.share for one in made) <= 0.4

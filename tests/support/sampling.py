@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST = 20
+MOST = 10
 """Cases of a matrix that run, where nothing else is said."""
 FEWER = 3
 """Of so many examples that hypothesis may draw, it draws one."""

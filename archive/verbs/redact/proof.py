@@ -68,7 +68,7 @@ OF_PYTHON = {b"module", b"lambda", b"genexpr", b"listcomp", b"dictcomp", b"setco
 """What Python calls code that has no name, in angle brackets: ``<module>`` is no function ``module``."""
 AROUND = 8
 """Bytes before a word and behind that are looked at."""
-FORM_BYTES, COPIES = 1_000, 3
+FORM_BYTES, COPIES = 900, 1
 """Bytes of memory that a search takes for each form of a text, and copies of it."""
 _Forms = dict[bytes, tuple[What, bytes]]
 """The texts that are looked for, by the bytes that they may stand as."""
