@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -19,10 +21,14 @@ from archive.batches.jobs import Use, plan
 from archive.batches.tasks import Task
 from tests.support.commands import called, files
 from tests.support.many_archives import kinds, make_archives, manifest, split_and_killed
+from tests.support.sampling import whole_suite
+from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from archive.batches.outcome import Outcome
 
 
 class Losing(Executor):
@@ -91,6 +97,7 @@ def cluster() -> Iterator[LocalCluster]:
         yield started
 
 
+@whole_suite  # Dask has lost a call for good once, when its worker was killed
 def test_of_a_cluster_whose_workers_are_killed_every_archive_is_done_once(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -98,8 +105,13 @@ def test_of_a_cluster_whose_workers_are_killed_every_archive_is_done_once(
     out, dbg = tmp_path / "out", tmp_path / "dbg"
     work = plan([str(tmp_path / "models")], str(out), str(dbg), Use.WRITTEN)
     task = Task("split", split_and_killed, {}, {}, many=True)
+    found: list[Outcome] = []
     with Client(cluster) as client:  # type: ignore[no-untyped-call]
-        found = list(outcomes(work, task, 1, client.get_executor()))
+        working = partial(outcomes, work, task, 1, client.get_executor())
+        thread = Thread(target=lambda: found.extend(working()), daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "Dask has lost a call"
     assert sorted(path.name for path in tmp_path.glob("*.killed")) == ["000003.killed", "000006.killed"]
     assert [one.reason for one in found] == [""] * 10
     lines = manifest(out)

@@ -38,7 +38,7 @@ class Suite:
 
 
 def whole_suite(test: T) -> T:
-    """Mark a test that only `make test-all` runs: whether PyTorch is as it was; nothing here changes that."""
+    """Mark a test that only `make test-all` runs: whether PyTorch and Dask are as they were, say."""
     skipping: Any = pytest.mark.skipif(not Suite.whole, reason="`make test-all` runs it")
     marked: T = skipping(test)
     return marked
