@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 MOST = 10
 """Cases of a matrix that run, where nothing else is said."""
-FEWER = 3
+FEWER = 4
 """Of so many examples that hypothesis may draw, it draws one."""
 
 

@@ -51,7 +51,7 @@ def test_all_models_lower_compute_the_same_and_fail_at_their_line() -> None:
 
 def test_some_models_are_as_the_page_tells(tmp_path: Path) -> None:
     assert {SAMPLES[name].way for name in QUICK} == {"scripted", "traced", "effects"}
-    found = measured(sampled([SAMPLES[name] for name in QUICK], most=2), tmp_path)
+    found = measured(sampled([SAMPLES[name] for name in QUICK], most=1), tmp_path)
     known = DATA.rows()
     for name, outcome in found.items():
         row = row_of(SAMPLES[name], known[name]["version"], outcome)
