@@ -15,7 +15,7 @@ from archive.normalform.columns import CALLSTACK_LAYOUTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.debuginfo.handle_tables import HandleTable
     from archive.normalform.form import NormalForm
 
 
@@ -35,23 +35,23 @@ class DebugRecords(Mapping[str, bytes]):
     """
 
     def __init__(self, form: NormalForm, raw: Mapping[str, memoryview | bytes] | None = None) -> None:
-        self._form = form
         self.raw = raw or {}
-        self._makers: dict[str, Callable[[], bytes]] = {}
+        self._makers: dict[str, Callable[[], bytes]] = {}  # none holds `self`: a circle would stay in memory
         self.range_names = form.range_records.names
         for number, name in enumerate(self.range_names):
             if not holds_ranges(name):
                 expected = "the name of a record of source ranges"
                 raise ArchiveError(place=f"record.name, row {number}", expected=expected, found=shown(name))
-            self._add(name, partial(self._ranges, number))
+            self._add(name, partial(form.range_records.build, number))
         if form.handle_table is not None:
-            self._add(callstack_map.CALLSTACK_MAP, partial(self._callstacks, form.handle_table))
+            self._add(callstack_map.CALLSTACK_MAP, partial(_callstacks, form, form.handle_table))
         for name, table, generation in (
             (method_handles.METHOD_HANDLES, form.method_table, Generation.METHOD_HANDLES),
             (method_handles.MODULE_PATHS, form.path_table, Generation.MODULE_PATHS),
         ):
             if table is not None:
-                self._add(name, partial(self._methods, table, generation))
+                make = partial(method_handles.build_methods, table, generation, allowance=form.allowance)
+                self._add(name, make)
         self._makers |= {name: partial(bytes, data) for name, data in self.raw.items()}
 
     def _add(self, name: str, maker: Callable[[], bytes]) -> None:
@@ -71,12 +71,7 @@ class DebugRecords(Mapping[str, bytes]):
     def __len__(self) -> int:
         return len(self._makers)
 
-    def _ranges(self, number: int) -> bytes:
-        return self._form.range_records.build(number)
 
-    def _methods(self, table: MethodTable, generation: Generation) -> bytes:
-        return method_handles.build_methods(table, generation, allowance=self._form.allowance)
-
-    def _callstacks(self, table: HandleTable) -> bytes:
-        generation = CALLSTACK_LAYOUTS[int(self._form.columns["file.callstacks"][0])]
-        return callstack_map.build_callstack_map(table, generation, allowance=self._form.allowance)
+def _callstacks(form: NormalForm, table: HandleTable) -> bytes:
+    layout = CALLSTACK_LAYOUTS[int(form.columns["file.callstacks"][0])]
+    return callstack_map.build_callstack_map(table, layout, allowance=form.allowance)

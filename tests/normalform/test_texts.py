@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+import archive
 from archive import LimitError, Limits
 from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import build_source_ranges
@@ -20,11 +23,26 @@ from tests.support.companion_questions import PATHS, SMALL
 from tests.support.halves import facts_of
 from tests.support.strategies import Range
 from tests.support.strategies import table_of as ranges_of
+from tests.support.tampering import STACK
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MIB = 1 << 20
+
+
+def test_records_that_nobody_holds_are_gone_without_a_garbage_collection() -> None:
+    with archive.open(STACK) as opened:
+        form = FormBuilder.of(opened.range_table, opened.handle_table, opened.method_table).form()
+        gc.disable()
+        try:
+            records = DebugRecords(form)
+            assert len(dict(records)) == len(records)
+            held = weakref.ref(records)
+            del records
+            assert held() is None
+        finally:
+            gc.enable()
 
 
 def test_a_text_is_there_twice_while_it_is_put_together_of_its_lines() -> None:

@@ -15,7 +15,6 @@ import archive
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.container.container import member_from, new_member
-from archive.normalform.records import DebugRecords
 from archive.verbs.verify import Diagnostic, verify
 from archive.verbs.verify.diagnostic import Diagnostics
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, RELEASES
@@ -286,7 +285,7 @@ def test_a_finding_is_one_printable_line() -> None:
 
 def test_a_record_that_a_companion_does_not_give_back_is_named() -> None:
     companion, error = companion_of(STACK), ArchiveError(expected="a call stack", found="none")
-    with mock.patch.object(DebugRecords, "_callstacks", side_effect=error):
+    with mock.patch("archive.normalform.records.callstack_map.build_callstack_map", side_effect=error):
         (finding,) = verify(companion)
     assert (finding.severity, str(finding)) == ("error", f"{CALLSTACKS}: expected a call stack, found none")
 
