@@ -47,7 +47,7 @@ def main(count: int) -> int:
             "joined, on this machine",
             lambda: archive.batch("join", folder / "out", folder / "back", folder / "dbg", jobs=WORKERS),
         )
-        lines = manifest(folder / "out")
+        lines = manifest(folder / "dbg" / MANIFEST)
         same = sum((folder / "back" / name).read_bytes() == data for name, data in archives.items())
         print("outcomes on the cluster:", dict(Counter(map(str, (one.kind for one in found)))))
         print(f"lines of the manifest: {len(lines):,}")
@@ -74,7 +74,7 @@ def clustered(folder: Path, count: int) -> list[archive.Outcome]:
         ) as cluster,  # type: ignore[no-untyped-call]
         Client(cluster) as client,  # type: ignore[no-untyped-call]
     ):
-        killer = Thread(target=kill_one, args=(cluster, folder / "out" / MANIFEST, count // 2), daemon=True)
+        killer = Thread(target=kill_one, args=(cluster, folder / "dbg" / MANIFEST, count // 2), daemon=True)
         killer.start()
         return timed("on the cluster", lambda: split(folder, "out", "dbg", executor=client.get_executor()))
 

@@ -31,6 +31,7 @@ def batch(
     out: Target,
     companions: Target | None = None,
     *,
+    manifest: Target | None = None,
     executor: Executor | None = None,
     jobs: int | None = None,
     dry_run: bool = False,
@@ -41,17 +42,18 @@ def batch(
 ) -> list[Outcome]:
     """Do one thing to many files, as the command of that name does it.
 
-    What is done is told in ``out/manifest.jsonl``, of ``redact`` in the folder of companions; another run
-    goes on from there. Archives for which there is nothing to do are copied, so that ``out`` holds every
-    archive.
+    What is done is told in a manifest, from which another run goes on. Archives for which there is nothing
+    to do are copied, so that ``out`` holds every archive.
 
     Args:
         verb: ``split``, ``join``, ``shrink``, ``restore``, ``redact``, ``migrate``, ``convert`` or
             ``canonicalise``.
         inputs: files, folders and globs; or one of them.
         out: the folder for what is written.
-        companions: the folder of companions: ``split`` writes them there, and ``join`` reads them there, or
-            by default beside the inputs.
+        companions: the folder of companions: ``split`` and ``redact`` write them there, and need it;
+            ``join`` reads them there, or by default beside the inputs.
+        manifest: a name that ends with ``.jsonl``. By default ``companions/manifest.jsonl`` where companions
+            are written, else ``out.manifest.jsonl`` beside the folder ``out``, which is shipped.
         executor: does the work, wherever it does: that of a Dask client, say. Its workers see the same files
             by the same absolute paths. By default processes on this machine do it.
         jobs: the number of those processes, by default of CPUs; 1 works in this one.
@@ -65,7 +67,8 @@ def batch(
         An outcome a file, in the order of the input.
 
     Raises:
-        ArchiveError: the plan is refused, and nothing is done: a target would be an input, say.
+        ArchiveError: the plan is refused, and nothing is done: a target would be an input, say, or there is
+            no folder for companions.
         OSError: a folder cannot be read, or the manifest cannot be written.
     """
     given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
@@ -76,6 +79,7 @@ def batch(
         None if companions is None else os.fspath(companions),
         VERBS[verb].use,
         VERBS[verb].kinds,
+        manifest=None if manifest is None else os.fspath(manifest),
         mapped=mapped,
         several=True,
     )
@@ -100,7 +104,7 @@ def outcomes(
         ArchiveError: the manifest is no regular file.
         OSError: it cannot be written.
     """
-    with Manifest(work.told, task) as manifest:
+    with Manifest(work.manifest, task) as manifest:
         jobs = work.jobs
         if not task.force:
             jobs = [replace(job, known=manifest.known(job)) for job in jobs]

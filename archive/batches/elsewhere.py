@@ -36,6 +36,11 @@ def exists(url: str) -> bool:
         return place.exists()
 
 
+def has_neighbours(url: str) -> bool:
+    """Whether something may lie beside a folder: nothing lies beside a bucket."""
+    return "/" in Location(url).path.rstrip("/")
+
+
 def size_of(url: str) -> int:
     """Bytes of a file.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -13,7 +14,7 @@ from archive.base.output import STANDARD_OUTPUT as OUTPUT_NAME
 from archive.base.urls import name_of
 from archive.batches import places
 from archive.batches.inputs import KNOWN_KINDS, found, names_several, other_files
-from archive.batches.lines import MANIFEST_NAME
+from archive.batches.lines import MANIFEST_NAME, is_manifest
 from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 
 if TYPE_CHECKING:
@@ -23,26 +24,19 @@ if TYPE_CHECKING:
 
 COMPANION_SUFFIX = ".ptdbg"
 """Added to an archive's name for its companion beside it."""
+MANIFEST_SUFFIX = ".jsonl"
+"""Of a manifest's name, so that no model is taken for one."""
 STANDARD_OUTPUT = "-"
 """The target that stands for standard output."""
 
 
 class Use(Enum):
-    """Whether a verb reads companions of archives or in them, writes them, or neither.
-
-    Attributes:
-        PRIVATE: written, and only those who have them are to know what was done: the manifest is with them.
-    """
+    """Whether a verb reads companions of archives or in them, writes them, or neither."""
 
     NONE = auto()
     READ = auto()
     EMBEDDED = auto()
     WRITTEN = auto()
-    PRIVATE = auto()
-
-
-WRITTEN = {Use.WRITTEN, Use.PRIVATE}
-"""The uses of verbs that write companions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +71,7 @@ class Job:
     @property
     def targets(self) -> list[str]:
         """The files that are written."""
-        return [self.out, self.companion] if self.use in WRITTEN else [self.out]
+        return [self.out, self.companion] if self.use is Use.WRITTEN else [self.out]
 
     def absolute(self) -> Job:
         """The same with absolute paths, for processes that work in another folder."""
@@ -93,14 +87,14 @@ class FilePlan:
         jobs: one job a file.
         many: whether several files, a folder or a glob were given.
         out: the target, or the folder of all targets.
-        told: the folder of the manifest.
+        manifest: the file in which the work is told; "" of a single file, whose work is not.
         others: the numbers of files in folders that are neither archives nor companions, by their kind.
     """
 
     jobs: list[Job]
     many: bool
     out: str
-    told: str
+    manifest: str
     others: Mapping[FileKind, int]
 
 
@@ -111,6 +105,7 @@ def plan(
     use: Use = Use.NONE,
     wanted: Collection[FileKind] = ARCHIVE_KINDS,
     *,
+    manifest: str | None = None,
     mapped: bool = True,
     several: bool = False,
 ) -> FilePlan:
@@ -120,9 +115,12 @@ def plan(
         inputs: files, and folders and globs to search.
         out: the target of a single file, or ``-`` for standard output; a folder for several files, or if it
             exists or ends with a slash.
-        companion: the same for companions. By default they are beside the archives without debug info.
+        companion: the same for companions. Those that are written need it where ``out`` is a folder, which
+            may be one to ship; the others are beside the archives without debug info by default.
         use: whether companions are read or written.
         wanted: the kinds of files that are taken from folders, recognised by content.
+        manifest: the file in which the work is told. By default it is with the companions that are written,
+            and where none are, beside the folder ``out``, with its name.
         mapped: whether files are mapped to recognise them.
         several: whether ``out`` is a folder even for a single file.
 
@@ -131,34 +129,35 @@ def plan(
             what is shipped, or a target would overwrite an input or another target.
         OSError: a folder cannot be read.
     """
-    if "" in (*inputs, out, companion):
+    if "" in (*inputs, out, companion, manifest):
         raise ArchiveError(expected="a path", found="an empty one")
     many = several or len(inputs) > 1 or names_several(inputs[0])
     streamed = out == STANDARD_OUTPUT
-    if streamed and (many or use in WRITTEN):
+    if streamed and (many or use is Use.WRITTEN):
         raise ArchiveError("takes one file, and several are written", file=OUTPUT_NAME)
     folders = [folder for folder in (out, companion) if folder is not None]
     if many:
         _check_folders(folders)
-        if use in WRITTEN and companion is None:
-            raise ArchiveError(
-                "companions would lie beside the archives to ship; name a folder of their own: -c COMPANIONS "
-                "(companions=...)",
-                file=out,
-            )
+    if use is Use.WRITTEN and companion is None and _names_folder(out, many=many):
+        own = shlex.quote(name_of(places.beside(out, "-companions/") or "companions/"))
+        raise ArchiveError(
+            f"companions do not go where the archives are that are shipped; give them a folder: -c {own} "
+            "(companions=...)",
+            file=name_of(out),
+        )
+    told = _manifest(manifest, out, companion if use is Use.WRITTEN else None, many=many)
     jobs, others = [], Counter[FileKind]()
     # Targets may lie in a searched folder; what an earlier run wrote there is no input.
     for one in found(inputs, {places.resolved(folder) for folder in folders}):
         kind = listed_kind(one.file, mapped=mapped) if one.searched else None
         if kind is not None and not _is_wanted(kind, wanted):
-            others[kind] += kind not in KNOWN_KINDS and places.last_part(one.file) != MANIFEST_NAME
+            others[kind] += kind not in KNOWN_KINDS and not is_manifest(places.last_part(one.file))
             continue
         target = OUTPUT_NAME if streamed else _target(out, one.name, many=many)
         debug = _companion_of(one.file if use is Use.READ else target)
         if companion is not None:
             debug = _target(companion, _companion_of(one.name), many=many)
         jobs.append(Job(one.file, one.name, target, debug, use, one.searched, streamed))
-    told = companion if use is Use.PRIVATE and companion is not None else out
     planned = FilePlan(jobs, many, out, told, +others)
     _check_jobs(planned, inputs, wanted)
     return planned
@@ -169,10 +168,38 @@ def _is_wanted(kind: FileKind, wanted: Collection[FileKind]) -> bool:
     return kind in wanted or (kind is FileKind.FLATBUFFER and ARCHIVE_KINDS.issubset(wanted))
 
 
+def _names_folder(path: str, *, many: bool) -> bool:
+    return many or path.endswith(("/", os.sep)) or places.is_folder(path)
+
+
 def _target(path: str, name: str, *, many: bool) -> str:
     """The path itself, or if it names a folder, the name below it."""
-    folder = many or path.endswith(("/", os.sep)) or places.is_folder(path)
-    return places.joined(path, name) if folder else path
+    return places.joined(path, name) if _names_folder(path, many=many) else path
+
+
+def _manifest(given: str | None, out: str, companions: str | None, *, many: bool) -> str:
+    """The path of the manifest, which is not in the folder that is shipped unless that is asked for.
+
+    Raises:
+        ArchiveError: it is given for a single file, or is named as no manifest is; or it needs to be given.
+    """
+    if given is not None:
+        if not many:
+            raise ArchiveError("a manifest tells of several files", file=name_of(given))
+        if not given.endswith(MANIFEST_SUFFIX):
+            raise ArchiveError(expected=f"a manifest, FILE{MANIFEST_SUFFIX}", found=name_of(given))
+        return given
+    if not many:
+        return ""
+    if companions is not None:
+        return places.joined(companions, MANIFEST_NAME)
+    usual = places.beside(out, f".{MANIFEST_NAME}")
+    if not usual:
+        raise ArchiveError(
+            "no manifest can lie beside it; say where: --manifest FILE.jsonl (manifest=...)",
+            file=name_of(out),
+        )
+    return usual
 
 
 def _companion_of(path: str) -> str:
@@ -203,7 +230,7 @@ def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[Fil
         raise ArchiveError(f"no {what} in it{other_files(planned.others)}", file=where)
     if all(job.searched and job.use is Use.READ and not places.exists(job.companion) for job in jobs):
         raise ArchiveError("no archive with a companion in it", file=where)
-    _check_targets(jobs, places.joined(planned.told, MANIFEST_NAME) if planned.many else "")
+    _check_targets(jobs, planned.manifest)
 
 
 def _check_targets(jobs: Sequence[Job], manifest: str) -> None:
@@ -213,6 +240,8 @@ def _check_targets(jobs: Sequence[Job], manifest: str) -> None:
         ArchiveError: one would.
     """
     inputs = {places.resolved(path) for job in jobs for path in job.sources}
+    if manifest and places.resolved(manifest) in inputs:
+        raise ArchiveError("is an input, and the manifest's name; nothing is written", file=name_of(manifest))
     written: dict[str, str] = {}
     for job in jobs:
         for target in () if job.streamed else job.targets:

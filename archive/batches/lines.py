@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MANIFEST_NAME = "manifest.jsonl"
+"""A manifest's name among companions, and how it ends beside a folder of results."""
 
 
 class ManifestLine(NamedTuple):
@@ -64,6 +65,11 @@ class Known(NamedTuple):
     clean: bool = True
 
 
+def is_manifest(name: str) -> bool:
+    """Whether a file is a manifest, by its name."""
+    return name == MANIFEST_NAME or name.endswith(f".{MANIFEST_NAME}")
+
+
 def parsed(line: bytes) -> tuple[str, ManifestLine] | None:
     """The input and the facts of a line; None where it is broken, or nothing was written."""
     try:
@@ -90,7 +96,7 @@ def known(line: ManifestLine, targets: Iterable[str], folder: str) -> Known:
     Args:
         line: the line.
         targets: the paths of the targets.
-        folder: the manifest's.
+        folder: the manifest's; a URL ends with a slash.
     """
     outputs = dict(line.outputs)
     told = tuple(outputs.pop(path_from(folder, target), None) for target in targets)
@@ -124,7 +130,7 @@ def files(paths: Iterable[str], fingerprints: Iterable[Fingerprint], folder: str
 def path_from(folder: str, path: str) -> str:
     """A path from a folder, as a line has it."""
     if is_url(path) or is_url(folder):
-        return noted(name_of(path).removeprefix(f"{name_of(folder).rstrip('/')}/"))
+        return noted(name_of(path).removeprefix(name_of(folder)))
     try:
         path = os.path.relpath(path, folder)
     except ValueError:  # of another drive

@@ -1,4 +1,4 @@
-"""The record of work done in a folder, line by line, so that a second run goes on from it.
+"""The record of what a batch made, line by line, so that a second run goes on from it.
 
 The last line about an input counts, and only as long as its files have the digests that it tells. A line goes
 to the end of the file in one call, so that several processes may add to one manifest. A manifest is a regular
@@ -22,7 +22,7 @@ from archive.base.output import KINDS
 from archive.base.urls import is_url, name_of
 from archive.batches import elsewhere, places
 from archive.batches.elsewhere import Growing
-from archive.batches.lines import MANIFEST_NAME, ManifestLine, built, files, known, noted, parsed, path_from
+from archive.batches.lines import ManifestLine, built, files, known, noted, parsed, path_from
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 
 class Manifest:
-    """The manifest of a folder, inside a ``with`` statement.
+    """A manifest, inside a ``with`` statement.
 
     Args:
-        folder: the folder; made if it is missing.
-        task: what is done in it. A dry run reads the manifest, and leaves everything as it is.
+        path: the file; it and its folder are made if they are missing.
+        task: what is told in it. A dry run reads the manifest, and leaves everything as it is.
     """
 
-    def __init__(self, folder: str, task: Task) -> None:
-        self.path = places.joined(folder, MANIFEST_NAME)
-        self._folder = folder
+    def __init__(self, path: str, task: Task) -> None:
+        self.path = path
+        self._folder = places.folder_of(path)
         self._task = task
         self._known: dict[str, ManifestLine] = {}
         self._file: BinaryIO | Growing | None = None

@@ -99,9 +99,25 @@ def joined(folder: str, name: str) -> str:
     return str(Path(folder, name))
 
 
+def beside(folder: str, ending: str) -> str:
+    """The place beside a folder that has its name and an ending; "" beside a root or a bucket."""
+    if is_url(folder):
+        path = folder.rstrip("/") if elsewhere.has_neighbours(folder) else ""
+    else:
+        path = os.path.normpath(folder)
+        if Path(path).name in {"", os.pardir}:
+            path = absolute(path)
+    return path + ending if last_part(path) else ""
+
+
 def last_part(place: str) -> str:
     """The name of a file without its folder; of a URL, without what may be secret."""
     return name_of(place).rpartition("/")[2].partition("?")[0] if is_url(place) else Path(place).name
+
+
+def folder_of(place: str) -> str:
+    """The folder that a file lies in; a URL keeps its slash."""
+    return place[: place.rindex("/") + 1] if is_url(place) else str(Path(place).parent)
 
 
 def absolute(place: str) -> str:

@@ -12,7 +12,7 @@ from archive.base.errors import ArchiveError
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
 from archive.batches.inputs import found, names_several, other_files
-from archive.batches.lines import MANIFEST_NAME
+from archive.batches.lines import is_manifest
 from archive.batches.places import last_part, resolved
 from archive.batches.pool import Lost, in_order, results
 from archive.reader.recognition import READ_KINDS as OPENED_KINDS
@@ -103,7 +103,7 @@ def listing(
         if kind is None or kind in kinds:
             files.append(Listed(one.file, Path(one.name).as_posix()))
         else:
-            others[kind] += last_part(one.file) != MANIFEST_NAME
+            others[kind] += not is_manifest(last_part(one.file))
     if not files:
         where = ", ".join(map(name_of, inputs))
         raise ArchiveError(f"no archive or companion in it{other_files(others)}", file=where)

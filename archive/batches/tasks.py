@@ -46,7 +46,7 @@ VERBS = {
     "join": Verb("archive.verbs.split", Use.READ, JOINED_KINDS),
     "shrink": Verb("archive.verbs.shrink", kinds=SHRUNK_KINDS),
     "restore": Verb("archive.verbs.shrink", Use.EMBEDDED, SHRUNK_KINDS),
-    "redact": Verb("archive.verbs.redact", Use.PRIVATE, REDACTED_KINDS),
+    "redact": Verb("archive.verbs.redact", Use.WRITTEN, REDACTED_KINDS),
     "redact_companion": Verb("archive.verbs.redact.companions", kinds={FileKind.COMPANION}),
     "migrate": Verb("archive.verbs.migrate.migrate"),
     "lite": Verb("archive.backend.lite"),

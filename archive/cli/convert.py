@@ -31,7 +31,7 @@ def command(
     In another profile, the debug info stays the same. In canonical form, two exports of one model by one
     release of PyTorch are the same bytes. The archive id stays; `verify` checks if PyTorch loads the file.
 
-    Several files, a folder or a glob take a folder for OUT. A second run goes on from OUT/manifest.jsonl.
+    Several files, a folder or a glob take a folder for OUT. A second run goes on from OUT.manifest.jsonl.
 
     \b
     Examples:

@@ -23,7 +23,7 @@ def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner:
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
 
     Several archives, a folder or a glob take folders for OUT and COMPANION. Archives that had no debug info
-    are copied. A second run goes on from OUT/manifest.jsonl.
+    are copied. A second run goes on from OUT.manifest.jsonl.
 
     \b
     Examples:

@@ -26,7 +26,7 @@ def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
 
     Needs PyTorch, which loads IN: trust its code as with torch.jit.load.
 
-    Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT/manifest.jsonl.
+    Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT.manifest.jsonl.
 
     \b
     Examples:

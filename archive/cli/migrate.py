@@ -48,7 +48,7 @@ def command(
     What an archive was is kept in it, in a record that PyTorch ignores: migrating it back gives the original,
     byte for byte.
 
-    Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT/manifest.jsonl.
+    Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT.manifest.jsonl.
 
     \b
     Examples:

@@ -142,12 +142,12 @@ def command(
 
     IN may be a companion, to be given to somebody who is to explain failures: without -c, OUT is one with
     other paths and fewer lines. It explains as much as these say, and no join gives IN again. Of several, the
-    manifest is in OUT, and has the maps: keep it to yourself.
+    manifest has the maps: keep it to yourself.
 
     With COMPANION, `symbolicate` explains the logs of OUT by all that was taken out, and `join` gives IN.
 
     Several archives, a folder or a glob take folders for OUT and COMPANION. A second run goes on from
-    COMPANION/manifest.jsonl; it is not in OUT, as it has the maps, and the names of files.
+    COMPANION/manifest.jsonl, which has the maps, and the names of files.
 
     \b
     Examples:

@@ -22,7 +22,7 @@ def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
 
     Several archives, a folder or a glob take a folder for OUT; archives without a companion in them are
-    copied. A second run goes on from OUT/manifest.jsonl.
+    copied. A second run goes on from OUT.manifest.jsonl.
 
     \b
     Examples:

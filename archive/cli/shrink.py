@@ -47,7 +47,7 @@ def command(
 
     The last lines say of each file whether PyTorch loads it, or that this was not checked.
 
-    Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT/manifest.jsonl.
+    Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT.manifest.jsonl.
 
     \b
     Examples:

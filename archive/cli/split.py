@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("split")
 @options.takes_files
 @options.companion_option(
-    "OUT.ptdbg", "File for the debug info; of several archives a folder, which must be named."
+    "OUT.ptdbg", "File for the debug info. Where OUT is a folder, it must be given: it is not to be shipped."
 )
 @options.handles_options("unique")
 @options.kinds_options
@@ -49,7 +49,7 @@ def command(
     with the handles it had.
 
     Several archives, a folder or a glob take folders for OUT and COMPANION. OUT then holds every archive:
-    one without debug info is copied. A second run goes on from OUT/manifest.jsonl.
+    one without debug info is copied. A second run goes on from COMPANION/manifest.jsonl.
 
     \b
     Examples:

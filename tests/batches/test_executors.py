@@ -20,7 +20,7 @@ from archive.batches.executors import dask_executor
 from archive.batches.jobs import Use, plan
 from archive.batches.tasks import Task
 from tests.support.commands import called, files
-from tests.support.many_archives import kinds, make_archives, manifest, split_and_killed
+from tests.support.many_archives import MANIFEST, beside, kinds, make_archives, manifest, split_and_killed
 from tests.support.sampling import whole_suite
 from tests.support.waiting import PATIENCE
 
@@ -62,7 +62,7 @@ def test_an_executor_gets_absolute_paths_and_outcomes_have_those_that_were_given
     assert [one.file for one in found] == [f"models/000/{number:06}.ptl" for number in range(4)]
     alone = archive.batch("split", "models", "alone", "dbg2", jobs=1)
     assert [one.outputs for one in alone] == [one.outputs for one in found]
-    assert len(manifest(folder / "out")) == 4
+    assert len(manifest(folder / "dbg" / MANIFEST)) == 4
 
 
 @pytest.mark.usefixtures("folder")
@@ -82,7 +82,7 @@ def test_an_executor_that_takes_no_calls_any_more_fails_the_rest(folder: Path) -
     assert kinds(found) == ["failed"] * 4
     assert "cannot schedule new futures after shutdown" in found[0].reason
     assert kinds(archive.batch("shrink", "models", "out", jobs=1)) == ["done"] * 4
-    assert len(manifest(folder / "out")) == 8
+    assert len(manifest(beside(folder / "out"))) == 8
 
 
 # --- a cluster
@@ -114,7 +114,7 @@ def test_of_a_cluster_whose_workers_are_killed_every_archive_is_done_once(
         assert not thread.is_alive(), "Dask has lost a call"
     assert sorted(path.name for path in tmp_path.glob("*.killed")) == ["000003.killed", "000006.killed"]
     assert [one.reason for one in found] == [""] * 10
-    lines = manifest(out)
+    lines = manifest(dbg / MANIFEST)
     assert sorted(line["input"] for line in lines) == sorted(made)
     assert {line["outcome"] for line in lines} == {"done"}
     archive.batch("join", out, tmp_path / "back", dbg, jobs=1)
@@ -127,7 +127,7 @@ def test_a_command_has_its_work_done_by_a_cluster(cluster: LocalCluster, folder:
     assert [line.partition(":")[0] for line in done.stdout.splitlines()[:4]] == [
         f"models/000/{number:06}.ptl" for number in range(4)
     ]
-    assert len(files(folder / "out")) == 5
+    assert len(files(folder / "out")) == 4
 
 
 def test_a_single_file_is_no_work_for_a_cluster(folder: Path) -> None:

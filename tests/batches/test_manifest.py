@@ -12,13 +12,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
+from archive import ArchiveError
 from archive.batches.batch import outcomes
 from archive.batches.jobs import Use, plan
 from archive.batches.tasks import VERBS, Task
 from archive.verbs.shrink import Level
 from tests.support.commands import called, files, process
 from tests.support.exported import EXPORTED
-from tests.support.many_archives import MANIFEST, NESTED, STACK, kinds, make_archives, manifest, numbered
+from tests.support.many_archives import (
+    MANIFEST,
+    NESTED,
+    STACK,
+    beside,
+    kinds,
+    make_archives,
+    manifest,
+    numbered,
+)
 
 if TYPE_CHECKING:
     from archive import Limits
@@ -71,19 +81,19 @@ def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Pat
     out, inputs = tmp_path / "out", made / INPUTS.get(verb, "models")
     use = VERBS[verb].use
     private = tmp_path / "dbg"
-    companions = {Use.WRITTEN: private, Use.PRIVATE: private, Use.READ: made / "companions"}.get(use)
-    told_in = private if use is Use.PRIVATE else out
+    companions = {Use.WRITTEN: private, Use.READ: made / "companions"}.get(use)
+    told_in = private / MANIFEST if use is Use.WRITTEN else beside(out)
     usual, others = OPTIONS.get(verb, ({}, {}))
 
     def again(**options: Any) -> list[str]:  # noqa: ANN401 (the verb's)
         return kinds(archive.batch(verb, inputs, out, companions, jobs=1, **options))
 
     assert again(**usual) == ["done", "done"]
-    before, told = contents(tmp_path), (told_in / MANIFEST).read_bytes()
+    before, told = contents(tmp_path), told_in.read_bytes()
     assert again(**usual) == ["same", "same"]
-    assert (contents(tmp_path), (told_in / MANIFEST).read_bytes()) == (before, told)
+    assert (contents(tmp_path), told_in.read_bytes()) == (before, told)
 
-    first, _ = (path for path in out.rglob("*.pt*") if path.name != MANIFEST)
+    first, _ = out.rglob("*.pt*")
     first.unlink()
     assert sorted(again(**usual)) == ["done", "same"]
     for name, (data, _) in contents(tmp_path).items():
@@ -94,7 +104,7 @@ def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Pat
     for line in manifest(told_in)[-2:]:
         assert (line["verb"], line["outcome"]) == (verb, "done")
         for file in (*line["sources"], *line["outputs"]):
-            assert (told_in / file["path"]).stat().st_size == file["bytes"]
+            assert (told_in.parent / file["path"]).stat().st_size == file["bytes"]
 
 
 @pytest.mark.parametrize(
@@ -136,8 +146,8 @@ def test_targets_of_a_run_that_was_killed_before_it_told_are_taken_as_done(tmp_p
     make_archives(tmp_path / "in", 3)
     inputs, out, dbg = tmp_path / "in", tmp_path / "out", tmp_path / "dbg"
     archive.batch("split", inputs, out, dbg, jobs=1)
-    lines = (out / MANIFEST).read_bytes().splitlines(keepends=True)
-    (out / MANIFEST).write_bytes(lines[0] + lines[1][:40])
+    lines = (dbg / MANIFEST).read_bytes().splitlines(keepends=True)
+    (dbg / MANIFEST).write_bytes(lines[0] + lines[1][:40])
     (out / "000" / "000002.ptl").unlink()  # its companion was there first
     before = contents(tmp_path)
     assert kinds(archive.batch("split", inputs, out, dbg, jobs=1)) == ["same", "done", "done"]
@@ -199,7 +209,7 @@ def test_two_commands_may_add_to_one_manifest(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(shrunk, ("a", "b"))) == [0, 0]
-    told = sorted(line["input"] for line in manifest(tmp_path / "out"))
+    told = sorted(line["input"] for line in manifest(beside(tmp_path / "out")))
     assert told == [f"{name}/{number:06}.ptl" for name in ("a", "b") for number in range(4)]
 
 
@@ -213,6 +223,97 @@ def test_names_that_look_like_escapes_of_others_are_told_apart(tmp_path: Path) -
     asked = "split", models, tmp_path / "small", tmp_path / "companions"
     assert [str(one.kind) for one in archive.batch(*asked, jobs=1)] == ["done"] * 4
     assert [str(one.kind) for one in archive.batch(*asked, jobs=1)] == ["same"] * 4
-    told = manifest(tmp_path / "small")
+    told = manifest(tmp_path / "companions" / MANIFEST)
     assert len(told) == len({line["input"] for line in told}) == 4
     assert all(file["path"] for line in told for file in line["outputs"])
+
+
+@pytest.mark.parametrize("verb", [pytest.param(verb, marks=NEEDS.get(verb, ())) for verb in VERBS])
+def test_a_folder_that_is_shipped_holds_results_alone_unless_more_is_asked(
+    verb: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each verb; companions, and manifests with their paths and maps, go elsewhere."""
+    if verb in NEEDS:
+        pytest.importorskip("torch", exc_type=ImportError)
+    monkeypatch.chdir(tmp_path)
+    inputs, use = made / INPUTS.get(verb, "models"), VERBS[verb].use
+    options = OPTIONS.get(verb, ({}, {}))[0]
+    if use is Use.WRITTEN:
+        for given in (inputs, next(inputs.glob("*.pt*"))):
+            with pytest.raises(
+                ArchiveError, match=r"give them a folder: -c out-companions/ \(companions=\.\.\.\)$"
+            ):
+                plan([str(given)], "out/", None, use, VERBS[verb].kinds)
+    read = str(made / "companions") if use is Use.READ else None
+
+    def done(out: str, companions: str | None, **others: Any) -> None:  # noqa: ANN401 (of batch)
+        assert (
+            kinds(archive.batch(verb, inputs, out, companions, jobs=1, **options, **others)) == ["done"] * 2
+        )
+
+    done("out", "own" if use is Use.WRITTEN else read)
+    names = [name for name in files(inputs) if not name.endswith(MANIFEST)]
+    assert files(tmp_path / "out") == names
+    extra = [f"{name}.ptdbg" for name in names] if use is Use.WRITTEN else []
+    told = f"own/{MANIFEST}" if extra else f"out.{MANIFEST}"
+    assert files(tmp_path) == sorted(
+        [told, *(f"own/{name}" for name in extra), *(f"out/{name}" for name in names)]
+    )
+
+    done("all", "all" if use is Use.WRITTEN else read, manifest=f"all/own.{MANIFEST}")
+    assert files(tmp_path / "all") == sorted([*names, *extra, f"own.{MANIFEST}"])
+
+
+@pytest.mark.parametrize(
+    ("out", "place"),
+    [
+        ("out", "out.manifest.jsonl"),
+        ("out/", "out.manifest.jsonl"),
+        ("deep/./out//", "deep/out.manifest.jsonl"),
+        (".", "{here}.manifest.jsonl"),
+        ("deep/..", "{here}.manifest.jsonl"),
+        ("..", "{above}.manifest.jsonl"),
+    ],
+)
+def test_the_manifest_of_a_folder_has_its_name(
+    out: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_archives(tmp_path / "models", 1)
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    work = plan([str(tmp_path / "models")], out)
+    assert work.manifest == place.format(here=tmp_path / "a" / "b", above=tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    ("out", "manifest", "refusal"),
+    [
+        ("/", None, "/: no manifest can lie beside it; say where: --manifest FILE.jsonl (manifest=...)"),
+        (
+            "memory://",
+            None,
+            "memory://: no manifest can lie beside it; say where: --manifest FILE.jsonl (manifest=...)",
+        ),
+        ("out", "", "expected a path, found an empty one"),
+        ("out", "model.ptl", "expected a manifest, FILE.jsonl, found model.ptl"),
+        ("out", "in/a.jsonl", "in/a.jsonl: is an input, and the manifest's name; nothing is written"),
+        ("out", "out/a.jsonl", "out/a.jsonl: is the manifest's name; nothing is written"),
+    ],
+)
+def test_a_manifest_takes_the_place_of_no_model(
+    out: str, manifest: str | None, refusal: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "://" in out:
+        pytest.importorskip("fsspec")
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    shutil.copy(STACK, "in/a.jsonl")
+    with pytest.raises(ArchiveError) as error:
+        archive.batch("shrink", "in", out, manifest=manifest, jobs=1)
+    assert str(error.value) == refusal
+    assert files(tmp_path) == ["in/a.jsonl"]
+
+
+def test_a_single_file_has_no_manifest(tmp_path: Path) -> None:
+    done = called("shrink", STACK, "-o", tmp_path / "out", "--manifest", tmp_path / "a.jsonl")
+    assert str(done.exception) == f"{tmp_path / 'a.jsonl'}: a manifest tells of several files"

@@ -15,9 +15,8 @@ from archive.batches.batch import outcomes
 from archive.batches.jobs import Use, plan
 from archive.batches.tasks import VERBS, Task
 from tests.batches.test_manifest import INPUTS, NEEDS, OPTIONS
-from tests.support.commands import called
 from tests.support.exported import EXPORTED
-from tests.support.many_archives import MANIFEST, NESTED, STACK, kinds, manifest, numbered
+from tests.support.many_archives import MANIFEST, NESTED, STACK, beside, kinds, manifest, numbered
 from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
@@ -53,19 +52,19 @@ class Run(NamedTuple):
     @property
     def told(self) -> Path:
         """The manifest."""
-        return (self.private if VERBS[self.verb].use is Use.PRIVATE else self.out) / MANIFEST
+        return self.private / MANIFEST if VERBS[self.verb].use is Use.WRITTEN else beside(self.out)
 
     @property
     def results(self) -> list[Path]:
         """What was written."""
-        return [self.told.parent / one["path"] for one in manifest(self.told.parent)[-1]["outputs"]]
+        return [self.told.parent / one["path"] for one in manifest(self.told)[-1]["outputs"]]
 
     def __call__(self, *, others: bool = False, **options: Any) -> str:  # noqa: ANN401 (the verb's)
         """What comes of the file, with the usual options or others."""
         usual = OPTIONS.get(self.verb, ({}, {}))[others]
         use = VERBS[self.verb].use
         companions = {Use.READ: self.inputs.parent / "companions"}.get(
-            use, self.private if use in {Use.WRITTEN, Use.PRIVATE} else None
+            use, self.private if use is Use.WRITTEN else None
         )
         [kind] = kinds(
             archive.batch(self.verb, self.inputs, self.out, companions, jobs=1, **usual, **options)
@@ -105,7 +104,7 @@ def state(folder: Path) -> dict[str, object]:
     for path in sorted(folder.rglob("*")):
         if path.is_symlink():
             found[str(path)] = path.readlink()
-        elif path.is_file() and path.name != MANIFEST:
+        elif path.is_file() and not path.name.endswith(MANIFEST):
             found[str(path)] = (path.read_bytes(), path.stat().st_mtime_ns)
         else:
             found[str(path)] = path.lstat().st_mode
@@ -157,23 +156,12 @@ def test_a_manifest_that_does_not_name_path_and_digest_tells_nothing(
 ) -> None:
     run = Run("shrink", made / "models", tmp_path / "out", tmp_path / "dbg")
     assert run() == "done"
-    [line] = manifest(run.out)
+    [line] = manifest(run.told)
     FORGED[kind](line["outputs"][0])
     run.told.write_text(json.dumps(line) + "\n")
     before = state(tmp_path)
     assert run(others=True) == "failed"
     assert state(tmp_path) == before
-
-
-def test_a_manifest_is_no_result(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    shutil.copy(STACK, tmp_path / "in" / MANIFEST)
-    for force in ((), ("--force",)):
-        done = called("shrink", tmp_path / "in", "-o", tmp_path / "out", "-j", 1, *force)
-        assert (
-            str(done.exception)
-            == f"{tmp_path / 'out' / MANIFEST}: is the manifest's name; nothing is written"
-        )
 
 
 @pytest.mark.parametrize("is_told", [False, True])

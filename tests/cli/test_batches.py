@@ -63,8 +63,8 @@ def test_a_folder_is_split_and_joined_and_one_broken_file_stops_nothing(models: 
     done = run("split", models, "-o", small, "-c", companions, "--jobs", 2)
     assert done.returncode == 2
     assert done.stderr.decode() == f"debug-archive: {models / 'broken.pt'}: {WITHOUT_END}\n{LEFT_OUT}"
-    assert files(small) == [*NAMES, MANIFEST, "plain_stack.ptl"]
-    assert files(companions) == [f"{name}.ptdbg" for name in (*NAMES, "plain_stack.ptl")]
+    assert files(small) == [*NAMES, "plain_stack.ptl"]
+    assert files(companions) == [*(f"{name}.ptdbg" for name in NAMES), MANIFEST, "plain_stack.ptl.ptdbg"]
     *lines, total = done.stdout.decode().splitlines()
     assert len(lines) == 3
     line = row(done.stdout.decode(), f"{models / 'plain_stack.ptl'}:")
@@ -78,7 +78,7 @@ def test_a_folder_is_split_and_joined_and_one_broken_file_stops_nothing(models: 
     assert (
         f"alone.ptl: nothing to do: no companion {companions / 'alone.ptl.ptdbg'}; copied\n" in joined.stdout
     )
-    assert files(back) == ["alone.ptl", *NAMES, MANIFEST, "plain_stack.ptl"]
+    assert files(back) == ["alone.ptl", *NAMES, "plain_stack.ptl"]
     assert (back / "alone.ptl").read_bytes() == STACK.read_bytes()
     for name in (*NAMES, "plain_stack.ptl"):
         assert (back / name).read_bytes() == (models / name).read_bytes()
@@ -93,7 +93,7 @@ def test_a_split_archive_whose_companion_is_gone_is_told_and_not_copied(models: 
     done = called("join", small, "-c", companions, "-o", back, "-j", 1)
     assert done.exit_code == 1
     assert "impossible: was split, and its companion " in done.stdout
-    assert files(back) == [*NAMES, MANIFEST]
+    assert files(back) == NAMES
 
 
 def test_several_files_as_json_are_a_list_in_their_order(models: Path, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_folders_are_shrunk_restored_and_converted(models: Path, tmp_path: Path)
         assert (tmp_path / "back" / name).read_bytes() == (models / name).read_bytes()
     well("split", models, "-o", tmp_path / "left", "-c", tmp_path / "left", "-j", 1)
     well("convert", tmp_path / "left", "-o", tmp_path / "mapped", "--profile", "mapped", "-j", 1)
-    assert [name for name in files(tmp_path / "mapped") if name != MANIFEST] == [
+    assert files(tmp_path / "mapped") == [
         name for name in files(tmp_path / "left") if name.endswith(".ptdbg")
     ]
 
@@ -133,13 +133,13 @@ def test_archives_in_a_folder_without_the_companion_that_is_read_are_copied(
         f"debug-archive: {models / 'broken.pt'}: {WITHOUT_END}",
     ]
     assert outcomes(done.stdout.decode()) == {"done": 1, "nothing to do": 4, "failed": 1}
-    assert files(tmp_path / "back") == [*NAMES, "embedded.ptl", "left.ptl", MANIFEST, "plain_stack.ptl"]
+    assert files(tmp_path / "back") == [*NAMES, "embedded.ptl", "left.ptl", "plain_stack.ptl"]
     assert (tmp_path / "back" / "embedded.ptl").read_bytes() == STACK.read_bytes()
     assert (tmp_path / "back" / "left.ptl").read_bytes() == (models / "left.ptl").read_bytes()
     (models / "broken.pt").unlink()
     converted = run("convert", models, "-o", tmp_path / "mapped", "--profile", "mapped", "-j", 1)
     assert (converted.returncode, converted.stderr) == (0, b"")
-    assert files(tmp_path / "mapped") == ["left.ptl.ptdbg", MANIFEST]
+    assert files(tmp_path / "mapped") == ["left.ptl.ptdbg"]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -189,10 +189,13 @@ def test_results_below_the_folder_are_no_inputs_the_next_time(models: Path) -> N
     ("arguments", "problem"),
     [
         ("split {0} -o {0} --force", "is an input, too"),
-        ("split {0} -o {models} --force", "is an input, too"),
+        ("split {0} -o {models} -c {models} --force", "is an input, too"),
         ("split {models} -o {models} -c {models} --force", "is an input, too"),
-        ("split {models} -o new", "new: companions would lie beside the archives to ship; name a folder"),
-        ("split {0} {1} -o new", "companions would lie beside the archives to ship"),
+        (
+            "split {models} -o new",
+            "new: companions do not go where the archives are that are shipped; give them a folder: -c ",
+        ),
+        ("split {0} {1} -o new", "companions do not go where the archives are"),
         ("split {models}/*.pth -o new -c new", "*.pth: nothing matches"),
         ("split {0} -o new/x.pt -c new/x.pt", "would be written twice"),
         ("join {0} -c {1} -o {1} --force", "is an input, too"),
@@ -299,7 +302,8 @@ def test_an_interrupted_command_leaves_nothing_half_written(to_all: bool, tmp_pa
             started.terminate()
         assert started.communicate()[1] == b"debug-archive: interrupted\n"
     assert started.returncode == 130
-    assert files(out) == [MANIFEST]
+    assert not files(out)
+    assert (tmp_path / "out.manifest.jsonl").exists()
 
 
 def test_progress_is_for_a_terminal_alone(models: Path, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_folder_elsewhere_becomes_another_and_back(folder: str) -> None:
     done = run("split", folder, "-o", small, "-c", debug, "-j", 1)
     assert (done.returncode, done.stdout.splitlines()[-1].split(b";")[0]) == (0, b"3 files: 3 done")
     assert b"left out: 1 (unknown: 1)" in done.stderr
-    assert sorted(held(debug)) == ["a.ptl.ptdbg", "b.pt.ptdbg", "sub/c.ptl.ptdbg"]
+    assert sorted(held(debug)) == ["a.ptl.ptdbg", "b.pt.ptdbg", "manifest.jsonl", "sub/c.ptl.ptdbg"]
     again = run("split", folder, "-o", small, "-c", debug, "-j", 1)
     assert (again.returncode, again.stdout.splitlines()[-1].split(b";")[0]) == (0, b"3 files: 3 same")
     assert run("join", small, "-c", debug, "-o", back, "-j", 1).returncode == 0
@@ -95,9 +95,9 @@ def test_a_folder_elsewhere_becomes_another_and_back(folder: str) -> None:
     assert {name: after[name] for name in before if name != "notes.txt"} == {
         name: data for name, data in before.items() if name != "notes.txt"
     }
-    lines = held(small)["manifest.jsonl"].splitlines()
-    assert [json.loads(line)["outputs"][1]["path"] for line in lines] == [
-        f"{debug}/{name}.ptdbg" for name in ("a.ptl", "b.pt", "sub/c.ptl")
+    lines = held(debug).pop("manifest.jsonl").splitlines()
+    assert [json.loads(line)["outputs"][0]["path"] for line in lines] == [
+        f"{small}/{name}" for name in ("a.ptl", "b.pt", "sub/c.ptl")
     ]
 
 
@@ -106,7 +106,7 @@ def test_a_second_run_does_what_has_changed_and_finds_what_was_not_told(folder: 
     assert run("shrink", folder, "-o", out, "-j", 1).returncode == 0
     store = fsspec.filesystem("memory")
     store.pipe_file("/in/a.ptl", (ORACLES / "lowered_ok.ptl").read_bytes())
-    store.pipe_file("/out/manifest.jsonl", store.cat("/out/manifest.jsonl").splitlines(keepends=True)[0])
+    store.pipe_file("/out.manifest.jsonl", store.cat("/out.manifest.jsonl").splitlines(keepends=True)[0])
     done = run("shrink", folder, "-o", out, "-j", 1)
     assert done.returncode == 0
     changed, *found, _ = done.stdout.splitlines()
@@ -155,7 +155,7 @@ def test_a_file_elsewhere_goes_to_standard_output(folder: str) -> None:
 def test_http_takes_no_folders_either(folder: str, url: str) -> None:
     done = run("shrink", folder, "-o", url.replace("m.ptl", "out/"))
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"out/manifest.jsonl: HTTP is for reading; write a file here and upload it\n" in done.stderr
+    assert b"out.manifest.jsonl: HTTP is for reading; write a file here and upload it\n" in done.stderr
 
 
 def test_what_cannot_be_read_is_told_and_the_other_files_are_read(url: str) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from tests.support.commands import outcomes, well
 from tests.support.corpus import RELEASES
-from tests.support.migrated_folders import MANIFEST, again, contents
+from tests.support.many_archives import beside
+from tests.support.migrated_folders import again, contents
 from tests.support.sampling import sampled
 from tests.support.waiting import becomes
 
@@ -88,5 +89,5 @@ def test_after_an_interruption_the_end_is_the_same(
 
 
 def _told(out: Path) -> int:
-    path = out / MANIFEST
+    path = beside(out)
     return path.read_bytes().count(b"\n") if path.exists() else 0

@@ -15,7 +15,8 @@ import pytest
 from archive import ArchiveError
 from tests.support.commands import called, files, outcomes, well
 from tests.support.corpus import RELEASES
-from tests.support.migrated_folders import MANIFEST, NEW, OLD, OLDER, again, contents, digest, lines
+from tests.support.many_archives import beside
+from tests.support.migrated_folders import NEW, OLD, OLDER, again, contents, digest, lines
 from tests.support.migrations import migrated
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def test_what_another_command_made_is_replaced_only_by_force(models: Path, out: 
 
 
 def test_a_line_that_was_cut_short_is_passed_over(models: Path, out: Path) -> None:
-    path = out / MANIFEST
+    path = beside(out)
     whole = path.read_bytes()
     last = whole.splitlines()[-1]
     for size in (1, len(last) // 2, len(last) - 1):
@@ -223,7 +224,7 @@ def test_a_line_that_was_cut_short_is_passed_over(models: Path, out: Path) -> No
 def test_a_result_that_nobody_told_of_is_taken_as_done_only_if_it_is_what_would_be(
     models: Path, out: Path
 ) -> None:
-    path = out / MANIFEST
+    path = beside(out)
     told = path.read_text().splitlines(keepends=True)
     path.write_text("".join(line for line in told if '"old.ptl"' not in line))
     before = (out / "old.ptl").stat().st_mtime_ns
@@ -238,21 +239,21 @@ def test_a_result_that_nobody_told_of_is_taken_as_done_only_if_it_is_what_would_
     assert done.exit_code == 2
     assert done.stderr.endswith(f"{out / 'old.ptl'}: {EXISTS}\n")
     assert (out / "old.ptl").read_bytes() == b"somebody else's"
-    assert files(out) == sorted([*NAMES, MANIFEST])
+    assert files(out) == sorted(NAMES)
 
 
 def test_a_line_that_does_not_tell_of_the_sources_is_not_believed(models: Path, out: Path) -> None:
-    told = [json.loads(line) for line in (out / MANIFEST).read_text().splitlines()]
+    told = [json.loads(line) for line in beside(out).read_text().splitlines()]
     for line in told:
         del line["sources"]
-    (out / MANIFEST).write_text("".join(f"{json.dumps(line)}\n" for line in told))
+    beside(out).write_text("".join(f"{json.dumps(line)}\n" for line in told))
     done = again(models, out)
     assert (done.exit_code, outcomes(done.stdout)) == (0, {"done": 2, "nothing to do": 1})
     assert as_expected(out)
 
 
 def test_without_a_manifest_nothing_is_known(models: Path, out: Path) -> None:
-    (out / MANIFEST).unlink()
+    beside(out).unlink()
     (out / "old.ptl").write_bytes(b"somebody else's")
     assert again(models, out).exit_code == 2
     assert (out / "old.ptl").read_bytes() == b"somebody else's"
@@ -283,11 +284,11 @@ GARBAGE = [
 def test_whatever_stands_in_a_manifest_is_passed_over(garbage: bytes, models: Path) -> None:
     folder = models.parent / "new"
     folder.mkdir()
-    (folder / MANIFEST).write_bytes(garbage)
+    beside(folder).write_bytes(garbage)
     done = again(models, folder)
     assert (done.exit_code, done.stderr) == (0, "")
     assert as_expected(folder)
-    assert (folder / MANIFEST).read_bytes().startswith(garbage)
+    assert beside(folder).read_bytes().startswith(garbage)
     assert outcomes(again(models, folder).stdout) == ALL_SAME
 
 
@@ -295,7 +296,7 @@ def test_whatever_stands_in_a_manifest_is_passed_over(garbage: bytes, models: Pa
 def test_a_manifest_is_a_regular_file(kind: str, models: Path, tmp_path: Path) -> None:
     folder = tmp_path / "new"
     folder.mkdir()
-    path = folder / MANIFEST
+    path = beside(folder)
     if kind == "link":
         (tmp_path / "mine").write_text("mine")
         path.symlink_to(tmp_path / "mine")
@@ -309,10 +310,10 @@ def test_a_manifest_is_a_regular_file(kind: str, models: Path, tmp_path: Path) -
         done = again(models, folder)
     assert isinstance(done.exception, ArchiveError)
     assert str(done.exception) == f"{path}: is a {kind}, and a manifest is a regular file"
-    assert files(folder) == ([MANIFEST] if kind == "link" else [])
+    assert not files(folder)
     assert kind != "link" or (tmp_path / "mine").read_text() == "mine"
 
 
 def test_a_folder_in_the_place_of_the_manifest_is_an_error(models: Path) -> None:
-    (models.parent / "new" / MANIFEST).mkdir(parents=True)
+    beside(models.parent / "new").mkdir(parents=True)
     assert isinstance(again(models, models.parent / "new").exception, IsADirectoryError)

@@ -71,9 +71,9 @@ def test_of_a_file_by_another_tool_only_the_records_come_back(tmp_path: Path) ->
     assert f"{tmp_path / 'back.ptl'} has the original records" in said
 
 
-def test_a_companion_is_beside_the_archive_unless_told_otherwise(tmp_path: Path) -> None:
+def test_a_companion_is_beside_a_file_and_in_a_folder_of_results_only_if_asked(tmp_path: Path) -> None:
     well("split", SCRIPT, "-o", tmp_path / "a" / "small.pt")
-    well("split", SCRIPT, "-o", f"{tmp_path}/b/")
+    well("split", SCRIPT, "-o", f"{tmp_path}/b/", "-c", f"{tmp_path}/b/")
     well("split", SCRIPT, "-o", tmp_path / "c.pt", "-c", f"{tmp_path}/d/")
     well("join", tmp_path / "a" / "small.pt", "-o", tmp_path / "a" / "back.pt")
     assert files(tmp_path) == [

@@ -140,7 +140,7 @@ def test_a_folder_is_shrunk_and_restored(tmp_path: Path) -> None:
     assert done.returncode == 0, "options are for those that they fit"
     for path in (SHOP, STRICT, LITE):
         assert f"would write {small / path.name}: {(small / path.name).stat().st_size:,} bytes" in would
-    lines = [json.loads(line) for line in (small / "manifest.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "small.manifest.jsonl").read_text().splitlines()]
     assert {tuple(line["options"].get("drop", ())) for line in lines if "options" in line} == {("modules",)}
     assert run("restore", small, "-o", back, "-j", 1).returncode == 0
     for path in (SHOP, STRICT, LITE):

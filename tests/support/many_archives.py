@@ -42,9 +42,14 @@ def make_archives(folder: Path, count: int) -> dict[str, bytes]:
     return made
 
 
-def manifest(out: Path) -> list[dict[str, Any]]:
+def beside(out: Path) -> Path:
+    """The manifest of a folder of results."""
+    return out.with_name(f"{out.name}.{MANIFEST}")
+
+
+def manifest(path: Path) -> list[dict[str, Any]]:
     """The lines of a manifest, each of which is whole."""
-    text = (out / MANIFEST).read_text("utf-8")
+    text = path.read_text("utf-8")
     assert text.endswith("\n") or not text
     return [json.loads(line) for line in text.splitlines()]
 

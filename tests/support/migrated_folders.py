@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.commands import called, files
 from tests.support.corpus import RELEASES
+from tests.support.many_archives import beside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,8 +20,6 @@ OLD = RELEASES / "torch-1.9.0" / "nested.ptl"
 OLDER = RELEASES / "torch-1.8.0" / "nested.pt"
 
 NEW = RELEASES / "torch-2.13.0" / "nested.ptl"
-
-MANIFEST = "manifest.jsonl"
 
 
 def digest(path: Path) -> str:
@@ -34,13 +33,13 @@ def entry(path: Path, told: str) -> dict[str, object]:
 
 def lines(out: Path) -> dict[str, dict[str, Any]]:
     """The lines of a manifest by input, each of which is there once."""
-    read = [json.loads(line) for line in (out / MANIFEST).read_text("utf-8").splitlines()]
+    read = [json.loads(line) for line in beside(out).read_text("utf-8").splitlines()]
     assert len({line["input"] for line in read}) == len(read)
     return {line["input"]: line for line in read}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in files(folder) if name != MANIFEST}
+    return {name: (folder / name).read_bytes() for name in files(folder)}
 
 
 def again(models: Path, out: Path, *options: object, to: str = "2.13") -> Result:

@@ -66,10 +66,11 @@ def test_a_batch_of_before_is_resumed_and_its_finished_files_are_left(tmp_path: 
     shutil.copytree(FIRST / "batch", out)
     before = {name: (out / name).read_bytes() for name in files(out)}
     lines = before.pop("manifest.jsonl").splitlines()
-    done = called("migrate", models, "-o", out, "--to", TARGET, "-j", 1)
+    words = "migrate", models, "-o", out, "--to", TARGET, "--manifest", out / "manifest.jsonl", "-j", 1
+    done = called(*words)
     assert done.exit_code == 1, "one cannot be migrated"
     assert "3 files: 1 done, 1 nothing to do, 1 impossible" in done.stdout
     assert {name: (out / name).read_bytes() for name in before} == before
     assert (out / "manifest.jsonl").read_bytes().splitlines()[: len(lines)] == lines
-    again = called("migrate", models, "-o", out, "--to", TARGET, "-j", 1)
+    again = called(*words)
     assert "3 files: 2 same, 1 impossible" in again.stdout

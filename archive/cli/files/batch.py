@@ -52,6 +52,7 @@ class Manner:
         limits: what a hostile file may cost.
         dry_run: print what would be written, and write nothing.
         dask: address of the Dask scheduler whose workers do the work of several files; None for this machine.
+        manifest: the file in which the work on several files is told; None for the usual one.
     """
 
     jobs: int
@@ -61,6 +62,7 @@ class Manner:
     limits: Limits = DEFAULT_LIMITS
     dry_run: bool = False
     dask: str | None = None
+    manifest: str | None = None
 
     def run(
         self, verb: str, inputs: Sequence[str], out: str, companion: str | None = None, /, **options: object
@@ -81,7 +83,15 @@ class Manner:
             ArchiveError: the plan is refused, or a single file; of several files, a failure is printed.
             OSError: the same.
         """
-        work = plan(inputs, out, companion, VERBS[verb].use, VERBS[verb].kinds, mapped=self.mapped)
+        work = plan(
+            inputs,
+            out,
+            companion,
+            VERBS[verb].use,
+            VERBS[verb].kinds,
+            manifest=self.manifest,
+            mapped=self.mapped,
+        )
         task = task_of(
             verb,
             options,

@@ -56,6 +56,13 @@ _dask_option = click.option(
     help="Let the workers of this Dask scheduler do the work on several files. They see the same files by "
     "the same absolute paths.",
 )
+_manifest_option = click.option(
+    "--manifest",
+    metavar="FILE.jsonl",
+    type=click.Path(),
+    show_default="COMPANION/manifest.jsonl where companions are written, else OUT.manifest.jsonl",
+    help="Where the work on several files is told; a second run goes on from there.",
+)
 _dry_run_option = click.option(
     "--dry-run", is_flag=True, help="Print what would be written, and write nothing."
 )
@@ -137,6 +144,7 @@ def takes_manner(command: Callable[..., Status]) -> Callable[..., Status]:
         *,
         jobs: int,
         dask: str | None,
+        manifest: str | None,
         force: bool,
         dry_run: bool,
         mapped: bool,
@@ -144,9 +152,9 @@ def takes_manner(command: Callable[..., Status]) -> Callable[..., Status]:
         as_json: bool,
         **others: object,
     ) -> Status:
-        manner = Manner(jobs, force, as_json, mapped, limits, dry_run, dask)
+        manner = Manner(jobs, force, as_json, mapped, limits, dry_run, dask, manifest)
         return command(**others, manner=manner)
 
     to_json = json_option("Print facts as JSON; a list for several files.")
     told = no_map_option(limit_option(to_json(with_manner)))
-    return _jobs_option(_dask_option(force_option(_dry_run_option(told))))
+    return _jobs_option(_dask_option(_manifest_option(force_option(_dry_run_option(told)))))
