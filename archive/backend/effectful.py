@@ -13,17 +13,26 @@ model's line, and leaves the state unchanged.
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
+from torch.nn.modules.module import _IncompatibleKeys
 
 from archive.backend.delegate import Delegate
 from archive.backend.errors import BackendError
 from archive.backend.lower.effects import entry_names
-from archive.backend.lower.lowering import EFFECTS_ARGUMENTS, EFFECTS_STATE
+from archive.backend.lower.lowering import (
+    EFFECTS_ARGUMENTS,
+    EFFECTS_MEMBERS,
+    EFFECTS_STATE,
+    EFFECTS_TENSORS,
+)
+from archive.backend.lower.members import Member
+from archive.backend.members import Members
 from archive.base.errors import ArchiveError, shown
-from archive.effects.errors import LoweringError
+from archive.effects.errors import LoweringError, StateError
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
@@ -31,7 +40,7 @@ from archive.formats.effects.hooks import HOOK_OPS
 from archive.formats.effects.model import Constant, Item, Op, Output, Temporary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from archive.base.mapped import Source as File
     from archive.effects.replay.code_names import Allowed
@@ -94,6 +103,18 @@ class Effectful:
             raise LoweringError("TorchScript gives no gradient to hooks of what the graph makes: stock=False")
         self.delegate = delegate
         self.state = State.fresh(table, tensors) if state is None else state
+        self._members: Members | None = None
+        if state is None:
+            own = {_place(one): one for one in delegate.tensors}
+            rows, held = _members(delegate)
+            self._members = Members(
+                self.state.module,
+                rows,
+                held,
+                lambda one: own.get(_place(one)),
+                table,
+                file=delegate.archive.file,
+            )
         self._entries = [
             Entry(
                 _of_torchscript(delegate, name) if stock else partial(delegate.run, name),
@@ -161,8 +182,11 @@ class Effectful:
             BackendError: an operation failed; the state is as before.
             GuardError: the call breaks an assumption of the captured one; the state is as before.
             ReplayError: an effect failed; the state is as before.
+            StateError: something was put in the place of what the graph holds; the state is as before.
             TypeError: the arguments do not fit ``forward``.
         """
+        if self._members is not None:
+            self._members.check()
         arguments = self._arguments(inputs, named)
         refusals: dict[int, GuardError] = {}
         failure: BackendError | None = None
@@ -186,6 +210,114 @@ class Effectful:
             raise refusals[0]
         nearest = max(range(len(refusals)), key=lambda number: refusals[number].number)
         raise refusals[nearest].of(len(refusals))
+
+    def train(self, mode: bool = True) -> Effectful:  # noqa: FBT001, FBT002 (as PyTorch's)
+        """Set the mode of all modules, as ``torch.nn.Module.train`` does.
+
+        Raises:
+            StateError: no captured call is for this mode, or a class of the model has a ``train`` of its own;
+                nothing is changed.
+        """
+        self._of_module("train").train(mode)
+        return self
+
+    def eval(self) -> Effectful:
+        """``train(False)``."""
+        return self.train(False)
+
+    def named_parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Parameters and their names, as ``torch.nn.Module.named_parameters`` gives them.
+
+        They are the tensors that calls use: an optimizer may change them.
+
+        Raises:
+            StateError: a class of the model has a method of its own for this, or the archive lacks a tensor.
+        """
+        yield from self._of_module("named_parameters").parameters()
+
+    def parameters(self) -> Iterator[torch.Tensor]:
+        """The tensors of :meth:`named_parameters`."""
+        for _, tensor in self._of_module("parameters").parameters():
+            yield tensor
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Parameters and persistent buffers by their names, as ``torch.nn.Module.state_dict`` gives them.
+
+        They share memory with those that calls use.
+
+        Raises:
+            StateError: a class of the model has a method of its own for this, or the archive lacks a tensor.
+        """
+        members = self._of_module("state_dict")
+        found: Any = OrderedDict((name, tensor.detach()) for name, tensor in members.tensors())
+        found._metadata = OrderedDict((path, {"version": version}) for path, version in members.versions())
+        return cast("dict[str, torch.Tensor]", found)
+
+    def load_state_dict(
+        self,
+        state_dict: Mapping[str, torch.Tensor],
+        strict: bool = True,  # noqa: FBT001, FBT002 (as PyTorch's)
+    ) -> Any:  # noqa: ANN401
+        """Copy parameters and buffers from a dict, as ``torch.nn.Module.load_state_dict`` does.
+
+        Returns:
+            Names that the dict lacks, ``missing_keys``, and that the module lacks, ``unexpected_keys``.
+
+        Raises:
+            RuntimeError: names differ though ``strict``, or shapes do; nothing is changed.
+            StateError: a class of the model has a method of its own for this, or the archive lacks a tensor.
+        """
+        own = dict(self._of_module("load_state_dict").tensors())
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        said = []
+        if strict and missing:
+            said.append(f"missing: {', '.join(missing)}")
+        if strict and unexpected:
+            said.append(f"unexpected: {', '.join(unexpected)}")
+        said += [
+            f"{name}: expected {tuple(own[name].shape)}, found {tuple(one.shape)}"
+            for name, one in state_dict.items()
+            if name in own and own[name].shape != one.shape
+        ]
+        if said:
+            raise RuntimeError("a state dict of another module: " + "; ".join(said))
+        with torch.no_grad():
+            for name, one in state_dict.items():
+                if name in own:
+                    own[name].copy_(one)
+        return _IncompatibleKeys(missing, unexpected)
+
+    def to(self, *args: Any, **kwargs: Any) -> Effectful:  # noqa: ANN401
+        """Check that everything is as ``torch.nn.Module.to`` would make it: a lowered graph is for one type.
+
+        Raises:
+            StateError: a parameter or buffer is on another device, or of another type.
+        """
+        members = self._of_module("to")
+        device, dtype, _, _ = torch._C._nn._parse_to(*args, **kwargs)
+        for tensor in members.every():
+            is_converted = dtype is not None and (tensor.is_floating_point() or tensor.is_complex())
+            is_moved = device is not None and (
+                device.type != tensor.device.type or device.index not in (None, tensor.device.index or 0)
+            )
+            if is_moved or (is_converted and tensor.dtype is not dtype):
+                raise StateError(
+                    f"to: the lowered graph is for {tensor.dtype} on {tensor.device}; "
+                    "convert the model, and lower that again"
+                )
+        return self
+
+    def _of_module(self, method: str) -> Members:
+        """The members, for a method of ``torch.nn.Module``.
+
+        Raises:
+            StateError: it cannot be done here.
+        """
+        if self._members is None:
+            raise StateError(f"{method}: the state is the caller's own; ask its module")
+        self._members.refuse_own(method)
+        return self._members
 
     def _arguments(self, inputs: tuple[object, ...], named: dict[str, object]) -> Mapping[str, Any]:
         """The arguments of a call by name."""
@@ -251,6 +383,24 @@ def _kept(delegate: Delegate, name: str, kind: type) -> Any:  # noqa: ANN401
             f"a table of effects, and no {shown(name)} that belongs to it", file=delegate.archive.file
         )
     return found
+
+
+def _members(delegate: Delegate) -> tuple[list[Member], list[torch.Tensor]]:
+    """The members of the module, and their tensors; none where the archive has none.
+
+    Raises:
+        ArchiveError: they have other types.
+    """
+    module: Any = delegate.module._c
+    if not module.hasattr(EFFECTS_MEMBERS):
+        return [], []
+    rows = module.getattr(EFFECTS_MEMBERS)
+    is_right = isinstance(rows, list) and all(
+        isinstance(row, tuple) and tuple(map(type, row)) == (str, str, str, int) for row in rows
+    )
+    if not is_right:
+        raise ArchiveError("members of a module that are no rows of them", file=delegate.archive.file)
+    return [Member(*row) for row in rows], _kept(delegate, EFFECTS_TENSORS, list)
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from archive.backend.lower.members import members_of
 from archive.backend.lower.relocating import Relocating
 from archive.effects.capture.capture import capture_entries
 from archive.effects.capture.hook_sets import has_hooks
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from archive.backend.lower.handles import DebugHandles
+    from archive.backend.lower.members import Member
     from archive.debuginfo.sites import Site
     from archive.effects.capture.capture import Captured
     from archive.effects.capture.side_effects import SideEffects
@@ -78,6 +80,13 @@ class WithEffects:
             ):
                 tensors[value.number] = parameter.detach().requires_grad_(parameter.requires_grad)
         return tensors or [torch.empty(0)]
+
+    @property
+    def members(self) -> tuple[list[Member], list[torch.Tensor]]:
+        """The members of the module, and their tensors; one unused tensor if there are none."""
+        state = {source for source, _ in self.side_effects[0].state.entries}
+        rows, tensors = members_of(self.module, state, self.scripted)
+        return rows, tensors or [torch.empty(0)]
 
     def record(self, recorder: DebugHandles) -> bytes:
         """The archive record of the effects; each effect and each guard is given a debug handle now."""

@@ -61,8 +61,11 @@ if TYPE_CHECKING:
 
 EFFECTS_STATE, EFFECTS_ARGUMENTS = "__effects_state", "__effects_arguments"
 """Attributes of a wrapper with effects: the tensors of the state, and the parameters' names."""
+EFFECTS_MEMBERS, EFFECTS_TENSORS = "__effects_members", "__effects_tensors"
+"""More of them: the module's members as rows, and their tensors."""
 LOWERED_TYPE = re.compile(r"torch\.jit\.LoweredModule\.(?P<backend>[^.]+)\.")
 ANY_TYPE = torch._C.AnyType.get()
+MEMBERS_TYPE = torch._C.ListType(torch._C.TupleType([STR_TYPE, STR_TYPE, STR_TYPE, torch._C.IntType.get()]))
 DICT_BY_METHOD_TYPE = torch._C.DictType(STR_TYPE, ANY_TYPE)
 
 
@@ -150,6 +153,9 @@ def lower(
     if captured is not None:
         state.append((EFFECTS_STATE, TENSOR_LIST_TYPE, captured.tensors))
         state.append((EFFECTS_ARGUMENTS, STR_TYPE, ", ".join(captured.arguments)))
+        members, tensors = captured.members
+        state.append((EFFECTS_MEMBERS, MEMBERS_TYPE, [tuple(one) for one in members]))
+        state.append((EFFECTS_TENSORS, TENSOR_LIST_TYPE, tensors))
     wrapper = _made(
         unit,
         f"torch.jit.LoweredWrapper.{backend}.{original}",

@@ -10,18 +10,16 @@ from typing import Any
 import torch
 
 from archive.effects.errors import StateError
-from archive.effects.placeholders import UNSET, Plain
+from archive.effects.placeholders import UNSET, Plain, items_of_plain
 from archive.effects.places import base, check_settable, items, parameter_name
 
 
 def _base(target: object) -> Any:  # noqa: ANN401
-    """The class whose methods change an object; one whose class is not here has items, too.
+    """The class whose methods change an object.
 
     Raises:
         StateError: it is no container that can change.
     """
-    if type(target) is Plain:
-        return Plain
     found = base(target)
     if found in (tuple, frozenset, str, bytes):
         raise StateError(f"expected a container that can change, found a {type(target).__name__}")
@@ -29,7 +27,10 @@ def _base(target: object) -> Any:  # noqa: ANN401
 
 
 def set_item(target: Any, key: Any, value: object) -> None:  # noqa: ANN401
-    """Set an item."""
+    """Set an item; an object whose class is not here has items, too."""
+    if type(target) is Plain:
+        items_of_plain(target)[key] = value
+        return
     own_base = _base(target)
     if own_base is torch.nn.ParameterDict:
         check_settable(target, parameter_name(key))
@@ -38,6 +39,9 @@ def set_item(target: Any, key: Any, value: object) -> None:  # noqa: ANN401
 
 def delete_item(target: Any, key: Any) -> None:  # noqa: ANN401
     """Delete an item."""
+    if type(target) is Plain:
+        del items_of_plain(target)[key]
+        return
     _base(target).__delitem__(target, key)
 
 

@@ -1,0 +1,386 @@
+"""A loaded module's parameters, buffers and modes, by the methods that ``torch.nn.Module`` has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.backend.lower.members import (
+    BUFFER,
+    IN_STATE,
+    MODULE,
+    NOTHING,
+    ODD,
+    OTHER,
+    PARAMETER,
+    READ,
+    SAME,
+    TRANSIENT,
+)
+from archive.base.errors import ArchiveError
+from archive.effects.errors import StateError
+from archive.effects.placeholders import FIXED, UNSET, Plain, Sealed, seal
+from archive.effects.places import item_or_unset, own
+from archive.formats.effects.hooks import functions_of, hooks_of
+from archive.formats.effects.model import (
+    ATTRIBUTE_OPS,
+    At,
+    Attribute,
+    Constant,
+    Each,
+    Item,
+    Length,
+    Local,
+    Look,
+    Op,
+)
+from archive.formats.effects.parts import guarded, parts_of, places
+from archive.formats.effects.source_text import guard_text, source_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from archive.backend.lower.members import Member
+    from archive.formats.effects.model import EffectTable, Guard, MethodEffects, Source, Value
+
+TRAINING = "training"
+REGISTERING = {Op.REGISTER_BUFFER: BUFFER, Op.REGISTER_TRANSIENT: TRANSIENT}
+"""Effects that register buffers, with the kinds of these."""
+MOST_MODULES = 1_000_000
+"""Modules, each as often as it is in others."""
+
+
+class Members:
+    """The members of a loaded module, in a state that was made of its table.
+
+    Args:
+        root: the module's object in the state; it gets the members that the graph holds, and is sealed: what
+            no call would notice cannot be set in it, nor in the objects in it.
+        rows: the members; none where the archive has none.
+        tensors: by the numbers of rows.
+        own: finds the graph's own tensor for one with the same memory; None if it has none.
+        table: the effects, with the state.
+        file: names the archive in errors.
+
+    Raises:
+        ArchiveError: the rows contradict each other.
+    """
+
+    def __init__(
+        self,
+        root: Plain,
+        rows: Sequence[Member],
+        tensors: Sequence[torch.Tensor],
+        own: Callable[[torch.Tensor], torch.Tensor | None],
+        table: EffectTable,
+        *,
+        file: str,
+    ) -> None:
+        self._root = root
+        graphs = [own(one) for one in tensors]
+        self._rows = rows = [
+            # A backend may keep what the graph reads in a form of its own.
+            one._replace(number=ODD)
+            if one.detail == READ and 0 <= one.number < len(graphs) and graphs[one.number] is None
+            else one
+            for one in rows
+        ]
+        held = [one if found is None else found for one, found in zip(tensors, graphs, strict=True)]
+        self._table = table
+        self._objects = {"": root}
+        self._fixed: dict[int, set[str]] = {}
+        self._known: dict[int, set[str]] = {}
+        self._parts: dict[str, list[Member]] = {}
+        self._versions: dict[str, int] = {}
+        try:
+            for row in rows:
+                self._furnish(row, held)
+        except LookupError as error:
+            raise ArchiveError(
+                f"members of a module that contradict each other: {error}", file=file
+            ) from error
+        self._registered = _registered(table)
+        self._seal(table)
+        self._held = list(self._code_in_containers())
+
+    # --- making ----------------------------------------------------------------------------------------
+
+    def _furnish(self, row: Member, tensors: Sequence[torch.Tensor]) -> None:
+        """Put a member where it belongs, unless the state has it."""
+        above, _, name = row.path.rpartition(".")
+        if not row.path:
+            self._parts[""], self._versions[""] = [], row.number
+            return
+        holder = self._objects[above]
+        self._parts[above].append(row)
+        names = holder.__dict__
+        self._known.setdefault(id(holder), set()).add(name)
+        is_there = name in names
+        if row.kind == SAME:
+            names.setdefault(name, self._objects[row.detail])
+        elif row.kind == MODULE:
+            found = names.setdefault(name, Plain())
+            self._objects[row.path] = found if isinstance(found, Plain) else Plain()
+            self._parts[row.path], self._versions[row.path] = [], row.number
+        elif row.kind not in (PARAMETER, BUFFER, TRANSIENT, OTHER):
+            raise LookupError(f"no kind of members: {row.kind!r}")
+        elif is_there:
+            return
+        elif row.number >= 0 and row.kind != OTHER:
+            names[name] = tensors[row.number]
+        elif row.number == IN_STATE:
+            names[name] = self._value(_source(row.detail))
+        elif row.number == NOTHING:
+            names[name] = None
+        if not is_there:
+            self._fixed.setdefault(id(holder), set()).add(name)
+
+    def _seal(self, table: EffectTable) -> None:
+        """Seal all objects; each has the name of the place at which it is met first."""
+        settable = self._by_object(_settable(table))
+        set_later = self._by_object(_set_later(table))
+        is_open = _runs_code(table)
+        waiting: list[tuple[Plain, Source]] = [(one, _source(path)) for path, one in self._objects.items()]
+        done = set[int]()
+        for holder, source in waiting:  # which grows
+            if id(holder) in done:
+                continue
+            done.add(id(holder))
+            inner = {name: value for name, value in holder.__dict__.items() if isinstance(value, Plain)}
+            waiting += [(value, Attribute(source, name)) for name, value in inner.items()]
+            fixed = (self._fixed.get(id(holder), set()) | set(inner)) - set_later.get(id(holder), set())
+            names = (settable.get(id(holder), set()) - fixed) | {TRAINING}
+            known = self._known.get(id(holder))
+            seal(holder, Sealed(source_text(source), _Others(fixed) if is_open else names, fixed, known))
+
+    def _by_object(self, names: Iterable[tuple[Source, str]]) -> dict[int, set[str]]:
+        """Names of attributes by the objects at places: an object has several places."""
+        found: dict[int, set[str]] = {}
+        for source, name in names:
+            holder = self._value(source)
+            if isinstance(holder, Plain):
+                found.setdefault(id(holder), set()).add(name)
+        return found
+
+    def _code_in_containers(self) -> Iterator[tuple[Source, Plain]]:
+        """Items of lists and dicts whose class or code the graph holds, with their placeholders."""
+        changed = {effect.source for method in self._table.methods for effect in method.effects}
+        for source, value in self._table.state:
+            if source in changed:
+                continue
+            for part in parts_of([value]):
+                if isinstance(part, At) and isinstance(part.source, Item) and part.source.base == source:
+                    found = self._value(part.source)
+                    if type(found) is Plain:
+                        yield part.source, found
+
+    # --- calls -----------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Refuse a call after something was put into a list or dict in the place of what the graph holds.
+
+        Raises:
+            StateError: so it was.
+        """
+        for source, value in self._held:
+            if self._value(source) is not value:
+                raise StateError(f"{source_text(source)}{FIXED}")
+
+    def _value(self, source: Source) -> Any:  # noqa: ANN401
+        """What is at a place under ``self``; UNSET without one."""
+        chain: list[Any] = []
+        while isinstance(source, Attribute | Item):
+            chain.append(source)
+            source = source.base
+        if source != Local("self"):
+            return UNSET
+        found: Any = self._root
+        for one in reversed(chain):
+            try:
+                found = own(found, one.name) if isinstance(one, Attribute) else item_or_unset(found, one.key)
+            except StateError:
+                return UNSET
+            if found is UNSET:
+                return UNSET
+        return found
+
+    # --- as torch.nn.Module ------------------------------------------------------------------------------
+
+    def refuse_own(self, method: str) -> None:
+        """Refuse a method that one of the model's classes does in a way of its own.
+
+        Raises:
+            StateError: one does; or the archive has no members.
+        """
+        if not self._rows:
+            raise StateError(f"{method}: the archive does not tell the members of its module; lower it again")
+        for row in self._rows:
+            if row.kind == MODULE and method in row.detail.split():
+                place = f"self.{row.path}" if row.path else "self"
+                raise StateError(f"{method}: the class of {place} has a way of its own to do it")
+
+    def train(self, mode: bool) -> None:  # noqa: FBT001
+        """Set the mode of all modules.
+
+        Raises:
+            StateError: no captured call is for this mode; all are as before.
+        """
+        self.refuse_own("train")
+        before = {path: one.__dict__.get(TRAINING, UNSET) for path, one in self._objects.items()}
+        for one in self._objects.values():
+            one.__dict__[TRAINING] = mode
+        broken = [self._broken(method) for method in self._table.methods]
+        if all(one is not None for one in broken):
+            for path, was in before.items():
+                if was is UNSET:
+                    del self._objects[path].__dict__[TRAINING]
+                else:
+                    self._objects[path].__dict__[TRAINING] = was
+            first = next(one for one in broken if one is not None)
+            call = f"model.{'train' if mode else 'eval'}()"
+            raise StateError(
+                f"no captured call is for {TRAINING}={mode}: {guard_text(first)}; "
+                f"call {call} before the model is lowered"
+            )
+
+    def _broken(self, method: MethodEffects) -> Guard | None:
+        """The first guard about the mode of a module that does not hold."""
+        for guard in method.guards:
+            if (
+                guard.look is Look.EQUAL
+                and isinstance(guard.subject, At)
+                and isinstance(guard.value, Constant)
+            ):
+                source = guard.subject.source
+                if isinstance(source, Attribute) and source.name == TRAINING:
+                    holder = self._value(source.base)
+                    found = own(holder, TRAINING) if isinstance(holder, Plain) else UNSET
+                    if found is not guard.value.value:
+                        return guard
+        return None
+
+    def parameters(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Parameters by their paths, each once, in the order of ``named_parameters``.
+
+        Raises:
+            StateError: a parameter is no ordinary tensor.
+        """
+        met = set[int]()
+        for path, kind, tensor in self._tensors(twice=False):
+            if kind == PARAMETER and id(tensor) not in met:
+                met.add(id(tensor))
+                yield path, tensor
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """What ``state_dict`` has, in its order; of what is there twice, both."""
+        return ((path, tensor) for path, kind, tensor in self._tensors(twice=True) if kind != TRANSIENT)
+
+    def every(self) -> Iterator[torch.Tensor]:
+        """All parameters and buffers."""
+        return (tensor for _, _, tensor in self._tensors(twice=False))
+
+    def versions(self) -> Iterator[tuple[str, int]]:
+        """Modules by their paths, with their versions, as ``state_dict`` has them."""
+        return ((path, version) for path, _, version in self._modules(twice=True))
+
+    def _tensors(self, *, twice: bool) -> Iterator[tuple[str, str, torch.Tensor]]:
+        """Path, kind and tensor of parameters and buffers.
+
+        Raises:
+            StateError: one is not kept as a dense tensor.
+        """
+        for path, first, _ in self._modules(twice=twice):
+            holder = self._objects[first]
+            rows = [one for one in self._parts[first] if one.kind in (PARAMETER, BUFFER, TRANSIENT)]
+            if odd := next((one for one in rows if one.number == ODD), None):
+                raise StateError(f"self.{odd.path} is not kept as a dense tensor")
+            kinds = {_name(one): one.kind for one in rows} | self._registered.get(_source(first), {})
+            for name in sorted(kinds, key=lambda name: kinds[name] != PARAMETER):
+                tensor = holder.__dict__.get(name)
+                if isinstance(tensor, torch.Tensor):
+                    yield f"{path}.{name}" if path else name, kinds[name], tensor
+
+    def _modules(self, *, twice: bool) -> Iterator[tuple[str, str, int]]:
+        """Modules in the order of ``named_modules``: path, path at which it was met first, version.
+
+        Raises:
+            StateError: modules are in themselves.
+        """
+        waiting, count = [("", "", self._rows[0].number)], 0
+        while waiting:
+            path, first, version = waiting.pop()
+            yield path, first, version
+            count += 1
+            if count > MOST_MODULES:
+                raise StateError(f"more than {MOST_MODULES:,} modules, or some that are in themselves")
+            for one in reversed(self._parts[first]):
+                if one.kind == MODULE or (one.kind == SAME and twice):
+                    inner = one.path if one.kind == MODULE else one.detail
+                    name = _name(one)
+                    waiting.append((f"{path}.{name}" if path else name, inner, self._versions[inner]))
+
+
+def _settable(table: EffectTable) -> Iterator[tuple[Source, str]]:
+    """The attributes that calls read or set, with the places of their objects."""
+    sources = [source for source, _ in table.state]
+    for method in table.methods:
+        sources += [*places(method), *guarded(method)]
+        for guard in method.guards:
+            if guard.look is Look.ATTRIBUTE and isinstance(guard.subject, At):
+                yield guard.subject.source, _text(guard.key)
+    for source in sources:
+        place = source.base if isinstance(source, Length | Each) else source
+        if isinstance(place, Attribute):
+            yield place.base, place.name
+    yield from _set_later(table)
+
+
+def _set_later(table: EffectTable) -> Iterator[tuple[Source, str]]:
+    """The attributes that calls set, with the places of their objects."""
+    for method in table.methods:
+        for effect in method.effects:
+            if effect.op in ATTRIBUTE_OPS:
+                yield effect.source, _text(effect.key)
+
+
+def _runs_code(table: EffectTable) -> bool:
+    """Whether hooks run code of the model, which may set other attributes than the table tells."""
+    hooks = [hook for method in table.methods for effect in method.effects for hook in hooks_of(effect)]
+    return any(digest for hook in hooks for _, digest in functions_of(hook))
+
+
+class _Others(Container[str]):
+    """All names but some."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self._names
+
+
+def _registered(table: EffectTable) -> dict[Source, dict[str, str]]:
+    """The buffers that effects register: their kinds by the places of modules and by names."""
+    found: dict[Source, dict[str, str]] = {}
+    for method in table.methods:
+        for effect in method.effects:
+            if effect.op in REGISTERING:
+                found.setdefault(effect.source, {})[_text(effect.key)] = REGISTERING[effect.op]
+    return found
+
+
+def _text(key: Value | None) -> str:
+    return str(key.value) if isinstance(key, Constant) else ""
+
+
+def _name(row: Member) -> str:
+    return row.path.rpartition(".")[2]
+
+
+def _source(path: str) -> Source:
+    found: Source = Local("self")
+    for name in path.split(".") if path else ():
+        found = Attribute(found, name)
+    return found
