@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 NO_BYTE = 0xDC00
 """Added to a byte that is not UTF-8 where it stands in a ``str``."""
 ESCAPED_BYTES = "".join(chr(NO_BYTE + byte) for byte in range(0x80, 0x100))
+BACKSLASH = r"\x5c"
+_ESCAPED = re.compile(r"[\ud800-\udfff]|\\(?=x[0-9a-f]{2}|u[0-9a-f]{4})")
 _REPR_OF_BYTE = re.compile(r"(?<!\\)\\udc([89a-f][0-9a-f])")
 
 
@@ -204,12 +206,14 @@ def escape_of(character: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text with escapes for surrogates, which stand for bytes that are not UTF-8, or for nothing."""
-    try:
-        data = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        data = text.encode("utf-8", "backslashreplace")
-    return data.decode("utf-8", "backslashreplace")
+    r"""Text with escapes for surrogates, which stand for bytes that are not UTF-8, or for nothing.
+
+    No two texts become one: a backslash that begins what reads as such an escape is one itself.
+
+    >>> escaped("a\udcff"), escaped(r"a\xff"), escaped(r"a\b")
+    ('a\\xff', 'a\\x5cxff', 'a\\b')
+    """
+    return _ESCAPED.sub(lambda one: BACKSLASH if one[0] == "\\" else escape_of(one[0]), text)
 
 
 def counted(count: int, noun: str) -> str:

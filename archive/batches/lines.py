@@ -105,18 +105,7 @@ def known(line: ManifestLine, targets: Iterable[str], folder: str) -> Known:
 
 def built(name: str, line: Mapping[str, object]) -> bytes:
     """A line about an input, with its end."""
-    return json.dumps({"input": noted(name), **line}, ensure_ascii=False).encode() + b"\n"
-
-
-def noted(name: str) -> str:
-    r"""A name as a line has it: no two names are noted alike.
-
-    A byte that is not UTF-8 is an escape, and so is a backslash that is a part of a name.
-
-    >>> noted("a\udcff.pt"), noted(r"a\xff.pt")
-    ('a\\xff.pt', 'a\\x5cxff.pt')
-    """
-    return escaped(name if os.sep == "\\" else name.replace("\\", r"\x5c"))
+    return json.dumps({"input": escaped(name), **line}, ensure_ascii=False).encode() + b"\n"
 
 
 def files(paths: Iterable[str], fingerprints: Iterable[Fingerprint], folder: str) -> list[dict[str, object]]:
@@ -130,9 +119,9 @@ def files(paths: Iterable[str], fingerprints: Iterable[Fingerprint], folder: str
 def path_from(folder: str, path: str) -> str:
     """A path from a folder, as a line has it."""
     if is_url(path) or is_url(folder):
-        return noted(name_of(path).removeprefix(name_of(folder)))
+        return escaped(name_of(path).removeprefix(name_of(folder)))
     try:
         path = os.path.relpath(path, folder)
     except ValueError:  # of another drive
         path = os.path.abspath(path)  # noqa: PTH100 (links stay)
-    return noted(Path(path).as_posix())
+    return escaped(Path(path).as_posix())

@@ -17,12 +17,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError, escaped, named
+from archive.base.errors import ArchiveError, escaped, named, one_line
 from archive.base.output import KINDS
 from archive.base.urls import is_url, name_of
 from archive.batches import elsewhere, places
 from archive.batches.elsewhere import Growing
-from archive.batches.lines import ManifestLine, built, files, known, noted, parsed, path_from
+from archive.batches.lines import ManifestLine, built, files, known, parsed, path_from
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -80,7 +80,7 @@ class Manifest:
 
     def known(self, job: Job) -> Known | None:
         """What is told of a job's targets; None where its input is not told of."""
-        line = self._known.get(noted(job.name))
+        line = self._known.get(escaped(job.name))
         return None if line is None else known(line, job.targets, self._folder)
 
     def add(self, outcome: Outcome) -> None:
@@ -93,13 +93,13 @@ class Manifest:
         paths = [path_from(self._folder, target) for target in outcome.written]
         outputs = tuple(zip(paths, outcome.outputs, strict=True))
         line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outputs, outcome.is_clean)
-        if self._file is None or (outcome.outputs and self._known.get(noted(job.name)) == line):
+        if self._file is None or (outcome.outputs and self._known.get(escaped(job.name)) == line):
             return
         told: dict[str, object] = {
             "verb": line.verb,
             "options": line.options,
             "outcome": outcome.kind,
-            "reason": escaped(outcome.reason),
+            "reason": one_line(outcome.reason),
             "sources": files(job.sources, outcome.sources, self._folder),
             "outputs": files(job.targets, outcome.outputs, self._folder),
         }

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import escaped
-from archive.base.strings import StringView, Text, decoded
+from archive.base.strings import StringView, Text
 
 if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def as_json(value: object) -> str:
-    """Facts (dataclasses, mappings, sequences) as indented JSON; bytes that are not UTF-8 are escaped."""
+    """Facts (dataclasses, mappings, sequences) as indented JSON; no two texts become one."""
     import json  # noqa: PLC0415 (texts do without)
 
     return json.dumps(_plain(value), indent=2, ensure_ascii=False)
@@ -39,10 +39,10 @@ def _plain(value: object) -> Any:  # noqa: ANN401, PLR0911 (JSON; one return a t
         return {escaped(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, bytes):
-        return decoded(value)
-    if isinstance(value, str | StringView | Text):
-        return escaped(str(value))
+    if isinstance(value, bytes | StringView | Text):
+        return escaped(bytes(value).decode(errors="surrogateescape"))
+    if isinstance(value, str):
+        return escaped(value)
     return value
 
 

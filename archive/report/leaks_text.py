@@ -102,7 +102,7 @@ def leaks_facts(leaks: Leaks, found: Iterable[Finding]) -> dict[str, Any]:
     for one in leaks.findings:
         places = [_place_facts(place) for place in one.places]
         how = {"counted": id(one) in counts, "allowed": one.allowed, "remedy": one.remedy}
-        facts.append({"kind": one.kind, "text": one.text, "count": one.count, "places": places} | how)
+        facts.append({"kind": one.kind, "text": one.data, "count": one.count, "places": places} | how)
     return {
         "file": leaks.file,
         "kind": leaks.kind,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
 
-from archive.base.errors import escaped, one_line
+from archive.base.errors import one_line
 from archive.server.settings import RETRY_AFTER
 
 if TYPE_CHECKING:
@@ -41,6 +41,6 @@ def answer_to(problem: Problem) -> JSONResponse:
         "type": "about:blank",
         "title": problem.status.phrase,
         "status": int(problem.status),
-        "detail": escaped(one_line(problem.detail)),
+        "detail": one_line(problem.detail),
     }
     return JSONResponse(facts, problem.status, problem.headers, MEDIA_TYPE)

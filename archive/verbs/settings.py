@@ -35,7 +35,8 @@ def nearest(name: TableName) -> Table | None:
     """The table of the nearest ``pyproject.toml`` that has it: here, or in a folder above.
 
     Raises:
-        ArchiveError: one on the way is no TOML, or something else stands in the place of the table.
+        ArchiveError: one on the way is no regular file or no TOML, or something else stands in the place of
+            the table.
         OSError: one on the way cannot be read.
     """
     try:
@@ -44,7 +45,11 @@ def nearest(name: TableName) -> Table | None:
         return None
     for folder in (here, *here.parents):
         path = os.path.relpath(folder / NAME)
-        if Path(path).is_file() and (values := _values(path, name)) is not None:
+        if not os.path.lexists(path):
+            continue
+        if not Path(path).is_file():
+            raise ArchiveError("is no regular file", file=path)
+        if (values := _values(path, name)) is not None:
             return Table(path, values)
     return None
 

@@ -195,3 +195,25 @@ def test_settings_with_keys_of_very_many_parts_are_refused_before_they_are_read(
         2,
         b"debug-archive: pyproject.toml: has keys of too many parts\n",
     )
+
+
+@pytest.mark.parametrize(
+    "kind", ["a folder", "a pipe", "a link to a folder", "a link to nothing", "a link to itself"]
+)
+@pytest.mark.parametrize("command", ["sizes", "leaks"])
+def test_settings_that_are_no_regular_file_are_refused(
+    command: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Passed over, they would take budgets and patterns of a folder above, or none."""
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    targets = {
+        "a link to a folder": "below",
+        "a link to nothing": "gone",
+        "a link to itself": "pyproject.toml",
+    }
+    make = KINDS.get(kind) or (lambda path: path.symlink_to(targets[kind]))
+    make(tmp_path / "pyproject.toml")
+    done = run(command, ORACLES / "plain_stack.pt")
+    line = f"debug-archive: {Path('..', 'pyproject.toml')}: is no regular file\n"
+    assert (done.returncode, done.stderr.decode()) == (2, line)

@@ -350,3 +350,18 @@ def test_a_text_costs_time_in_proportion_to_its_length(text: str) -> None:
 
 def test_planting_keeps_lengths() -> None:
     assert len(canary(7, 30)) == 30
+
+
+def test_source_that_is_too_long_to_be_compared_or_cannot_be_read_is_told() -> None:
+    found = leaks(NESTED, limits=Limits(compared_bytes=100))
+    (told,) = found.problems
+    assert (
+        "compared with PyTorch's own, at most 100 are, so lines are source text by their looks, PyTorch"
+        in told
+    )
+    assert texts(found, LeakKind.SOURCE) != texts(leaks(NESTED), LeakKind.SOURCE)
+    assert not leaks(NESTED).problems
+    broken = rewritten(
+        NESTED.read_bytes(), lambda name, data: data[:-9] if name.endswith(".debug_pkl") else data
+    )
+    assert any(one.startswith("source ranges cannot be read, so ") for one in leaks(broken).problems)

@@ -14,7 +14,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import one_line
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
@@ -154,7 +153,7 @@ class Finder:
             self._found.more,
             walker.read,
             walker.passed_over,
-            tuple(walker.problems),
+            (*walker.problems, *filter(None, [self._known.problem])),
         )
 
 
@@ -216,7 +215,7 @@ def _place(piece: Piece, byte: int) -> Place:
 def _of_record(member: Member) -> Iterator[tuple[LeakKind, str]]:
     """What a record tells by its mere being there."""
     if member.kind in BY_RECORD and member.size:
-        yield BY_RECORD[member.kind], one_line(member.record)
+        yield BY_RECORD[member.kind], member.record
     if member.record.endswith(SERIALIZATION_ID):
         yield LeakKind.ID, member.record
     if member.modified & 0x1FFFFFF != NEW_YEAR << 16 and member.modified:  # made up: midnight of a new year

@@ -77,7 +77,7 @@ class Leaks:
         more: of each kind of which more texts were found than are kept, how many finds those are.
         read: inflated bytes that were read.
         passed_over: bytes of tensors that were not.
-        problems: what could not be read as it should.
+        problems: what could not be read as it should, or not be told apart.
     """
 
     file: str

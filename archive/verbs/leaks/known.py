@@ -47,14 +47,16 @@ class Known(NamedTuple):
 
     Attributes:
         own: those that PyTorch's own modules have alone.
-        model: those of others; None where source ranges cannot be read: lines are told by their looks then.
+        model: those of others; None where source ranges are not read: lines are told by their looks then.
+        problem: why they are not, though the file should have them; "" else.
     """
 
     own: frozenset[bytes]
     model: frozenset[bytes] | None
+    problem: str = ""
 
 
-NOTHING = Known(frozenset(), None)
+BY_LOOKS = "so lines are source text by their looks, PyTorch's own, too"
 
 
 def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> Known:
@@ -66,12 +68,16 @@ def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> Known:
         limits: what it may cost; of texts, no more than ``compared_bytes`` are read.
     """
     if kind not in HAVE_RANGES:
-        return NOTHING
+        return Known(frozenset(), None)
     try:
         with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
             table = archive.range_table.sources
-            if int(table.lengths.sum()) > min(limits.compared_bytes, archive.allowance.memory // 4):
-                return NOTHING
+            size, most = int(table.lengths.sum()), min(limits.compared_bytes, archive.allowance.memory // 4)
+            if size > most:
+                why = (
+                    f"{size:,} bytes of source text are not compared with PyTorch's own, at most {most:,} are"
+                )
+                return Known(frozenset(), None, f"{why}, {BY_LOOKS}")
             own: set[bytes] = set()
             model: set[bytes] = set()
             for source in (table[number] for number in range(len(table))):
@@ -83,5 +89,5 @@ def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> Known:
                 (own if is_own else model).update(map(bytes.strip, text.split(b"\n")))
             told = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
             return Known(frozenset(own - model), frozenset(told))
-    except ArchiveError:
-        return NOTHING
+    except ArchiveError as problem:
+        return Known(frozenset(), None, f"source ranges cannot be read, {BY_LOOKS}: {problem}")
