@@ -91,21 +91,29 @@ def collect(
     return Contents(archive_id(records, archive.programs.left), form.form(), b"".join(raw.values()), behind)
 
 
-def check_debug_info(archive: Archive, kept: Collection[MetadataKind | SpareKind] = ()) -> None:
+def check_debug_info(
+    archive: Archive,
+    kept: Collection[MetadataKind | SpareKind] = (),
+    *,
+    kept_records: Collection[str] = (),
+) -> None:
     """Refuse an archive without debug info.
 
     Args:
         archive: the archive.
         kept: kinds of debug info that are to stay.
+        kept_records: names of debug records that are to stay as they are.
 
     Raises:
         NothingToDoError: it has none, or none but what is to stay.
     """
-    if any(kind_of(name).is_debug for name in archive.container.records):
+    debug = {name for name in archive.container.records if kind_of(name).is_debug}
+    if not debug.issubset(kept_records):
         return
     kinds = archive.programs.kinds | archive.spare.kinds
     if kinds.issubset(kept):
-        but = f" but {', '.join(sorted(kinds))}, to be kept" if kinds else ""
+        stays = sorted({*kinds, *debug})
+        but = f" but {', '.join(stays)}, to be kept" if stays else ""
         if archive.programs.whole:
             but += f"; {archive.programs.whole[0]} stays as it is, for its JSON is not as PyTorch writes it"
         raise NothingToDoError(f"no debug info in it{but}", file=archive.file)

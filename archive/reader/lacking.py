@@ -52,6 +52,11 @@ def why_no_ranges(archive: Archive) -> str:
     return _taken_out(archive) if _lost_ranges(archive) and not archive.range_records else ""
 
 
+def why_split_off(archive: Archive) -> str:
+    """Where the debug info of a split archive is; "" of other archives, and of one with its companion."""
+    return "" if archive.recognised.kind is not FileKind.SPLIT else why_no_ranges(archive)
+
+
 def why_no_traces(archive: Archive) -> str:
     """The reason why no node of its programs has a stack trace; "" where some have one, or none is known."""
     if archive.companion or archive.recognised.kind is not FileKind.EXPORTED:

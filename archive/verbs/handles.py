@@ -42,6 +42,11 @@ class KeptHandles(NamedTuple):
     is_new: bool = False
     largest: int = 0
 
+    @property
+    def as_they_are(self) -> tuple[str, ...]:
+        """Those of the records that do not change."""
+        return () if self.is_new else self.records
+
     def members(self, opened: Archive, members: Iterable[Member]) -> Iterator[Member]:
         """The members of the archive, with the handles that stay in it."""
         for member in members:

@@ -147,8 +147,8 @@ def shrink(
         check_archive(opened)
         kinds = kept_kinds(opened, keep, drop)
         if level is Level.EMBED:
-            check_debug_info(opened)
             kept = kept_handles(opened, handles, salt, by_default="drop")
+            check_debug_info(opened, kept_records=kept.as_they_are)
             return _embed(file, opened, kept, kinds, strength)
         if handles == "drop":
             raise ArchiveError("a compact archive has its debug handles; use `split`", file=opened.file)

@@ -164,8 +164,8 @@ def split(
         check_archive(opened)
         records = opened.container.records
         kinds = kept_kinds(opened, keep, drop)
-        check_debug_info(opened, kinds)
         kept = kept_handles(opened, handles, salt, by_default="unique")
+        check_debug_info(opened, kinds, kept_records=kept.as_they_are)
         contents = kept.noted(with_digest(collect(opened), opened.container, opened.programs.left))
         stays, parts = left_in(opened, kinds)
         left = slim_members(opened.recognised.kind, records, (*kept.records, *stays), parts)

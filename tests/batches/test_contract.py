@@ -173,3 +173,53 @@ def test_an_empty_folder_is_told_beside_others_and_refused_alone(models: Path, t
     assert "left out: 2 (empty folder: 1, unknown: 1)\n" in done.stderr
     alone = called("shrink", tmp_path / "empty", "-o", tmp_path / "other")
     assert str(alone.exception) == f"{tmp_path / 'empty'}: no archive in it"
+
+
+@pytest.mark.parametrize(
+    "fixture", [STACK, NESTED, SCRIPT, FIXTURES / "exported" / "noted.pt2"], ids=lambda path: path.name
+)
+def test_what_was_split_is_split_no_second_time_and_verify_says_where_its_debug_info_is(
+    fixture: Path, tmp_path: Path
+) -> None:
+    """However it is found: a search that finds the results of another one makes no companions of them."""
+    models = tmp_path / "models"
+    models.mkdir()
+    shutil.copy(fixture, models)
+    (first,) = archive.batch("split", models, models / "small", models / "own", jobs=1)
+    own, left = models / fixture.name, models / "small" / fixture.name
+    words = "split", models, "-o", tmp_path / "out", "-c", tmp_path / "dbg", "-j", 1
+    said = well(*words).splitlines()[:-1]
+    assert len(said) == 2, "companions and manifests are no inputs"
+    assert said[0].startswith(f"{own}: {own.stat().st_size:,} -> ")
+    assert said[1].startswith(f"{left}: nothing to do: no debug info in it")
+    assert said[1].endswith("; copied")
+    assert files(tmp_path / "dbg") == [MANIFEST, f"{fixture.name}.ptdbg"]
+    assert [line.rpartition(": ")[2] for line in well(*words).splitlines()[:-1]] == ["same", "same"]
+
+    verified = well("verify", models).splitlines()
+    assert verified[0] == f"{own}: well"
+    if fixture.suffix == ".pt2":
+        return
+    where = f"in the companion with the archive id {first.facts.archive_id} (-c COMPANION)"
+    told = [line for line in verified if line.startswith(f"{left}: ")]
+    assert told == [f"{left}: note: debug info was split off this archive: it is {where}"]
+    assert archive.verify(models / "own" / f"{fixture.name}.ptdbg") == []
+
+
+def test_the_handles_of_what_was_split_are_dropped_and_made_unique_when_asked(tmp_path: Path) -> None:
+    kept, again, own = tmp_path / "kept.ptl", tmp_path / "again.ptl", tmp_path / "again.ptdbg"
+    archive.split(STACK, kept, tmp_path / "kept.ptdbg", handles="keep")
+    archive.split(kept, again, own, handles="unique")
+    archive.split(again, tmp_path / "bare.ptl", tmp_path / "bare.ptdbg", handles="drop")
+    archive.join(tmp_path / "bare.ptl", tmp_path / "bare.ptdbg", tmp_path / "back.ptl")
+    assert archive.open(tmp_path / "back.ptl").records["mobile_debug_handles.pkl"].view() == (
+        archive.open(again).records["mobile_debug_handles.pkl"].view()
+    )
+    nothing = pytest.raises(
+        ArchiveError, match=r"no debug info in it but mobile_debug_handles\.pkl, to be kept"
+    )
+    with nothing:
+        archive.split(kept, tmp_path / "o", tmp_path / "c", handles="keep")
+    with nothing:
+        archive.shrink(kept, tmp_path / "o", level="embed", handles="keep")
+    assert not (tmp_path / "o").exists()

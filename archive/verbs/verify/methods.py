@@ -23,6 +23,7 @@ from archive.formats.bytecode import BYTECODE
 from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
+from archive.reader.lacking import why_split_off
 from archive.verbs.verify.records import check_bytes
 from archive.verbs.verify.texts import check_texts
 
@@ -54,7 +55,7 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
             _check_table(archive, table, Generation.METHOD_HANDLES, bytecode, report)
         if table is not None and handles is not None:
             _check_known(table, handles, report)
-        if CALLSTACK_MAP not in archive.records:
+        if CALLSTACK_MAP not in archive.records and not why_split_off(archive):
             report.add(
                 "note",
                 method_handles.METHOD_HANDLES,

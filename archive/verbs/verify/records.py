@@ -7,7 +7,8 @@
 - ``data.pkl``, ``constants.pkl`` and the other pickles at the root can be read; the other modules check debug
   records.
 - Each code record has its record of source ranges, and each of these its code record. PyTorch 1.0 and 1.1
-  wrote none, and an archive whose debug info was taken out has none: one note.
+  wrote none, and an archive whose debug info was taken out has none: one note, which of a split archive names
+  its companion.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from archive.formats.bytecode import BYTECODE
 from archive.formats.inert_values import DATA
 from archive.formats.record_kinds import PACKAGE_CODE, VERSION_RECORDS, code_of, is_code
 from archive.formats.source_ranges import DELEGATED
+from archive.reader.lacking import why_split_off
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
@@ -133,6 +135,9 @@ def _check_pairs(archive: Archive, report: Diagnostics) -> None:
         name for name in archive.records if is_code(name) and (name.startswith(PACKAGE_CODE) or not package)
     ]
     mapped = {code_of(name): name for name in archive.range_records if name != DELEGATED}
+    if not mapped and (split_off := why_split_off(archive)):
+        report.add("note", "", "", split_off)
+        return
     if len(code) > 1 and not mapped:
         report.add("note", "", "", f"no source ranges for any of {len(code):,} code records")
         return

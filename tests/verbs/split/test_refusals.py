@@ -262,14 +262,3 @@ def test_a_source_may_be_in_memory_or_open(tmp_path: Path) -> None:
         for source in (STACK.read_bytes(), file, str(STACK)):
             said = split(source, target, companion, force=True)
             assert (target.read_bytes(), companion.read_bytes(), said) == expected
-
-
-def test_splitting_what_was_split_keeps_what_little_is_left(tmp_path: Path) -> None:
-    out = halves(STACK).out
-    again = halves(out)
-    assert again.out == out
-    assert join(again.out, again.companion, tmp_path / "m.ptl").records == 1
-    with archive.open(tmp_path / "m.ptl") as joined, archive.open(out) as before:
-        assert {name: bytes(record.view()) for name, record in joined.records.items()} == {
-            name: bytes(record.view()) for name, record in before.records.items()
-        }
