@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from archive.batches.batch import batch
     from archive.batches.outcome import Outcome, OutcomeKind
     from archive.debuginfo.symbolicate import Style, Symbolication
-    from archive.fleet.explaining import explain
+    from archive.fleet.explaining import Explainer, explain
     from archive.reader.archive import Archive
     from archive.reader.opening import open  # noqa: A004 (archive.open, like gzip.open)
     from archive.reader.recognition import FileKind, Recognised, recognise
@@ -46,6 +46,7 @@ _HOMES = {
     "Diagnostic": "verbs.verify",
     "Diff": "verbs.diff",
     "Digest": "verbs.digest",
+    "Explainer": "fleet.explaining",
     "FileKind": "reader.recognition",
     "Finding": "verbs.leaks",
     "Join": "verbs.split",
@@ -96,6 +97,7 @@ __all__ = [
     "Diagnostic",
     "Diff",
     "Digest",
+    "Explainer",
     "FileKind",
     "Finding",
     "Join",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import archive
 from archive.fleet.explaining import explainer_of
 from archive.fleet.sources import models_in
 from tests.fleet.test_three_models import FAILURES, FLEET, of_one, open_models
@@ -48,6 +49,16 @@ def test_threads_share_models_of_which_few_stay_open(most: int, monkeypatch: pyt
     ]
     assert models.unread == {}
     assert len(open_models(models)) <= most
+
+
+@pytest.mark.usefixtures("impatient")
+def test_threads_share_an_explainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.fleet.models.MOST_OPEN", 2)
+    logs = ["".join(f"{one.unique}\n" for one in FAILURES[at::27]) for at in range(0, 9, 3)] * 4
+    alone = {log: archive.explain(log, FLEET) for log in dict.fromkeys(logs)}
+    with archive.Explainer(FLEET) as explainer, ThreadPoolExecutor(9) as threads:
+        assert list(threads.map(explainer.explain, logs)) == [alone[log] for log in logs]
+        assert len(open_models(explainer._models)) <= 2
 
 
 def test_models_that_are_closed_while_one_is_used_wait_for_its_user() -> None:

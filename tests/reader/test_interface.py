@@ -34,6 +34,7 @@ def test_the_package_offers_these_names() -> None:
             "Diagnostic",
             "Diff",
             "Digest",
+            "Explainer",
             "FileKind",
             "Finding",
             "Join",
