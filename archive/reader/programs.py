@@ -117,7 +117,8 @@ class Programs(Mapping[str, "Program"]):
             program = Program.of(name, self._tree(record), texts)
         except ArchiveError as error:
             raise error.within(file=self._source.file, record=record) from error.__cause__
-        return Program(name, program.release, partial(self._sites, program, record), program.lifted)
+        sites = partial(self._sites, program, record)
+        return Program(name, program.release, sites, program.lifted, is_pruned=program.is_pruned)
 
     def _sites(self, program: Program, record: str) -> Mapping[str, NodeSite]:
         """The sites of a program, whose errors name the file and the record."""

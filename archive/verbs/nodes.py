@@ -2,7 +2,8 @@
 
 A name is a key (``linear_3``, ``cond.true_graph_0/linear``), of several programs with the program before it
 (``decoder:linear_3``). A name without a path that the program's own graph does not have is sought in the
-graphs inside of it; there it may be found several times.
+graphs inside of it; there it may be found several times. Names that PyTorch gives when it loads the program,
+and nodes that it makes then (``getitem``), have the source of the node that they come from.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Node:
     """A node that a name stands for.
 
     Attributes:
-        program: that it is part of.
+        program: that it is part of, or one of its forms.
         site: the node.
     """
 
@@ -93,11 +94,20 @@ def found_nodes(programs: Mapping[str, Program], name: str) -> list[Node]:
     return found_in(programs, name, _in_program)
 
 
-def _in_program(program: Program, key: str) -> Iterator[Node]:
-    if key in program.sites:
-        yield Node(program, program.sites[key])
-    elif "/" not in key:
-        yield from (Node(program, site) for site in program.sites.values() if site.name == key)
+def loaded_nodes(programs: Mapping[str, Program]) -> Iterator[Node]:
+    """All nodes of some programs as PyTorch runs them, in the order of code; those of each form."""
+    forms = (form for program in programs.values() for form in program.forms)
+    return (Node(form, site) for form in forms for site in form.sites.values())
+
+
+def _in_program(program: Program, key: str) -> list[Node]:
+    forms = (program, *program.forms)
+    found = [Node(form, form.sites[key]) for form in forms if key in form.sites]
+    if not found and "/" not in key:
+        found = [Node(form, site) for form in forms for site in form.sites.values() if site.name == key]
+    return list({(one.site.key, one.site.trace, one.site.target): one for one in reversed(found)}.values())[
+        ::-1
+    ]
 
 
 def why_unknown(programs: Mapping[str, Program], name: str) -> str:

@@ -367,7 +367,7 @@ def test_a_node_is_known_to_stand_in_the_line_of_its_statement(name: str) -> Non
     shown = re.findall(rb'<eval_with_key>[^"]*", line (\d+), in forward\n    (\w+) = ', text(name, "module"))
     with archive.open(EXPORTED / f"{name}.pt2") as opened:
         program = opened.programs["model"]
-        nodes = [Node(program, site) for site in program.sites.values()]
+        nodes = [Node(program.forms[0], site) for site in program.forms[0].sites.values()]
         for line, statement in shown:
             known = {node.site.name for node in nodes if is_line(int(line), node)}
             assert statement.decode() in known

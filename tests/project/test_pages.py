@@ -40,7 +40,7 @@ def test_console_blocks_show_what_their_commands_print(page: Path, tmp_path: Pat
 
 def test_there_are_blocks_to_compare() -> None:
     found = [block for page in PAGES for block in blocks(text_of(page))]
-    assert len(found) == 100
+    assert len(found) == 101
     assert sum("~~~~ <--- HERE" in block for block in found) == 11
 
 

@@ -1,4 +1,4 @@
-"""The arguments of a node as ``torch.fx`` prints them, and the line of generated code that the node takes.
+"""The arguments of a node as ``torch.fx`` prints them.
 
 A graph module's code and the messages of its interpreter print the same arguments in two styles::
 
@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
-
-    from archive.formats.exported.sites import NodeSite
 
 LIFTED = re.compile(r"(?:p|b|c|obj)_")
 """What stands before the names of parameters, buffers and constants in the program, and not in its module."""
@@ -170,6 +168,12 @@ def _item(kind: str, value: object, style: Style) -> list[Piece]:
     return [_plain(kind, value, style)]
 
 
+def _text(kind: str, value: str, style: Style) -> Piece:
+    if kind == "as_operator":
+        return value if style is Style.CODE else ANYTHING
+    return repr(value) if style is Style.CODE else value
+
+
 def _plain(kind: str, value: object, style: Style) -> Piece:
     if kind == "as_none":
         return "None"
@@ -180,55 +184,8 @@ def _plain(kind: str, value: object, style: Style) -> Piece:
         return Value(one) if inner == "as_name" and isinstance(one, str) else _plain(inner, one, style)
     if kind in ("as_int", "as_float", "as_bool"):
         return NUMBERS.get(value) if isinstance(value, str) else repr(value)
-    if kind == "as_string" and isinstance(value, str):
-        return repr(value) if style is Style.CODE else value
+    if kind in ("as_string", "as_operator") and isinstance(value, str):
+        return _text(kind, value, style)
     table = {"as_scalar_type": TYPES, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}.get(kind, {})
     known = table.get(value) if isinstance(value, int) else None
     return None if known is None else f"torch.{known}"
-
-
-def lines_before(site: NodeSite, graph: Iterable[NodeSite]) -> int:
-    """How many lines stand before a node's in the code of its graph, but for those that fetch inputs.
-
-    A graph that a node holds has a line before it, and each of several results a line behind it. Results that
-    the program did not use before it was saved (``NODE_unused_1``) have none.
-
-    Args:
-        site: the node, whose record is known.
-        graph: all nodes of its graph, in order.
-    """
-    lines = 0
-    for one in graph:
-        lines += _graphs(one)
-        if one is site:
-            break
-        lines += 1 + _results(one)
-    return lines
-
-
-def _graphs(site: NodeSite) -> int:
-    given = (one.get("arg") for one in (site.record or {}).get("inputs", ()) if isinstance(one, dict))
-    return sum(isinstance(one, dict) and "as_graph" in one for one in given)
-
-
-def _results(site: NodeSite) -> int:
-    """How many results of a node have lines of their own; 0 where the node itself is its only result."""
-    record = site.record or {}
-    outputs = record.get("outputs")
-    results = [_value(one) for one in outputs] if isinstance(outputs, list) else []
-    if len(results) > 1:
-        # A list among several results is fetched itself, before its items.
-        return sum(_has_line(one, site) + isinstance(one, list) for one in results)
-    is_single = record.get("is_hop_single_tensor_return") is not False
-    return sum(_has_line(one, site) for one in results if isinstance(one, list) or not is_single)
-
-
-def _has_line(result: object, site: NodeSite) -> int:
-    if isinstance(result, list):
-        return sum(_has_line(one, site) for one in result)
-    name = result.get("name") if isinstance(result, dict) else None
-    return not (isinstance(name, str) and name.startswith(f"{site.name}_unused_"))
-
-
-def _value(output: object) -> object:
-    return next(iter(output.values()), None) if isinstance(output, dict) else None

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.formats.exported.json_text import MAX_DEPTH, words
-from archive.formats.exported.sites import NodeSite, Scope
+from archive.formats.exported.sites import NodeSite, Scope, named_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
 
@@ -40,11 +40,16 @@ class Program:
         release: the PyTorch release that exported it; "" where it is not known.
         make: gives the sites when they are first asked for.
         lifted: how many parameters, buffers and constants its graph takes; None where that is not known.
+        is_pruned: whether its module has no tokens, and no nodes for results that nothing uses: the program
+            is in another dialect than that of training.
+        is_loaded: whether its nodes are those of the program as it is loaded, and not of its module.
 
     Attributes:
         name: as given.
         release: as given.
         lifted: as given.
+        is_pruned: as given.
+        is_loaded: as given.
     """
 
     def __init__(
@@ -53,10 +58,15 @@ class Program:
         release: str,
         make: Callable[[], Mapping[str, NodeSite]],
         lifted: int | None = None,
+        *,
+        is_pruned: bool = False,
+        is_loaded: bool = False,
     ) -> None:
         self.name = name
         self.release = release
         self.lifted = lifted
+        self.is_pruned = is_pruned
+        self.is_loaded = is_loaded
         self._make = make
 
     @classmethod
@@ -73,7 +83,8 @@ class Program:
         """
         graph = graph_of(tree)
         release = str(tree.get("torch_version") or "")  # type: ignore[attr-defined]
-        return cls(name, release, partial(_sites, graph, metadata), _lifted(tree))
+        sites = partial(_sites, graph, metadata)
+        return cls(name, release, sites, _lifted(tree), is_pruned=_is_pruned(tree))
 
     @cached_property
     def sites(self) -> Mapping[str, NodeSite]:
@@ -98,6 +109,36 @@ class Program:
             found[site.scopes].append(site)
         return dict(found)
 
+    @cached_property
+    def forms(self) -> tuple[Program, ...]:
+        """The program as its module has it, then as it is loaded: PyTorch's names, in the order of code.
+
+        Only one where both have the same nodes; the program itself where records of nodes are not known.
+        """
+        from archive.formats.exported.loaded import LoadedGraphs  # noqa: PLC0415 (only failures need it)
+
+        if any(site.record is None for site in self.sites.values()):
+            return (self,)
+        loaded = LoadedGraphs(self.graphs)
+        nodes, own = list(loaded.nodes()), list(loaded.module_nodes(is_pruned=self.is_pruned))
+        forms = ((own, False), (nodes, True))
+        return tuple(
+            Program(self.name, self.release, partial(_by_key, sites), self.lifted, is_loaded=is_loaded)
+            for sites, is_loaded in (forms[:1] if nodes == own else forms)
+        )
+
+    @cached_property
+    def lines(self) -> Mapping[str, int]:
+        """How many nodes stand before each in its graph, by the node's key."""
+        return {site.key: at for sites in self.graphs.values() for at, site in enumerate(sites)}
+
+
+def _by_key(sites: Iterable[NodeSite]) -> dict[str, NodeSite]:
+    found: dict[str, NodeSite] = {}
+    for site in sites:
+        found.setdefault(site.key, site)
+    return found
+
 
 def graph_of(tree: object) -> dict[str, Any]:
     """The graph in a program's record.
@@ -114,7 +155,14 @@ def _lifted(tree: Any) -> int | None:  # noqa: ANN401 (JSON with a graph)
     specs = signature.get("input_specs") if isinstance(signature, dict) else None
     if not isinstance(specs, list):
         return None
-    return sum(isinstance(one, dict) and not one.keys() & {"user_input", "constant_input"} for one in specs)
+    given = {"user_input", "constant_input", "token"}
+    return sum(isinstance(one, dict) and not one.keys() & given for one in specs)
+
+
+def _is_pruned(tree: Any) -> bool:  # noqa: ANN401 (JSON with a graph)
+    """Whether a program is in another dialect than that of training; false where that is not recorded."""
+    verifiers = tree.get("verifiers")
+    return isinstance(verifiers, list) and bool(verifiers) and verifiers[0] != TRAINING
 
 
 def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) -> dict[str, NodeSite]:
@@ -134,6 +182,8 @@ def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) 
 
 
 GRAPH = "graph_module.graph"
+TRAINING = "TRAINING"
+"""The dialect of programs as they are exported, in ``verifiers``."""
 PlacedNode = tuple[str, dict[str, Any], tuple[Scope, ...], tuple[str, ...]]
 """JSON path, node, the scopes that the node is in, and the names of the values that its graph takes."""
 
@@ -179,26 +229,6 @@ def _metadata(path: str, node: dict[str, Any], texts: Mapping[str, str] | None) 
     for key, value in metadata.items():
         _text(value, f"{path}.metadata.{key}")
     return metadata
-
-
-def named_values(arguments: object) -> tuple[str, ...]:
-    """The names of values in arguments; those in a graph that is an argument are not among them."""
-    found: list[str] = []
-    _add_named(arguments, found)
-    return tuple(found)
-
-
-def _add_named(arguments: object, found: list[str]) -> None:
-    if isinstance(arguments, list):
-        for one in arguments:
-            _add_named(one, found)
-    elif isinstance(arguments, dict):
-        for key, value in arguments.items():
-            if key in ("as_name", "as_graph") or (key == "name" and "arg" not in arguments):
-                if isinstance(value, str):
-                    found.append(value)
-            elif isinstance(value, (dict, list)):
-                _add_named(value, found)
 
 
 def _object(value: object, path: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,10 +22,6 @@ from archive.formats.exported.traces import Trace, parse_trace
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from enum import StrEnum
-
-
-OVERLOAD = re.compile(r"torch\.ops\.(?!higher_order\.)\w+\.(?=\w+\.\w+$)")
-"""What stands before the name of an operator and its overload."""
 
 
 class Scope(NamedTuple):
@@ -79,26 +74,6 @@ class NodeSite:
             return ""
         return "/".join([*map(str, self.scopes[:-1]), self.scopes[-1].holder])
 
-    def may_be_called(self, name: str) -> bool:
-        """Whether PyTorch may call the node so once it has loaded the program.
-
-        PyTorch renames a node that gives nothing after what it calls: ``_vmap_increment_nesting_unused``;
-        a second one of the same graph has a number behind that name.
-        """
-        return name == self.name or (self._gives_none and re.fullmatch(self._renamed, name) is not None)
-
-    @property
-    def _gives_none(self) -> bool:
-        outputs = (self.record or {}).get("outputs")
-        return isinstance(outputs, list) and len(outputs) == 1 and outputs[0] == {"as_none": True}
-
-    @property
-    def _renamed(self) -> str:
-        called, is_operator = OVERLOAD.subn("", self.target)
-        called = called if is_operator else called.rpartition(".")[2]
-        snake = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", called).lower().replace(".", "_")
-        return rf"{re.escape(snake)}_unused(?:_\d+)?"
-
     def metadata_of(self, kinds: Collection[StrEnum]) -> dict[str, str]:
         """The metadata of some kinds."""
         return {key: text for key, text in self.metadata.items() if metadata_kind(key) in kinds}
@@ -132,3 +107,23 @@ class NodeSite:
     def origins(self) -> tuple[Origin, ...]:
         """The nodes that the node was made from; empty where none are recorded."""
         return parse_origins(self.metadata[ORIGINS]) or () if ORIGINS in self.metadata else ()
+
+
+def named_values(arguments: object) -> tuple[str, ...]:
+    """The names of values in arguments; those in a graph that is an argument are not among them."""
+    found: list[str] = []
+    _add_named(arguments, found)
+    return tuple(found)
+
+
+def _add_named(arguments: object, found: list[str]) -> None:
+    if isinstance(arguments, list):
+        for one in arguments:
+            _add_named(one, found)
+    elif isinstance(arguments, dict):
+        for key, value in arguments.items():
+            if key in ("as_name", "as_graph") or (key == "name" and "arg" not in arguments):
+                if isinstance(value, str):
+                    found.append(value)
+            elif isinstance(value, (dict, list)):
+                _add_named(value, found)

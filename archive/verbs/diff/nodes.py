@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from archive.formats.exported.program import named_values
-from archive.formats.exported.sites import Scope
+from archive.formats.exported.sites import Scope, named_values
 from archive.verbs.diff.alignment import paired
 
 if TYPE_CHECKING:

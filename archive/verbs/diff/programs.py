@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, counted, shown
 from archive.formats.exported.json_text import read_json
-from archive.formats.exported.program import named_values
+from archive.formats.exported.sites import named_values
 from archive.formats.exported.traces import OWN_FILES
 from archive.formats.record_kinds import BESIDE
 from archive.verbs.diff.changes import Change, Status, changed

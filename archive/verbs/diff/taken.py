@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from archive.formats.exported.program import named_values
+from archive.formats.exported.sites import named_values
 from archive.verbs.diff.changes import several
 from archive.verbs.diff.nodes import Nodes, are_same, bare, graphs_of, values_of
 

@@ -19,8 +19,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.strings import decoded
 from archive.verbs.logs.failures import Answer
 from archive.verbs.logs.fits import Fit, fit, is_line
-from archive.verbs.logs.nodes import answer_of, digest, is_source, leave_source, listed
-from archive.verbs.nodes import OPERATORS, Node
+from archive.verbs.logs.nodes import (
+    UNKNOWN_CALL,
+    answer_of,
+    digest,
+    is_source,
+    is_unknown,
+    leave_source,
+    listed,
+)
+from archive.verbs.nodes import OPERATORS, Node, loaded_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,7 +85,7 @@ class Statement(NamedTuple):
 
     def may_be_of(self, site: NodeSite) -> bool:
         """Whether it has a node's name and operator."""
-        return site.may_be_called(self.name) and self.code.startswith(f"{site.target}(")
+        return site.name == self.name and self.code.startswith(f"{site.target}(")
 
     def fit(self, node: Node) -> Fit:
         """Whether it is the statement of a node; one that is not shown may be, by its line."""
@@ -184,25 +192,30 @@ class EvalTraceback:
             return Answer(self, None, ((0, f"{what}: {_why(possible, TRACED)}"),), is_possible=True)
         if not nodes and self._may_begin_inside(archive):
             return Answer(self, None, ((0, f"{what}: {INSIDE}"),), is_possible=True)
+        if not nodes and is_unknown(self.statements[-1].code.partition("(")[0], archive):
+            return Answer(self, None, ((0, f"{what}: {UNKNOWN_CALL}"),), is_possible=True)
         if not nodes and self._has_namesake(archive):
             return Answer(self, None, ((0, f"{what}: {OTHERS}"),))
         return answer_of(self, what, nodes, lambda node: node.text.removesuffix("\n"))
 
     def _has_namesake(self, archive: Archive) -> bool:
         """Whether a node has the name and operator of the innermost statement, and not its arguments."""
-        sites = (site for program in archive.programs.values() for site in program.sites.values())
-        return any(self.statements[-1].may_be_of(site) for site in sites)
+        return any(self.statements[-1].may_be_of(node.site) for node in loaded_nodes(archive.programs))
 
     def _may_begin_inside(self, archive: Archive) -> bool:
         """Whether an inner graph has a node of the outermost statement, as below ``torch.fx.Interpreter``."""
-        nodes = (
-            Node(program, site) for program in archive.programs.values() for site in program.sites.values()
-        )
+        nodes = loaded_nodes(archive.programs)
         return any(node.site.scopes and self.statements[0].fit(node) for node in nodes)
 
     def _nodes(self, archive: Archive, statements: Sequence[Statement]) -> list[tuple[Node, Fit]]:
         """The nodes that the innermost of some statements may be of; none where there are no statements."""
-        return [one for program in archive.programs.values() for one in _in_program(program, statements)]
+        found = dict[int, tuple[Node, Fit]]()
+        forms = (form for program in archive.programs.values() for form in program.forms)
+        for node, one in (each for form in forms for each in _in_program(form, statements)):
+            known = found.get(id(node.site))  # forms of a program have most nodes in common
+            if known is None or known[1] < one:
+                found[id(node.site)] = node, one
+        return list(found.values())
 
 
 def _why(possible: Sequence[tuple[Node, Fit]], why: str) -> str:

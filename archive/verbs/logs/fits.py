@@ -21,7 +21,6 @@ from archive.formats.exported.printed import (
     TAKEN,
     Style,
     behind,
-    lines_before,
     own_name,
     pieces,
 )
@@ -115,17 +114,19 @@ def _names_input(site: NodeSite) -> bool:
 
 
 def is_line(line: int, node: Node) -> bool:
-    """Whether a node has this line in the code of its graph, as PyTorch loads it."""
+    """Whether a node of a form of its program has this line in the code of its graph."""
     site, program = node.site, node.program
     if site.record is None:
         return False
-    before = line - FIRST_LINE - lines_before(site, _graph_of(node))
+    before = line - FIRST_LINE - program.lines[site.key]
     if site.scopes:
         return before == 0
-    # Inputs are unpacked in one line, and parameters, buffers and constants are fetched in one each. An input
-    # that is renamed has a line of its own.
-    renamed = sum(one in TAKEN for one in site.inputs)
-    return program.lifted is not None and before - 1 - program.lifted - renamed in GUARDS
+    # An input that is renamed has a line of its own. In a module, inputs are unpacked in one line, and
+    # parameters, buffers and constants are fetched in one each.
+    before -= sum(one in TAKEN for one in site.inputs)
+    if program.is_loaded:
+        return before == 0
+    return program.lifted is not None and before - 1 - program.lifted in GUARDS
 
 
 def _is_only_call(code: str, node: Node) -> bool:

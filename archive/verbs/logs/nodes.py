@@ -24,7 +24,7 @@ from archive.verbs.logs.fits import is_message
 from archive.verbs.logs.redacted import RedactedTraceback, found_at
 from archive.verbs.logs.redacted_lines import HEADER, Exactly
 from archive.verbs.logs.tracebacks import PYTORCH_FILE
-from archive.verbs.nodes import Node
+from archive.verbs.nodes import Node, loaded_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,10 +43,10 @@ EXECUTING = re.compile(
 HIERARCHY, HEADING, UNKNOWN = b"Module hierarchy:", b"Original traceback:", b"None"
 FRAME, INDENT = b'File "', b"  "
 """What the lines of a source begin with: the first frame may have no indentation."""
+FETCHING, WITH_EFFECTS = "operator.getitem", "torch.ops.higher_order.with_effects"
+UNKNOWN_CALL = "PyTorch makes it when it loads the program, which the companion alone does not tell"
 PLACE = 2
 """The line of the failure in whose place its source is written."""
-FETCHING = "operator.getitem"
-"""What fetches one of several results: no file has such nodes."""
 NOT_HERE = "its redacted trace is none of this node's: the failure is another model's, or version's"
 MAX_LISTED = 3
 MAX_LINES = 10_000
@@ -81,7 +81,7 @@ class NodeFailure:
     def is_of(self, site: NodeSite) -> bool:
         """Whether a node has this name, target and arguments; true if what it is called with is not known."""
         # Python's operators are recorded by the module that they are defined in, `_operator`.
-        if not site.may_be_called(self.name) or site.target not in (self.target, f"_{self.target}"):
+        if site.name != self.name or site.target not in (self.target, f"_{self.target}"):
             return False
         return site.record is None or is_message(self.arguments, site)
 
@@ -111,6 +111,17 @@ class NodeFailure:
         yield self.stream.written(PLACE, text)
 
 
+def is_unknown(target: str, archive: Archive) -> bool:
+    """Whether a program may have a call that a companion alone does not tell: it fetches, or has a token."""
+    alone = [
+        site
+        for program in archive.programs.values()
+        for site in program.sites.values()
+        if site.record is None
+    ]
+    return bool(alone) and (target == FETCHING or any(site.target == WITH_EFFECTS for site in alone))
+
+
 def digest(*texts: str) -> bytes:
     """The digest of some texts, which may be long."""
     return blake2b("\n".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -118,17 +129,10 @@ def digest(*texts: str) -> bytes:
 
 def answer(archive: Archive, failure: NodeFailure) -> Answer:
     """An archive's answer to a failure of the interpreter."""
-    nodes = [
-        Node(program, site)
-        for program in archive.programs.values()
-        for site in program.sites.values()
-        if failure.is_of(site)
-    ]
+    nodes = [node for node in loaded_nodes(archive.programs) if failure.is_of(node.site)]
     what = f"node {failure.name}, {failure.target}"
-    if not nodes and failure.target == FETCHING:
-        return Answer(
-            failure, None, ((0, f"{what}: PyTorch makes it when it loads a program"),), is_possible=True
-        )
+    if not nodes and is_unknown(failure.target, archive):
+        return Answer(failure, None, ((0, f"{what}: {UNKNOWN_CALL}"),), is_possible=True)
     return answer_of(failure, what, nodes, lambda node: node.site.trace or "")
 
 
@@ -144,15 +148,18 @@ def redacted_answer(
         failure: the failure.
     """
     nodes = [
-        (Node(program, site), name, path)
+        (Node(form, site), (name, number), path)
         for name, program in archive.programs.items()
-        for path, site in program.sites.items()
+        for number, form in enumerate(program.forms)
+        for path, site in form.sites.items()
         if failure.is_of(site)
     ]
     shown = []
     if bare is not None:
-        traces = {(name, path): bare.programs[name].sites[path].trace for _, name, path in nodes}
-        shown = _shown(failure.stream, [(node, traces[name, path]) for node, name, path in nodes], Exactly())
+        traces = {
+            (form, path): bare.programs[form[0]].forms[form[1]].sites[path].trace for _, form, path in nodes
+        }
+        shown = _shown(failure.stream, [(node, traces[form, path]) for node, form, path in nodes], Exactly())
     shown = shown or _shown(failure.stream, [(node, node.site.trace) for node, _, _ in nodes], like)
     what, found = f"node {failure.name}, {failure.target}", [node for node, _ in shown]
     if not shown and nodes and is_bare(failure.stream):

@@ -1,0 +1,341 @@
+"""The nodes of a program's graphs as PyTorch loads them: more than the file has, some with other names.
+
+A file has the nodes that call something. Loading adds those that fetch a graph (``true_graph_0``), those
+that fetch one of several results (``getitem``, ``NODE_unused_1``; ``as_none`` for a result that is None), and
+renames what gives nothing (``OPERATOR_unused``). They have the metadata of the node that they come from.
+
+``ExportedProgram.module()`` then copies the graph. Unless the program is in the dialect of training, each
+``with_effects(token, OPERATOR, …)`` becomes the call itself, named after its operator, and nodes that fetch
+what nothing uses are gone.
+
+Source: ``GraphModuleDeserializer`` in ``torch/_export/serde/serialize.py``, ``_Namespace`` in
+``torch/fx/graph.py`` and ``torch/export/_remove_effect_tokens_pass.py`` of PyTorch 2.13.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.formats.exported.printed import POSITIONAL, TAKEN
+from archive.formats.exported.sites import NodeSite, Scope, named_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+OVERLOAD = re.compile(r"torch\.ops\.(?!higher_order\.)\w+\.(?=\w+\.\w+$)")
+"""What stands before the name of an operator and its overload."""
+NUMBERED = re.compile(r"([a-zA-Z_][0-9a-zA-Z_]*?)(?:_(\d{1,18}))?")
+FETCH, FETCHED = "_operator.getitem", "getitem"
+"""What fetches one of several results, and the name of a node that fetches a list of them."""
+NOTHING, UNUSED = "as_none", "_unused_"
+"""What fetches a result that is None, and what is in the name of one that nothing uses."""
+HIGHER_ORDER = "torch.ops.higher_order."
+WITH_EFFECTS = f"{HIGHER_ORDER}with_effects"
+SUBGRAPH = f"{HIGHER_ORDER}invoke_subgraph"
+LISTS = frozenset(f"as_{kind}s" for kind in ("tensor", "int", "float", "string", "bool")) | {
+    f"as_sym_{kind}s" for kind in ("int", "float", "bool")
+}
+
+Path = tuple[Scope, ...]
+Record = Mapping[str, Any]
+
+
+class Names:
+    """The names of one graph's nodes, as ``torch.fx`` makes them different."""
+
+    def __init__(self) -> None:
+        self._used = set[str]()
+        self._last = dict[str, int]()
+        self._free = dict[tuple[str, int], int]()
+
+    def made(self, wanted: str) -> str:
+        """A name that no node has: the one that is wanted, or the same with a number."""
+        found = NUMBERED.fullmatch(wanted)
+        if found is None:
+            wanted = re.sub("[^0-9a-zA-Z_]+", "_", wanted) or "_unnamed"
+            wanted = f"_{wanted}" if wanted[0].isdigit() else wanted
+            found = NUMBERED.fullmatch(wanted)
+        base, number = (found[1], found[2]) if found else (wanted, None)
+        if number is None or wanted in self._used:
+            last = self._last.get(base, 0)
+            if wanted in TAKEN:
+                last += 1
+                wanted = f"{base}_{last}"
+        else:
+            last = int(number)
+        if wanted in self._used:
+            last = self._next(base, last + 1)
+            wanted = f"{base}_{last}"
+        self._used.add(wanted)
+        self._last[base] = last
+        return wanted
+
+    def _next(self, base: str, number: int) -> int:
+        """The least number from one on that makes a free name; what was passed is not looked at again."""
+        passed = []
+        while f"{base}_{number}" in self._used:
+            passed.append((base, number))
+            number = self._free.get((base, number), number + 1)
+        self._free.update(dict.fromkeys(passed, number))
+        return number
+
+
+def name_of(target: str) -> str:
+    """What a node is named after the operator that it calls: ``_linalg_check_errors.default``."""
+    called, is_operator = OVERLOAD.subn("", target)
+    called = called if is_operator else called.rpartition(".")[2]
+    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", called).lower()
+
+
+class _Group(NamedTuple):
+    """What loading makes of a node of the file.
+
+    Attributes:
+        graphs: the nodes that fetch the graphs that it takes.
+        node: the node itself.
+        fetches: the nodes that fetch its results.
+    """
+
+    graphs: tuple[NodeSite, ...]
+    node: NodeSite
+    fetches: tuple[NodeSite, ...]
+
+
+class LoadedGraphs:
+    """All graphs of a program as PyTorch loads them.
+
+    Args:
+        graphs: the nodes of each graph in the order of the file, by the path to it, outer graphs first. Their
+            records are known.
+    """
+
+    def __init__(self, graphs: Mapping[Path, Sequence[NodeSite]]) -> None:
+        self._groups = dict[Path, list[_Group]]()
+        self._names = dict[Path, Names]()
+        paths = dict[Path, Path]()
+        for path, sites in graphs.items():
+            self._load(paths.get(path, path), sites, paths)
+
+    def _load(self, path: Path, sites: Sequence[NodeSite], paths: dict[Path, Path]) -> None:
+        names = self._names[path] = Names()
+        groups = self._groups[path] = []
+        for given in sites[0].inputs:
+            names.made(given)
+        for site in sites:
+            held = [(name, names.made(name)) for name in _held(site)]
+            node = replace(site, scopes=path, name=_name(site, names))
+            heads = (_derived(node, name, graph, (), {}) for graph, name in held)
+            groups.append(_Group(tuple(heads), node, tuple(_fetches(node, names))))
+            for graph, _ in held:
+                paths[*site.scopes, Scope(site.name, graph)] = (*path, Scope(node.name, graph))
+
+    def nodes(self) -> Iterator[NodeSite]:
+        """All nodes, each graph's in the order in which its code has them."""
+        for groups in self._groups.values():
+            yield from _nodes(groups)
+
+    def module_nodes(self, *, is_pruned: bool) -> Iterator[NodeSite]:
+        """The same as ``ExportedProgram.module()`` has them.
+
+        Args:
+            is_pruned: whether the program is in another dialect than that of training.
+        """
+        with_tokens = {
+            path for path, groups in self._groups.items() for one in groups if one.node.target == WITH_EFFECTS
+        }
+        outer = dict[str, str]()
+        for path, groups in self._groups.items():
+            names, called = self._names[path], dict[str, str]()
+            if not path:  # this graph alone is copied
+                names = Names()
+                for given in groups[0].node.inputs:
+                    names.made(given)
+                called = {one.name: names.made(one.name) for one in _nodes(groups)}
+            if is_pruned:
+                groups = [_without_token(_used(one), names, called, with_tokens) for one in groups]  # noqa: PLW2901
+            called = {name: new for name, new in called.items() if name != new}
+            outer = outer or called
+            for node in _nodes(groups):
+                yield _moved(_renamed(node, called), outer)
+
+
+def _nodes(groups: Iterable[_Group]) -> Iterator[NodeSite]:
+    return chain.from_iterable((*one.graphs, one.node, *one.fetches) for one in groups)
+
+
+def _derived(node: NodeSite, name: str, target: str, taken: tuple[str, ...], record: Record) -> NodeSite:
+    """A node that loading makes of another one, whose metadata it has."""
+    return NodeSite(name, target, node.scopes, taken, node.metadata, node.inputs, record)
+
+
+def _held(site: NodeSite) -> Iterator[str]:
+    """The names of the graphs that a node takes."""
+    for given in _parts(site, "inputs"):
+        graph = given.get("arg", {}).get("as_graph") if isinstance(given.get("arg"), dict) else None
+        if isinstance(graph, dict):
+            yield str(graph.get("name"))
+
+
+def _parts(site: NodeSite, key: str) -> list[dict[str, Any]]:
+    """The objects in a list of a node's record."""
+    found = (site.record or {}).get(key)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _name(site: NodeSite, names: Names) -> str:
+    """The name of a node itself; the one that it is made with is taken in any case."""
+    name = names.made(site.name)
+    outputs = _parts(site, "outputs")
+    if len(outputs) != 1 or _is_in_tuple(site):
+        return name
+    if NOTHING in outputs[0]:
+        wanted = f"{name_of(site.target)}_unused"
+        return name if wanted == name else names.made(wanted)
+    return next(iter(named_values(outputs[0])), name) if not outputs[0].keys() & LISTS else name
+
+
+def _is_in_tuple(site: NodeSite) -> bool:
+    """Whether the only result of a node is in a tuple."""
+    is_tuple = (site.record or {}).get("is_hop_single_tensor_return") is False
+    return is_tuple and site.target.startswith(HIGHER_ORDER) and NOTHING not in _parts(site, "outputs")[0]
+
+
+def _fetches(node: NodeSite, names: Names) -> Iterator[NodeSite]:
+    """The nodes that fetch the results of a node."""
+    outputs = _parts(node, "outputs")
+    if len(outputs) > 1 or (outputs and _is_in_tuple(node)):
+        yield from _fetched(node, node.name, outputs, names)
+    elif outputs and (kinds := outputs[0].keys() & LISTS):
+        yield from _fetched(node, node.name, outputs[0][min(kinds)], names)
+
+
+def _fetched(node: NodeSite, holder: str, results: object, names: Names) -> Iterator[NodeSite]:
+    """The nodes that fetch some results of a value.
+
+    Args:
+        node: that the results are of.
+        holder: the name of the value.
+        results: in its order: values by name, lists of such, or None.
+        names: of the graph.
+    """
+    for at, result in enumerate(results if isinstance(results, list) else ()):
+        if not isinstance(result, dict):
+            continue
+        inputs = [
+            {"name": "", "arg": {"as_tensor": {"name": holder}}, "kind": POSITIONAL},
+            {"name": "", "arg": {"as_int": at}, "kind": POSITIONAL},
+        ]
+        record = {"inputs": inputs, "outputs": [result]}
+        if lists := result.keys() & LISTS:
+            name = names.made(FETCHED)
+            yield _derived(node, name, FETCH, (holder,), record)
+            yield from _fetched(node, name, result[min(lists)], names)
+        elif NOTHING in result:
+            yield _derived(node, names.made(NOTHING), FETCH, (holder,), record)
+        else:
+            for name in named_values(result):
+                names.made(name)
+                yield _derived(node, name, FETCH, (holder,), record)
+
+
+def _used(group: _Group) -> _Group:
+    """A group without what fetches results that nothing uses: exporting named such results itself."""
+    kept, holders = list[NodeSite](), set[str]()
+    for one in reversed(group.fetches):
+        (output,) = _parts(one, "outputs")
+        is_list = bool(output.keys() & LISTS)
+        if one.name in holders if is_list else not (NOTHING in output or UNUSED in one.name):
+            kept.append(one)
+            holders.update(one.arguments or ())
+    return group._replace(fetches=tuple(reversed(kept)))
+
+
+def _without_token(group: _Group, names: Names, called: dict[str, str], with_tokens: set[Path]) -> _Group:
+    """A group whose node takes and gives no token.
+
+    Args:
+        group: the group.
+        names: of its graph.
+        called: gets the name of the call that was under the token, by that of what fetched its result.
+        with_tokens: the paths of graphs with tokens.
+    """
+    node = group.node
+    inputs, outputs = _parts(node, "inputs"), _parts(node, "outputs")
+    at = 0 if node.target == WITH_EFFECTS else 2
+    if at and not (
+        node.target == SUBGRAPH
+        and any((*node.scopes, Scope(node.name, name)) in with_tokens for name in _held(node))
+    ):
+        return group
+    if len(inputs) < (at or 1) + 1 or not outputs:
+        return group
+    fetches = [_shifted(one, node.name) for one in group.fetches if _index(one, node.name) != 0]
+    del inputs[at], outputs[0]
+    target = node.target
+    if not at:
+        operator = inputs.pop(0).get("arg")
+        target = str(operator.get("as_operator")) if isinstance(operator, dict) else ""
+        called[node.name] = names.made(name_of(target))
+        if outputs == [{NOTHING: True}]:
+            outputs = []
+        elif len(outputs) == 1:  # the call is its result itself
+            for one in fetches:
+                if _index(one, node.name) == 0:
+                    called[one.name] = called[node.name]
+            fetches = [one for one in fetches if _index(one, node.name) is None]
+    record = {**(node.record or {}), "inputs": inputs, "outputs": outputs}
+    bare = replace(node, target=target, arguments=named_values(inputs), record=record)
+    return group._replace(node=bare, fetches=tuple(fetches))
+
+
+def _index(fetch: NodeSite, holder: str) -> int | None:
+    """Which result of a value a node fetches; None where it is another value's."""
+    value, index = _parts(fetch, "inputs")
+    return int(index["arg"]["as_int"]) if value["arg"]["as_tensor"]["name"] == holder else None
+
+
+def _shifted(fetch: NodeSite, holder: str) -> NodeSite:
+    """A node that fetches the result before, if it is of a value."""
+    if (at := _index(fetch, holder)) is None:
+        return fetch
+    value, index = _parts(fetch, "inputs")
+    inputs = [value, {**index, "arg": {"as_int": at - 1}}]
+    return replace(fetch, record={**(fetch.record or {}), "inputs": inputs})
+
+
+def _renamed(node: NodeSite, called: Mapping[str, str]) -> NodeSite:
+    """A node whose own name and whose values have other names."""
+    if node.name not in called and called.keys().isdisjoint(node.arguments or ()):
+        return node
+    arguments = tuple(called.get(one, one) for one in node.arguments or ())
+    record = {key: _with_names(value, called) for key, value in (node.record or {}).items()}
+    return replace(node, name=called.get(node.name, node.name), arguments=arguments, record=record)
+
+
+def _moved(node: NodeSite, called: Mapping[str, str]) -> NodeSite:
+    """A node of an inner graph whose outermost holder may have another name."""
+    if not node.scopes or node.scopes[0].holder not in called:
+        return node
+    first, *others = node.scopes
+    return replace(node, scopes=(Scope(called[first.holder], first.name), *others))
+
+
+def _with_names(value: object, called: Mapping[str, str]) -> Any:  # noqa: ANN401 (JSON)
+    """Arguments whose values have other names."""
+    if isinstance(value, list):
+        return [_with_names(one, called) for one in value]
+    if not isinstance(value, dict):
+        return value
+    is_named = "arg" not in value
+    return {
+        key: one
+        if key == "as_graph"
+        else called.get(one, one)
+        if isinstance(one, str) and (key == "as_name" or (key == "name" and is_named))
+        else _with_names(one, called)
+        for key, one in value.items()
+    }
