@@ -110,8 +110,9 @@ def _units(record: str, data: bytes) -> Iterator[Unit]:
     module = record.removeprefix(folder).removesuffix(LEGACY_CODE[1]).replace("/", ".")
     heads = list(HEAD.finditer(data))
     ends = [head.start() for head in heads] + [len(data)]
-    if ends[0]:
-        yield _unit(module, "code", data, record, (0, ends[0]))
+    before = _unit(module, "code", data, record, (0, ends[0]))
+    if before.text.strip():  # blanks are none to the digest either
+        yield before
     holder = module
     for head, end in zip(heads, ends[1:], strict=True):
         kind, top, method = (part.decode() if part else "" for part in head.groups())
