@@ -33,6 +33,7 @@ from archive.backend.lower.members import Member
 from archive.backend.members import Members
 from archive.base.errors import ArchiveError, shown
 from archive.effects.errors import LoweringError, StateError
+from archive.effects.placeholders import LEFT_OUT
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
@@ -136,7 +137,7 @@ class Effectful:
             raise ArchiveError(f"no parameters of a method: {error}", file=delegate.archive.file) from error
         by_place = [one.kind is one.POSITIONAL_OR_KEYWORD for one in self._signature.parameters.values()]
         self._positional = tuple(self._signature.parameters) if all(by_place) else None
-        self._has_defaults = bool(defaults) or "*" in names
+        self._has_defaults = "*" in names or "=" in names
 
     def __deepcopy__(self, _: object) -> Effectful:
         """Refuse a copy, which would have to know the archive's open file.
@@ -175,7 +176,7 @@ class Effectful:
         """
         return cls(Delegate.load(source, companion=companion), state, allow=allow, stock=stock)
 
-    def __call__(self, *inputs: object, **named: object) -> Any:  # noqa: ANN401
+    def __call__(self, /, *inputs: object, **named: object) -> Any:  # noqa: ANN401
         """Run ``forward``, and change the state as the eager module would have changed its own.
 
         Raises:
@@ -417,28 +418,25 @@ def _signature(names: str, given: Mapping[Local, Value]) -> inspect.Signature:
 
     Args:
         names: the parameters, as :class:`~archive.backend.lower.effects.WithEffects` has them.
-        given: the defaults of parameters that captured calls left out.
+        given: the defaults that the table of effects holds.
     """
     defaults = {argument.name: value for argument, value in given.items()}
     words = list(filter(None, names.split(", ")))
-    plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    empty, plain = inspect.Parameter.empty, inspect.Parameter.POSITIONAL_OR_KEYWORD
     kind: Any = inspect.Parameter.POSITIONAL_ONLY if "/" in words else plain
     parameters = []
-    for name in words:
-        if name == "/":
+    for word in words:
+        name, has_default, _ = word.strip("*").partition("=")
+        if word == "/":
             kind = plain
-            continue
-        if name.startswith("*"):
+        elif word.startswith("**"):
+            parameters.append(inspect.Parameter(name, inspect.Parameter.VAR_KEYWORD))
+        elif word.startswith("*"):
             kind = inspect.Parameter.KEYWORD_ONLY
-            if name != "*":
-                parameters.append(inspect.Parameter(name[1:], inspect.Parameter.VAR_POSITIONAL))
-            continue
-        default = defaults.get(name)
-        value = default.value if isinstance(default, Constant) else inspect.Parameter.empty
-        parameters.append(inspect.Parameter(name, kind, default=value))
-    # Python has no parameter with a default before one without.
-    for place in range(len(parameters) - 1, 0, -1):
-        one, before = parameters[place], parameters[place - 1]
-        if one.kind is before.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty:
-            parameters[place - 1] = before.replace(default=one.empty)
+            if name:
+                parameters.append(inspect.Parameter(name, inspect.Parameter.VAR_POSITIONAL))
+        else:
+            default = defaults.get(name)
+            value = default.value if isinstance(default, Constant) else LEFT_OUT if has_default else empty
+            parameters.append(inspect.Parameter(name, kind, default=value))
     return inspect.Signature(parameters)

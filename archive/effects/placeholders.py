@@ -1,4 +1,4 @@
-"""Placeholders: an object whose class is not here, and a value that is not there."""
+"""Placeholders: an object whose class is not here, a value that is not there, an argument left out."""
 
 from __future__ import annotations
 
@@ -92,6 +92,12 @@ class Plain:
         _check_item(self, key)
         del self.__items[key]
 
+
+class LeftOut:
+    """The value of an argument that is left out, and whose default no table holds."""
+
+
+LEFT_OUT = LeftOut()
 
 METHODS = frozenset(name for name in vars(Plain) if not name.endswith("__"))
 """Names that objects of ``Plain`` have of their class, and no attribute may hide."""

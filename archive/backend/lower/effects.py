@@ -21,7 +21,7 @@ from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from archive.backend.lower.handles import DebugHandles
     from archive.backend.lower.members import Member
@@ -52,9 +52,8 @@ class WithEffects:
         type_name: the module's own class, as TorchScript writes it.
         relocating: leads the operations of each method to the model's source.
         side_effects: the changes that each method makes.
-        arguments: the parameters of ``forward``: first those that were given, then those that took their
-            defaults. ``*name`` takes all further positional arguments; after ``*`` alone, arguments are given
-            by name; those before ``/`` never are.
+        arguments: the parameters of ``forward`` as Python writes them, without types: a default is
+            ``Ellipsis``, since the table of effects has its value if it can hold it.
     """
 
     module: torch.nn.Module
@@ -62,7 +61,7 @@ class WithEffects:
     type_name: str
     relocating: dict[str, Relocating]
     side_effects: tuple[SideEffects, ...]
-    arguments: list[str]
+    arguments: str
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -135,7 +134,7 @@ def with_effects(module: torch.nn.Module, calls: Sequence[Sequence[Any]], most: 
     relocating = {name: Relocating(_sites(one)) for name, one in zip(names, captured, strict=True)}
     kind = type(module)
     type_name = f"__torch__.{kind.__module__}.{kind.__qualname__}".replace("<locals>.", "")
-    arguments = _arguments(module, max(calls, key=len), side_effects[0].defaults)
+    arguments = _arguments(module)
     return WithEffects(module, scripted, type_name, relocating, side_effects, arguments)
 
 
@@ -200,27 +199,15 @@ def _of(module: torch.nn.Module, source: Source) -> object:
     return module if source == Local("self") else None
 
 
-def _arguments(
-    module: torch.nn.Module, example_inputs: Sequence[Any], defaults: Collection[str]
-) -> list[str]:
+def _arguments(module: torch.nn.Module) -> str:
     """The parameters of ``forward``; see :class:`WithEffects`.
 
     Hooks of the module see which arguments are given by name. None are in captured calls, so none are later.
     """
-    names: list[str] = []
-    starred = False
+    parameters = []
     for one in inspect.signature(module.forward).parameters.values():
-        if one.kind is one.VAR_POSITIONAL:
-            starred = True
-            names.append(f"*{one.name}")
-        elif len(names) < len(example_inputs) and not starred:
-            names.append(one.name)
-        elif one.name in defaults:
-            if one.kind is one.KEYWORD_ONLY and not starred:
-                starred = True
-                names.append("*")
-            names.append(one.name)
-    positional = [name for name in names if name[0] != "*"]
-    if positional and has_hooks(module):
-        names.insert(len(positional), "/")
-    return names
+        by_place = one.kind is one.POSITIONAL_OR_KEYWORD and has_hooks(module)
+        kind = one.POSITIONAL_ONLY if by_place else one.kind
+        default = one.empty if one.default is one.empty else ...
+        parameters.append(inspect.Parameter(one.name, kind, default=default))
+    return str(inspect.Signature(parameters))[1:-1]

@@ -152,7 +152,7 @@ def lower(
     state: list[tuple[str, Any, Any]] = []
     if captured is not None:
         state.append((EFFECTS_STATE, TENSOR_LIST_TYPE, captured.tensors))
-        state.append((EFFECTS_ARGUMENTS, STR_TYPE, ", ".join(captured.arguments)))
+        state.append((EFFECTS_ARGUMENTS, STR_TYPE, captured.arguments))
         members, tensors = captured.members
         state.append((EFFECTS_MEMBERS, MEMBERS_TYPE, [tuple(one) for one in members]))
         state.append((EFFECTS_TENSORS, TENSOR_LIST_TYPE, tensors))

@@ -30,13 +30,15 @@ from archive.effects.capture.snapshot import instance_dict
 from archive.effects.capture.sources import is_literal
 from archive.effects.capture.torch_calls import TorchCalls
 from archive.effects.capture.tracked_dict import TrackedDict
-from archive.effects.capture.wrapping import SAFE, Wrapping
+from archive.effects.capture.wrapping import BUILTIN_CODE, SAFE, Wrapping
 from archive.effects.errors import CaptureError, ModelFailedError
+from archive.effects.looking import type_name
+from archive.effects.placeholders import LEFT_OUT
 from archive.effects.python_containers import base_of
 from archive.formats.effects.model import Item, Local, Look
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from archive.effects.capture.flattening import Flat
     from archive.effects.capture.snapshot import Snapshot
@@ -143,11 +145,10 @@ def _wrapped(
     call.guards.name_arguments(getattr(type(module), method, None), signature.parameters)
     if _is_hooked(module, method):
         _check_hooked(call, signature, names)
-    _note_defaults(call, signature, names)
+    _note_left_out(call, signature, names)
     given: list[Any] = []
     for name, value in names.items():
         if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            call.guards.note(Look.LENGTH, Local(name), len(value))
             given += [wrapping.argument(one, Item(Local(name), index)) for index, one in enumerate(value)]
         else:
             given.append(wrapping.argument(value, Local(name)))
@@ -166,17 +167,21 @@ def _check_hooked(call: CapturedCall, signature: inspect.Signature, given: Colle
     call.guards.read_all()
 
 
-def _note_defaults(call: CapturedCall, signature: inspect.Signature, given: Collection[str]) -> None:
-    """Note the values of arguments that may be left out, and guard those that the example leaves out."""
+def _note_left_out(call: CapturedCall, signature: inspect.Signature, given: Mapping[str, Any]) -> None:
+    """Note the defaults that a table can hold; guard what the example leaves out, and the length of stars."""
     for name, one in signature.parameters.items():
-        if one.default is one.empty:
-            continue
-        if not is_literal(one.default) and not isinstance(one.default, SAFE):
-            continue
-        default = one.default if is_literal(one.default) else str(one.default)
-        call.side_effects.defaults[name] = default
-        if name not in given and call.guards.is_read(name):
-            call.guards.constant(one.default, Local(name))
+        is_read = call.guards.is_read(name)
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            if is_read:
+                call.guards.note(Look.LENGTH, Local(name), len(given.get(name, ())))
+        elif is_literal(one.default) or (
+            isinstance(one.default, SAFE) and not isinstance(one.default, BUILTIN_CODE)
+        ):
+            call.side_effects.defaults[name] = one.default if is_literal(one.default) else str(one.default)
+            if name not in given and is_read:
+                call.guards.constant(one.default, Local(name))
+        elif name not in given and is_read:
+            call.guards.note(Look.TYPE, Local(name), type_name(LEFT_OUT))
 
 
 def _result(call: CapturedCall, called: Any, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401
