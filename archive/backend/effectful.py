@@ -119,7 +119,7 @@ class Effectful:
         self._entries = [
             Entry(
                 _of_torchscript(delegate, name) if stock else partial(delegate.run, name),
-                prepared(effects, allow, delegate.archive.symbolicate),
+                prepared(effects, allow, delegate.archive.symbolicate, delegate.tensors),
                 any(isinstance(guard.subject, Output) for guard in effects.guards),
             )
             for name, effects in zip(

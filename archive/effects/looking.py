@@ -144,10 +144,16 @@ def apart(one: Any, other: Any) -> bool:  # noqa: ANN401
     """Whether two tensors share no memory, or two other objects are not the same one."""
     if one is other:
         return False
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return True
-    address: int = one.untyped_storage().data_ptr()
-    return address == 0 or address != other.untyped_storage().data_ptr()
+    address = memory(one)
+    return address == 0 or address != memory(other)
+
+
+def memory(value: Any) -> int:  # noqa: ANN401
+    """The address of a tensor's memory; 0 if it has none, or of other values."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return 0
+    address: int = value.untyped_storage().data_ptr()
+    return address
 
 
 def hook_names(module: Any, kind: object) -> tuple[str, ...]:  # noqa: ANN401

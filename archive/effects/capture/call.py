@@ -41,6 +41,7 @@ class Found:
         written: sources that calls set.
         resized: sources of lists and dicts whose length calls change.
         mutated: sources of lists and dicts that calls change.
+        in_place: sources of tensors that entries change in place.
         other_calls: places of calls that take a text, and that the table cannot keep.
         set_makers: code of the model that makes sets.
         copies: of parameters and buffers.
@@ -50,6 +51,7 @@ class Found:
     written: set[Source] = field(default_factory=set)
     resized: set[Source] = field(default_factory=set)
     mutated: set[Source] = field(default_factory=set)
+    in_place: set[Source] = field(default_factory=set)
     other_calls: set[tuple[CodeType, int]] = field(default_factory=set)
     set_makers: set[CodeType] = field(default_factory=set)
     copies: Copies = field(default_factory=Copies)
@@ -57,7 +59,7 @@ class Found:
 
     def size(self) -> int:
         """The number of changes seen."""
-        places = len(self.written) + len(self.resized) + len(self.mutated)
+        places = len(self.written) + len(self.resized) + len(self.mutated) + len(self.in_place)
         return places + len(self.other_calls) + len(self.set_makers)
 
 
@@ -72,6 +74,7 @@ class CapturedCall:
     Attributes:
         wrap: see ``Wrap``.
         deciding: whether guards may look at what calls change, so that each entry is for some states alone.
+        in_place: sources of tensors that entries change in place, so that no graph holds them.
         set_makers: code of the model that makes sets, as far as it was met.
         makes_sets: whether an earlier attempt has met some; then copied functions look at what they iterate.
         functions: see ``FunctionCopies``.
@@ -115,7 +118,7 @@ class CapturedCall:
     def __init__(self, snapshot: Snapshot, found: Found, outermost: CodeType) -> None:
         self.snapshot = snapshot
         self.written, self.resized, self.mutated = set(found.written), found.resized, set(found.mutated)
-        self.copies, self.deciding = found.copies, found.deciding
+        self.copies, self.deciding, self.in_place = found.copies, found.deciding, found.in_place
         self.set_makers, self.makes_sets = found.set_makers, bool(found.set_makers)
         self._outermost = outermost
         self.guards = Guards(self.here)

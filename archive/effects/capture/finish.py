@@ -14,7 +14,7 @@ from archive.effects.capture.initial import initial_state, sources_in
 from archive.effects.capture.reach import Reach
 from archive.effects.capture.sharing import check_views, note_sharing
 from archive.effects.capture.sites import Statement, error_at
-from archive.effects.capture.sources import root_of
+from archive.effects.capture.sources import is_under_argument, root_of
 from archive.effects.errors import ITEM_CHANGED, CaptureError
 from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.model import Attribute, ClosureCell, Item, Local, Op
@@ -49,6 +49,8 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
         _note_differences(call)
         changed = builder.changed()
         call.copies.forget(changed)
+        if call.deciding:
+            call.in_place.update(one.source for one in changed if not is_under_argument(one.source))
         _check_storages(call, changed)
         _check_unchanging(call, changed)
     for one in changed:
@@ -91,7 +93,7 @@ def _held(call: CapturedCall, changed: list[Input]) -> dict[str, Input]:
     graph = call.builder.graph
     held: dict[str, Input] = {}
     for one in call.builder.inputs:
-        path = None if one in changed else _path(call, one)
+        path = None if one in changed or one.source in call.in_place else _path(call, one)
         if path is None:
             continue
         held[path] = one

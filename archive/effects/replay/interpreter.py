@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.looking import condition
+from archive.effects.looking import condition, memory
 from archive.effects.places import checked_data, items
 from archive.effects.replay.backups import restore
 from archive.effects.replay.calls import CALLS
@@ -81,6 +81,9 @@ class Interpreter:
         allowed: what they may read of code in globals.
         failed: makes the error of an effect that failed, from its number and the exception.
         unlike: makes the error of a guard that does not hold, or that cannot be evaluated.
+        shared: makes the error of two places that share memory, from the number of the effect that changes
+            the first; None is what the graph holds.
+        held: the tensors that the graph holds.
     """
 
     def __init__(
@@ -90,12 +93,17 @@ class Interpreter:
         allowed: Allowed,
         failed: Callable[[int, BaseException], BaseException],
         unlike: Callable[..., BaseException],
+        *,
+        shared: Callable[[int, Source, Source | None], BaseException],
+        held: Sequence[object],
     ) -> None:
         self._effects = effects
         self._code = code
         self._allowed = allowed
         self._failed = failed
         self._unlike = unlike
+        self._shared = shared
+        self._held = held
         self._defaults = {
             argument.name: value.value for argument, value in effects.defaults if isinstance(value, Constant)
         }
@@ -112,14 +120,50 @@ class Interpreter:
         body.at = -1
         given = [self._input(body, source) for source in self._effects.inputs]
         reading, unlike, failed = body.steps, self._unlike, self._failed
+        check_apart = self._apart(given)
 
         def inputs(state: State, arguments: Mapping[str, object]) -> list[Any]:
             frame = body.frame(state, None, arguments)
             _run(guards, frame, unlike)
             _run(reading, frame, failed)
+            check_apart(frame)
             return [frame[slot] for slot in given]
 
         return inputs
+
+    def _apart(self, given: Sequence[int]) -> Callable[[Frame], None]:
+        """A function that refuses tensors of state or graph that share memory with one that changes in place.
+
+        A guard for each pair would be too many; those with arguments have guards.
+        """
+        changing = {
+            one.source: number for number, one in enumerate(self._effects.effects) if one.op is Op.COPY
+        }
+        pairs = zip(given, self._effects.inputs, strict=True)
+        # Those that change come first.
+        places = sorted(
+            ((slot, source) for slot, source in pairs if _is_of_state(source)),
+            key=lambda place: place[1] not in changing,
+        )
+        if not changing:
+            return lambda _: None
+        shared, held = self._shared, self._held
+
+        def check(frame: Frame) -> None:
+            changed: dict[int, Source] = {}
+            for slot, source in places:
+                address = memory(frame[slot])
+                if address and address in changed:
+                    first = changed[address]
+                    raise shared(changing[first], first, source)
+                if source in changing:
+                    changed[address] = source
+            for address in map(memory, held):
+                if address and address in changed:
+                    first = changed[address]
+                    raise shared(changing[first], first, None)
+
+        return check
 
     def _input(self, body: Computing, source: Source) -> int:
         """An input of the graph: a list for a container of another class, which a guard says."""
@@ -296,6 +340,11 @@ class Interpreter:
         for note in failures:
             failed.add_note(note)
         return failed
+
+
+def _is_of_state(source: Source) -> bool:
+    root = root_of(source)
+    return not isinstance(root, Local) or root.name == "self"
 
 
 def _run(

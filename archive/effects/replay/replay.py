@@ -34,14 +34,14 @@ from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.model import Constant, Look, Op
 from archive.formats.effects.references import MOST_SHOWN
 from archive.formats.effects.rules import check_method
-from archive.formats.effects.source_text import effect_text, guard_text
+from archive.formats.effects.source_text import effect_text, guard_text, source_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from archive.effects.replay.code_names import Allowed
     from archive.effects.replay.state import State
-    from archive.formats.effects.model import Effect, Guard, MethodEffects
+    from archive.formats.effects.model import Effect, Guard, MethodEffects, Source
 
     Symbolicate = Callable[[int], object]
 
@@ -60,7 +60,12 @@ class Prepared:
     replay: Callable[[State, Sequence[object], Mapping[str, object]], Any]
 
 
-def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolicate | None = None) -> Prepared:
+def prepared(
+    effects: MethodEffects,
+    allow: Allowed = (),
+    symbolicate: Symbolicate | None = None,
+    held: Sequence[object] = (),
+) -> Prepared:
     """Check and compile a method's effects.
 
     Args:
@@ -69,6 +74,7 @@ def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolica
             to the objects to use. Python's containers need no permission; classes of the model that derive
             from them, and named tuples, have stand-ins unless they are allowed.
         symbolicate: explains a debug handle, as ``Archive.symbolicate`` does; errors contain ``str()`` of it.
+        held: the tensors that the graph holds itself: what changes in place must share no memory with them.
 
     Raises:
         ReplayError: the effects break a rule of :mod:`archive.formats.effects.rules`, or name a class or
@@ -83,7 +89,7 @@ def prepared(effects: MethodEffects, allow: Allowed = (), symbolicate: Symbolica
         raise ReplayError(str(error), method=effects.method) from error
     code = _named_code(effects, allow, failed)
     try:
-        made = Interpreter(effects, code, allow, failed, failed.unlike)
+        made = Interpreter(effects, code, allow, failed, failed.unlike, shared=failed.shared, held=held)
         return Prepared(made.inputs(), made.replay())
     except (StateError, ImportError, AttributeError, ValueError) as error:
         raise failed(-1, error) from error
@@ -129,7 +135,8 @@ def inputs(effects: MethodEffects, state: State, arguments: Mapping[str, object]
         GuardError: the call differs from the captured one in what the model relied on.
         ReplayError: the state has nothing at a source.
     """
-    only = replace(effects, result=Constant(None), effects=())
+    copies = tuple(one for one in effects.effects if one.op is Op.COPY)
+    only = replace(effects, result=Constant(None), effects=copies)
     return prepared(only).inputs(state, arguments)
 
 
@@ -166,6 +173,20 @@ class _Errors:
             method=self._effects.method,
             number=number,
             texts=lambda: (guard_text(guard), self._where(guard)),
+        )
+
+    def shared(self, number: int, one: Source, other: Source | None) -> GuardError:
+        """The error of two places that share memory, of which an effect changes the first.
+
+        The other one is of the state, or None for a tensor that the graph holds.
+        """
+        effect = self._effects.effects[number]
+        text = "what the graph holds" if other is None else source_text(other)
+        return GuardError(
+            "which is not so",
+            method=self._effects.method,
+            number=len(self._effects.guards),
+            texts=lambda: (f"apart({source_text(one)}, {text})", self._where(effect)),
         )
 
     def _where(self, effect: Effect | Guard) -> str:
