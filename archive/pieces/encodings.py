@@ -16,7 +16,10 @@ PACKED = packed.NAMES
 
 def searched() -> str:
     """What a search of all pieces goes through, in words."""
-    return f"in {_listed(ENCODINGS)}, in what {_listed(PACKED)} packed; in tensors in {_listed(AS_STORED)}"
+    return (
+        f"in {_listed(ENCODINGS)}, in what {_listed(PACKED)} packed; in tensors in {_listed(AS_STORED)}; "
+        "a list of folders that has no root and no file is not read as a path"
+    )
 
 
 def _listed(names: tuple[str, ...]) -> str:

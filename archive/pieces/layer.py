@@ -33,12 +33,14 @@ class Layer:
         data: the bytes.
         counts: the strings as they stand there, and how often.
         outer: tells where ``data`` comes from.
+
+    Attributes: as arguments.
     """
 
     def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer = int) -> None:
         self.data = data
         self.counts = counts
-        self._outer = outer
+        self.outer = outer
 
     def decoded(self, raw: bytes) -> bytes:
         """The text that a string stands for."""
@@ -46,7 +48,7 @@ class Layer:
 
     def place(self, raw: bytes, position: int) -> int:
         """The byte of the record that a position in a decoded string comes from, at the first such string."""
-        return self._outer(self.first[raw] + self.shift(raw, position))
+        return self.outer(self.first[raw] + self.shift(raw, position))
 
     @property
     def first(self) -> Mapping[bytes, int]:

@@ -89,6 +89,7 @@ class Strings:
 
     Attributes:
         encoded: what base64 and the like in them stand for, and ``bytes`` of Python that are files.
+        layers: pickles, JSON and texts, each as it stands in the one before; of numbers none.
 
     Raises:
         LimitError: they would take more memory than allowed.
@@ -102,14 +103,17 @@ class Strings:
         self._times: dict[bytes, int] = {}
         self._first: dict[bytes, tuple[Layer, bytes, int]] = {}
         self.encoded: list[Encoded] = []
-        self._layers = long_strings(data, allowance) if in_numbers else layers(data, allowance, int, shortest)
-        for layer in self._layers:
+        self.layers: list[Layer] = []
+        found = long_strings(data, allowance) if in_numbers else layers(data, allowance, int, shortest)
+        for layer in found:
             self._read(layer, 1, 0)
+        if in_numbers:
+            self.layers = []
 
     @property
     def json(self) -> bytes | None:
         """The bytes if they are JSON; None else."""
-        first = self._layers[0]
+        first = next(iter(self.layers), None)
         return first.data if isinstance(first, JsonLayer) else None
 
     @cached_property
@@ -142,6 +146,7 @@ class Strings:
 
     def _read(self, layer: Layer, times: int, depth: int) -> None:
         """Take the lines of a layer's strings, and read the layers of those that have their own."""
+        self.layers.append(layer)
         raws = list(layer.counts)
         texts = [layer.decoded(raw) for raw in raws]
         counts = [times * number for number in layer.counts.values()]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import pathlib
 import pickle
 import zipfile
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from archive import LeakKind, leaks
+from tests.support.sampling import crossed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 UNSTABLE = "q8Zr2Lx0Vb7Kp3Wd9Ty5"
 """What keys look like."""
@@ -150,6 +156,59 @@ def test_paths_of_pathlib_are_put_together_again(protocol: int) -> None:
         (LeakKind.HOME, r"C:\Users\eve\net.py"),
         *((LeakKind.USER, name) for name in ("ann", "bob", "eve")),
     }
+
+
+PARTED = {
+    "/home/ann/src": ["/", "home", "ann", "src"],
+    "/home/ann": ["", "home", "ann"],
+    "/home/ann/net.py": ["home", "ann", "net.py"],
+    "/nfs/home2/ann": ["/", "nfs", "home2", "ann"],
+    "C:\\Users\\ann\\src": ["C:\\", "Users", "ann", "src"],
+    "C:\\Users\\ann": ["C:", "Users", "ann"],
+    "/home/ann/größe.pt": ("/", "home", "ann", "größe.pt"),
+}
+"""Paths, and the parts that they may stand in."""
+LISTS: dict[str, Callable[[Any], bytes]] = {
+    **{f"pickle {one}": lambda parts, one=one: pickle.dumps({"a": 1, "b": parts}, one) for one in range(6)},  # type: ignore[misc]
+    "twice in a pickle": lambda parts: pickle.dumps([parts, [*parts]], 2),
+    "a pickle in a pickle": lambda parts: pickle.dumps([1, pickle.dumps(parts, 2)], 4),
+    "JSON": lambda parts: json.dumps({"a": 1, "b": parts}).encode(),
+    "JSON on lines": lambda parts: json.dumps([parts], indent=2, ensure_ascii=False).encode(),
+    "JSON in JSON": lambda parts: json.dumps({"a": json.dumps(parts)}).encode(),
+    "JSON in a pickle": lambda parts: pickle.dumps({"a": json.dumps(parts)}, 2),
+    "base64 of JSON": lambda parts: base64.b64encode(json.dumps(parts).encode()),
+    "Python": lambda parts: f"x = {parts!r}\n".encode().replace(b"\\\\", b"\\"),
+}
+
+
+@pytest.mark.parametrize(("path", "form"), crossed(PARTED, LISTS, most=30))
+def test_a_path_in_parts_is_a_path(path: str, form: str) -> None:
+    found = of_record(LISTS[form](PARTED[path]))
+    assert {one for one in found if one[0] is not LeakKind.SOURCE} == {
+        (LeakKind.HOME, path),
+        (LeakKind.USER, "ann"),
+    }
+
+
+@pytest.mark.parametrize("form", LISTS)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["home", "away", "draw"],
+        ["/", "0", "1", "2", "3", "home"],
+        ["", "a", "b", "c", "users"],
+        ["car", "home", "ann", "net.py"],
+        ["home", *"abcdefghijklmnopqrstuvwxyzabcdefgh", "x.py"],
+    ],
+)
+def test_a_list_of_labels_is_no_path(labels: list[str], form: str) -> None:
+    assert of_record(LISTS[form](labels)) == set()
+
+
+def test_keys_and_values_are_no_parts() -> None:
+    for entries in ({"home": "ann", "a": "net.py"}, {"/": "home", "ann": "a"}):
+        for form in ("pickle 0", "pickle 2", "pickle 4", "JSON"):
+            assert of_record(LISTS[form](entries)) == set()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """A file → what it tells strangers about its builders: paths, names, source text, keys, and where they stand.
 
 The room ``pieces`` gives the strings of a file, each line once; ``paths``, ``addresses``, ``keys`` and
-``sources`` find in them, ``entries`` in the bytes; ``findings`` collects. ``kinds`` names what is found;
-``allowed`` tells what may be there.
+``sources`` find in them, ``parted`` in lists of them, ``entries`` in the bytes; ``findings`` collects.
+``kinds`` names what is found; ``allowed`` tells what may be there.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from archive.verbs.leaks.findings import Collection, Finding, Leaks, Place
 from archive.verbs.leaks.keys import keys
 from archive.verbs.leaks.kinds import LeakKind
 from archive.verbs.leaks.known import known_lines
+from archive.verbs.leaks.parted import parted
 from archive.verbs.leaks.paths import paths
 from archive.verbs.leaks.remedies import remedy
 from archive.verbs.leaks.sources import names, of_nodes, sources
@@ -191,7 +192,7 @@ def _find_in(piece: Piece, known: Known, found: Collection) -> None:
                 continue
             place = partial(_place_of_line, piece, one.at)
             found.add(one.kind, one.text, piece.record, place, strings.times(one.at))
-    for one in entries(piece.bytes, data):
+    for one in chain(entries(piece.bytes, data), parted(strings)):
         found.add(one.kind, one.text, piece.record, partial(_place, piece, one.at))
     if kind is RecordKind.PROGRAM and strings.json is not None:
         for one, times in of_nodes(strings.json):

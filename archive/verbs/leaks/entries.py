@@ -1,22 +1,16 @@
 r"""Entries that give away users, hosts and keys by what they are called: ``{"api_key": …}``, ``USER=ann``.
 
 Name and value are strings of their own in pickles and JSON, so bytes are read as they stand: a name, what a
-pickle, JSON or a shell has between, and a value. So are the pickles of :class:`pathlib.Path`, which have no
-path, but the names that one is made of.
+pickle, JSON or a shell has between, and a value.
 """
 
 from __future__ import annotations
 
-import pickletools
 import re
-from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from archive.pieces.pickle_strings import MOST_OPCODES
 from archive.verbs.leaks.keys import CALLED, WORDS, is_key
 from archive.verbs.leaks.kinds import LeakKind
-from archive.verbs.leaks.paths import paths
 from archive.verbs.leaks.vocabulary import HOSTS, NOBODY, USERS, Found, is_word_of_code, matched
 
 if TYPE_CHECKING:
@@ -57,8 +51,6 @@ NO_NAMES = {
     *("localhost", "None", "none", "null", "str", "string", "unknown", "username", "hostname", "name")
 }
 NO_SECRETS = {*("password", "passwd", "string", "secret", "required", "optional", "hidden", "private")}
-PATHS, PATH = b"pathlib", "pathlib.Path"
-PATH_CLASS = re.compile(r"pathlib\S* (?:Pure)?(?:Posix|Windows)?Path\Z")
 WIDEST = 1 << 16
 
 
@@ -78,8 +70,6 @@ def entries(data: bytes, strings: bytes) -> Iterator[Found]:
         for key in BODY.finditer(data):
             for line in LINE.finditer(data, *key.span()):
                 yield Found(LeakKind.KEY, line.start(1), line[1])
-    if PATHS in strings:
-        yield from _pickled_paths(data)
 
 
 def variables(strings: bytes) -> Iterator[Found]:
@@ -150,40 +140,3 @@ def _value(data: bytes, one: re.Match[bytes]) -> tuple[int, bytes]:
         return one.start("quoted"), one["quoted"]
     length = int.from_bytes(one["four"] or one["one"], "little")
     return one.end(), data[one.end() : one.end() + min(length, WIDEST)]
-
-
-def _pickled_paths(data: bytes) -> Iterator[Found]:
-    """The paths that :mod:`pathlib` made: a class, then names, some of them remembered from before."""
-    memo: dict[int, str] = {}
-    texts, last, begun = [""], "", -1
-    with suppress(ValueError, OverflowError, UnicodeError):  # no pickle from there on
-        for op, argument, at in islice(pickletools.genops(data), MOST_OPCODES):
-            if "PUT" in op.name or op.name == "MEMOIZE":
-                memo[len(memo) if argument is None else argument] = last
-                continue
-            if "GET" in op.name and isinstance(argument, int):
-                last = memo.get(argument, "")
-            else:
-                last = _pushed(op.name, argument, texts)
-            if last == PATH:
-                texts, begun = [], at or 0
-            elif last:
-                texts.append(last)
-            elif op.name == "REDUCE" and begun >= 0:
-                yield from (one._replace(at=begun) for one in _joined(texts))
-                begun = -1
-
-
-def _pushed(op: str, argument: object, texts: list[str]) -> str:
-    """What an opcode pushes: a text, ``PATH`` for a class of paths, "" for anything else."""
-    if op == "GLOBAL":
-        return PATH if PATH_CLASS.match(str(argument)) else ""
-    if op == "STACK_GLOBAL":
-        return PATH if PATH_CLASS.match(" ".join(texts[-2:])) else ""
-    return argument if "UNICODE" in op and isinstance(argument, str) else ""
-
-
-def _joined(names: list[str]) -> Iterator[Found]:
-    """The path that names are of: the first is its root."""
-    if len(names) > 1 and names[0].endswith(("/", "\\")):
-        yield from paths((names[0] + names[0][-1].join(names[1:])).encode(errors="surrogateescape"))
