@@ -27,7 +27,7 @@ from archive.verbs.logs.instructions import InstructionFailure
 from archive.verbs.logs.kernels import KernelLine
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.outline import Outline
-from archive.verbs.logs.redacted import HEADED, Hierarchies, Sign, is_as_it_was, may_begin, sign_at
+from archive.verbs.logs.redacted import HEADED, HIERARCHY, Hierarchies, Sign, is_as_it_was, may_begin, sign_at
 from archive.verbs.logs.tracebacks import TORN_NOTE
 
 if TYPE_CHECKING:
@@ -108,6 +108,10 @@ class FleetAnswers:
         """Take note of a line of the log, which may name a model, or what failed in it."""
         self._naming.saw(line, number)
         self._hierarchies.saw(line, number)
+
+    def is_quiet(self, lines: bytes) -> bool:
+        """Whether lines have no module hierarchy, and nothing that may name a model."""
+        return HIERARCHY not in lines and self._naming.is_quiet(lines)
 
     def named(self, line: bytes) -> bytes:
         """The line: which model its hashes are of is not known."""

@@ -126,6 +126,10 @@ class Naming:
         if has_failure(line):
             self._failed.append((number, line[:MAX_SEARCHED]))
 
+    def is_quiet(self, lines: bytes) -> bool:
+        """Whether there is nothing in lines that may name a model: patterns are asked of each."""
+        return not self._patterns and ARCHIVE_ID.search(lines) is None
+
     def _saw_ids(self, line: bytes, number: int) -> None:
         """Take note of the archive ids in a line, wherever they stand: a failure may be of each model."""
         found = [decoded(one[0]) for one in ARCHIVE_ID.finditer(line)]

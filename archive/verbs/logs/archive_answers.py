@@ -19,7 +19,7 @@ from archive.verbs.logs.kernels import KernelLine, known_of
 from archive.verbs.logs.lite import LiteAnswers
 from archive.verbs.logs.nodes import NodeFailure
 from archive.verbs.logs.notes import why_left
-from archive.verbs.logs.redacted import Hierarchies, is_as_it_was
+from archive.verbs.logs.redacted import HIERARCHY, Hierarchies, is_as_it_was
 from archive.verbs.logs.redacted_answers import RedactedAnswers
 from archive.verbs.logs.renamed_code import RenamedCode
 from archive.verbs.logs.tracebacks import (
@@ -66,6 +66,10 @@ class ArchiveAnswers:
     def saw(self, line: bytes, number: int) -> None:
         """Keep the module hierarchy that stands above a traceback of the lite interpreter."""
         self._hierarchies.saw(line, number)
+
+    def is_quiet(self, lines: bytes) -> bool:
+        """Whether lines have neither a module hierarchy nor a hash."""
+        return HIERARCHY not in lines and HASH.search(lines) is None
 
     def named(self, line: bytes) -> bytes:
         """A line in which no failure begins, with the names that its hashes stand for."""

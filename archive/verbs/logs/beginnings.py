@@ -102,6 +102,11 @@ class Above:
         while self._size > MAX_ABOVE and len(self._lines) > 1:
             self._size -= len(self._lines.popleft())
 
+    def add_last(self, lines: bytes) -> None:
+        """Add whole lines, as many as are kept."""
+        for line in lines.rsplit(b"\n", MOST_ABOVE + 1)[-MOST_ABOVE - 1 : -1]:
+            self.add(line + b"\n")
+
     def nearest(self) -> Iterator[bytes]:
         """The lines, the one directly above first."""
         return reversed(self._lines)

@@ -24,7 +24,7 @@ from archive.verbs.logs.instructions import INSTRUCTION, InstructionFailure, is_
 from archive.verbs.logs.json_lines import explained_strings
 from archive.verbs.logs.kernel_lines import named_line
 from archive.verbs.logs.kernels import KernelLine
-from archive.verbs.logs.lines import InnerLines, Lines
+from archive.verbs.logs.lines import SPLITS, InnerLines, Lines
 from archive.verbs.logs.nodes import EXECUTING, NodeFailure
 from archive.verbs.logs.nodes import HEADING as NODE_HEADING
 from archive.verbs.logs.notes import Notes
@@ -129,8 +129,13 @@ class Explainer:
             ArchiveError: a record that is needed is broken.
         """
         return in_utf8(
-            self.spending.counted(log), lambda log: self._explained(Lines(log), MOST_NESTED, Above())
+            self.spending.counted(log),
+            lambda log: self._explained(Lines(log, is_quiet=self._is_quiet), MOST_NESTED, Above()),
         )
+
+    def _is_quiet(self, lines: bytes) -> bool:
+        """Whether each of some lines stays as it is, and tells nothing of others; false if unsure."""
+        return SPLITS not in lines and not has_failure(lines) and self.answers.is_quiet(lines)
 
     def _explained(self, lines: Lines, nested: int, above: Above) -> Iterator[bytes]:
         """Lines with the failures in them explained.
@@ -143,6 +148,11 @@ class Explainer:
         while (line := lines.take()) is not None:
             if line.output is not None:
                 yield line.unchanged(line.output)
+                continue
+            if line.count > 1:
+                self.answers.saw(next(line.parted()).data, line.number)  # it tells where another log begins
+                above.add_last(line.data)
+                yield line.data
                 continue
             self.answers.saw(line.data, line.number)
             is_plain = not has_failure(line.data)

@@ -82,6 +82,9 @@ class Answers(Protocol):
     def saw(self, line: bytes, number: int) -> None:
         """Take note of a line of the log, whether or not a failure begins in it."""
 
+    def is_quiet(self, lines: bytes) -> bool:
+        """Whether there is nothing to take note of in lines, and nothing to name; false if unsure."""
+
     def named(self, line: bytes) -> bytes:
         """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 MAX_LINE = 1 << 20
 """Bytes; a longer line is cut in pieces, so that any input needs little memory."""
@@ -23,14 +24,15 @@ IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(?P<closed>"?)', re.DOTALL)
 
 @dataclass(slots=True)
 class Line:
-    """A line of a log, or a piece of a long one.
+    """A line of a log, or a piece of a long one, or several lines that are quiet.
 
     Attributes:
         data: the line, with its line end; empty for a pause.
-        number: its number, from 1.
+        number: its number, from 1; that of the first of several.
         is_whole: whether it is no piece.
         output: what is written in its place, where a failure above it has decided that.
         pieces: the lines of the log that it was written as, if a container runtime split it; else b"".
+        count: how many lines it is.
     """
 
     data: bytes
@@ -38,6 +40,16 @@ class Line:
     is_whole: bool = True
     output: bytes | None = None
     pieces: bytes = b""
+    count: int = 1
+
+    def parted(self) -> Iterator[Line]:
+        """The first of several lines, then the others together; the line itself if it is one."""
+        if self.count == 1:
+            yield self
+            return
+        end = self.data.index(b"\n") + 1
+        yield Line(self.data[:end], self.number)
+        yield Line(self.data[end:], self.number + 1, count=self.count - 1)
 
     def unchanged(self, written: bytes) -> bytes:
         """What is written in its place: the lines as they were, if their text is the same."""
@@ -50,13 +62,18 @@ class Lines:
     Args:
         log: the log, in lines or any other pieces. An empty piece is a pause: no more arrived for a while.
         number: the number of the first line.
+        is_quiet: whether lines may be taken together: each would stay as it is, and tell nothing of others.
     """
 
-    def __init__(self, log: Iterable[bytes], number: int = 1) -> None:
-        self._lines = unsplit(Splitter(number).lines(log))
+    def __init__(
+        self, log: Iterable[bytes], number: int = 1, is_quiet: Callable[[bytes], bool] | None = None
+    ) -> None:
+        self._lines = unsplit(Splitter(number, is_quiet).lines(log))
         self._ahead: deque[Line] = deque()
         self._size = 0
         self._is_paused = False
+        self._quiet: Line | None = None
+        self._passed = 0
 
     def peek(self, at: int = 0, *, is_patient: bool = True) -> Line | None:
         """A line without taking it.
@@ -69,7 +86,7 @@ class Lines:
             None behind the last line, behind too many bytes, or in a pause.
         """
         while len(self._ahead) <= at and self._size <= MAX_AHEAD and (is_patient or not self._is_paused):
-            line = next(self._lines, None)
+            line = self._next()
             if line is None:
                 return None
             self._is_paused = not line.data
@@ -78,12 +95,34 @@ class Lines:
                 self._size += len(line.data)
         return self._ahead[at] if at < len(self._ahead) else None
 
+    def _next(self) -> Line | None:
+        """The next line that was not read ahead; of quiet ones, the first that is left."""
+        if self._quiet is None:
+            line = next(self._lines, None)
+            if line is None or line.count == 1:
+                return line
+            self._quiet, self._passed = line, 0
+        quiet, start = self._quiet, self._passed
+        self._passed = quiet.data.index(b"\n", start) + 1
+        line = Line(quiet.data[start : self._passed], quiet.number)
+        quiet.number += 1
+        quiet.count -= 1
+        if not quiet.count:
+            self._quiet = None
+        return line
+
     def take(self) -> Line | None:
-        """Take the next line; None behind the last one."""
-        line = self.peek()
-        if line is not None:
-            self._ahead.popleft()
-            self._size -= len(line.data)
+        """Take the next line, or several that are quiet; None behind the last one."""
+        if not self._ahead and (quiet := self._quiet) is not None:
+            self._quiet = None
+            return Line(quiet.data[self._passed :], quiet.number, count=quiet.count)
+        while not self._ahead:
+            line = next(self._lines, None)
+            self._is_paused = line is not None and not line.data
+            if not self._is_paused:
+                return line
+        line = self._ahead.popleft()
+        self._size -= len(line.data)
         return line
 
 
@@ -112,10 +151,12 @@ class Splitter:
 
     Args:
         number: the number of the first line.
+        is_quiet: whether lines may stay together.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, is_quiet: Callable[[bytes], bool] | None = None) -> None:
         self._number = number
+        self._is_quiet = is_quiet
         self._rest = bytearray()
         self._is_cut = False
         self._is_in_string = False
@@ -126,13 +167,31 @@ class Splitter:
             if not piece:
                 yield Line(b"", self._number)
             for start in range(0, len(piece), CHUNK):
-                *lines, last = piece[start : start + CHUNK].split(b"\n")
-                for line in lines:
-                    yield from self._ended(line + b"\n")
-                self._rest += last
+                chunk = piece[start : start + CHUNK]
+                stop = chunk.rfind(b"\n") + 1
+                first = chunk.find(b"\n") + 1 if self._rest or self._is_cut else 0
+                if first:
+                    yield from self._ended(chunk[:first])
+                yield from self._whole(chunk[first:stop])
+                self._rest += chunk[stop:]
                 yield from self._pieces()
         if self._rest:
             yield from self._ended(b"")
+
+    def _whole(self, lines: bytes) -> Iterator[Line]:
+        """Whole lines, those that are quiet together: what is not is sought in halves."""
+        middle = lines.find(b"\n", len(lines) // 2) + 1
+        if middle == len(lines):
+            middle = lines.rfind(b"\n", 0, -1) + 1
+        if not middle or self._is_quiet is None:
+            for line in lines.split(b"\n")[:-1]:
+                yield from self._ended(line + b"\n")
+        elif self._is_quiet(lines):
+            yield Line(lines, self._number, count=lines.count(b"\n"))
+            self._number += lines.count(b"\n")
+        else:
+            yield from self._whole(lines[:middle])
+            yield from self._whole(lines[middle:])
 
     def _ended(self, end: bytes) -> Iterator[Line]:
         """The line that ends so, or its last pieces."""
@@ -173,6 +232,8 @@ class Splitter:
         return inside.end()
 
 
+SPLITS = b" P"
+"""In each line that is continued by another."""
 SPLIT = re.compile(
     rb"(?P<head>.*?\d\d:\d\d:\d\d\S* (?:stdout|stderr)) (?P<tag>[PF])(?::\S*)?(?: (?P<text>.*))?", re.DOTALL
 )
@@ -183,11 +244,11 @@ STAMP = re.compile(rb"\S+(?= (?:stdout|stderr)\Z)")
 def unsplit(lines: Iterator[Line]) -> Iterator[Line]:
     """Lines that a container runtime split, whole again. Pieces with lines of others between them stay."""
     pieces, size = list[Line](), 0
-    for line in lines:
-        if not line.data:  # a pause
+    for line in chain.from_iterable(one.parted() if pieces else (one,) for one in lines):
+        if not line.data or line.count > 1:  # a pause; or quiet lines, of which none is split
             yield line
             continue
-        found = SPLIT.fullmatch(without_end(line.data)) if b" P" in line.data or pieces else None
+        found = SPLIT.fullmatch(without_end(line.data)) if SPLITS in line.data or pieces else None
         if pieces and (found is None or not _continues(pieces[0].data, found)):
             yield from pieces
             pieces, size = [], 0
