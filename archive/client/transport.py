@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import io
 import socket
+from concurrent.futures import Future
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.request import (
@@ -104,7 +106,7 @@ class _Bounded(http.client.HTTPConnection):
     def _connected(self, address: tuple[str, int], *_: object) -> socket.socket:
         """A socket to the first address of a name that answers; all of them share the time."""
         failed = OSError(f"no address of {address[0]}")
-        for family, kind, protocol, _name, place in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
+        for family, kind, protocol, _name, place in self._addresses(*address):
             found = socket.socket(family, kind, protocol)
             try:
                 found.settimeout(self._budget.silence)
@@ -119,6 +121,24 @@ class _Bounded(http.client.HTTPConnection):
             else:
                 return found
         raise failed
+
+    def _addresses(self, host: str, port: int) -> list[Any]:
+        """The addresses of a name. ``getaddrinfo`` knows no bound of time, so another thread waits for it."""
+        found = Future[list[Any]]()
+
+        def search() -> None:
+            try:
+                found.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+            except Exception as error:  # noqa: BLE001 (whoever waits raises it)
+                found.set_exception(error)
+
+        Thread(target=search, daemon=True).start()
+        try:
+            return found.result(self._budget.silence)
+        except TimeoutError:
+            if self._budget.is_spent:
+                raise self._budget.late() from None
+            raise TimeoutError(f"no address of {host} was found in time") from None
 
     def send(self, data: Any) -> None:  # noqa: ANN401 (http's)
         """Send bytes, in pieces that each have the time that is left."""

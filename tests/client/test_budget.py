@@ -7,6 +7,8 @@ from functools import partial
 from http.client import HTTPMessage
 from io import BytesIO
 from itertools import count
+from socket import gaierror
+from threading import Event
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import Request
@@ -129,6 +131,34 @@ def test_tries_share_one_deadline(clock: Clock, monkeypatch: pytest.MonkeyPatch)
         Connection(url).ask("/", most=MOST)
     assert len(asked) == 3
     assert clock.now == 20
+
+
+@pytest.mark.parametrize("silence", [0.1, 9.0])
+def test_a_search_for_an_address_shares_the_deadline(silence: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's search may last for minutes; here it lasts until the request has ended."""
+    ended = Event()
+
+    def search(*_: object, **__: object) -> list[object]:
+        ended.wait(60)
+        raise AssertionError
+
+    monkeypatch.setattr("socket.getaddrinfo", search)
+    monkeypatch.setattr("archive.client.budget.SECONDS_OF_SILENCE", silence)
+    monkeypatch.setattr(connection, "SECONDS", 0.5)
+    with pytest.raises(ArchiveError, match=r"an answer that takes more than 0.5 s"):
+        Connection("http://models.example").ask("/", most=MOST)
+    assert not ended.is_set()
+    ended.set()
+
+
+def test_a_name_without_an_address_is_told(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(*_: object, **__: object) -> list[object]:
+        raise gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", search)
+    with pytest.raises(ArchiveError, match=r"cannot be reached: .*Name or service not known"):
+        Connection("http://models.example").ask("/", most=MOST)
+    assert clock.now == 3  # after each of three tries, a second
 
 
 def test_redirections_that_turn_in_a_circle_end() -> None:

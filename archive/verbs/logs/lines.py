@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -136,14 +136,7 @@ class InnerLines(Lines):
 
     def __init__(self, text: bytes, number: int) -> None:
         super().__init__([text])
-        self._number = number
-
-    def peek(self, at: int = 0, *, is_patient: bool = True) -> Line | None:
-        """A line without taking it."""
-        line = super().peek(at, is_patient=is_patient)
-        if line is not None:
-            line.number = self._number
-        return line
+        self._lines = (replace(line, number=number) for line in self._lines)
 
 
 class Splitter:
