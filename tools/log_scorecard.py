@@ -33,20 +33,22 @@ REPORTS = [case(name + form) for name in NAMES for form in (".jit", "") if name 
 
 def ways(folder: Path) -> Iterator[tuple[str, Report, list[Path]]]:
     """Each report with the models that it is asked of: its archive, companion, folder and store."""
-    kept, paired = folder / "store", folder / "folder"
+    kept, coded, paired = folder / "store", folder / "coded", folder / "folder"
     paired.mkdir()
-    with Store.open(kept, create=True) as store:
+    with Store.open(kept, create=True) as store, Store.open(coded, create=True) as other:
         for report in REPORTS:
             left, companion, _ = halves(report.path)
             one = paired / f"{report.path.name}.ptdbg"
             one.write_bytes(companion)
             (paired / report.path.name).write_bytes(left)
             store.add(one)
+            other.add(report.path)
     for report in REPORTS:
         yield "archive", report, [report.path]
         yield "companion", report, [paired / f"{report.path.name}.ptdbg"]
         yield "folder", report, [paired]
         yield "store", report, [kept]
+        yield "store of archives", report, [coded]
 
 
 def verdict(form: LogForm, report: Report, explainer: Explainer) -> str:
@@ -88,7 +90,7 @@ def main(parts: list[str]) -> None:
                 others[way, found, name] += 1
             models.close()
     for way, total in counts.items():
-        print(f"{way:10} {dict(total)}")
+        print(f"{way:18} {dict(total)}")
         for (of, what, name), count in others.items():
             if of == way and what in {"silent", "wrong"}:
                 print(f"    {what}: {name} ({count} of {len(REPORTS)})")

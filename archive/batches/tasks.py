@@ -118,6 +118,8 @@ def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in {"keep", "drop"} & noted.keys():
         if kinds := sorted(set(noted.pop(name))):
             noted[name] = kinds
+    if not noted.get("fingerprints", True):  # nor that there are none
+        del noted["fingerprints"]
     if "maps" in noted:
         noted["maps"] = list(noted["maps"])  # as JSON gives them back
     if "to" in noted:

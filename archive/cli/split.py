@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 @options.kinds_options
 @options.profile_option(default="packed", show_default=True)
 @options.max_option
+@click.option(
+    "--fingerprints",
+    is_flag=True,
+    help="Let the companion have digests of generated code, 3 bytes a line: it then tells whose a log is.",
+)
 @options.takes_manner
 def command(
     inputs: tuple[str, ...],
@@ -35,6 +40,7 @@ def command(
     drop: tuple[str, ...],
     profile: str,
     strength: int,
+    fingerprints: bool,
     manner: Manner,
 ) -> Status:
     """Take the debug info out of archives IN, each into a companion file.
@@ -72,4 +78,5 @@ def command(
         drop=drop,
         profile=profile,
         level=strength,
+        fingerprints=fingerprints,
     )

@@ -40,6 +40,9 @@ are:
      32 record.name         name of a source-range record → string
      33 record.layout       layout of the record's rows
      34 record.rows         how many rows the record has
+     36 code.name           name of a code record whose lines have digests → string
+     37 code.lines          how many lines the code has
+     38 digest.line         first 3 bytes of the blake2b of a line of code
      40 row.offset          byte of the generated code; -1 in lowered modules
      41 row.range           source of the code from that byte on → range
      42 row.line            line of that byte, from 0; -1 where there is no code

@@ -133,6 +133,7 @@ FEWER_ROWS = "row.column"
 
 PARTS: dict[ColumnName, ColumnName] = {
     "record.rows": "row.range",
+    "code.lines": "digest.line",
     "method.instructions": "instruction.handle",
     "pathed.steps": "step.path",
     "program.sites": "site.scope",

@@ -106,6 +106,9 @@ COLUMNS = (
     Column(32, "record.name", "name of a source-range record", "string"),
     Column(33, "record.layout", "layout of the record's rows", high=len(Layout)),
     Column(34, "record.rows", "how many rows the record has"),
+    Column(36, "code.name", "name of a code record whose lines have digests", "string"),
+    Column(37, "code.lines", "how many lines the code has"),
+    Column(38, "digest.line", "first 3 bytes of the blake2b of a line of code", high=1 << 24),
     Column(40, "row.offset", "byte of the generated code; -1 in lowered modules", low=None),
     Column(41, "row.range", "source of the code from that byte on", "range"),
     Column(42, "row.line", "line of that byte, from 0; -1 where there is no code", low=NO_ROW),
@@ -154,6 +157,7 @@ ALWAYS = ("file", "record", "row", "range", "source", "text", "node")
 """Tables that every companion has, if only without rows."""
 TOGETHER = {
     "handle": ("frame", "module"),
+    "code": ("digest",),
     "method": ("instruction",),
     "pathed": ("step",),
     "program": PROGRAM_TABLES,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion
     from archive.reader.instructions import Instructions
+    from archive.reader.line_digests import LineDigests
     from archive.reader.records import ClassNames, DebugTables
     from archive.reader.spare import Spare
     from archive.reader.tensors import Tensors
@@ -104,6 +105,15 @@ class Archive(OpenedFile):
         bare = Archive(self._container)
         sites = (site for program in bare.programs.values() for site in program.sites.values())
         return bare if bare.range_records or any(site.trace for site in sites) else None
+
+    @cached_property
+    def line_digests(self) -> Mapping[str, LineDigests]:
+        """What is kept of the lines of code that is not at hand, by code record: see :mod:`.line_digests`.
+
+        Raises:
+            ArchiveError: the companion is broken.
+        """
+        return {} if self.companion is None or self.has_code else self.companion.line_digests
 
     @property
     def is_renumbered(self) -> bool:

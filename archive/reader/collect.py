@@ -17,7 +17,9 @@ from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import code_of, holds_ranges, kind_of
 from archive.normalform.builder import FormBuilder
+from archive.normalform.columns import VALUE_BYTES
 from archive.normalform.records import DebugRecords
+from archive.reader.line_digests import digests_of
 from archive.reader.recognition import SHRUNK_KINDS
 
 if TYPE_CHECKING:
@@ -43,18 +45,27 @@ ORIGINS = {
 
 PLACE_BYTES = 32
 """Bytes of memory that the place of a row in its code costs."""
+MOST_LINES = 200_000
+"""Lines of code of which digests are made: those of larger models would not fit into a store's notes."""
+LINE_BYTES, NEWLINE = 160, ord("\n")
+"""Bytes of memory for each line while digests are made."""
 CODE_BYTES = 1 << 20
 """Bytes of generated code whose lines are looked for at once."""
 
 
 def collect(
-    archive: Archive, others: Collection[str] = (), *, allowance: Allowance | None = None
+    archive: Archive,
+    others: Collection[str] = (),
+    *,
+    fingerprints: bool = False,
+    allowance: Allowance | None = None,
 ) -> Contents:
     """The contents of an archive's companion. Records that its columns would not give again are in it raw.
 
     Args:
         archive: the archive.
         others: names of further records to add raw.
+        fingerprints: add digests of the lines of its generated code.
         allowance: the memory that the contents may cost; that of the archive if none is given.
 
     Raises:
@@ -72,6 +83,8 @@ def collect(
     packed = _packed_programs(archive, form)
     if archive.handle_table is not None:
         form.columns |= _known_classes(archive, form)
+    if fingerprints:
+        form.columns |= _line_digests(archive, form)
     has_classes = archive.recognised.kind in SHRUNK_KINDS  # what torch.save writes may hold any values
     names = (archive.top, archive.qualified_top) if has_classes else ("", "")
     form.columns["file.top"], form.columns["file.qualified_top"] = (
@@ -136,6 +149,39 @@ def _packed_programs(archive: Archive, form: FormBuilder) -> Collection[str]:
     form.allowance.take(sum(values.nbytes for values in columns.values()), "columns")
     form.columns |= columns
     return left.keys()
+
+
+def line_digests_of(archive: Archive) -> dict[str, Ints]:
+    """The digests of the lines of each code record that has source ranges (n each).
+
+    There are none of an archive without code, or with more than ``MOST_LINES`` lines of it.
+
+    Raises:
+        ArchiveError: a record cannot be read.
+        LimitError: the lines would cost more memory than allowed.
+    """
+    names = (
+        [code_of(name) for name in archive.range_records if holds_ranges(name)] if archive.has_code else []
+    )
+    code = {name: archive.records[name].view() for name in names if name in archive.records}
+    lines = sum(int(np.count_nonzero(np.frombuffer(data, np.uint8) == NEWLINE)) + 1 for data in code.values())
+    if lines > MOST_LINES:
+        return {}
+    with archive.allowance.lent(LINE_BYTES * lines + sum(map(len, code.values())), "lines of code"):
+        return {name: digests_of(bytes(data)) for name, data in code.items()}
+
+
+def _line_digests(archive: Archive, form: FormBuilder) -> Columns:
+    """Digests of the lines of generated code, so that excerpts in a log can be compared with it."""
+    lines = line_digests_of(archive)
+    if not lines:
+        return {}
+    form.allowance.take(VALUE_BYTES * sum(map(len, lines.values())), "columns")
+    return {
+        "code.name": form.pool.numbers(map(encoded, lines)),
+        "code.lines": np.array([len(one) for one in lines.values()], np.int64),
+        "digest.line": np.concatenate(list(lines.values())),
+    }
 
 
 def _known_classes(archive: Archive, form: FormBuilder) -> Columns:

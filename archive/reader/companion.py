@@ -18,6 +18,7 @@ from archive.companion.hashed_names import salt_of
 from archive.companion.parse import Opened
 from archive.formats.archive_id import archive_id
 from archive.formats.source_ranges import SUFFIX
+from archive.reader.line_digests import LineDigests
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -169,6 +170,18 @@ class Companion:
             return b""
         with in_file(self.file):
             return salt_of(self._name("file.salt"))
+
+    @cached_property
+    def line_digests(self) -> Mapping[str, LineDigests]:
+        """Digests of the lines of each code record; none where they were not asked for."""
+        if not self.opened.lookup.has("code.name"):
+            return {}
+        columns, names = self.contents.columns, self.contents.strings
+        digests = np.split(columns["digest.line"], np.cumsum(columns["code.lines"])[:-1])
+        return {
+            str(names[int(name)]): LineDigests(lines)
+            for name, lines in zip(columns["code.name"], digests, strict=True)
+        }
 
     @property
     def profile(self) -> str:

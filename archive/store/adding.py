@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from archive.base.limits import unbounded
 from archive.companion.parse import parse_companion
 from archive.reader import opening
 from archive.reader.facts import facts_of
-from archive.store.kept import MOST_TIME, Companion, Notes, digest_of
+from archive.store.kept import MOST_TIME, Companion, Notes, companion_in, digest_of
 from archive.store.plain import companion_of, recipe_of
 
 if TYPE_CHECKING:
@@ -52,12 +53,36 @@ def new_of(made: Made, limits: Limits) -> New:
     with in_file(made.file):
         allowance = limits.allowance(len(made.companion))
         recipe = recipe_of(memoryview(made.companion), allowance)
-        notes = Notes(made.file, _now(), made.root, made.serialization_id, recipe)
+        notes = Notes(made.file, _now(), made.root, made.serialization_id, recipe, made.lines)
         companion = Companion.of(made.companion, notes, allowance)
         if companion_of(memoryview(companion.plain), recipe, allowance) != made.companion:
             raise ArchiveError("would not come back to the byte")
     with opening.open(made.companion, limits=limits, name=made.file) as opened:
         return New(companion, notes, facts_of(opened))
+
+
+def with_lines(new: New, kept: Inflated, limits: Limits) -> New:
+    """A companion with what is known of its code's lines, from it or from what is kept of its archive id.
+
+    Archives of one id have the same code. Where the new companion adds its lines alone, it is the kept one
+    that gets them.
+
+    Raises:
+        ArchiveError: the kept one does not come back.
+    """
+    notes = new.notes
+    if not notes.lines and kept.notes.lines:
+        notes = replace(notes, lines=kept.notes.lines)
+    elif not kept.notes.lines and notes.lines and holds(kept, new.companion):
+        notes = replace(kept.notes, lines=notes.lines)
+        companion = Companion(companion_in(kept, limits), notes.told(), bytes(kept.plain))
+        return New(companion, notes, new.facts)
+    return New(new.companion._replace(notes=notes.told()), notes, new.facts)
+
+
+def holds_all(kept: Inflated, new: New) -> bool:
+    """Whether what is kept holds the facts of a new companion, and what is known of its code."""
+    return holds(kept, new.companion) and (bool(kept.notes.lines) or not new.notes.lines)
 
 
 def holds(kept: Inflated, companion: Companion) -> bool:

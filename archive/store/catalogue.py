@@ -8,10 +8,11 @@ from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, in_file
 from archive.base.mapped import FileInMemory, Mapped
 from archive.reader import opening
 from archive.reader.facts import facts_of
+from archive.reader.line_digests import unpacked_lines
 from archive.store.entries import Entry
 from archive.store.index import build_index, read_index
 
@@ -145,7 +146,11 @@ def opened_plain(found: Inflated, name: str, limits: Limits) -> Archive:
     """The plain form of a kept companion, opened.
 
     Raises:
-        ArchiveError: it is no companion.
+        ArchiveError: it is no companion, or what is kept of its archive's code is broken.
     """
     file = Mapped(FileInMemory(bytes(found.plain), name))
-    return opening.opened(file, limits.allowance(found.weight))
+    opened = opening.opened(file, limits.allowance(found.weight))
+    if found.notes.lines:
+        with in_file(name):
+            opened.line_digests = unpacked_lines(found.notes.lines)
+    return opened

@@ -26,7 +26,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict, dataclass
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,6 +40,8 @@ from archive.companion.layout import check_crc
 from archive.store.plain import companion_of, plain_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from archive.base.limits import Allowance, Limits
     from archive.store.plain import Step
 
@@ -76,6 +79,8 @@ class Notes:
         root: the folder of all records in the archive; "" where it is not known.
         serialization_id: of the archive; "" where it is not known.
         recipe: how the companion comes back from its plain form.
+        lines: digests of the lines of each code record, one behind the other
+            (:mod:`~archive.reader.line_digests`); none where the archive itself was not added.
     """
 
     file: str
@@ -83,6 +88,14 @@ class Notes:
     root: str
     serialization_id: str
     recipe: list[Step]
+    lines: Mapping[str, bytes] = field(default_factory=dict)
+
+    def told(self) -> bytes:
+        """The notes in JSON; lines, in base64, where there are some."""
+        facts = {name: getattr(self, name) for name in self.__slots__ if name != "lines"}
+        if self.lines:
+            facts["lines"] = {name: b64encode(data).decode() for name, data in self.lines.items()}
+        return json.dumps(facts, separators=(",", ":")).encode()
 
 
 class Companion(NamedTuple):
@@ -106,8 +119,7 @@ class Companion(NamedTuple):
             ArchiveError: this is no companion, or one that was changed.
             LimitError: it would inflate to more than allowed.
         """
-        told = json.dumps(asdict(notes), separators=(",", ":")).encode()
-        return cls(data, told, plain_of(memoryview(data), notes.recipe, allowance))
+        return cls(data, notes.told(), plain_of(memoryview(data), notes.recipe, allowance))
 
 
 class KeptHeader(NamedTuple):
@@ -261,8 +273,9 @@ def _parsed(told: bytes) -> Notes:
             one_line(str(found["root"])),
             one_line(str(found["serialization_id"])),
             [(int(codec), int(level)) for codec, level in found["recipe"]],
+            {str(name): b64decode(data, validate=True) for name, data in found.get("lines", {}).items()},
         )
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ArchiveError(place="notes", expected="notes in JSON", found="others") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, in_file, one_line
@@ -12,11 +13,15 @@ from archive.companion.magic import is_companion
 from archive.formats.exported.kinds import MetadataKind
 from archive.formats.record_kinds import RecordKind, kind_of, place_of_companion
 from archive.reader import opening
+from archive.reader.collect import line_digests_of
 from archive.reader.facts import facts_of
+from archive.reader.line_digests import packed_digests
 from archive.reader.recognition import SHRUNK_KINDS
 from archive.verbs.split import companion_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from archive.base.limits import Limits
     from archive.base.mapped import Source
     from archive.reader.archive import Archive
@@ -40,12 +45,14 @@ class Made(NamedTuple):
         file: the name of the file that it was made of, without folder.
         root: the folder of all records in the archive; "" where it is not known.
         serialization_id: of the archive; "" where it is not known.
+        lines: digests of the lines of each code record, one behind the other; none where it has no code.
     """
 
     companion: bytes
     file: str
     root: str
     serialization_id: str
+    lines: Mapping[str, bytes] = MappingProxyType({})
 
 
 def made_of(source: Source, name: str, limits: Limits) -> Made:
@@ -70,7 +77,8 @@ def made_of(source: Source, name: str, limits: Limits) -> Made:
             _ = opened.records  # all of it is read and checked
             return Made(data, label, "", "")
         made = _companion_of(opened)
-        return Made(made, label, one_line(opened.root), facts_of(opened).serialization_id)
+        lines = {name: packed_digests(digests) for name, digests in line_digests_of(opened).items()}
+        return Made(made, label, one_line(opened.root), facts_of(opened).serialization_id, lines)
 
 
 def _companion_of(opened: Archive) -> bytes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.store.adding import TakenError, check_prefix, holds, new_of
+from archive.store.adding import TakenError, check_prefix, holds, holds_all, new_of, with_lines
 from archive.store.catalogue import Catalogue, opened_plain
 from archive.store.chains import chains_of
 from archive.store.checking import checked
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.reader.archive import Archive
+    from archive.store.adding import New
     from archive.store.cleaning import Cleaned
     from archive.store.kept import Companion
     from archive.store.waiting import Waiting
@@ -260,11 +261,13 @@ class Store:
         made = source if isinstance(source, Made) else made_of(source, name, self.limits)
         new = new_of(made, self.limits)
         key, entries = new.facts.archive_id, self._catalogue.entries()
-        if key in entries and self._holds(key, new.companion):
+        with suppress(ArchiveError, FileNotFoundError):  # what is kept cannot be read, or there is nothing
+            new = with_lines(new, self._files.read(key), self.limits)
+        if key in entries and self._holds(key, new):
             return Kept(entries[key], "same")
         data = smallest(new.companion, kin_of(new.facts, entries.values()), self._files)
         with self._changing() as entries:
-            is_same = self._holds(key, new.companion, others=replace)
+            is_same = self._holds(key, new, others=replace)
             if is_same and key in entries:
                 return Kept(entries[key], "same")
             check_prefix(new.facts, entries)
@@ -279,12 +282,12 @@ class Store:
         self._catalogue.write(at_least=UNWRITTEN)
         return Kept(entry, "replaced" if was_there else "added")
 
-    def _holds(self, archive_id: str, companion: Companion, *, others: bool = True) -> bool:
-        """Whether the companion that is kept of an archive id holds the same facts as a new one.
+    def _holds(self, archive_id: str, new: New, *, others: bool = True) -> bool:
+        """Whether the companion that is kept of an archive id holds all that a new one does.
 
         Args:
             archive_id: of both.
-            companion: the new one.
+            new: the new one.
             others: whether it may hold others.
 
         Raises:
@@ -295,21 +298,20 @@ class Store:
         except FileNotFoundError:
             return False
         except ArchiveError as error:
-            if not others and self._may_come_back(archive_id, companion):
+            if not others and self._may_come_back(archive_id, new.companion):
                 raise TakenError(
                     f"is kept already, and cannot be read: {error}; `--replace` (replace=True) lets this "
                     "companion take its place",
                     file=f"archive {archive_id}",
                 ) from error
             return False
-        is_same = holds(kept, companion)
-        if not is_same and not others:
+        if not holds(kept, new.companion) and not others:
             raise TakenError(
                 f"is kept already with other debug info, {label_of(kept.notes.file, archive_id)}; "
                 "`--replace` (replace=True) lets this companion take its place",
                 file=f"archive {archive_id}",
             )
-        return is_same
+        return holds_all(kept, new)
 
     def _may_come_back(self, archive_id: str, companion: Companion) -> bool:
         """Whether a file that cannot be read is whole, and of another companion: its base is lost, say."""

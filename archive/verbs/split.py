@@ -127,6 +127,7 @@ def split(
     drop: Collection[str] = (),
     profile: CompanionProfile | str = CompanionProfile.PACKED,
     level: int = 9,
+    fingerprints: bool = False,
     force: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Split:
@@ -145,6 +146,8 @@ def split(
         drop: kinds that do not stay: ``modules``.
         profile: of the companion: ``packed`` is small, ``mapped`` opens in no time at any size.
         level: of zstd, 1 to 22.
+        fingerprints: let the companion have digests of the lines of generated code, 3 bytes each, which tell
+            whether a log shows this model's code: see :mod:`archive.reader.line_digests`.
         force: replace existing files.
         limits: what hostile input may cost.
 
@@ -166,7 +169,8 @@ def split(
         kinds = kept_kinds(opened, keep, drop)
         kept = kept_handles(opened, handles, salt, by_default="unique")
         check_debug_info(opened, kinds, kept_records=kept.as_they_are)
-        contents = kept.noted(with_digest(collect(opened), opened.container, opened.programs.left))
+        contents = collect(opened, fingerprints=fingerprints)
+        contents = kept.noted(with_digest(contents, opened.container, opened.programs.left))
         stays, parts = left_in(opened, kinds)
         left = slim_members(opened.recognised.kind, records, (*kept.records, *stays), parts)
         members = with_new_id(kept.members(opened, left), records)

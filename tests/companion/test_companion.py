@@ -23,7 +23,16 @@ from archive.reader.collect import collect
 from tests.support import compiled
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.exported import EXPORTED
-from tests.support.halves import PROFILES, companion_of, facts_of, halves, joined, parsed, plain_facts
+from tests.support.halves import (
+    PROFILES,
+    companion_of,
+    facts_of,
+    halves,
+    joined,
+    parsed,
+    plain_facts,
+    split_companion,
+)
 from tests.support.made_archives import UNPIECED, Made, archives
 from tests.support.readings import CONSTANTS
 from tests.support.sampling import examples
@@ -126,6 +135,9 @@ def redacted_companion(path: Path, names: NameChoice = "keep") -> bytes:
 def test_every_column_is_in_some_archive(tmp_path: Path) -> None:
     seen = {name for path in SAMPLES for name in facts_of(path).columns}
     with archive.open(halves(STACK).companion) as opened:
+        assert opened.companion is not None
+        seen |= opened.companion.contents.columns.keys()
+    with archive.open(split_companion(STACK, None, fingerprints=True)) as opened:
         assert opened.companion is not None
         seen |= opened.companion.contents.columns.keys()
     inner = {"string", "template", "number"}  # how strings are kept

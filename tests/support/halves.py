@@ -54,11 +54,13 @@ def halves(source: Path | bytes, profile: CompanionProfile = CompanionProfile.PA
         return Halves(out.read_bytes(), companion.read_bytes(), said)
 
 
-def split_companion(source: Path, handles: HandleChoice | None) -> bytes:
+def split_companion(
+    source: Path | bytes, handles: HandleChoice | None = None, *, fingerprints: bool = False
+) -> bytes:
     """The companion that a split makes whose archive has such handles."""
     with TemporaryDirectory() as folder:
         companion = Path(folder) / "m.ptdbg"
-        split(source, Path(folder) / "out.pt", companion, handles=handles)
+        split(source, Path(folder) / "out.pt", companion, handles=handles, fingerprints=fingerprints)
         return companion.read_bytes()
 
 

@@ -10,7 +10,7 @@ from archive.base.errors import LimitError
 from archive.base.strings import decoded
 from archive.reader.lacking import why_no_ranges
 from archive.verbs.logs import instructions, nodes
-from archive.verbs.logs.code_records import CODE_FOLDERS, CodeRecord, CompanionCode
+from archive.verbs.logs.code_records import CODE_FOLDERS, CodeRecord, CompanionCode, DigestedCode
 from archive.verbs.logs.eval_frames import EvalTraceback
 from archive.verbs.logs.failures import Answer, Cause
 from archive.verbs.logs.hashed_words import HASH, names_by_hash, unhashed
@@ -56,7 +56,10 @@ class ArchiveAnswers:
         self.archive = archive
         self._spending = spending
         self.lite = LiteAnswers(archive, style, spending)
-        self._unchecked = not archive.has_code
+        companion = archive.companion
+        # Of a redacted archive, whose lines have hashes for names, a log shows other lines.
+        self._digests = archive.line_digests if companion and not companion.salt else {}
+        self._unchecked = not archive.has_code and not self._digests
         self._hierarchies = Hierarchies()
         # Cached, for a traceback names the same records again and again.
         self._code = lru_cache(maxsize=256)(self._code_of)
@@ -188,8 +191,9 @@ class ArchiveAnswers:
             name = companion.replaced.get(decoded(file), decoded(file))
             if name.encode().startswith(CODE_FOLDERS) and name in self.archive.records:
                 return RenamedCode(self.archive, companion, name, companion.salt)
-        if companion and self._unchecked:
-            return CompanionCode(companion, file)
+        if companion and not self.archive.has_code:
+            lines = self._digests.get(decoded(file))
+            return CompanionCode(companion, file) if lines is None else DigestedCode(companion, file, lines)
         return CodeRecord(self.archive, file)
 
     def _original(self, traceback: Traceback) -> bytes:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import SourceRange
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
+    from archive.reader.line_digests import LineDigests
 
 CODE_FOLDERS = (LEGACY_CODE[0].encode(), PACKAGE_CODE.encode())
 """The folders of code records, in an archive and in a torch.package."""
@@ -35,7 +36,7 @@ class CodeRecord:
         lines: its lines; None where the archive has no such record, or they are not known.
     """
 
-    lines: CodeLines | None
+    lines: CodeLines | LineDigests | None
     most_unmarked = CONTEXT - 1
     """Lines without a marking that are taken if the code is not known. PyTorch prints one more behind a range
     that ends a line, but that may be the log's next one."""
@@ -78,13 +79,13 @@ class CodeRecord:
 
     def marks(self, number: int, first: int, last: int) -> bool:
         """Whether a marking of these columns fits below a line: it starts below a byte that isn't blank."""
-        if self.lines is None:
+        if not isinstance(self.lines, CodeLines):  # of digests, no columns are known
             return True
         return last < self.lines.length(number) and bool(self.lines.byte(number, first).strip())
 
     def original(self, line: int, column: int) -> SourceRange | None:
         """The original range of a position; the line counted from 1, the column in bytes from 0."""
-        if self.lines is None or self.name + SUFFIX not in self.archive.records:
+        if not isinstance(self.lines, CodeLines) or self.name + SUFFIX not in self.archive.records:
             return None
         return self.archive.locate(self.name, self.lines.start(line) + column)
 
@@ -104,6 +105,18 @@ class CompanionCode(CodeRecord):
     def original(self, line: int, column: int) -> SourceRange | None:
         """The original range of a position; the line counted from 1, the column in bytes from 0."""
         return self.companion.locate_line(self.name, line, column)
+
+
+class DigestedCode(CompanionCode):
+    """A code record of a companion, whose lines are compared by their digests."""
+
+    def __init__(self, companion: Companion, file: bytes, lines: LineDigests) -> None:
+        super().__init__(companion, file)
+        self.lines = lines
+
+    def shows(self, shown: list[bytes], number: int) -> bool:
+        """Whether the record has these lines up to a line, counted from 1: as many as PyTorch prints."""
+        return CodeRecord.shows(self, shown, number)
 
 
 def problem_of(code: CodeRecord, number: int, *, fits: bool) -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
+from archive.verbs.logs.code_lines import CodeLines
 from archive.verbs.logs.code_records import CODE_FOLDERS, problem_of
 from archive.verbs.logs.lines import ending
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.base.steps import Steps
     from archive.debuginfo.model import SourceRange
-    from archive.verbs.logs.code_lines import CodeLines
+    from archive.reader.line_digests import LineDigests
     from archive.verbs.logs.code_records import CodeRecord
     from archive.verbs.logs.streams import Stream
 
@@ -44,6 +45,8 @@ SERIALIZED_START = re.compile(
 FRAME_HEADER = re.compile(
     rb'  File "(?!"[^,])(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?'
 )
+FRAME = b'  File "'
+"""Begins a frame's heading."""
 RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
 NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
 CODE = re.compile(rb"  |def |class |[\w.]+ = ")
@@ -179,7 +182,7 @@ class Traceback:
             function = code.function(number, function)
         return LoggedFrame(first, len(self.raw), header["file"], function, original, problem, not fits)
 
-    def _take_rest(self, record: CodeRecord, code: CodeLines | None, number: int) -> int:
+    def _take_rest(self, record: CodeRecord, code: CodeLines | LineDigests | None, number: int) -> int:
         """Take the rest of a frame: further markings, and the lines between and behind them.
 
         Args:
@@ -201,7 +204,7 @@ class Traceback:
             if marking:
                 here, unmarked = bool(marking["here"]), 0
             else:
-                if code is not None and self._breaks_off_within(line) and code.begins(number + 1, line):
+                if code is not None and self._breaks_off_within(line) and _may_begin(code, number + 1, line):
                     self.cut = len(self.raw)
                     self._take(line)
                     return 0
@@ -257,6 +260,14 @@ class Traceback:
         # A log may end within the traceback's last line.
         end = b"" if line.endswith(b"\n") else ending(self.stream.line(0).data)
         yield line + end + self.stream.written(last, original.removesuffix(b"\n"), is_open=is_open)
+
+
+def _may_begin(code: CodeLines | LineDigests, number: int, line: bytes) -> bool:
+    """Whether a line of the code may begin as one does. Of digests, any line of code may."""
+    if isinstance(code, CodeLines):
+        return code.begins(number, line)
+    is_code = CODE.match(line) is not None and not FRAME.startswith(line[: len(FRAME)])
+    return number <= len(code) and is_code
 
 
 def written(stream: Stream, at: int, others: Mapping[int, bytes]) -> bytes:

@@ -1,0 +1,76 @@
+"""Digests of the lines of generated code: they tell whether a log shows a model's code, without the code.
+
+A companion does not hold the code, so a log's excerpt cannot be compared with it. A store that is given the
+archive keeps a digest of each line; ``split --fingerprints`` puts them into the companion. A digest is the
+first ``BYTES`` bytes of the line's blake2b: another line passes for it once in 16,777,216 times. It has no
+key, so that releases of a model share it; who guesses a line can tell that the code has it.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import ArchiveError, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.columns import Ints
+
+BYTES = 3
+
+
+class LineDigests:
+    """The lines of a code record, of which the digests are known alone.
+
+    Args:
+        digests: of the lines, from the first (n).
+    """
+
+    def __init__(self, digests: Ints) -> None:
+        self._digests = digests
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def is_line(self, number: int, line: bytes) -> bool:
+        """Whether line ``number``, counted from 1, has the digest of a line."""
+        return 0 < number <= len(self) and int(self._digests[number - 1]) == _digest_of(line)
+
+
+def digests_of(code: bytes) -> Ints:
+    """The digests of the lines of some code (n). A last newline ends the last line."""
+    lines = code.removesuffix(b"\n").split(b"\n") if code else []
+    return np.fromiter(map(_digest_of, lines), np.int64, len(lines))
+
+
+def packed_digests(digests: Ints) -> bytes:
+    """Digests, one behind the other."""
+    return np.ascontiguousarray(digests, "<u4").view(np.uint8).reshape(-1, 4)[:, :BYTES].tobytes()
+
+
+def unpacked_lines(lines: Mapping[str, bytes]) -> dict[str, LineDigests]:
+    """The lines of each code record, of digests that stand one behind the other.
+
+    Raises:
+        ArchiveError: a digest is cut.
+    """
+    for name, data in lines.items():
+        if len(data) % BYTES:
+            raise ArchiveError(
+                place=name, expected=f"digests of {BYTES} bytes", found=counted(len(data), "byte")
+            )
+    return {name: LineDigests(_unpacked(data)) for name, data in lines.items()}
+
+
+def _unpacked(data: bytes) -> Ints:
+    digests = np.zeros((len(data) // BYTES, 4), np.uint8)
+    digests[:, :BYTES] = np.frombuffer(data, np.uint8).reshape(-1, BYTES)
+    return digests.view("<u4").ravel().astype(np.int64)
+
+
+def _digest_of(line: bytes) -> int:
+    return int.from_bytes(blake2b(line, digest_size=BYTES).digest(), "little")
