@@ -191,7 +191,7 @@ def many(work: Callable[[], object], times: int = 20) -> float:
 def explain(models: Path) -> None:
     """Explain a log in a process of its own."""
     log = ROOT / "fixtures/fleet/unique.log"
-    command = ["debug-archive", "symbolicate", str(models), "--log", str(log)]
+    command = [sys.executable, "-m", "archive", "symbolicate", str(models), "--log", str(log)]
     subprocess.run(command, check=False, capture_output=True)  # noqa: S603 (our own)
 
 

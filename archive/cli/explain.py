@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from select import select
+from stat import S_ISCHR
 from typing import TYPE_CHECKING
 
 import archive
@@ -92,7 +94,7 @@ def explain_log(log: Log, files: Sequence[str], companion: str | None) -> Status
                 models = models_of(store_at(log.store, limits=log.limits))
             stack.callback(models.close)
             explainer = explainer_of(models, ids=log.ids, names=log.names, style=log.style, limits=log.limits)
-        source = sys.stdin.buffer if log.file is None else stack.enter_context(Path(log.file).open("rb"))
+        source = sys.stdin.buffer if log.file is None else stack.enter_context(_opened(log.file))
         for piece in explainer.explain(_arriving(source, broken)):
             if log.is_shown:
                 printing.write(piece)
@@ -103,6 +105,20 @@ def explain_log(log: Log, files: Sequence[str], companion: str | None) -> Status
     for error in broken:
         raise error
     return status
+
+
+def _opened(file: str) -> BinaryIO:
+    """A log by its path.
+
+    Raises:
+        ArchiveError: it is a device without end, as ``/dev/zero`` is.
+        OSError: it cannot be read.
+    """
+    log = Path(file).open("rb")  # noqa: SIM115 (the caller closes it)
+    if S_ISCHR(os.fstat(log.fileno()).st_mode) and not log.isatty() and not Path(file).samefile(os.devnull):
+        log.close()
+        raise ArchiveError("is a device, and no log", file=file)
+    return log
 
 
 def is_one_model(file: str) -> bool:

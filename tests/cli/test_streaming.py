@@ -7,16 +7,13 @@ import os
 import pty
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.commands import run
 from tests.support.corpus import RELEASES
 from tests.support.faults import fill
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 COMMANDS = {
@@ -79,3 +76,16 @@ def test_a_device_is_refused_and_the_way_out_named(folder: Path) -> None:
     assert done.returncode == 2
     assert b"pipe: is a pipe, and only regular files are written; `-o -` writes" in done.stderr
     assert (folder / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/full", "/dev/urandom"])
+def test_a_log_is_no_device_without_end(device: str) -> None:
+    if not Path(device).exists():
+        pytest.skip("no such device")
+    done = run("symbolicate", NESTED, "--log", device)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == f"debug-archive: {device}: is a device, and no log\n".encode()
+
+
+def test_a_log_may_be_nothing() -> None:
+    assert run("symbolicate", NESTED, "--log", os.devnull).returncode == 0
