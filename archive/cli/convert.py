@@ -29,7 +29,8 @@ def command(
     """Write companions IN in another profile, or exported programs IN in canonical form.
 
     In another profile, the debug info stays the same. In canonical form, two exports of one model by one
-    release of PyTorch are the same bytes. The archive id stays; `verify` checks if PyTorch loads the file.
+    release of PyTorch are the same bytes, where they differ in such ids alone. The archive id stays; `verify`
+    checks if PyTorch loads the file.
 
     Several files, a folder or a glob take a folder for OUT. A second run goes on from OUT.manifest.jsonl.
 

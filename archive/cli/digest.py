@@ -46,7 +46,7 @@ class Expected(NamedTuple):
     type=click.Choice(["model", "debug", "file"]),
     default="model",
     show_default=True,
-    help="What the digest is of: what the model computes, the debug info in the file, or the file's bytes.",
+    help="What the digest is of: the model, the debug info in the file, or the file's bytes.",
 )
 @click.option("--parts", is_flag=True, help="The digests of all parts below that of the file.")
 @click.option(
@@ -70,11 +70,13 @@ def command(
     limits: Limits,
     as_json: bool,
 ) -> Status:
-    """Print digests of models: equal where two files compute the same, whoever saved them.
+    """Print digests of models: equal where two files are the same model, whoever saved them.
 
     A model's digest is of its code, bytecode, values, graphs and tensors. Debug info does not count, nor do
     ids, names that a process made unique, the layout of the zip, or an embedded companion: so a model has one
-    digest before and after `split`, `shrink` and `join`. Tensors count by dtype, shape, strides and elements.
+    digest before and after `split`, `shrink` and `join`, and `diff` says "same model" of files that have one.
+    Models of other code have other digests, even if they compute the same. Tensors count by dtype, shape,
+    strides and elements.
 
     Exit status: 0 well, 1 a file has another digest than in the list, 2 a file cannot be read, 70 internal
     error.

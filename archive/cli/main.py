@@ -46,7 +46,7 @@ COMMANDS = {
     "leaks": CommandEntry("archive.cli.leaks", "What files tell strangers: paths, names, source text, keys."),
     "sizes": CommandEntry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
     "diff": CommandEntry("archive.cli.diff", "What differs between two files, from model to line."),
-    "digest": CommandEntry("archive.cli.digest", "Digests of what models compute, whoever saved them."),
+    "digest": CommandEntry("archive.cli.digest", "Digests of models, whoever saved them."),
     "split": CommandEntry("archive.cli.split", "The debug info out of archives, into companion files."),
     "join": CommandEntry("archive.cli.join", "Archives and their companions made one file each again."),
     "shrink": CommandEntry("archive.cli.shrink", "Smaller archives that PyTorch runs as before."),

@@ -45,7 +45,8 @@ def command(
     Embed: it becomes a companion inside of the archive, which only debug-archive reads; `restore` undoes it.
     In exported programs (.pt2) modules stay, too, which torch.export.unflatten needs.
 
-    The last lines say of each file whether PyTorch loads it, or that this was not checked.
+    The last lines say whether PyTorch loads the file, or that this was not checked. Of several files, a line
+    says what PyTorch is known to refuse; `verify` checks the rest.
 
     Several archives, a folder or a glob take a folder for OUT. A second run goes on from OUT.manifest.jsonl.
 

@@ -74,7 +74,9 @@ def _handles(words: Sequence[str], *, is_one: bool) -> list[list[int]]:
 
 
 def _is_file(word: str) -> bool:
-    """Whether an argument is a file, and no handle."""
+    """Whether an argument is a file: a number is a handle, whatever files there are."""
+    if HANDLE_CHAIN.fullmatch(word):
+        return False
     return is_url(word) or exists(word)  # noqa: PTH110 (pathlib costs start-up)
 
 
@@ -173,10 +175,11 @@ def command(
 ) -> Status:
     """Print the model source behind debug handles of FILE, an archive or a companion, as PyTorch would.
 
-    A HANDLE is a number; those of one delegated failure belong together, inner ones first: 1,26. A NODE is
-    the name of a node in an exported program (.pt2), with the graphs that it is in if it has a namesake. A
-    KERNEL is one of a model that AOTInductor compiled, with its handle or without. In an ETRecord, an
-    INSTRUCTION of ExecuTorch's (0:17) stands for the nodes that it was made of.
+    A HANDLE is a number, whatever files there are: one of that name is ./42. Those of one delegated failure
+    belong together, inner ones first: 1,26. A NODE is the name of a node in an exported program (.pt2), with
+    the graphs that it is in if it has a namesake. A KERNEL is one of a model that AOTInductor compiled, with
+    its handle or without. In an ETRecord, an INSTRUCTION of ExecuTorch's (0:17) stands for the nodes that it
+    was made of.
 
     Without handles, a log is read from standard input and written with every failure explained. What Docker,
     Kubernetes, journald, syslog or logcat put around each line is put around new lines, too.
@@ -204,11 +207,7 @@ def command(
       debug-archive symbolicate compiled.pt2 cpp_fused_relu_0:2
       debug-archive symbolicate model.etrecord 0:17 forward/0:3
     """  # noqa: D301 (click reads the backspace)
-    if (
-        store is None
-        and all(HANDLE_CHAIN.fullmatch(word) for word in words)
-        and not any(map(_is_file, words))
-    ):
+    if store is None and all(map(HANDLE_CHAIN.fullmatch, words)):
         store = os.environ.get(STORE_VARIABLE)
     files = _files(words, store)
     wanted = words[len(files) :]

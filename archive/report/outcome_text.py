@@ -139,10 +139,11 @@ def lite_text(facts: Lite, file: Sized, out: Sized) -> Group:
     )
 
 
-def size_line(_: object, file: Sized, out: Sized, *companion: Sized) -> str:
-    """A file that was split, shrunk or converted, in one line."""
+def size_line(facts: object, file: Sized, out: Sized, *companion: Sized) -> str:
+    """A file that was split, shrunk or converted, in one line; and what PyTorch is known to refuse of it."""
     rest = "".join(f", {one.size:,} in the companion" for one in companion)
-    return f"{file}: {file.size:,} -> {out.size:,} bytes ({_share(out.size, file.size)}){rest}"
+    refused = "".join(f"; {one}" for one in getattr(facts, "refused", ()))
+    return f"{file}: {file.size:,} -> {out.size:,} bytes ({_share(out.size, file.size)}){rest}{refused}"
 
 
 def split_line(facts: Split, *sizes: Sized) -> str:

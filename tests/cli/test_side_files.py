@@ -43,7 +43,7 @@ READING = {
 """A call of each option that names something to be read, without what it names."""
 STREAMS = {"symbolicate --log"}
 """What is read as it comes, and may have no end."""
-WRITING = {"--output"}
+WRITING = {"--output", "--manifest"}
 HANDED_TO_WRITE = {"split --companion", "redact --companion"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -246,3 +247,26 @@ def test_one_file_of_a_folder_is_one_file(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "small.ptl").write_bytes(STACK.read_bytes())
     assert "\n1 file: " in well("shrink", tmp_path / "in", "-o", tmp_path / "out")
+
+
+@pytest.mark.parametrize("words", ["shrink -o out", "split -o out -c own"])
+def test_what_pytorch_refuses_is_said_of_one_file_and_of_several(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    shutil.copy(RELEASES / "torch-1.8.0" / "lowered.pt", "models/refused.pt")
+    shutil.copy(SCRIPT, "models/well.pt")
+    verb, *options = words.split()
+    alone = [
+        line
+        for line in well(verb, "models/refused.pt", *options, "--force").splitlines()
+        if "refuses" in line
+    ]
+    assert alone
+    shutil.rmtree("own", ignore_errors=True)
+    (tmp_path / "out").unlink()
+    (tmp_path / "own").unlink(missing_ok=True)
+    refused, other, _ = well(verb, "models", *options, "-j", 1).splitlines()
+    assert refused.endswith("".join(f"; {line}" for line in alone))
+    assert "refuses" not in other
