@@ -49,6 +49,7 @@ class Server:
     Attributes:
         file: the address, for messages.
         unread: none: a server tells of none.
+        damaged: likewise.
 
     Raises:
         ArchiveError: the address is none.
@@ -60,6 +61,7 @@ class Server:
         self._cache = Cache(folder_of(os.environ))
         self.file = self._connection.name
         self.unread: dict[str, str] = {}
+        self.damaged: dict[str, Listed] = {}
 
     def entries(self) -> Sequence[Listed]:
         """All companions, as the server lists them once, in the order of their ids.

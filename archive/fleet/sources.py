@@ -31,9 +31,14 @@ def models_of(store: Store | Server) -> Models:
         OSError: the store cannot be read.
     """
     kept: list[Model] = [KeptModel(store, entry) for entry in store.entries()]
-    unread = {f"{store.file}: {key}": why for key, why in store.unread.items()}
-    # A failure may be of these, too: it is not another's.
-    models = Models(kept + [Model(file, limits=DEFAULT_LIMITS) for file in unread])
+    unread: dict[str, str] = {}
+    for key, why in store.unread.items():  # a failure may be of these, too; the index may know which
+        entry = store.damaged.get(key)
+        kept.append(
+            KeptModel(store, entry) if entry else Model(f"{store.file}: {key}", limits=DEFAULT_LIMITS)
+        )
+        unread[kept[-1].file] = why
+    models = Models(kept)
     models.unread |= unread
     return models
 

@@ -40,10 +40,12 @@ class Catalogue:
 
     Attributes:
         unread: the companions that cannot be read, by archive id, each with the reason.
+        damaged: what the index says of those whose file has changed since, and cannot be read any more.
     """
 
     def __init__(self, folder: Folder, files: KeptFiles, limits: Limits) -> None:
         self.unread: dict[str, str] = {}
+        self.damaged: dict[str, Entry] = {}
         self._folder = folder
         self._files = files
         self._limits = limits
@@ -71,7 +73,7 @@ class Catalogue:
 
     def _refreshed(self, before: Mapping[str, Entry] | None) -> Mapping[str, Entry]:
         """The entries of the files that there are now, of which some are known from before."""
-        old = read_index(self._folder) if before is None else before
+        old = read_index(self._folder) if before is None else {**self.damaged, **before}
         names = self._folder.companion_names()
         files = names.files
         known = {key: entry for key, entry in old.items() if files.get(key) == entry.signature}
@@ -85,6 +87,8 @@ class Catalogue:
             if entry is not None:
                 known[key] = entry
                 self._unwritten += 1
+        self.damaged = {key: old[key] for key in self.unread.keys() & old.keys()}
+        self._unwritten -= len(self.damaged)  # their rows stay: they tell which failures may be theirs
         return known
 
     def _is_copy(self, entry: Entry, signature: Signature) -> bool:
@@ -127,8 +131,9 @@ class Catalogue:
         """
         with self._lock:
             if self._entries is not None and self._unwritten >= at_least:
+                entries = {**self.damaged, **self._entries}
                 with suppress(OSError, ArchiveError):  # the latter of a link in its place, say
-                    self._folder.write(self._folder.index, build_index(self._entries.values()))
+                    self._folder.write(self._folder.index, build_index(entries.values()))
                     self._unwritten = 0
 
 

@@ -164,6 +164,11 @@ class Store:
         self._catalogue.entries()
         return self._catalogue.unread
 
+    @property
+    def damaged(self) -> Mapping[str, Entry]:
+        """What the index says of those among them that it knows, by archive id."""
+        return self._catalogue.damaged
+
     def listing(self) -> Listing:
         """All companions, and all names that are none: the headers of all files are read for it.
 

@@ -122,7 +122,8 @@ def test_a_file_of_a_folder_that_asks_for_too_much_is_told_and_the_others_explai
     assert "memory" in why
 
 
-def test_a_damaged_companion_of_a_store_takes_no_answers_of_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["a byte", "a byte, seen", "cut", "longer", "empty"])
+def test_a_damaged_companion_of_a_store_takes_no_answers_of_others(damage: str, tmp_path: Path) -> None:
     """The index has its facts: failures that they exclude are another model's."""
     with Store.open(tmp_path / "store", create=True) as store:
         for name in ("Ranker", "Encoder", "Detector"):
@@ -131,10 +132,12 @@ def test_a_damaged_companion_of_a_store_takes_no_answers_of_others(tmp_path: Pat
         entry = next(one for one in store.entries() if one.facts.top == "Ranker")
         path = store.folder.kept_path(entry.archive_id)
     status, data = path.stat(), bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    explainer = explainer_of(models_in([tmp_path / "store"]))
+    data[len(data) // 2] ^= damage.startswith("a byte")
+    path.write_bytes({"cut": data[:-9], "longer": data + b"9", "empty": b""}.get(damage, data))
+    if damage == "a byte":  # the index does not see that the file is another one
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    for _ in range(2):  # the index that the first one writes has its facts, too
+        explainer = explainer_of(models_in([tmp_path / "store"]))
     for one in FAILURES:
         text = of_one(explainer, one.unique)
         assert text == (one.unique if one.model == "Ranker" else one.explained)
