@@ -133,7 +133,8 @@ def test_a_damaged_companion_of_a_store_takes_no_answers_of_others(damage: str, 
         path = store.folder.kept_path(entry.archive_id)
     status, data = path.stat(), bytearray(path.read_bytes())
     data[len(data) // 2] ^= damage.startswith("a byte")
-    path.write_bytes({"cut": data[:-9], "longer": data + b"9", "empty": b""}.get(damage, data))
+    others = {"cut": bytes(data[:-9]), "longer": bytes(data + b"9"), "empty": b""}
+    path.write_bytes(others.get(damage, bytes(data)))
     if damage == "a byte":  # the index does not see that the file is another one
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     for _ in range(2):  # the index that the first one writes has its facts, too
