@@ -134,7 +134,7 @@ def test_what_cannot_be_profiled_is_told(tmp_path: Path) -> None:
         profile_archive(path, torch.ones(2, 5), 1)
     with pytest.raises(ArchiveError, match=r"forward fails with these inputs: .*missing value for argument"):
         profile_archive(path, X)
-    with pytest.raises(ArchiveError, match=r"fails without inputs \(--input gives arguments\): .*missing"):
+    with pytest.raises(ArchiveError, match=r"fails without inputs \(give some: --input .*missing"):
         profile_archive(path)
     with pytest.raises(ArchiveError, match=r"expected a method nope, found forward"):
         profile_archive(path, X, method="nope")
@@ -144,6 +144,45 @@ def test_what_cannot_be_profiled_is_told(tmp_path: Path) -> None:
         profile_archive(path, X, 1)
     with pytest.raises(ValueError, match=r"no type 'int999' of tensors; there are: bfloat16"):
         example_tensor([1], "int999")
+
+
+class Taking(torch.nn.Module):
+    """Arguments of several types."""
+
+    def forward(  # noqa: PLR0917
+        self, x: torch.Tensor, n: int, f: float, some: list[torch.Tensor], maybe: int | None, k: int = 2
+    ) -> torch.Tensor:
+        return x * n * f * k + some[0] if maybe is None else x * k
+
+
+TAKEN = (torch.ones(2), 1, 2.0, [torch.ones(2)], None)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ((), "fails without inputs .*expected x: Tensor, n: int, f: float, .*; found 0 arguments"),
+        (TAKEN[:1], "found 1 arguments"),
+        ((*TAKEN, 3, 4), "found 7 arguments"),
+        ((3, *TAKEN[1:]), "expected x: Tensor; found int"),
+        ((TAKEN[0], 1.5, *TAKEN[2:]), "expected n: int; found float"),
+        ((*TAKEN[:2], 2, *TAKEN[3:]), "expected f: float; found int"),
+        ((*TAKEN[:3], [3], None), r"expected some: List\[Tensor\]; found list"),
+        ((*TAKEN[:4], "a"), r"expected maybe: Optional\[int\]; found str"),
+        (TAKEN, ""),
+        ((*TAKEN[:4], 3, 5), ""),
+    ],
+)
+def test_the_lite_interpreter_gets_no_arguments_that_would_end_the_process(
+    given: tuple[object, ...], says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "taking.ptl"
+    save_lowered(lower(torch.jit.script(Taking()), "aten"), path)
+    if not says:
+        assert profile_archive(path, *given).events
+        return
+    with pytest.raises(ArchiveError, match=says):
+        profile_archive(path, *given)
 
 
 def test_example_tensors() -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from archive.base.errors import ArchiveError
 from archive.formats.bytecode import BYTECODE
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 OPERATIONS = ("OP", "OPN")
 BRANCHES = ("JF", "LOOP")
 """Opcodes that go to the next instruction, or as far as their argument says."""
+PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "NoneType": type(None)}
+"""Types of arguments, by their names in TorchScript."""
 JUMP, RETURN = "JMP", "RET"
 CALLS = ("CALL", "INTERFACE_CALL")
 """Opcodes that run other methods, whose operations are not among the method's own."""
@@ -35,11 +39,17 @@ class LiteMethod:
         instructions: opcode and first argument of each.
         names: the operator that each instruction runs; "" for others.
         handles: the debug handle of each instruction.
+        parameters: name, type and default of each, without ``self``; None where the archive has none.
     """
 
     def __init__(
-        self, instructions: Sequence[tuple[str, int]], names: Sequence[str], handles: Sequence[int]
+        self,
+        instructions: Sequence[tuple[str, int]],
+        names: Sequence[str],
+        handles: Sequence[int],
+        parameters: Sequence[tuple[str, str, object]] | None = None,
     ) -> None:
+        self.parameters = parameters
         self._instructions = instructions
         self._names = names
         self._handles = handles
@@ -58,11 +68,29 @@ class LiteMethod:
             known = ", ".join(opened.methods) or "none"
             raise ArchiveError(expected=f"debug handles of {wanted}", found=known, file=opened.file)
         _, *methods = _tuple(opened.value(BYTECODE))
-        table = dict(next(one[1] for one in methods if one[0] == wanted))
+        _, rows, *schema = next(one for one in methods if one[0] == wanted)
+        table = dict(rows)
         operators = [str(one[0]) for one in table["operators"]]
         instructions = [(str(one[0]), int(one[1])) for one in table["instructions"]]
         names = [operators[number] if code in OPERATIONS else "" for code, number in instructions]
-        return cls(instructions, names, list(handles))
+        parameters = [tuple(dict(one).values()) for one in dict(schema[0])["arguments"]] if schema else None
+        return cls(instructions, names, list(handles), None if parameters is None else parameters[1:])
+
+    def check(self, given: Sequence[object]) -> None:
+        """Refuse arguments that the method does not take: the lite interpreter would end the process.
+
+        Raises:
+            TypeError: there are too many or too few, or one is of another type.
+        """
+        if self.parameters is None:
+            return
+        needed = [one for one in self.parameters if one[2] is None and not one[1].startswith("Optional[")]
+        if not len(needed) <= len(given) <= len(self.parameters):
+            texts = ", ".join(f"{name}: {kind}" for name, kind, _ in self.parameters) or "no arguments"
+            raise TypeError(f"expected {texts}; found {len(given)} arguments")
+        for (name, kind, _), value in zip(self.parameters, given, strict=False):
+            if not _fits(value, kind):
+                raise TypeError(f"expected {name}: {kind}; found {type(value).__name__}")
 
     def handles_of(self, run: Sequence[str]) -> list[tuple[int, ...]]:
         """The debug handles that each operation of a run may have; none if the run is no path of the method.
@@ -108,3 +136,15 @@ class LiteMethod:
 def _tuple(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 (inert values)
     """The record's methods behind its version."""
     return (0, *value) if value and not isinstance(value[0], int) else tuple(value)
+
+
+def _fits(value: object, kind: str) -> bool:
+    """Whether a value is of a type, by TorchScript's name; of types that are not known here, any value is."""
+    whole, _, inner = kind.removesuffix("]").partition("[")
+    if whole == "Optional":
+        return value is None or _fits(value, inner)
+    if whole == "List":
+        return isinstance(value, list) and all(_fits(one, inner) for one in value)
+    if kind == "Tensor":
+        return isinstance(value, torch.Tensor)
+    return type(value) is PLAIN[kind] if kind in PLAIN else True

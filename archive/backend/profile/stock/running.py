@@ -75,11 +75,17 @@ def profile_archive(
     run = partial(_method(source, opened.file, method, lite=on_lite), *inputs)
     with torch.no_grad():
         try:
+            if lite_method is not None:
+                lite_method.check(inputs)
             for _ in range(warmup):
                 run()
             results = _observed(run, runs, stacks=not on_lite)
         except (RuntimeError, TypeError, ValueError) as error:
-            given = "with these inputs" if inputs else "without inputs (--input gives arguments)"
+            given = (
+                "with these inputs"
+                if inputs
+                else "without inputs (give some: --input 1x3x32x32, or profile_archive(file, x))"
+            )
             raise ArchiveError(f"{method} fails {given}: {_said(error)}", file=opened.file) from error
     found = [*runs_of(results, MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
     if lite_method is not None:
