@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 Value: TypeAlias = Any
-OF_THIS_PROCESS = "what it tells is of this process, and no guard looks at it"
+OF_THIS_PROCESS = "what it does or tells is of this process, and no table has it"
 
 
 class Model(torch.nn.Module):
@@ -145,17 +145,17 @@ def by_address(self: Value, x: Value) -> Value:
         (in_doubles, "torch.set_default_dtype: what it does outside the model would be lost"),
         (own_generator, "a generator of random numbers of the model's own"),
         (kept_generator, "a generator of random numbers of the model's own"),
-        (in_the_environment, "os.environ that is set: what it does outside the model would be lost"),
-        (makes_a_folder, "os.makedirs: what it does outside the model would be lost"),
-        (runs_a_program, "subprocess.run: what it does outside the model would be lost"),
+        (in_the_environment, f"os.environ: {OF_THIS_PROCESS}"),
+        (makes_a_folder, f"os.mkdir: {OF_THIS_PROCESS}"),
+        (runs_a_program, "subprocess.Popen: what it does outside the model would be lost"),
         (by_the_environment, f"os.environ: {OF_THIS_PROCESS}"),
         (in_the_environment_or_not, f"os.environ: {OF_THIS_PROCESS}"),
-        (by_getenv, f"os.getenv: {OF_THIS_PROCESS}"),
+        (by_getenv, f"os.environ: {OF_THIS_PROCESS}"),
         (by_default_generator, "torch.default_generator: what is done to a generator cannot be followed"),
         (joins_a_path, f"what is done to a {type(Path()).__name__} cannot be followed"),
         (writes_a_text, "open: what it does outside the model would be lost"),
         (reads_a_text, "open: what it does outside the model would be lost"),
-        (looks_into_a_folder, "os.listdir: what it does outside the model would be lost"),
+        (looks_into_a_folder, f"os.listdir: {OF_THIS_PROCESS}"),
         (
             sets_a_setting,
             "torch.backends.cudnn.benchmark that is set: what it does outside the model would be lost",

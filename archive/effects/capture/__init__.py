@@ -20,6 +20,6 @@ The modules from the highest to the lowest; each imports only from lower ones:
   and guards;
 - ``side_effects``, ``flattening``, ``flat_values``, ``reach``, ``pending``, ``variables``: the table of
   effects;
-- ``interception``, ``operating_system``, ``outside``, ``kept_calls``: what reaches outside of the model;
+- ``interception``, ``outside``, ``kept_calls``: what reaches outside of the model;
 - ``sites``, ``sources``, ``function_code``, ``operations``: facts about code and PyTorch.
 """

@@ -118,6 +118,17 @@ class ReplacedBuiltins:
         """Replace ``id``."""
         return self._call.refuse("id: a number that differs from process to process")
 
+    def hashed(self, value: object) -> int:
+        """Replace ``hash``: Python salts that of texts, so it differs from process to process."""
+        parts = [value]
+        while parts:
+            one = parts.pop()
+            if isinstance(one, str | bytes):
+                self._call.refuse("hash: a number that differs from process to process")
+            if isinstance(one, tuple | frozenset):
+                parts += one
+        return hash(value)
+
     def refused(self, name: str) -> Any:  # noqa: ANN401
         """Replace a function that reads from or writes to the outside."""
         return lambda *_, **__: self._call.refuse(f"{name}: what it does outside the model would be lost")
@@ -129,6 +140,7 @@ def replaced_builtins(call: CapturedCall, types: Mapping[type, Any]) -> dict[str
     return vars(builtins) | {
         **{name: replaced.refused(name) for name in INPUT_OUTPUT},
         **{kind.__name__: proxy for kind, proxy in types.items() if kind.__module__ == "builtins"},
+        "hash": replaced.hashed,
         "id": replaced.identity,
         CHECK: replaced.in_order,
         "print": call.kept_calls.printed,

@@ -6,11 +6,14 @@ threads that capture nothing.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from contextlib import contextmanager
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.utils import checkpoint
 from torch.utils.checkpoint import CheckpointFunction
@@ -19,7 +22,7 @@ from archive.effects.capture.checkpoints import GENERATOR, checkpointed, without
 from archive.effects.capture.custom_backward import apply_function
 from archive.effects.capture.function_code import is_model_module
 from archive.effects.capture.inference import InferenceRegion
-from archive.effects.capture.outside import OUTSIDE, Watch, audit
+from archive.effects.capture.outside import OUTSIDE, Watch, audit, for_the_model, watched_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +46,8 @@ RANDOM = {
 """Functions that change or tell the state of random numbers, each with why it is refused."""
 SETTERS = (
     "save",
+    "set_deterministic_debug_mode",
+    "set_printoptions",
     "set_default_dtype",
     "set_default_device",
     "set_default_tensor_type",
@@ -53,6 +58,18 @@ SETTERS = (
     "use_deterministic_algorithms",
 )
 """Other functions that change what is outside the model: settings of the process, files."""
+OF_NUMPY = ("set_printoptions", "setbufsize", "seterr", "seterrcall")
+"""Functions of NumPy that change settings of the process."""
+OF_CUDA = ("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all")
+OF_ALL_MODULES = [name for name in vars(torch.nn.modules.module) if name.startswith("register_module_")]
+"""Functions that put hooks on all modules."""
+OF_NUMPY_RANDOM = [
+    name
+    for name in np.random.__all__
+    if name != "default_rng" and not isinstance(getattr(np.random, name), type)
+]
+"""Functions of ``numpy.random`` that use the generator of the process."""
+Environment: Any = type(os.environ)
 INFERENCE = torch._C._InferenceMode
 CLEAR = torch.clear_autocast_cache
 APPLY = torch.autograd.Function.__dict__["apply"]
@@ -96,12 +113,12 @@ def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
 
 
 def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[..., Any]:
-    """Replace a function that no table can follow; PyTorch's own code may call it."""
+    """Replace a function that no table can follow; libraries' own code may call it."""
 
     def refused(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         call = CALLS.get(threading.get_ident())
         if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
-            call.refuse(f"torch.{name}{reason}")
+            call.refuse(f"{name}{reason}")
         return real(*args, **kwargs)
 
     return refused
@@ -174,6 +191,11 @@ REPLACEMENTS = (
     Replacement(torch, "clear_autocast_cache", CLEAR, _clear_autocast_cache),
     Replacement(torch, "default_generator", DEFAULT, DefaultGenerator()),
     *(
+        Replacement(Environment, name, one, for_the_model(one, _current))
+        for name, one in vars(Environment).items()
+        if isinstance(one, FunctionType) and name not in ("__init__", "__repr__")
+    ),
+    *(
         Replacement(torch, name, getattr(torch, name), _reading(getattr(torch, name), f"torch.{name}"))
         for name in (
             "is_grad_enabled",
@@ -183,15 +205,21 @@ REPLACEMENTS = (
         )
     ),
     *(
-        Replacement(owner, name, getattr(owner, name), _refusing(getattr(owner, name), name, reason))
-        for owner, reasons in (
-            (torch, RANDOM | dict.fromkeys(SETTERS, OUTSIDE)),
-            (torch.random, RANDOM | {"fork_rng": OUTSIDE}),
+        Replacement(
+            owner, name, getattr(owner, name), _refusing(getattr(owner, name), f"{shown}.{name}", reason)
+        )
+        for owner, shown, reasons in (
+            (torch, "torch", RANDOM | dict.fromkeys(SETTERS, OUTSIDE)),
+            (torch.random, "torch", RANDOM | {"fork_rng": OUTSIDE}),
+            (torch.cuda, "torch.cuda", dict.fromkeys(OF_CUDA, OUTSIDE)),
+            (torch.nn.modules.module, "torch.nn.modules.module", dict.fromkeys(OF_ALL_MODULES, OUTSIDE)),
+            (np, "numpy", dict.fromkeys(OF_NUMPY, OUTSIDE)),
+            (np.random, "numpy.random", dict.fromkeys(OF_NUMPY_RANDOM, OUTSIDE)),
         )
         for name, reason in reasons.items()
     ),
 )
-BY_FUNCTION = {id(one.real): one.made for one in REPLACEMENTS if one.owner in (torch, torch.random)}
+BY_FUNCTION = {id(one.real): one.made for one in REPLACEMENTS if isinstance(one.owner, ModuleType)}
 """Replacements of functions that a model may have imported by their names."""
 
 
@@ -206,7 +234,8 @@ def intercepted(call: CapturedCall) -> Iterator[None]:
             WATCH.begin()
         CALLS[threading.get_ident()] = call
     try:
-        yield
+        with watched_calls(call):
+            yield
     finally:
         with LOCK:
             del CALLS[threading.get_ident()]

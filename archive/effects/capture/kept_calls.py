@@ -15,7 +15,7 @@ import torch
 
 from archive.effects.capture.containers import plain
 from archive.effects.capture.log_levels import only_logs
-from archive.effects.capture.operating_system import system_proxy
+from archive.effects.capture.outside import OF_THE_PROCESS, OUTSIDE
 from archive.effects.capture.scalars import is_scalar
 from archive.effects.capture.shape import Shape
 from archive.effects.capture.sources import LITERALS, NAMED
@@ -34,6 +34,8 @@ METHODS = {name: level for level, name in LEVELS.items()} | {"warn": 30, "fatal"
 
 
 STREAMS = ("stdin", "stdout", "stderr")
+HARMLESS = ("exc_info", "exception", "getdefaultencoding", "getsizeof", "intern")
+"""Functions of ``sys`` that neither tell of the process nor change it."""
 
 
 class KeptCalls:
@@ -144,7 +146,7 @@ class KeptCalls:
             return self.warned
         if isinstance(value, logging.Logger):
             return LoggerView(self, value.name)
-        return system_proxy(value, self.refuse)
+        return None
 
     def refuse(self, message: str) -> NoReturn:
         """Give up, naming the model's line."""
@@ -215,14 +217,25 @@ class SysModule:
     """The proxy of ``sys``.
 
     Args:
-        calls: refuses what is written past ``print``.
+        calls: refuses all but constants and streams.
     """
 
     def __init__(self, calls: KeptCalls) -> None:
-        self._calls = calls
+        object.__setattr__(self, "_calls", calls)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return StreamView(self._calls, name) if name in STREAMS else getattr(sys, name)
+        if name in STREAMS:
+            return StreamView(self._calls, name)
+        found = getattr(sys, name)
+        if isinstance(found, str | int | float | tuple) or name in HARMLESS:
+            return found
+        return self._calls.refuse(f"sys.{name}{OF_THE_PROCESS}")
+
+    def __setattr__(self, name: str, _: object) -> None:
+        self._calls.refuse(f"sys.{name} that is set{OUTSIDE}")
+
+    def __delattr__(self, name: str) -> None:
+        self._calls.refuse(f"sys.{name} that is deleted{OUTSIDE}")
 
 
 class StreamView:

@@ -1,20 +1,27 @@
-"""What a model reaches outside of itself by libraries: files, processes, names in their modules.
+"""What a model reaches outside of itself by libraries: files, processes, clocks, names in their modules.
 
-Python tells its audit hooks of files and processes, whichever library opens or starts them. Modules of
-libraries get a class that refuses to set their names, for as long as a call is captured.
+Python tells its audit hooks of files and processes, whichever library opens or starts them, and the profile
+function of a thread of each function in C that is called: no function that asks the system or the clock gets
+past it, by whichever name or library it is called. Modules of libraries get a class that refuses to set their
+names, for as long as a call is captured.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+from contextlib import contextmanager
+from datetime import date
+from random import Random
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from archive.effects.capture.function_code import is_model_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from archive.effects.capture.call import CapturedCall
@@ -29,6 +36,148 @@ WITHIN = frozenset({"importlib", "inspect", "linecache", "tokenize", "torch", "t
 """Packages that read files for themselves: imports, source lines, PyTorch."""
 FOR_THE_MODEL = ("torch.serialization", "torch.hub")
 """Modules among them that read and write what the model asks for."""
+OF_THE_PROCESS = ": what it does or tells is of this process, and no table has it"
+SYSTEM = frozenset(
+    [
+        *(
+            "_locale",
+            "_posixsubprocess",
+            "_signal",
+            "_socket",
+            "_uuid",
+            "atexit",
+            "decimal",
+            "faulthandler",
+            "fcntl",
+        ),
+        *("gc", "grp", "msvcrt", "nt", "posix", "pwd", "resource", "select", "signal", "syslog", "termios"),
+        *("time", "tracemalloc", "winreg"),
+    ]
+)
+"""Modules in C whose functions ask or change the system, the clock or the interpreter."""
+HARMLESS = {
+    "decimal": frozenset(["localcontext"]),
+    "posix": frozenset(["fspath"]),
+    "nt": frozenset(["fspath"]),
+    "time": frozenset(["struct_time"]),
+}
+"""Their functions that do neither; so do those of paths that are texts, whose names begin with ``_path_``."""
+SHOWN = {"posix": "os", "nt": "os", "_signal": "signal", "_locale": "locale", "_thread": "threading"}
+TORCH = frozenset(["torch", "torch._C"])
+LOOKED_AT = SYSTEM | TORCH | {"_thread"}
+DEFAULT = torch.default_generator
+THREADS = frozenset(["get_ident", "get_native_id", "start_new_thread"])
+CLOCKS = frozenset(["fromtimestamp", "now", "today", "utcnow"])
+"""Class methods of dates that look at the clock, or at the time zone."""
+METHODS = frozenset(
+    [
+        "manual_seed",
+        "set_state",
+        "set_offset",
+        "initial_seed",
+        "get_state",
+        *vars(Random),
+        *vars(Random.__base__),
+        *CLOCKS,
+    ]
+)
+"""Names of methods that may be a generator's."""
+SETTERS = ("_set_", "set_")
+"""Beginnings of names of PyTorch's functions in C that change settings of the process."""
+SETTING_BACK = (
+    "torch._C",
+    "torch._dispatch",
+    "torch._jit_internal",
+    "torch._library",
+    "torch._ops",
+    "torch.amp",
+    "torch.autograd",
+    "torch.fx",
+    "torch.nn.attention",
+    "torch.overrides",
+    "torch.random",
+    "torch.utils",
+)
+"""Parts of PyTorch that change such a setting for a while, or that the capture follows."""
+
+
+def _asks_or_changes(function: Any) -> str:  # noqa: ANN401
+    """The name of a function in C that no table can follow; "" for others."""
+    module, name = function.__module__, function.__name__
+    owner = function.__self__
+    found = ""
+    if module is None:
+        if isinstance(owner, Random):
+            found = f"random.{name}"
+        elif isinstance(owner, torch.Generator) and (owner is DEFAULT or name == "seed"):
+            found = f"torch.Generator.{name}"
+        elif isinstance(owner, type) and issubclass(owner, date) and name in CLOCKS:
+            found = f"{owner.__name__}.{name}"
+    elif module in TORCH:
+        found = f"{module}.{name}" if name.startswith(SETTERS) else ""
+    elif module == "_thread":
+        found = f"threading.{name}" if name in THREADS else ""
+    elif name not in HARMLESS.get(module, ()) and not name.startswith("_path_"):
+        found = f"{SHOWN.get(module, module)}.{name}"
+    return found
+
+
+@contextmanager
+def watched_calls(call: CapturedCall) -> Iterator[None]:
+    """Refuse functions in C that ask the system, the clock or the interpreter, or change them.
+
+    A profile function that this thread has sees what it would see otherwise; a profiler in C waits.
+    """
+    before: Any = sys.getprofile()
+
+    def see(frame: FrameType, event: str, what: Any) -> None:  # noqa: ANN401
+        if event != "c_call":
+            return
+        module = what.__module__
+        if module in LOOKED_AT or (module is None and what.__name__ in METHODS):
+            name = _asks_or_changes(what)
+            if name and _is_called_for_the_model(frame, torch_too=name.startswith("torch.")):
+                call.refuse(f"{name}{OF_THE_PROCESS}")
+
+    def see_both(frame: FrameType, event: str, what: Any) -> None:  # noqa: ANN401
+        before(frame, event, what)
+        see(frame, event, what)
+
+    if before is not None and not callable(before) and not hasattr(before, "enable"):
+        call.refuse("a profiler in C runs in this thread, and would not see the call")
+    sys.setprofile(see_both if callable(before) else see)
+    try:
+        yield
+    finally:
+        sys.setprofile(before if callable(before) else None)
+        if before is not None and not callable(before):
+            before.enable()
+
+
+def for_the_model(real: Callable[..., Any], current: Current) -> Callable[..., Any]:
+    """A method of ``os.environ``, refused where a library or the model itself calls it for the model."""
+
+    def method(*args: Any) -> Any:  # noqa: ANN401
+        call = current()
+        if call is not None and _is_for_the_model(sys._getframe(1)):
+            call.refuse(f"os.environ{OF_THE_PROCESS}")
+        return real(*args)
+
+    return method
+
+
+def _is_called_for_the_model(frame: FrameType, *, torch_too: bool) -> bool:
+    """Whether a function is called for the model, and not by the capture itself."""
+    if str(frame.f_globals.get("__name__")).partition(".")[0] == CAPTURE:
+        return False
+    if not torch_too:
+        return _is_for_the_model(frame)
+    at: FrameType | None = frame
+    while at is not None and not _is_model_code(at):
+        if str(at.f_globals.get("__name__")).startswith((*SETTING_BACK, f"{CAPTURE}.")):
+            return False
+        at = at.f_back
+    return at is not None
 
 
 @functools.cache
@@ -119,6 +268,10 @@ def _watching(current: Current, kind: Any) -> Any:  # noqa: ANN401
         check(self, name)
         kind.__delattr__(self, name)
 
-    return type(
-        kind.__name__, (kind,), {"__slots__": (), "__setattr__": set_name, "__delattr__": delete_name}
-    )
+    def names(self: Any) -> dict[str, Any]:  # noqa: ANN401
+        check(self, "__dict__")
+        found: dict[str, Any] = vars(ModuleType)["__dict__"].__get__(self)
+        return found
+
+    parts = {"__setattr__": set_name, "__delattr__": delete_name, "__dict__": property(names)}
+    return type(kind.__name__, (kind,), {"__slots__": (), **parts})

@@ -79,9 +79,16 @@ class MathModule:
         call: the captured call.
     """
 
+    _call: CapturedCall
+    _made: dict[Any, Any]
+
     def __init__(self, call: CapturedCall) -> None:
-        self._call = call
-        self._made = {function: self._computing(function) for function in MATH}
+        made = {function: self._computing(function) for function in MATH}
+        object.__setattr__(self, "_call", call)
+        object.__setattr__(self, "_made", made)
+
+    def __setattr__(self, name: str, _: object) -> None:
+        self._call.refuse(f"math.{name} that is set: what it does outside the model would be lost")
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         return self.of(getattr(math, name))

@@ -7,7 +7,7 @@ import enum
 import math
 import random
 import re
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from contextvars import ContextVar
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
@@ -61,6 +61,8 @@ SAFE = (
 """Immutable types, whose values the model gets as they are."""
 DECLARED = (dataclasses.Field, type(dataclasses.MISSING), type(vars(dataclasses)["_HAS_DEFAULT_FACTORY"]))
 """Types of what a dataclass declares: part of the model's code, compared by identity, and never changed."""
+CHANGING = (list, dict, set, deque, bytearray, torch.Tensor)
+"""Objects that a method of theirs in C may change, past their proxies."""
 BUILTIN_CODE = (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 """Those of them that are functions: part of the model, and not guarded."""
 
@@ -111,6 +113,8 @@ class Wrapping:
         kept = self._call.replaced.get(id(value)) or self._call.kept_calls.in_place_of(value)
         if kept is not None:
             return kept
+        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, CHANGING):
+            return Untouchable(self._call, f"{value.__name__} of a {type(value.__self__).__name__}")
         if isinstance(value, SAFE):
             if source is not None and not isinstance(value, BUILTIN_CODE):
                 self._call.guards.constant(value, source)
