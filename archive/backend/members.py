@@ -10,6 +10,7 @@ import torch
 from archive.backend.lower.members import (
     BUFFER,
     IN_STATE,
+    MODE,
     MODULE,
     NOTHING,
     ODD,
@@ -107,7 +108,7 @@ class Members:
 
     # --- making ----------------------------------------------------------------------------------------
 
-    def _furnish(self, row: Member, tensors: Sequence[torch.Tensor]) -> None:
+    def _furnish(self, row: Member, tensors: Sequence[torch.Tensor]) -> None:  # noqa: C901 (one a kind)
         """Put a member where it belongs, unless the state has it."""
         above, _, name = row.path.rpartition(".")
         if not row.path:
@@ -124,6 +125,9 @@ class Members:
             found = names.setdefault(name, Plain())
             self._objects[row.path] = found if isinstance(found, Plain) else Plain()
             self._parts[row.path], self._versions[row.path] = [], row.number
+        elif row.kind == MODE:
+            names.setdefault(name, bool(row.number))
+            return
         elif row.kind not in (PARAMETER, BUFFER, TRANSIENT, OTHER):
             raise LookupError(f"no kind of members: {row.kind!r}")
         elif is_there:

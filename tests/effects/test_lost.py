@@ -189,6 +189,26 @@ def test_what_would_be_lost_is_refused_at_its_line(
     assert getattr(model, "results", [1, 2]) == [1, 2]
 
 
+class Marking(torch.nn.Module):
+    """It marks tensors that it is given."""
+
+    def __init__(self, which: str) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+        self.which = which
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        marked: Any = x if self.which == "x" else self.weight
+        marked.seen = True
+        return x * self.weight
+
+
+@pytest.mark.parametrize("which", ["x", "weight"])
+def test_an_attribute_that_is_set_on_a_tensor_is_refused(which: str) -> None:
+    with pytest.raises(CaptureError, match="an attribute of a tensor that is set: seen"):
+        capture(Marking(which), torch.ones(3))
+
+
 class Counting(torch.nn.Module):
     """It asks nothing."""
 

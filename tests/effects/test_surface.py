@@ -305,6 +305,7 @@ def test_modes_are_set_or_refused_where_no_call_was_captured_in_them(data: bytes
 
     still = torch.nn.Sequential(torch.nn.Linear(3, 3))  # which never asks for its mode
     loaded = Effectful.of(lower(still, "aten", effects=True, example_inputs=(X,)))
+    assert loaded.state.module[0].training is True
     assert torch.equal(loaded.eval()(X), still.eval()(X))
     assert loaded.state.module.training is False
 

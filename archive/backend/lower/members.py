@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from archive.formats.effects.model import Source
 
-MODULE, SAME, PARAMETER, BUFFER, TRANSIENT, OTHER = (
-    *("module", "same", "parameter", "buffer", "transient", "other"),
+MODULE, SAME, MODE, PARAMETER, BUFFER, TRANSIENT, OTHER = (
+    *("module", "same", "mode", "parameter", "buffer", "transient", "other"),
 )
-"""Kinds of members; a transient buffer is not persistent."""
+"""Kinds of members; a mode is ``training``, and a transient buffer is not persistent."""
 IN_STATE, NOTHING, ODD = -1, -2, -3
 """Numbers in the place of a tensor's."""
 READ = "read"
@@ -55,8 +55,8 @@ class Member(NamedTuple):
         detail: of a module, the methods that its class has of its own, joined by blanks; of a module that was
             met before, its first path; of a parameter or buffer, the path at which the state has it, or
             ``READ`` if a graph reads it.
-        number: of a module, its version; of a parameter or buffer, the number of its tensor, or -1 if the
-            state has it, -2 if it is None, -3 if it is no dense tensor.
+        number: of a module, its version; of a mode, 0 or 1; of a parameter or buffer, that of its tensor,
+            or -1 if the state has it, -2 if it is None, -3 if it is no dense tensor.
     """
 
     path: str
@@ -99,6 +99,7 @@ def members_of(
             continue
         below = f"{path}." if path else ""
         rows.append(Member(path, MODULE, " ".join(_own_methods(one)), int(getattr(one, "_version", 1))))
+        rows.append(Member(f"{below}training", MODE, "", int(one.training)))
         for name, parameter in one._parameters.items():
             add(below + name, PARAMETER, parameter, Attribute(source, name))
         for name, buffer in one._buffers.items():

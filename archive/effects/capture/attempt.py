@@ -98,6 +98,8 @@ def attempt(
     broken = _unfollowed(call, functions)
     if broken is not None:
         raise broken
+    if name := wrapping.attribute_set():
+        raise CaptureError(f"an attribute of a tensor that is set: {name}")
     found.written |= call.seen_written
     found.mutated |= call.seen_mutated
     return Attempt(call, *finished(call, module, result))

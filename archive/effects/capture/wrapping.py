@@ -310,6 +310,12 @@ class Wrapping:
             self._call.aliases.setdefault(source, first)
         return proxy
 
+    def attribute_set(self) -> str:
+        """The name of an attribute that the model has set on a tensor that it was given; "" without one."""
+        with WITHOUT_MODES():
+            names = (name for proxy, _ in self._tensors.values() for name in getattr(proxy, "__dict__", ()))
+            return next(names, "")
+
     def _check_hooks(self, value: Any, source: Source | None) -> None:  # noqa: ANN401
         """Refuse a tensor of the state that has hooks of its own; an argument brings its hooks along."""
         if is_under_argument(source):
