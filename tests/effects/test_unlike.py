@@ -63,7 +63,7 @@ def same(ours: Any, theirs: Any) -> bool:  # noqa: ANN401
 
 
 def state_of(held: Any, names: set[str]) -> dict[str, Any]:  # noqa: ANN401
-    return {name: snapshot(value) for name, value in vars(held).items() if name in names}
+    return {name: snapshot(vars(held)[name]) for name in sorted(names & vars(held).keys())}
 
 
 def snapshot(value: Any) -> Any:  # noqa: ANN401
