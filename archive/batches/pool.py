@@ -7,7 +7,7 @@ import signal
 import time
 from contextlib import contextmanager
 from threading import Thread
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -81,10 +81,10 @@ def _pooled(
 
     left = []
     # Spawned: forks would copy the locks of numpy's and rich's threads.
-    with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _prepare_worker, (work,)) as pool:
         try:
             with _without_interrupts():
-                futures = {pool.submit(_in_worker, work, items[place]): place for place in places}
+                futures = {pool.submit(_in_worker, items[place]): place for place in places}
             for future in as_completed(futures):
                 place = futures.pop(future)  # and with it the result, once it is used
                 try:
@@ -99,21 +99,28 @@ def _pooled(
     return left
 
 
-def _in_worker(work: Callable[[ItemT], ResultT], item: ItemT) -> ResultT:
+class _Given:
+    """What a worker was given when it began: once, for it may be as large as all items together."""
+
+    work: Callable[[Any], Any]
+
+
+def _in_worker(item: ItemT) -> Any:  # noqa: ANN401 (the function's result)
     """Call the function in a worker process, which a signal ends once its work has cleaned up."""
     try:
         with _handled_by(_leave):
             if _Ending.came:
                 os._exit(INTERRUPTED)  # the signal came between two items
-            return work(item)
+            return _Given.work(item)
     finally:
         # The function has cleaned up; the pool would go on with the next item.
         if _Ending.came:
             os._exit(INTERRUPTED)
 
 
-def _prepare_worker() -> None:
+def _prepare_worker(work: Callable[[Any], Any]) -> None:
     """Prepare a worker: a signal ends it quietly, and so does the end of the process that started it."""
+    _Given.work = work
     for one in ENDING_SIGNALS:
         signal.signal(one, _end_soon)
     Thread(target=_end_with_parent, daemon=True).start()

@@ -66,3 +66,24 @@ def test_a_second_signal_at_any_line_of_the_first_ones_handling_ends_the_work_to
 
 if __name__ == "__main__":
     _sizes_of_all_results()
+
+
+class Pickled:
+    """Work that counts how often it is pickled."""
+
+    def __init__(self, times: list[int]) -> None:
+        self.times = times
+
+    def __call__(self, item: int) -> int:
+        return item + 1
+
+    def __reduce__(self) -> "tuple[type[Pickled], tuple[list[int]]]":
+        self.times[0] += 1
+        return Pickled, ([0],)
+
+
+def test_work_goes_to_each_process_once() -> None:
+    """It may hold facts about all items: then each item would go with all of them."""
+    times = [0]
+    assert sorted(results(Pickled(times), range(40), 2)) == [(at, at + 1) for at in range(40)]
+    assert 1 <= times[0] <= 2
