@@ -86,6 +86,12 @@ ATTACKS = {
         lambda: _budgets(["[" * 1_000_000, "a*" * 500_000]),
         ("sizes .", f"sizes {MODEL}"),
     ),
+    "settings of very many parts": Attack(
+        "A `pyproject.toml` of keys, headers and tables whose names have thousands of parts.",
+        lambda: _models("leaks]\n" + "".join(f"{'a.' * 2_000}b{at} = 1\n" for at in range(20))),
+        ("leaks m.ptl", "sizes .", "sizes m.ptl"),
+        statuses=frozenset({2}),
+    ),
     "allowed texts": Attack(
         "100,000 patterns of allowed texts, of all lengths.",
         lambda: _allowed([f"*{number}*a*" for number in range(100_000)]),

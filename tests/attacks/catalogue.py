@@ -10,6 +10,7 @@ from tests.attacks import (
     compiled,
     containers,
     effects,
+    hidden,
     logs,
     payloads,
     programs,
@@ -31,6 +32,7 @@ GROUPS: dict[str, dict[str, Attack]] = {
     "Exported programs": programs.ATTACKS,
     "Compiled models": compiled.ATTACKS,
     "Texts": texts.ATTACKS,
+    "Hidden texts": hidden.ATTACKS,
     "Tensors and differences": tensors.ATTACKS,
     "Globs and patterns": arguments.ATTACKS,
 }

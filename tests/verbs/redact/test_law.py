@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from archive.verbs.redact.promises import SOUGHT
 from tests.support.canaries import rewritten, with_records
 from tests.support.corpus import FIXTURES, ORACLES
 from tests.support.encodings import ENCODINGS
-from tests.support.sampling import sampled
+from tests.support.sampling import crossed, sampled
 from tests.support.strings_in import holds
 
 if TYPE_CHECKING:
@@ -97,6 +98,30 @@ def test_what_stands_beside_debug_information_is_named(canary: str, preset: int)
     ):
         if data and canary in "".join(one.text for one in archive.leaks(data, deep=True).findings):
             assert not check(data, PRESETS[preset]).is_clean
+
+
+def around(how: str, text: bytes) -> bytes:
+    """A model with a text in its zip, but in no record."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(MODEL) as source, zipfile.ZipFile(out, "w") as target:
+        for info in source.infolist():
+            new = zipfile.ZipInfo(info.filename)
+            new.extra = b"\xfe\xca" + len(text).to_bytes(2, "little") + text if how == "extra fields" else b""
+            new.comment = text if how == "comments of records" else b""
+            target.writestr(new, source.read(info))
+        target.comment = text if how == "comment" else b""
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("how", "canary", "preset"),
+    crossed(["extra fields", "comments of records", "comment"], CANARIES, range(3), most=12),
+)
+def test_what_stands_beside_records_goes(how: str, canary: str, preset: int) -> None:
+    data = around(how, canary.encode())
+    assert canary in {one.text for one in archive.leaks(data).findings}
+    facts = check(data, PRESETS[preset])
+    assert not [one for one in facts.left if canary in one]
 
 
 def test_names_of_people_are_found_in_names_of_classes_and_told() -> None:
