@@ -133,3 +133,21 @@ def counted(explainer: Explainer, looks: list[int], monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(explainer, "_is_quiet", quiet)
     monkeypatch.setattr(explainer.answers, "saw", seen)
+
+
+@pytest.mark.parametrize(
+    "line", [b"Module hierarchy:top(M)", b"a01234567", MARK, b"2026-01-01T00:00:00Z stdout P x", b"%032x" % 9]
+)
+def test_lines_that_tell_something_are_not_quiet(line: bytes) -> None:
+    lines = b"\n" * 9 + line + b"\n" * 9
+    quiet = [one._is_quiet(lines) for one in (Explainer.of(opened()[0]), explainer_of(fleet()))]
+    assert not all(quiet)
+    assert not explainer_of(fleet(), names="x")._is_quiet(b"\n\n")
+
+
+def test_quiet_lines_tell_where_a_log_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    explainer, numbers = explainer_of(fleet()), list[int]()
+    monkeypatch.setattr(explainer.answers, "saw", lambda _, number: numbers.append(number))
+    for _ in range(2):
+        assert b"".join(explainer.explain([b"\n" * 99])) == b"\n" * 99
+    assert numbers == [1, 1]
