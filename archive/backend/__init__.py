@@ -41,6 +41,7 @@ from archive.backend.registry import (
     unregister_backend,
 )
 from archive.effects.errors import LoweringError
+from archive.effects.replay.errors import GuardError
 
 __all__ = [
     "Ahead",
@@ -49,6 +50,7 @@ __all__ = [
     "DebugHandles",
     "Delegate",
     "Effectful",
+    "GuardError",
     "Link",
     "LoweringError",
     "OperationError",

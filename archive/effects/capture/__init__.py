@@ -6,9 +6,9 @@ The modules from the highest to the lowest; each imports only from lower ones:
   behind it; ``comparing``, ``other_arms``, ``original_values``: what entries have in common and what not;
 - ``settled_hooks``, ``hook_recipes``, ``code_uses``: hooks that a call leaves behind, what their code does;
 - ``finish``, ``bounds``, ``sharing``, ``initial``: a call's graph and table are completed;
-- ``functions``, ``objects``, ``attribute_views``, ``wrapping``, ``torch_calls``, ``autograd``, ``builtin``,
-  ``sizes``: the parts that follow the model through functions, attributes, values, calls of PyTorch, builtins
-  and metadata;
+- ``functions``, ``cached_functions``, ``objects``, ``attribute_views``, ``wrapping``, ``torch_calls``,
+  ``autograd``, ``builtin``, ``sizes``: the parts that follow the model through functions, attributes,
+  values, calls of PyTorch, builtins and metadata;
 - ``proxies``, ``containers``, ``open_list``, ``open_deque``, ``tracked_dict``, ``tracked_set``,
   ``untouchable``: proxies of everything that a call can change; ``container_proxies``, ``container_types``,
   ``classes``: objects that derive from containers, Python's own types, and attributes of classes;

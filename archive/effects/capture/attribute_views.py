@@ -7,7 +7,7 @@ A view reads and sets attributes as the model's own code does, past properties. 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from types import MemberDescriptorType
+from types import MemberDescriptorType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from archive.effects.capture.call import CapturedCall
 
-STANDARD_SETTERS = (object.__setattr__, torch.nn.Module.__setattr__)
+STANDARD_SETTERS = (object.__setattr__, torch.nn.Module.__setattr__, SimpleNamespace.__setattr__)
 
 
 class AttributeView(MutableMapping[str, Any]):

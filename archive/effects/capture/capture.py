@@ -113,7 +113,8 @@ def _deciding(
     try:
         found = entries.find()
     except TooManyError as error:
-        if before.message.startswith(AGAIN):
+        elsewhere = error.line and (error.filename, error.line) != (before.filename, before.line)
+        if elsewhere or before.message.startswith(AGAIN):
             raise
         message = f"{before.message}; {most} tables are not enough"
         raise CaptureError(message, before.filename, before.line) from error

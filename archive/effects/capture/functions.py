@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from archive.effects.capture.sites import Statement
     from archive.formats.effects.model import Source
 
+OF_PYTORCH = (torch.nn.modules.batchnorm._BatchNorm.forward,)
+"""Functions of PyTorch that are copied like the model's: they make Python numbers of tensors."""
+
 
 class Ran(NamedTuple):
     """A function that has run.
@@ -97,7 +100,7 @@ class Functions:
             return self._copies[id(function)]
         if isinstance(function.__globals__, Globals):
             return function  # made by a copy in this call
-        own = is_model_module(function.__globals__.get("__name__"))
+        own = is_model_module(function.__globals__.get("__name__")) or function in OF_PYTORCH
         if not own and not function.__closure__:
             return function
         names: Any = self.globals_of(function.__globals__) if own else function.__globals__

@@ -7,6 +7,7 @@ from types import (
     FunctionType,
     MemberDescriptorType,
     MethodType,
+    SimpleNamespace,
 )
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from archive.effects.capture.variables import Variable
     from archive.formats.effects.model import Source
 
-STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__)
+STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__, SimpleNamespace.__delattr__)
 
 
 class Objects:
@@ -48,7 +49,8 @@ class Objects:
         if cls not in self._classes:
             self._classes[cls] = proxy_class(self._call, cls)
         base = base_of(cls)
-        return (base if base in BASES else object).__new__(self._classes[cls])
+        made: Any = base if base in BASES else SimpleNamespace if cls is SimpleNamespace else object
+        return made.__new__(self._classes[cls])
 
     def class_of(self, proxy: object) -> Any:  # noqa: ANN401
         """The class that ``type`` gives for a proxy; itself a proxy if the class is the model's."""

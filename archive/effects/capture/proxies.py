@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -47,6 +47,10 @@ CONTAINER_METHODS = (
     *(f"__{name}__" for name in ("mul", "rmul", "imul", "repr", "copy", "reduce_ex", "reduce")),
 )
 """Special methods of containers."""
+COMPARING = tuple(
+    f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge", "repr", "str", "format", "reduce_ex")
+)
+"""Methods that look past a proxy of a ``SimpleNamespace``, at what it has itself: nothing."""
 
 
 def is_followed(value: Any) -> bool:  # noqa: ANN401
@@ -60,7 +64,7 @@ def is_followed(value: Any) -> bool:  # noqa: ANN401
         return True
     if base_of(cls) in BASES and cls in (*BASES, Counter):
         return True
-    return is_model_module(cls.__module__) and has_plain_new(cls)
+    return cls is SimpleNamespace or (is_model_module(cls.__module__) and has_plain_new(cls))
 
 
 def has_plain_new(cls: Any) -> bool:  # noqa: ANN401
@@ -93,6 +97,8 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
         # PyTorch's own looks through all attributes, which would all be guarded.
         names["__getattr__"] = lambda _, name: _missing(cls, name)
     names |= _own_methods(call, cls)
+    if cls is SimpleNamespace:
+        names |= {name: _refusing(call, name) for name in COMPARING}
     caller = next((one.__dict__["__call__"] for one in cls.__mro__ if "__call__" in one.__dict__), None)
     if caller is torch.nn.Module.__call__:
         names["__call__"] = lambda self, *args, **kwargs: call_module(call, self, *args, **kwargs)
@@ -124,6 +130,10 @@ def _container_methods(call: CapturedCall, cls: type, own: dict[str, Any]) -> di
     if base is list:
         found.setdefault("__radd__", lambda self, other: other + list(inner_of(self)))
     return found
+
+
+def _refusing(call: CapturedCall, name: str) -> Any:  # noqa: ANN401
+    return lambda *_: call.refuse(f"{name} of a SimpleNamespace, which cannot be followed")
 
 
 def _missing(cls: type, name: str) -> NoReturn:

@@ -239,6 +239,10 @@ def _cut(name: str) -> None:
 
 
 def _round(self: Scalar, digits: int | None = None) -> object:
+    if digits is not None and not self._arithmetic.can_fix(self):
+        return self._arithmetic.refuse(
+            f"round(…, {value_of(digits)}) of a number that differs from call to call"
+        )
     if digits is not None:
         return round(self._arithmetic.fixed(self), digits)
     return python_numbers.rounded(self._arithmetic, self)

@@ -20,56 +20,63 @@ if TYPE_CHECKING:
     from archive.effects.capture.call import CapturedCall
 
 
-class NumberType:
-    """The proxy of ``int``, ``float`` or ``bool``: converts numbers and tensors of the graph.
+class NumberType(type):
+    """The class of proxies of ``int``, ``float`` and ``bool``, which convert what is of the graph.
+
+    The proxies are types themselves, as ``case int(number):`` asks of them; nothing is made of them.
 
     Args:
         call: the captured call.
         kind: the real type.
     """
 
-    def __init__(self, call: CapturedCall, kind: type) -> None:
-        self._call = call
-        self._kind = kind
+    def __new__(cls, _: CapturedCall, kind: type) -> NumberType:
+        """Make the type; nothing can derive from ``bool``."""
+        names = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+        return super().__new__(cls, kind.__name__, (int if kind is bool else kind,), names)
 
-    def __call__(self, *args: Any) -> Any:  # noqa: ANN401
+    def __init__(cls, call: CapturedCall, kind: type) -> None:
+        cls._call = call
+        cls._kind = kind
+
+    def __call__(cls, *args: Any) -> Any:  # noqa: ANN401
         """Make a number."""
-        if len(args) == 1 and self._kind is not bool:
+        if len(args) == 1 and cls._kind is not bool:
             value = args[0]
             if is_scalar(value):
-                same = type(value_of(value)) is self._kind
-                return value if same else self._call.builder.compute(self._kind, value)
+                same = type(value_of(value)) is cls._kind
+                return value if same else cls._call.builder.compute(cls._kind, value)
             if isinstance(value, torch.Tensor):
-                return self._of_tensor(value)
-        return self._kind(*args)
+                return cls._of_tensor(value)
+        return cls._kind(*args)
 
-    def _of_tensor(self, value: Any) -> Any:  # noqa: ANN401
+    def _of_tensor(cls, value: Any) -> Any:  # noqa: ANN401
         found = value.item()
-        return found if type(value_of(found)) is self._kind else self._call.builder.compute(self._kind, found)
+        return found if type(value_of(found)) is cls._kind else cls._call.builder.compute(cls._kind, found)
 
-    def __instancecheck__(self, value: object) -> bool:
-        return isinstance(value, self._kind)
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls._kind)
 
-    def __subclasscheck__(self, cls: type) -> bool:
-        return issubclass(cls, self._kind)
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls._kind)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(self._kind, name)
+    def __getattr__(cls, name: str) -> Any:  # noqa: ANN401
+        return getattr(cls._kind, name)
 
-    def __or__(self, other: Any) -> Any:  # noqa: ANN401
-        return self._kind | getattr(other, "_kind", other)
+    def __or__(cls, other: Any) -> Any:  # noqa: ANN401
+        return cls._kind | getattr(other, "_kind", other)
 
-    def __ror__(self, other: Any) -> Any:  # noqa: ANN401
-        return other | self._kind
+    def __ror__(cls, other: Any) -> Any:  # noqa: ANN401
+        return other | cls._kind
 
-    def __eq__(self, other: object) -> bool:
-        return other is self or other is self._kind
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls._kind
 
-    def __hash__(self) -> int:
-        return hash(self._kind)
+    def __hash__(cls) -> int:
+        return hash(cls._kind)
 
-    def __repr__(self) -> str:
-        return repr(self._kind)
+    def __repr__(cls) -> str:
+        return repr(cls._kind)
 
 
 class MathModule:

@@ -17,6 +17,7 @@ from weakref import ReferenceType
 import torch
 
 from archive.effects.capture.autograd import KeptHandle, LaterHandle
+from archive.effects.capture.cached_functions import CACHED, CachedFunction
 from archive.effects.capture.containers import TrackedList
 from archive.effects.capture.context_variables import ContextVariable
 from archive.effects.capture.function_code import is_model_module
@@ -110,6 +111,8 @@ class Wrapping:
             return self._special(value)
         if isinstance(value, ContextVar):
             return ContextVariable(self._call, value)
+        if type(value) is CACHED and is_model_module(value.__module__):
+            return CachedFunction(self._call, value)
         kept = self._call.replaced.get(id(value)) or self._call.kept_calls.in_place_of(value)
         if kept is not None:
             return kept

@@ -103,7 +103,7 @@ class FreshState:
                     source = effect.source
                     self._prepare(effect, later=later)
                 for guard in method.guards:
-                    if guard.look is Look.HOOKS and isinstance(guard.subject, At):
+                    if guard.look in (Look.HOOKS, Look.ATTRIBUTE) and isinstance(guard.subject, At):
                         source = guard.subject.source
                         self._ensure(source, later=later)
         except StateError as error:

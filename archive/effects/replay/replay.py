@@ -24,7 +24,7 @@ import torch
 
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
-from archive.effects.looking import FOUND
+from archive.effects.looking import FOUND, SHOWN_TYPES
 from archive.effects.replay.code_names import resolved
 from archive.effects.replay.custom_backward import CONTEXT, BackwardContext
 from archive.effects.replay.errors import GuardError, ReplayError
@@ -201,10 +201,22 @@ class _Errors:
 def _found(look: Look, subject: object, key: object) -> str:
     """The subject's own value, as text for a message."""
     found = FOUND[look](subject, key)
-    if isinstance(found, torch.Tensor):
-        return "a tensor"
-    text = repr(found) if look in (Look.EQUAL, Look.RANGE, Look.TEXT, Look.KEYS) else str(found)
+    text = _shown(found) if look in (Look.EQUAL, Look.RANGE, Look.TEXT, Look.KEYS) else str(found)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401
+    """A value as text: of tensors no elements, of containers their length, of other objects their class."""
+    if isinstance(value, torch.Tensor):
+        return "a tensor"
+    kind = type(value)
+    if kind in SHOWN_TYPES:
+        return repr(value)
+    if kind is tuple and len(value) <= MOST_SHOWN:
+        items = ", ".join(map(_shown, value))
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    length = f" of {len(value)}" if kind in (dict, list, tuple) else ""
+    return f"a {kind.__name__}{length}"
 
 
 def _named_code(
