@@ -102,25 +102,6 @@ def spread(first: Ints, counts: Ints) -> Ints:
     return positions
 
 
-def gathered(column: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """``column[index]``, in steps: numpy widens an index to 64 bits before it looks up."""
-    found: np.ndarray
-    if len(index) <= STEP:
-        found = column[index]
-        return found
-    found = np.empty(len(index), column.dtype)
-    for at in range(0, len(index), STEP):
-        found[at : at + STEP] = column[index[at : at + STEP]]
-    return found
-
-
-def joined(columns: list[np.ndarray], dtype: type[np.generic] | np.dtype) -> np.ndarray:
-    """Columns one behind the other; the list gives them up. ``dtype``: where there are none."""
-    whole = columns[0] if len(columns) == 1 else np.concatenate([np.zeros(0, dtype), *columns])
-    columns.clear()
-    return whole
-
-
 def column_bytes(table: object) -> int:
     """Bytes of memory of a table's columns, and of those of the tables in it."""
     if isinstance(table, np.ndarray):

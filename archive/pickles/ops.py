@@ -125,8 +125,10 @@ BYTE_OF = {op.name: bytes([op.code]) for op in OPCODES}
 """The code as it is written."""
 
 PROTO, STOP, MARK, BUILD = (CODE_OF[name] for name in ("PROTO", "STOP", "MARK", "BUILD"))
-BININT, LONG1, NEWTRUE = (CODE_OF[name] for name in ("BININT", "LONG1", "NEWTRUE"))
+GLOBAL, LONG1, NEWTRUE = (CODE_OF[name] for name in ("GLOBAL", "LONG1", "NEWTRUE"))
 BINUNICODE, BINUNICODE8 = CODE_OF["BINUNICODE"], CODE_OF["BINUNICODE8"]
+BINPUT, LONG_BINPUT = CODE_OF["BINPUT"], CODE_OF["LONG_BINPUT"]
+BINGET, LONG_BINGET = CODE_OF["BINGET"], CODE_OF["LONG_BINGET"]
 
 FIXED_SIZE = {
     Argument.NONE: 1,
@@ -138,9 +140,9 @@ FIXED_SIZE = {
 }
 
 
-def _table(value: dict[int, int], dtype: type[np.generic], missing: int = 0) -> np.ndarray:
-    """A table of 256 entries: the property of each opcode, by its code."""
-    table = np.full(256, missing, dtype)
+def _table(value: dict[int, int], dtype: type[np.generic]) -> np.ndarray:
+    """A table of 256 entries: the property of each opcode, by its code; 0 for unknown ones."""
+    table = np.zeros(256, dtype)
     for code, entry in value.items():
         table[code] = entry
     return table
@@ -149,13 +151,9 @@ def _table(value: dict[int, int], dtype: type[np.generic], missing: int = 0) -> 
 SIZE = _table({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPCODES}, np.uint8)
 """Bytes of an instruction, by code; 0 where the argument decides, and for unknown opcodes."""
 
+LAYOUT = _table({op.code: op.argument for op in OPCODES}, np.uint8)
 KIND = _table({op.code: op.kind for op in OPCODES}, np.uint8)
-TAKES = _table({op.code: op.takes for op in OPCODES}, np.int8)
 IS_PUT = _table({CODE_OF["BINPUT"]: True, CODE_OF["LONG_BINPUT"]: True}, np.bool_)
-LEVEL = _table({op.code: -1 for op in OPCODES if op.takes < 0} | {MARK: 1}, np.int8)
-"""By how much an opcode changes the number of open MARKs."""
-
-FILLS = _table({op.code: op.fills for op in OPCODES}, np.bool_)
 
 
 def lookup(table: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -1,55 +1,123 @@
-"""Bytes -> tokens: each pickle instruction's opcode, position and argument, as columns.
+"""Bytes -> values: one plain loop over pickles, a stack machine whose values are numbers.
 
-``walk`` finds the positions. Texts are jumped over, never copied. Small records are joined before the scan,
-so that hundreds of them cost about as much as one; large ones are scanned window by window, which bounds
-memory.
+Each instruction is a *token*, and a value is named by the token that made it: its *node*. So the stack holds
+integers and nothing is built. ``(7, ("a", "b"), None)``::
 
-Plainly, one instruction after the other: ``instructions`` in ``tests/support/slow_reader.py``.
+    token     0 PROTO   1 K 7   2 X a   3 X b   4 TUPLE2   5 N   6 TUPLE3   7 STOP
+    stack                1       1 2     1 2 3   1 4        1 4 5   6
+
+    owner 4, size 2, part 2 3;   owner 6, size 3, part 1 4 5;   root 6
+
+The loop reads only what it needs to go on: opcodes, lengths and memo indices. A value read from the memo is
+the node that was written there, so a shared object is one node with several parents. What it finds are
+columns; numpy then looks up the numbers behind all opcodes at once, and lays the parts of each owner side by
+side. Texts are jumped over, never copied.
+
+Two things are less plain than they could be, for speed:
+
+- Each MARK opens a stack of its own, so that no instruction reaches a value below it, and none needs to look.
+  ``IndexError`` and ``KeyError`` tell what is missing, and become an error with its byte.
+- What the loop finds is collected in lists. Every ``WINDOW`` bytes they move to the columns, and the
+  memory in use is asked for.
+
+The same with Python objects: ``load`` in ``tests/support/slow_reader.py``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import struct
+from array import array
+from dataclasses import dataclass, replace
+from struct import Struct, pack
+from sys import getsizeof
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.base.columns import joined
-from archive.base.errors import ArchiveError
-from archive.pickles.ops import BININT, BY_CODE, PROTO, Argument, lookup
-from archive.pickles.walk import KNOWN_OPCODE, Walk
+from archive.base.columns import firsts, spread
+from archive.base.errors import ArchiveError, LimitError
+from archive.pickles.ops import (
+    BINGET,
+    BINPUT,
+    BINUNICODE,
+    BINUNICODE8,
+    BUILD,
+    BY_CODE,
+    FIXED_SIZE,
+    GLOBAL,
+    KIND,
+    LAYOUT,
+    LONG1,
+    LONG_BINGET,
+    LONG_BINPUT,
+    MARK,
+    OPCODES,
+    PROTO,
+    SIZE,
+    STOP,
+    Argument,
+    Takes,
+    ValueKind,
+    lookup,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.base.limits import Allowance
 
-WINDOW = 1 << 19
-"""Bytes that are scanned at once."""
+WINDOW = 1 << 11
+"""Bytes after which lists become columns. What lists cost meanwhile is not asked for: at most 200 KB."""
+LARGE = 1 << 30
+"""Bytes of pickles from which on positions in them, and the numbers of values and children, take 64 bits."""
 JOINED = 1 << 16
-"""Bytes up to which records are joined."""
+"""Bytes up to which neighbouring records are joined, to look up their numbers at once."""
+NUMBERED = 1 << 12
+"""Tokens whose numbers are looked up at once."""
+VALUE_BYTES, MARK_BYTES, ENTRY_BYTES = 49, 121, 64
+"""Bytes of memory of a value on the stack, which may be moved with all others at once; of an open MARK with
+its stack; and of the two integers of a memo entry."""
+STATE_BYTES = 128
+"""Bytes of memory that an object's state costs."""
+STEP_BYTES = 44
+"""Bytes of memory of an instruction that takes values, and of each value, while they are sorted by owner."""
 PROTOCOL = 2
-TOKEN_BYTES = 46
-"""Bytes of memory that an opcode costs while its pickle becomes a tree; twice as many where positions in it
-take 64 bits."""
-COMPACT, LARGE = 1 << 18, 1 << 30
-"""Bytes of pickles between which positions in them, and the numbers of values and children, take 32 bits.
+NOTHING = ValueKind.NOTHING
+INT64 = range(-(1 << 63), 1 << 63)
 
-Fewer cost little memory, and numpy looks up sooner by 64; more need those."""
-SLOW = 255
-"""Stands in ``NUMBER_WIDTH`` for arguments that are read one by one."""
-NUMBER_SIZE = {
-    Argument.NONE: 0,
-    Argument.U8: 1,
-    Argument.U16: 2,
-    Argument.I32: 4,
-    Argument.U32: 4,
-    Argument.TEXT32: 4,
-    Argument.TEXT64: 8,
+# --- what the loop asks of an opcode
+LEAF = tuple(
+    FIXED_SIZE.get(op.argument, 0) if op and not op.takes and op.kind not in (NOTHING, ValueKind.GET) else 0
+    for op in map(BY_CODE.get, range(256))
+)
+"""Bytes of an instruction that takes no values and leaves one, by code; 0 for all others, and where the
+argument decides."""
+MAKES = tuple(
+    op.takes if op and op.takes > 0 and not op.fills and op.kind != NOTHING else 0
+    for op in map(BY_CODE.get, range(256))
+)
+"""How many values an opcode makes one value of, by code; 0 for all others."""
+TO_MARK, TARGET_TO_MARK = (
+    frozenset(op.code for op in OPCODES if op.takes == takes)
+    for takes in (Takes.TO_MARK, Takes.TARGET_TO_MARK)
+)
+FILLS = {op.code: op.takes - 1 for op in OPCODES if op.fills and op.takes > 0 and op.code != BUILD}
+"""How many values an opcode puts into a container below them."""
+KINDS = tuple(KIND.tolist())
+OBJECTS = (ValueKind.OBJECT, ValueKind.REDUCE)
+HEADS = {BINUNICODE: 5, BINUNICODE8: 9, LONG1: 2}
+"""Bytes of an instruction that must be there before its argument tells its length."""
+FORMS = {
+    Argument.U8: "u1",
+    Argument.U16: "<u2",
+    Argument.I32: "<i4",
+    Argument.U32: "<u4",
+    Argument.TEXT32: "<u4",
+    Argument.TEXT64: "<i8",
+    Argument.F64: ">i8",
 }
-NUMBER_WIDTH = np.zeros(256, np.uint8)
-NUMBER_WIDTH[list(BY_CODE)] = [NUMBER_SIZE.get(op.argument, SLOW) for op in BY_CODE.values()]
-"""Bytes of the number behind an opcode, by code."""
+"""The number behind an opcode, by the layout of its argument, where that is a plain one."""
+_u32, _u64 = (Struct(form).unpack_from for form in ("<I", "<Q"))
 
 
 class Pickle(NamedTuple):
@@ -88,193 +156,368 @@ class Tokens:
     def fault(self, token: int, problem: str) -> ArchiveError:
         """An error at a token."""
         name, at = self.place(token)
-        return ArchiveError(problem, record=name, place=f"byte {at}")
+        return _fault(name, at, problem)
 
 
-class _WideIntError(Exception):
-    """The integer at byte ``at`` of a stretch has ``size`` bytes: its value needs more than 64 bits."""
+class Values(NamedTuple):
+    """The tokens of some pickles, and the values that they make.
 
-    def __init__(self, at: int, size: int) -> None:
-        super().__init__(at, size)
-        self.at, self.size = at, size
+    Attributes:
+        tokens: the pickles' tokens (n).
+        roots: the outermost value of each pickle (p nodes).
+        first: where a node's children begin in ``children`` (n).
+        size: how many children it has (n).
+        children: nodes, those of one node side by side.
+        states: the state that an object was built with last, by node.
+    """
+
+    tokens: Tokens
+    roots: np.ndarray
+    first: np.ndarray
+    size: np.ndarray
+    children: np.ndarray
+    states: dict[int, int]
 
 
-def scan(pickles: Sequence[Pickle], allowance: Allowance) -> Tokens:
-    """Find all instructions of some pickles.
+def scan(pickles: Sequence[Pickle], allowance: Allowance) -> Values:
+    """Find all instructions of some pickles, and the values that each one takes.
 
     Args:
         pickles: records with their bytes.
         allowance: the memory that they may cost, and the length of names.
 
     Raises:
-        ArchiveError: an unknown opcode, no PROTO 2 in front, or no STOP before the end.
-        LimitError: too many tokens, or a global too long.
+        ArchiveError: at the first instruction that is unknown or does not add up, or behind the last one.
+        LimitError: more memory than allowed, or a global too long.
     """
-    sizes = [len(pickle.data) for pickle in pickles]
-    base = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-    scanner = _Scanner(index_type(int(base[-1])), allowance)
-    for members in _groups(sizes):
-        entries = base[members[0] : members[-1] + 2]
-        scanner.add([pickles[member] for member in members], entries)
-    tokens = Tokens(
-        tuple(pickles),
-        base,
-        np.concatenate(([0], np.cumsum(scanner.counts, dtype=np.int64))),
-        joined(scanner.ops, np.uint8),
-        joined(scanner.ats, scanner.index),
-        joined(scanner.args, np.int32),
-    )
-    _check(tokens)
-    return tokens
+    base = firsts(np.array([len(pickle.data) for pickle in pickles], np.int64))
+    found = _Found("i" if base[-1] < LARGE else "q", allowance)
+    roots, first = [], [0]
+    for pickle in pickles:
+        roots.append(_run(pickle, found))
+        first.append(len(found.op))
+    record = pickles[0].name if pickles else None
+    columns = 3 * found.at.itemsize * len(found.op)  # of arguments, and of first and how many children
+    allowance.take(columns, "pickle opcodes", record=record, place="byte 0")
+    at = np.array(found.at)
+    del found.at
+    for number in range(1, len(pickles)):
+        at[first[number] : first[number + 1]] += base[number]
+    op = np.frombuffer(bytes(found.op), np.uint8)
+    tokens = Tokens(tuple(pickles), base, np.array(first), op, at, np.zeros(0, np.int32))
+    arg = _arguments(tokens, found.longs)
+    tokens = replace(tokens, arg=arg)
+    return Values(tokens, np.array(roots, np.int64), *_children(tokens, found, allowance), found.states)
 
 
-class _Scanner:
-    """Collects the columns of tokens, group by group.
+class _Found:
+    """What the loop finds, of all pickles.
+
+    Args:
+        code: of the columns of positions and nodes: "i" or "q".
+        allowance: the memory that they may cost, and the length of names.
 
     Attributes:
-        counts: tokens of each pickle so far.
-        ops: opcodes, window by window; likewise ``ats``, their positions, and ``args``, their arguments.
+        op: opcode of each token (n).
+        at: where it begins in its pickle (n).
+        owner: the nodes that were given values, once for each time (m), and how many they were: ``size`` (m).
+        part: these values, nodes (sum of ``size``).
+        states: the state of each object, by node.
+        longs: the integers of LONG1.
     """
 
-    def __init__(self, index: type[np.signedinteger], allowance: Allowance) -> None:
-        self.index = index
+    def __init__(self, code: str, allowance: Allowance) -> None:
+        self.op = bytearray()
+        self.at, self.owner, self.size, self.part = (array(code) for _ in range(4))
+        self.states: dict[int, int] = {}
+        self.longs = array("q")
         self.allowance = allowance
-        self.counts: list[int] = []
-        self.ops: list[np.ndarray] = []
-        self.ats: list[np.ndarray] = []
-        self.args: list[np.ndarray] = []
+        self._taken = 0
 
-    def add(self, pickles: list[Pickle], base: np.ndarray) -> None:
-        """Scan some pickles as one stretch; ``base``: their positions, and where the last one ends."""
-        view = pickles[0].data
-        if len(pickles) > 1:
-            view = memoryview(b"".join(pickle.data for pickle in pickles))
-        data = np.frombuffer(view, np.uint8)
-        start = int(base[0])
-        entries = base - start
-        counts = np.zeros(len(pickles), np.int64)
-        for positions in _positions(view, data, entries, [pickle.name for pickle in pickles], self.allowance):
-            self._ask(positions, pickles, entries)
-            op = data[positions]
-            self.ops.append(op)
-            try:
-                self.args.append(_narrow(_arguments(data, op, positions, self.allowance)))
-            except _WideIntError as error:
-                raise ArchiveError(
-                    expected="an integer of 64 bits",
-                    found=f"one of {error.size} bytes",
-                    **_place(pickles, entries, error.at),
-                ) from None
-            self.ats.append((positions + start).astype(self.index))
-            # several windows of one pickle, or one window of several pickles
-            counts += len(positions) if len(pickles) == 1 else np.diff(np.searchsorted(positions, entries))
-        self.counts += counts.tolist()
+    def add(self, *new: list[int]) -> None:
+        """Move lists to the columns."""
+        for column, values in zip((self.at, self.owner, self.size, self.part), new, strict=True):
+            for low in range(0, len(values), WINDOW):
+                some = values[low : low + WINDOW]
+                column.frombytes(pack(f"{len(some)}{column.typecode}", *some))  # twice as fast as fromlist
+            values.clear()
 
-    def _ask(self, positions: np.ndarray, pickles: list[Pickle], entries: np.ndarray) -> None:
-        """Ask for the memory of some tokens, and of all that is made of them."""
-        where = _place(pickles, entries, int(positions[0])) if len(positions) else {}
-        each = TOKEN_BYTES * np.dtype(self.index).itemsize // 4
-        self.allowance.take(each * len(positions), "pickle opcodes", **where)
+    def settle(self, working: int, record: str, at: int) -> None:
+        """Ask for the memory of the columns and so many bytes besides, or say that there are fewer now."""
+        columns = (self.at, self.owner, self.size, self.part, self.longs)
+        used = sum(len(column) * column.itemsize for column in columns) * 17 // 16  # an array grows by a 16th
+        used += len(self.op) * 9 // 8 + working
+        if used > self._taken:
+            self.allowance.take(used - self._taken, "pickle opcodes", record=record, place=f"byte {at}")
+        else:
+            self.allowance.give(self._taken - used)
+        self._taken = used
 
 
-def _check(tokens: Tokens) -> None:
-    """Refuse unknown opcodes, and pickles that do not begin with PROTO 2."""
-    unknown = np.flatnonzero(~lookup(KNOWN_OPCODE, tokens.op))
-    if len(unknown):
-        token = int(unknown[0])
-        code = f"0x{tokens.op[token]:02x}"
-        raise tokens.fault(token, f"expected a pickle opcode that PyTorch knows, found {code}")
-    protocols = np.flatnonzero(tokens.op == PROTO)
-    if not np.array_equal(protocols, tokens.first[:-1]):
-        stray = np.setxor1d(protocols, tokens.first[:-1])
-        raise tokens.fault(int(stray[0]), "a pickle starts with PROTO and has no other")
-    wrong = protocols[tokens.arg[protocols] != PROTOCOL]
-    if len(wrong):
-        token = int(wrong[0])
-        raise tokens.fault(token, f"expected pickle protocol 2, found {tokens.arg[token]}")
+def _run(pickle: Pickle, found: _Found) -> int:  # noqa: C901, PLR0912, PLR0915 (one branch for each kind)
+    """Read one pickle; returns the node of its value."""
+    name, data = pickle
+    end = len(data)
+    if not end:
+        raise ArchiveError(record=name, place="byte 0", expected="a pickle", found="no bytes")
+    if data[0] != PROTO and data[0] in BY_CODE:
+        raise _fault(name, 0, PROTO_PROBLEM)
+    at, node, root = 0, len(found.op) - 1, -1
+    stack: list[int] = []
+    levels: list[list[int]] = []  # the stacks below each open MARK
+    below = 0  # values on these
+    memo: dict[int, int] = {}
+    ops = found.op
+    ats: list[int] = []
+    owners: list[int] = []
+    sizes: list[int] = []
+    parts: list[int] = []
+    try:
+        while root < 0:
+            begin, stop = at, min(at + WINDOW, end)
+            while at < stop:
+                op = data[at]
+                ops.append(op)
+                ats.append(at)
+                node += 1
+                if size := LEAF[op]:
+                    stack.append(node)
+                    at += size
+                elif op == BINPUT:
+                    memo[data[at + 1]] = stack[-1]
+                    at += 2
+                elif op == BINGET:
+                    stack.append(memo[data[at + 1]])
+                    at += 2
+                elif size := MAKES[op]:
+                    if len(stack) < size:
+                        raise IndexError  # noqa: TRY301 (as from the lists)
+                    parts += stack[-size:]
+                    stack[-size:] = (node,)
+                    owners.append(node)
+                    sizes.append(size)
+                    at += 1
+                elif op == BINUNICODE:
+                    stack.append(node)
+                    at += 5 + _u32(data, at + 1)[0]
+                elif op == LONG_BINPUT:
+                    memo[_u32(data, at + 1)[0]] = stack[-1]
+                    at += 5
+                elif op == LONG_BINGET:
+                    stack.append(memo[_u32(data, at + 1)[0]])
+                    at += 5
+                elif op == MARK:
+                    below += len(stack)
+                    levels.append(stack)
+                    stack = []
+                    at += 1
+                elif op in TO_MARK:
+                    owners.append(node)
+                    sizes.append(len(stack))
+                    parts += stack
+                    stack = levels.pop()
+                    below -= len(stack)
+                    stack.append(node)
+                    at += 1
+                elif op in TARGET_TO_MARK:
+                    owner = levels[-1][-1]
+                    _check_kind(name, at, op, ops[owner])
+                    owners.append(owner)
+                    sizes.append(len(stack))
+                    parts += stack
+                    stack = levels.pop()
+                    below -= len(stack)
+                    at += 1
+                elif size := FILLS.get(op, 0):
+                    owner = stack[-1 - size]
+                    _check_kind(name, at, op, ops[owner])
+                    owners.append(owner)
+                    sizes.append(size)
+                    parts += stack[-size:]
+                    del stack[-size:]
+                    at += 1
+                elif op == BUILD:
+                    owner = stack[-2]
+                    if KINDS[ops[owner]] not in OBJECTS:
+                        raise _fault(name, at, "expected an object to give a state")
+                    if owner not in found.states:
+                        place = f"byte {at}"
+                        found.allowance.take(STATE_BYTES, "states of objects", record=name, place=place)
+                    found.states[owner] = stack.pop()
+                    at += 1
+                elif op == GLOBAL:
+                    stack.append(node)
+                    at += _global_size(name, data, at, found.allowance.limits.name_bytes)
+                elif op == LONG1:
+                    stack.append(node)
+                    size = 2 + data[at + 1]
+                    value = int.from_bytes(data[at + 2 : at + size], "little", signed=True)
+                    if value not in INT64:
+                        raise ArchiveError(
+                            record=name,
+                            place=f"byte {at}",
+                            expected="an integer of 64 bits",
+                            found=f"one of {size - 2} bytes",
+                        )
+                    found.longs.append(value)
+                    at += size
+                elif op == BINUNICODE8:
+                    stack.append(node)
+                    at += 9 + _u64(data, at + 1)[0]
+                elif op == STOP:
+                    if levels:
+                        raise _fault(name, at, f"{len(levels)} open MARKs at STOP")
+                    root = stack.pop()
+                    if stack:
+                        raise _fault(name, at, "more than one value on the stack at STOP")
+                    break
+                elif op == PROTO:
+                    if at:
+                        raise _fault(name, at, PROTO_PROBLEM)
+                    if data[1] != PROTOCOL:
+                        raise _fault(name, at, f"expected pickle protocol 2, found {data[1]}")
+                    at += 2
+                else:
+                    raise _fault(name, at, f"expected a pickle opcode that PyTorch knows, found 0x{op:02x}")
+            found.add(ats, owners, sizes, parts)
+            values = below + len(stack)
+            working = VALUE_BYTES * values + MARK_BYTES * len(levels) + ENTRY_BYTES * len(memo)
+            working += getsizeof(memo) * 3 // 2  # a dict that grows stands beside the old one
+            found.settle(working, name, begin)
+            if at >= end and root < 0:
+                raise _fault(name, end, CUT)
+    except (IndexError, KeyError, struct.error) as error:
+        raise _missing(name, data, at, error, is_marked=bool(levels)) from None
+    found.settle(0, name, 0)
+    return root
 
 
-def _place(pickles: list[Pickle], entries: np.ndarray, at: int) -> dict[str, str]:
-    """Record and byte of a position in several joined pickles."""
-    member = int(np.searchsorted(entries, at, "right")) - 1
-    return {"record": pickles[member].name, "place": f"byte {at - int(entries[member])}"}
+PROTO_PROBLEM = "a pickle starts with PROTO and has no other"
+CUT = "the pickle ends before its STOP"
 
 
-def index_type(size: int) -> type[np.signedinteger]:
-    """The type of positions in so many bytes, and of the numbers of the opcodes in them."""
-    return np.int32 if COMPACT <= size < LARGE else np.int64
+def _check_kind(name: str, at: int, op: int, made: int) -> None:
+    """Refuse to fill anything but a list, or a dict; ``made``: the opcode that made it."""
+    if KINDS[made] != KINDS[op]:
+        raise _fault(name, at, f"expected a {ValueKind(KINDS[op]).name.lower()} to fill")
 
 
-def _narrow(values: np.ndarray) -> np.ndarray:
-    """Integers in 32 bits if all have their place there."""
-    narrow = values.astype(np.int32)
-    return narrow if (narrow == values).all() else values
+def _missing(name: str, data: memoryview, at: int, error: Exception, *, is_marked: bool) -> ArchiveError:
+    """What an instruction needs that is not there; ``error``: from looking for it."""
+    op = data[at]
+    if at + (HEADS.get(op) or int(SIZE[op])) > len(data):
+        return _fault(name, len(data), CUT)
+    if isinstance(error, KeyError):
+        return _fault(name, at, "the memo has no such entry")
+    if op in (BINPUT, LONG_BINPUT):
+        return _fault(name, at, "nothing on the stack to put into the memo")
+    if op in TO_MARK | TARGET_TO_MARK and not is_marked:
+        return _fault(name, at, "no MARK for this opcode")
+    return _fault(name, at, "too few values on the stack for this opcode")
 
 
-def _groups(sizes: list[int]) -> Iterator[list[int]]:
-    """The numbers of neighbouring small records together, of large ones alone."""
-    group: list[int] = []
-    held = 0
-    for index, size in enumerate(sizes):
-        if group and (size > JOINED or held + size > WINDOW):
-            yield group
-            group, held = [], 0
-        group.append(index)
-        held += size
-        if size > JOINED:
-            yield group
-            group, held = [], 0
-    if group:
-        yield group
+def _fault(record: str, at: int, problem: str) -> ArchiveError:
+    """An error at a byte of a record."""
+    return ArchiveError(problem, record=record, place=f"byte {at}")
 
 
-def _positions(
-    view: memoryview, data: np.ndarray, entries: np.ndarray, names: list[str], allowance: Allowance
-) -> Iterator[np.ndarray]:
-    """The positions of instructions: of joined records at once, of a single record window by window."""
-    if len(names) > 1:
-        yield Walk(view, data, entries, names, allowance).positions
-        return
-    at, end = 0, len(view)
-    while at < end:
-        stop = min(at + WINDOW, end)
-        walk = Walk(view, data, np.array([at, stop]), names, allowance, whole=stop == end)
-        yield walk.positions
-        if walk.stopped:
-            return
-        at = walk.exit
-    raise ArchiveError("the pickle ends before its STOP", record=names[0], place=f"byte {end}")
+def _global_size(name: str, data: memoryview, at: int, most: int) -> int:
+    """Bytes of a GLOBAL: the opcode, and two lines with their newlines, of at most so many bytes."""
+    lines = bytes(data[at + 1 : at + 1 + most])
+    size = lines.find(b"\n", lines.find(b"\n") + 1) + 2
+    if lines.count(b"\n", 0, size) == 2:  # noqa: PLR2004 (two lines)
+        return size
+    if len(lines) == most:
+        raise LimitError("name_bytes", most, most + 1, record=name, place=f"byte {at}")
+    raise _fault(name, at, "expected two lines behind GLOBAL")
 
 
-def _arguments(data: np.ndarray, op: np.ndarray, at: np.ndarray, allowance: Allowance) -> np.ndarray:
+def _arguments(tokens: Tokens, longs: array[int]) -> np.ndarray:
     """The numbers behind the opcodes (n)."""
-    width = lookup(NUMBER_WIDTH, op)
-    spots = at + 1
-    if len(spots) and spots[-1] == len(data):
-        spots[-1] = 0  # the last opcode has no argument, or the end cuts it off, which is refused later
-    arg: np.ndarray = data[spots].astype(np.int64)
-    arg *= width > 0
-    for size in (2, 4, 8):
-        where = np.flatnonzero(width == size)
-        for byte in range(1, size if len(where) else 1):
-            more = data[np.minimum(spots[where] + byte, len(data) - 1)]
-            arg[where] |= more.astype(np.int64) << (8 * byte)
-    signed = np.flatnonzero(op == BININT)
-    arg[signed] = arg[signed].astype(np.int32)
-    for token in np.flatnonzero(width == SLOW).data:  # a list would take five times the memory
-        arg[token] = _slow_argument(data, BY_CODE[int(op[token])].argument, int(spots[token]), allowance)
-    return arg
+    arg = np.zeros(len(tokens.op), np.int32)
+    for begin, end in _neighbours(tokens.base):
+        pickles = tokens.pickles[begin:end]
+        joined = b"".join([one.data for one in pickles]) if len(pickles) > 1 else pickles[0].data
+        data, last = np.frombuffer(joined, np.uint8), int(tokens.first[end])
+        for low in range(int(tokens.first[begin]), last, NUMBERED):
+            high = min(low + NUMBERED, last)
+            numbers = _numbers(data, tokens.op[low:high], tokens.at[low:high] - int(tokens.base[begin]))
+            arg = _put(arg, slice(low, high), numbers)
+    names = np.flatnonzero(tokens.op == GLOBAL)  # none is the last token of all
+    arg[names] = tokens.at[names + 1] - tokens.at[names] - 1
+    return _put(arg, np.flatnonzero(tokens.op == LONG1), np.array(longs))
 
 
-def _slow_argument(data: np.ndarray, argument: Argument, at: int, allowance: Allowance) -> int:
-    """A float's bits, the length of a global's lines, or a LONG1: these are rare."""
-    if argument == Argument.F64:
-        return int.from_bytes(data[at : at + 8].tobytes(), "big", signed=True)
-    if argument == Argument.LINES:
-        lines = data[at : at + allowance.limits.name_bytes].tobytes()
-        return lines.find(b"\n", lines.find(b"\n") + 1) + 1
-    size = int(data[at])
-    value = int.from_bytes(data[at + 1 : at + 1 + size].tobytes(), "little", signed=True)
-    if not -(1 << 63) <= value < 1 << 63:
-        raise _WideIntError(at - 1, size)
-    return value
+def _neighbours(base: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Neighbouring pickles that are small together: the first one, and the one behind the last."""
+    begin = 0
+    for end in range(1, len(base)):
+        if end + 1 == len(base) or base[end + 1] - base[begin] > JOINED:
+            yield begin, end
+            begin = end
+
+
+def _numbers(data: np.ndarray, op: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The plain numbers behind some opcodes (n); 0 where there is none."""
+    layout = lookup(LAYOUT, op)
+    numbers = np.zeros(len(op), np.int64)
+    there = np.bincount(layout, minlength=len(Argument))
+    for argument, form in FORMS.items():
+        if there[argument]:
+            where = np.flatnonzero(layout == argument)
+            size = len(data) - np.dtype(form).itemsize + 1
+            numbers[where] = np.ndarray(size, form, data, strides=(1,))[at[where] + 1]
+    return numbers
+
+
+def _put(column: np.ndarray, where: slice | np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """A column with some numbers in it: in 32 bits if all have their place there."""
+    narrow = numbers.astype(column.dtype)
+    if not np.array_equal(narrow, numbers):
+        column, narrow = column.astype(np.int64), numbers
+    column[where] = narrow
+    return column
+
+
+def _children(
+    tokens: Tokens, found: _Found, allowance: Allowance
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where each node's children begin (n), how many it has (n), and the children of all."""
+    owner, size, children = (np.array(column) for column in (found.owner, found.size, found.part))
+    del found.owner, found.size, found.part
+    first, count = (np.zeros(len(tokens.op), children.dtype) for _ in range(2))
+    for owners, sizes, start in _steps(owner, size):
+        first[owners], count[owners] = start, sizes
+    for owners, sizes, start in _steps(owner, size):
+        again = np.flatnonzero((first[owners] != start) | (count[owners] != sizes))
+        if len(again):  # a container that was filled in several steps
+            name, at = tokens.place(int(owners[again[0]]))
+            sorting = STEP_BYTES * (len(owner) + len(children))
+            with allowance.lent(sorting, "values of one container", record=name, place=f"byte {at}"):
+                return _by_owner(owner, size, children, len(first))
+    return first, count, children
+
+
+def _steps(owner: np.ndarray, size: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Owners, how many values each was given, and where these begin: a part of them at once.
+
+    numpy widens an index to 64 bits before it looks up.
+    """
+    total = 0
+    for low in range(0, len(owner), NUMBERED):
+        sizes = size[low : low + NUMBERED]
+        ends = np.cumsum(sizes) + total
+        yield owner[low : low + NUMBERED], sizes, ends - sizes
+        total = int(ends[-1])
+
+
+def _by_owner(
+    owner: np.ndarray, size: np.ndarray, children: np.ndarray, nodes: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same where an owner stands several times: all that it was given, side by side, in its order."""
+    order = np.argsort(owner, kind="stable")
+    start = np.cumsum(size) - size
+    children = children[spread(start[order], size[order])]
+    count = np.zeros(nodes, children.dtype)
+    np.add.at(count, owner, size)
+    return (np.cumsum(count) - count).astype(children.dtype), count, children

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.strings import StringTable
-from archive.pickles.assemble import assemble
-from archive.pickles.children import STATE_BYTES, children_of
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, KIND, ValueKind, lookup
-from archive.pickles.scan import Pickle, Tokens, scan
+from archive.pickles.scan import STATE_BYTES, Pickle, Tokens, scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,13 +101,9 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: A
 
 def _read(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: Allowance) -> Tree:
     """The same, at the cost of what is needed meanwhile."""
-    tokens = scan(pickles, allowance)
-    assembly = assemble(tokens, allowance)
-    held = children_of(tokens, assembly, allowance)
-    roots = assembly.stands_for[assembly.roots]
-    del assembly
-    strings = _strings(tokens, borrowed, allowance)
-    return Tree(tokens, roots, held.first, held.count, held.items, held.states, strings, tokens.arg)
+    values = scan(pickles, allowance)
+    strings = _strings(values.tokens, borrowed, allowance)
+    return Tree(*values, strings, values.tokens.arg)
 
 
 def _strings(tokens: Tokens, borrowed: Sequence[bool], allowance: Allowance) -> StringTable:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.base.columns import column_bytes, firsts, gathered, joined, keyed, numbered, ordinals, spread
+from archive.base.columns import column_bytes, firsts, keyed, numbered, ordinals, spread
 from tests.support.strategies import column, patient
 
 WIDE = (1 << 61) - 1
@@ -55,27 +55,6 @@ def test_columns_too_wide_for_one_key_are_numbered_first(table: list[list[int]])
 def test_a_key_that_has_no_room_for_a_narrow_column_is_numbered_first() -> None:
     wide, narrow = column([0, 1 << 61] * 8), np.arange(16) // 2
     assert len(set(keyed(wide, narrow).tolist())) == 16
-
-
-@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 8, 9])
-def test_what_is_gathered_in_steps_is_what_is_gathered_at_once(
-    count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("archive.base.columns.STEP", 4)
-    values = np.arange(100, 120, dtype=np.int16)
-    index = np.arange(count, dtype=np.int32) * 7 % 20
-    found = gathered(values, index)
-    assert found.dtype == np.int16
-    assert found.tolist() == [100 + place for place in index.tolist()]
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 3])
-def test_columns_that_are_joined_are_given_up(count: int) -> None:
-    columns = [np.full(2, number, np.int16) for number in range(count)]
-    whole = joined(columns, np.int16)
-    assert columns == []
-    assert whole.dtype == np.int16
-    assert whole.tolist() == [number for number in range(count) for _ in range(2)]
 
 
 @dataclass

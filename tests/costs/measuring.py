@@ -29,7 +29,7 @@ MEMORY, MEMORY_PER_BYTE = 64 << 20, 256
 """Bytes of memory that a file may cost above what the program takes at its start, and for each byte of it."""
 LOOPS_PER_BYTE = 1 / (60 << 10)
 """CPU for each byte of that budget, in loops of :mod:`tests.support.cost`. Where a loop takes 6 ms, an
-instruction of a pickle takes some 46 bytes and 1 to 2 µs, a line of text some 100 bytes and 2 µs; 0.1 µs a
+instruction of a pickle takes some 50 bytes and 1 to 2 µs, a line of text some 100 bytes and 2 µs; 0.1 µs a
 byte is four times that, and 6.7 s for a small file."""
 SLACK = 24 << 20
 """Bytes for what no file asks for: modules, buffers, the allocator's rests."""

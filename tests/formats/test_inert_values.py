@@ -154,12 +154,12 @@ def test_a_broken_record_spoils_only_what_needs_it() -> None:
                 _ = opened.data
             with pytest.raises(ArchiveError, match=r"^made\.pt: data\.pkl, byte \d"):
                 _ = opened.lowered
-    limits = Limits(memory=3_200)
+    limits = Limits(memory=3_050)
     with (
         archive_of(limits, data=PROTO + b"N" + STOP) as opened,
         pytest.raises(
             LimitError,
-            match=r"data\.pkl, byte 0: memory is limited to 3,200, found [0-9,]+ with pickle opcodes",
+            match=r"data\.pkl, byte 0: memory is limited to 3,050, found [0-9,]+ with pickle opcodes",
         ),
     ):
         _ = opened.data

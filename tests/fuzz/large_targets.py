@@ -48,9 +48,9 @@ FEW_ROWS = 4
 
 @contextmanager
 def as_if_large() -> Iterator[None]:
-    """Pickles are scanned 48 bytes at once, in columns of 32 bits; integers are written three at once."""
+    """Pickles are read 48 bytes at once, in columns of 64 bits; integers are written three at once."""
     with ExitStack() as patches:
-        for module, name, value in ((scan, "WINDOW", 48), (scan, "COMPACT", 0), (write, "CHUNK", 3)):
+        for module, name, value in ((scan, "WINDOW", 48), (scan, "LARGE", 0), (write, "CHUNK", 3)):
             patches.enter_context(mock.patch.object(module, name, value))
         yield
 

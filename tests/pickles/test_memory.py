@@ -13,7 +13,6 @@ from archive.pickles.scan import Pickle
 from archive.pickles.tree import Tree, read_trees
 from tests.costs.pickled import ANYWHERE, Repeated
 from tests.support.cost import MIB
-from tests.support.programs import PROTO, STOP, text
 from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ SHAPES = {
 def test_what_is_asked_for_is_what_a_tree_takes(
     shape: str, bits: int, pickles: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scanning, "COMPACT", 0 if bits == 32 else scanning.LARGE)
+    monkeypatch.setattr(scanning, "LARGE", scanning.LARGE if bits == 32 else 0)
     data = SHAPES[shape].pickle(BYTES // SHAPES[shape].step // pickles)
     records = [Pickle(f"record {number}", memoryview(data)) for number in range(pickles)]
     allowance = UNBOUNDED.allowance(0)
@@ -61,13 +60,3 @@ def measured(records: list[Pickle], allowance: Allowance) -> tuple[Tree, int, in
         return tree, *tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-
-
-def test_many_small_records_cost_no_more_than_a_window_of_them() -> None:
-    size = scanning.JOINED - 100
-    data = memoryview(PROTO + text(bytes(size)) + STOP)
-    few, many = (
-        measured([Pickle("", data)] * records, UNBOUNDED.allowance(0))[2]
-        for records in (scanning.WINDOW // size, 3 * scanning.WINDOW // size)
-    )
-    assert many < 1.2 * few

@@ -95,7 +95,9 @@ def test_of_records_whose_marks_do_not_match_the_first_is_named(
         (b"(N\x80\x02N\x80\x02t", "byte 4: a pickle starts with PROTO and has no other"),
         (b"(\x00\x01t", "byte 3: expected a pickle opcode that PyTorch knows, found 0x00"),
         (b"(N\x8a\x09" + bytes(8) + b"\x01t", "byte 4: expected an integer of 64 bits, found one of 9 bytes"),
-        (b"(ca\nt", "byte 8: the pickle ends before its STOP"),
+        (b"(ca\nt", "byte 3: expected two lines behind GLOBAL"),
+        (b"(q\x00\x00t", "byte 3: nothing on the stack to put into the memo"),
+        (b"(N\x80\x03\x00t", "byte 4: a pickle starts with PROTO and has no other"),
     ],
 )
 def test_of_several_faults_the_first_one_is_named_by_record_and_byte(data: bytes, problem: str) -> None:
@@ -110,8 +112,8 @@ def test_of_several_faults_the_first_one_is_named_by_record_and_byte(data: bytes
     [
         (b"(" + b"N" * 90 + b"t", "pickle opcodes", "byte 0"),
         (b"(NN" + text(b"") * 90 + b"t", "texts of pickles", "byte 5"),
-        (b"(cm\nC\nq\x00" + b"h\x00)\x81Nb" * 90 + b"t", "states of objects", "byte 13"),
-        (b"(N]" + b"Na" * 90 + b"t", "values of one container", "byte 6"),
+        (b"(cm\nC\nq\x00" + b"h\x00)\x81Nb" * 90 + b"t", "states of objects", "byte 549"),
+        (b"(N]" + b"Na" * 90 + b"t", "values of one container", "byte 4"),
     ],
 )
 def test_memory_that_is_not_allowed_is_named_with_what_asks_for_it(
@@ -137,9 +139,9 @@ def _over(pickle: bytes, memory: int) -> LimitError:
 
 
 def test_limits_are_named() -> None:
-    error = refused(PROTO + b"(" + b"N" * 50 + b"t" + STOP, Limits(memory=1_500))
+    error = refused(PROTO + b"(" + b"N" * 50 + b"t" + STOP, Limits(memory=1_000))
     assert isinstance(error, LimitError)
-    assert (error.resource, error.limit) == ("memory", 1_500)
+    assert (error.resource, error.limit) == ("memory", 1_000)
 
 
 @settings(patient, max_examples=300)
@@ -201,13 +203,13 @@ def test_opcodes_that_pytorch_does_not_know_are_refused(code: bytes) -> None:
     assert error.problem == f"expected a pickle opcode that PyTorch knows, found 0x{code[0]:02x}"
 
 
-@pytest.mark.parametrize("data", [b"N.", b"\x80\x02N\x80\x02.", b"(\x80\x02N."])
+@pytest.mark.parametrize("data", [b"N.", b"X", b"\x80\x02N\x80\x02.", b"(\x80\x02N."])
 def test_a_pickle_starts_with_its_protocol(data: bytes) -> None:
     assert "starts with PROTO" in refused(data).problem
 
 
 @pytest.mark.parametrize(
-    "data", [b"", PROTO, b"\x80", PROTO + b"N", PROTO + b"NNNN", b"X", PROTO + b"X", PROTO + b"X\x00"]
+    "data", [b"", PROTO, b"\x80", PROTO + b"N", PROTO + b"NNNN", PROTO + b"X", PROTO + b"X\x00"]
 )
 def test_a_pickle_has_a_stop(data: bytes) -> None:
     assert refused(data).place == f"byte {len(data)}"
@@ -236,7 +238,7 @@ def test_bytes_behind_stop_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"\x8a\x09" + bytes(8) + b"\x01", b"\x8a\x08" * 2 + b"\xff" * 7 + b"\x8a\xff" + b"\x01" * 255]
+    "value", [b"\x8a\x09" + bytes(8) + b"\x01", b"\x8a\x08" * 2 + b"\xff" * 6 + b"\x8a\xff" + b"\x01" * 255]
 )
 def test_integers_have_64_bits(value: bytes) -> None:
     error = refused(PROTO + b"(" + value + b"t" + STOP + b"." * 300)

@@ -1,7 +1,7 @@
 """Random pickles: programs of the opcodes that PyTorch knows, in any mix that leaves one value.
 
 A program is drawn from a seed, so that a failing one can be made again. Texts are often made of
-opcodes, and long: they cross the bounds at which :mod:`archive.pickles.scan` changes hands.
+opcodes, and long: they cross the bounds of the windows of :mod:`archive.pickles.scan`.
 """
 
 from __future__ import annotations
