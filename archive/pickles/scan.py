@@ -483,8 +483,9 @@ def _children(
     tokens: Tokens, found: _Found, allowance: Allowance
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where each node's children begin (n), how many it has (n), and the children of all."""
-    owner, size, children = (np.array(column) for column in (found.owner, found.size, found.part))
-    del found.owner, found.size, found.part
+    owner, size = np.asarray(found.owner), np.asarray(found.size)  # not copied
+    children = np.array(found.part)
+    del found.part
     first, count = (np.zeros(len(tokens.op), children.dtype) for _ in range(2))
     for owners, sizes, start in _steps(owner, size):
         first[owners], count[owners] = start, sizes
