@@ -108,7 +108,7 @@ class Members:
 
     # --- making ----------------------------------------------------------------------------------------
 
-    def _furnish(self, row: Member, tensors: Sequence[torch.Tensor]) -> None:  # noqa: C901 (one a kind)
+    def _furnish(self, row: Member, tensors: Sequence[torch.Tensor]) -> None:
         """Put a member where it belongs, unless the state has it."""
         above, _, name = row.path.rpartition(".")
         if not row.path:

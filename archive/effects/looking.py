@@ -237,7 +237,7 @@ FOUND: dict[Look, Callable[[Any, Any], Any]] = {
 """Functions that look at a subject, given a key; ``SAME`` and ``APART`` compare two subjects instead."""
 
 
-def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:  # noqa: ANN401, PLR0911 (one a kind)
+def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:  # noqa: ANN401 (one a kind)
     """A function that tells whether a guard holds for a subject, and another one that it names.
 
     Args:

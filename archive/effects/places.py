@@ -109,7 +109,7 @@ def attribute(holder: Any, name: str) -> Any:  # noqa: ANN401
     return found
 
 
-def own(holder: Any, name: str) -> Any:  # noqa: ANN401, C901, PLR0911 (one a kind of place)
+def own(holder: Any, name: str) -> Any:  # noqa: ANN401 (one a kind of place)
     """The value of an attribute; UNSET if it is not there, or is code of a class."""
     if type(holder) is Plain:
         return holder.__dict__.get(name, UNSET)

@@ -153,7 +153,7 @@ def is_member(value: Inert) -> bool:
     )
 
 
-def _value(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> object:  # noqa: PLR0911 (one a kind)
+def _value(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> object:
     kind = tree.kind(node)
     tokens = tree.tokens
     if kind == ValueKind.INT:

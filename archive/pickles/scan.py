@@ -254,7 +254,7 @@ class _Found:
         self._taken = used
 
 
-def _run(pickle: Pickle, found: _Found) -> int:  # noqa: C901, PLR0912, PLR0915 (one branch for each kind)
+def _run(pickle: Pickle, found: _Found) -> int:
     """Read one pickle; returns the node of its value."""
     name, data = pickle
     end = len(data)

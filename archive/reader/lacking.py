@@ -19,7 +19,7 @@ WITH_HANDLES = 5
 """The first version of bytecode with debug handles: that of PyTorch 1.9."""
 
 
-def why_no_handles(archive: Archive) -> str:  # noqa: PLR0911 (one reason each)
+def why_no_handles(archive: Archive) -> str:
     """The reason why an archive has no debug handles.
 
     Raises:

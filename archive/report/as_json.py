@@ -30,7 +30,7 @@ def json_escape(character: str) -> str:
     return json.dumps(character)[1:-1] if character != "\x7f" else "\\u007f"
 
 
-def _plain(value: object) -> Any:  # noqa: ANN401, PLR0911 (JSON; one return a type)
+def _plain(value: object) -> Any:  # noqa: ANN401 (JSON; one return a type)
     if isinstance(value, Enum):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):

@@ -43,7 +43,7 @@ def fresh(case: Case) -> nn.Module:
     return case.make()
 
 
-def shown(value: Any, known: dict[int, int] | None = None) -> Any:  # noqa: ANN401, PLR0911
+def shown(value: Any, known: dict[int, int] | None = None) -> Any:  # noqa: ANN401
     """Everything that a value is made of, and what is the same in it, to be compared."""
     known = {} if known is None else known
     if isinstance(value, nn.Module | list | dict | torch.Tensor) or hasattr(value, "__dict__"):

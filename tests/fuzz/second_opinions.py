@@ -107,7 +107,7 @@ def inert(value: object, made: dict[int, tuple[object, object]]) -> object:
     return made[id(value)][1]
 
 
-def _inert(value: object, inner: Callable[[object], object]) -> object:  # noqa: PLR0911 (one a kind)
+def _inert(value: object, inner: Callable[[object], object]) -> object:
     if isinstance(value, bytes):
         return decoded(value)
     if isinstance(value, Name):

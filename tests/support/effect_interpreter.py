@@ -28,13 +28,11 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Source, Value
 
 
-def interpreted(  # noqa: C901 (one a kind)
-    effects: MethodEffects, state: State, out: list[Any], arguments: dict[str, Any]
-) -> Any:  # noqa: ANN401
+def interpreted(effects: MethodEffects, state: State, out: list[Any], arguments: dict[str, Any]) -> Any:  # noqa: ANN401
     """Make effects one after the other, after everything is read; gives the method's result."""
     made: dict[int, Any] = {}
 
-    def found(source: Source) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
+    def found(source: Source) -> Any:  # noqa: ANN401 (one a kind)
         match source:
             case Local("self"):
                 return state.module
@@ -93,7 +91,7 @@ def interpreted(  # noqa: C901 (one a kind)
     return result
 
 
-def change(state: State, effect: Effect, place: Any, key: Any, value: Any) -> None:  # noqa: ANN401, C901, PLR0912
+def change(state: State, effect: Effect, place: Any, key: Any, value: Any) -> None:  # noqa: ANN401
     match effect.op:
         case Op.SET_ATTRIBUTE:
             setattr(place, key, value)

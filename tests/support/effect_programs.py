@@ -148,7 +148,7 @@ def picture(state: State, *others: object) -> object:
     """Everything in a state, in order; a number stands for an object seen before."""
     seen: dict[int, int] = {}
 
-    def shown(value: Any) -> object:  # noqa: ANN401, PLR0911 (one a type)
+    def shown(value: Any) -> object:  # noqa: ANN401 (one a type)
         if isinstance(value, int | str | float | None) or callable(value):
             return value
         if id(value) in seen:

@@ -147,7 +147,7 @@ class _Machine:
         else:
             raise RefusedError(f"{name} of {target}")
 
-    def value(self, name: str, argument: Value) -> Value:  # noqa: C901, PLR0911 (one way for each kind)
+    def value(self, name: str, argument: Value) -> Value:
         """Instructions that leave a value of their own."""
         if name in CONSTANTS:
             return CONSTANTS[name]

@@ -79,7 +79,7 @@ class Classes:
                 source = named
         return call.wrap(raw, None if source is None else Attribute(source, name))
 
-    def load(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
+    def load(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401 (one a kind)
         """An attribute of a class, through its proxy."""
         call = self._call
         if issubclass(cls, torch.autograd.Function) and name == "apply":

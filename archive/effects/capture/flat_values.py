@@ -58,7 +58,7 @@ class FlatValues:
         self._reach = Reach(effects)
         self._shared: dict[int, Any] = {}
 
-    def value(self, value: object) -> Value:  # noqa: PLR0911 (one a kind)
+    def value(self, value: object) -> Value:
         """A Python value as a value of the table.
 
         Raises:

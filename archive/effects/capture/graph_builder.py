@@ -185,7 +185,7 @@ class GraphBuilder:
             node.meta["site"], node.meta["statement"] = statement.site(f"aten::{shown}"), statement
         return node
 
-    def argument(self, value: Any) -> Any:  # noqa: ANN401, PLR0911
+    def argument(self, value: Any) -> Any:  # noqa: ANN401
         """An argument of a node, for a value of the call."""
         node = self._nodes.get(id(value))
         if node is not None:

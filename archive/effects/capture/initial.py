@@ -138,7 +138,7 @@ class _Rows:
         """Whether the entry of a container holds an item."""
         return isinstance(source, Item) and (source.base in self.entries or self._covered(source.base))
 
-    def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401, PLR0911
+    def _value(self, value: Any, source: Source) -> Value | None:  # noqa: ANN401
         if type(value) in LITERALS:
             return Constant(value)
         if isinstance(value, NAMED):

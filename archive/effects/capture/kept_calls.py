@@ -52,7 +52,7 @@ class KeptCalls:
         """Note a call, to be made again at replay."""
         self._call.side_effects.mutation(function, Op.CALL, Constant(settings), values, self._call.here())
 
-    def shown(self, value: Any, caller: FrameType) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
+    def shown(self, value: Any, caller: FrameType) -> Any:  # noqa: ANN401 (one a kind)
         """A value that is printed, as it is now.
 
         Raises:

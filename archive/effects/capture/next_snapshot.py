@@ -112,7 +112,7 @@ class _After:
         self._snapshot.set_contents(self._noted(proxy, made), self._inside(inner))
         return made
 
-    def _inside(self, value: Any) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
+    def _inside(self, value: Any) -> Any:  # noqa: ANN401 (one a kind)
         """A list, tuple or dict with real items; other values as they are."""
         if isinstance(value, tuple):
             items = list(map(self._real, value))

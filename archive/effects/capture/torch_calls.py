@@ -205,7 +205,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
                 self._call.check_once()
                 given.silently, given.statement = True, self._call.here()
 
-    def _detached(self, value: Any) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
+    def _detached(self, value: Any) -> Any:  # noqa: ANN401 (one a kind)
         """A value whose tensors are detached, as under ``no_grad``: a graph has no such blocks."""
         if isinstance(value, torch.Tensor) and self._builder.node_of(value) is not None:
             if self._builder.node_of(value).meta.get("region") == self._region:

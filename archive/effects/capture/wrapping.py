@@ -94,7 +94,7 @@ class Wrapping:
             if isinstance(one, torch.nn.Module):
                 self._call.modules[id(one)] = one
 
-    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401, C901, PLR0911 (one a kind)
+    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
         """The value that the model gets for a real one.
 
         Args:
@@ -202,7 +202,7 @@ class Wrapping:
         is_own = is_model_module(value.__module__) and ClassProxy.is_needed_for(value)
         return self._other(value, ClassProxy(self._call, value), source) if is_own else value
 
-    def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401, PLR0911 (one a kind)
+    def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
         """The proxy of an object; partial functions and weak references are made anew."""
         if type(value) is OrderedDict and not value and _is_hooks(source):
             return MappingProxyType({})

@@ -139,7 +139,7 @@ class Computing:
             self._sources[number] = self.compute(self._place(source))
         return self._sources[number]
 
-    def _place(self, source: Source) -> Compute:  # noqa: PLR0911 (one a kind)
+    def _place(self, source: Source) -> Compute:
         """A function that reads a source."""
         allow = self._allow
         match source:

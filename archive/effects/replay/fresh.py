@@ -144,7 +144,7 @@ class FreshState:
             return item_or_unset(self._at(source.base), source.key)
         return UNSET
 
-    def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401, PLR0911
+    def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401
         """A value; a container is registered under the number of its source before it has items."""
         match value:
             case Constant(literal):

@@ -18,7 +18,7 @@ COLLECTIONS = ("deque", "OrderedDict", "defaultdict")
 """Kinds of containers that Python has in ``collections``."""
 
 
-def container_text(made: Made, items: Sequence[str], reference: Callable[[str], str]) -> str:  # noqa: PLR0911
+def container_text(made: Made, items: Sequence[str], reference: Callable[[str], str]) -> str:
     """A container as an expression.
 
     Args:

@@ -138,7 +138,7 @@ class Numbering:
             self._known[id(fact)] = fact, number()
         return self._known[id(fact)][1]
 
-    def _source(self, source: Source) -> SourceRow:  # noqa: PLR0911 (one a kind)
+    def _source(self, source: Source) -> SourceRow:
         match source:
             case Local(name):
                 return SourceRow("local", NO_REFERENCE, self.string(name))

@@ -244,7 +244,7 @@ def _keys(effect: Effect) -> list[Value | None]:
     return [value for hook in hooks for value in values_in_hook(hook)]
 
 
-def _fits(operand: Operand, value: Value | None) -> bool:  # noqa: PLR0911 (one a kind)
+def _fits(operand: Operand, value: Value | None) -> bool:
     if operand is Operand.OPTIONAL:
         return True
     if operand is Operand.EMPTY:

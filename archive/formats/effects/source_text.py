@@ -129,7 +129,7 @@ def guard_text(guard: Guard) -> str:
     return text
 
 
-def _condition(guard: Guard) -> str:  # noqa: C901, PLR0911 (one a look)
+def _condition(guard: Guard) -> str:
     """A guard as a Python expression, for one item if it is for each."""
     subject, value = value_text(guard.subject), value_text(guard.value)
     literal = guard.value.value if isinstance(guard.value, Constant) else None
@@ -211,7 +211,7 @@ class Printer:
         self._named = named
         self._free = free
 
-    def source(self, source: Source) -> str:  # noqa: PLR0911 (one a kind)
+    def source(self, source: Source) -> str:
         """A source as an expression."""
         name = self._named(source)
         if name is not None:
@@ -252,7 +252,7 @@ class Printer:
             return f"{self._dotted(module, 'modules')}.{name}"
         return f"{self._free('named')}[{text!r}]"
 
-    def value(self, value: Value) -> str:  # noqa: PLR0911 (one a kind)
+    def value(self, value: Value) -> str:
         """A value as an expression."""
         name = self._named(value)
         if name is not None:
@@ -294,7 +294,7 @@ class Printer:
             return _tuple(items) if value.kind == "tuple" else f"torch.Size({_tuple(items)})"
         return container_text(value, items, self.reference)
 
-    def effect(self, effect: Effect) -> str:  # noqa: C901, PLR0911 (one an op)
+    def effect(self, effect: Effect) -> str:
         """An effect as a statement."""
         if effect.op is Op.CALL:
             return call_text(effect, self.value, lambda module: self._dotted(module, "modules"))

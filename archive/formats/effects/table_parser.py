@@ -100,7 +100,7 @@ class TableParser:
             for row, (name, some, result) in enumerate(zip(names, inputs, results, strict=True))
         )
 
-    def _source(self, row: SourceRow) -> Source:  # noqa: PLR0911 (one a kind)
+    def _source(self, row: SourceRow) -> Source:
         """The source of a row; those that it refers to are above it."""
         kind, base, name = row
         if kind == "temporary":

@@ -91,7 +91,7 @@ class Written:
             return self._tensor(tensor, value)
         return self._held_by(value)
 
-    def _plain(self, value: object) -> bytes | None:  # noqa: PLR0911 (one a kind)
+    def _plain(self, value: object) -> bytes | None:
         match value:
             case None:
                 return b"N"
@@ -125,7 +125,7 @@ class Written:
         parts = tensor_parts(value) if isinstance(value, Value) else quantised_parts(value)
         return _numbered(b"T", len(parts)) + digest, list(parts)
 
-    def _held_by(self, value: object) -> tuple[bytes, Work]:  # noqa: PLR0911 (one a kind)
+    def _held_by(self, value: object) -> tuple[bytes, Work]:
         match value:
             case tuple() | list():
                 if _is_storage(value):
