@@ -16,74 +16,74 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.batches.batch import batch
     from archive.batches.outcome import Outcome, OutcomeKind
+    from archive.check.verify import Diagnostic, verify
+    from archive.compare.diff import Change, Diff, Level, TensorChange, TextChange, diff
+    from archive.compare.digest import Digest, digest
     from archive.debuginfo.symbolicate import Style, Symbolication
-    from archive.fleet.explaining import Explainer, explain
+    from archive.describe.sizes import Account, sizes
+    from archive.failures.models.explaining import Explainer, explain
+    from archive.privacy.leaks import Finding, LeakKind, Leaks, leaks
+    from archive.privacy.redact import Redaction, redact
+    from archive.privacy.redact.companions import CompanionRedaction, redact_companion
     from archive.reader.archive import Archive
     from archive.reader.opening import open  # noqa: A004 (archive.open, like gzip.open)
     from archive.reader.recognition import FileKind, Recognised, recognise
-    from archive.verbs.canonicalise import Canonical, canonicalise
-    from archive.verbs.convert import Conversion, convert
-    from archive.verbs.diff import Change, Diff, Level, TensorChange, TextChange, diff
-    from archive.verbs.digest import Digest, digest
-    from archive.verbs.leaks import Finding, LeakKind, Leaks, leaks
-    from archive.verbs.migrate.migrate import Migration, migrate
-    from archive.verbs.redact import Redaction, redact
-    from archive.verbs.redact.companions import CompanionRedaction, redact_companion
-    from archive.verbs.shrink import Shrinkage, restore, shrink
-    from archive.verbs.sizes import Account, sizes
-    from archive.verbs.split import Join, Split, join, split
-    from archive.verbs.verify import Diagnostic, verify
+    from archive.rewrite.canonicalise import Canonical, canonicalise
+    from archive.rewrite.convert import Conversion, convert
+    from archive.rewrite.migrate.migrate import Migration, migrate
+    from archive.rewrite.shrink import Shrinkage, restore, shrink
+    from archive.rewrite.split import Join, Split, join, split
 
 __version__ = "0.1.0"
 _HOMES = {
-    "Account": "verbs.sizes",
+    "Account": "describe.sizes",
     "Archive": "reader.archive",
     "ArchiveError": "base.errors",
-    "Canonical": "verbs.canonicalise",
-    "Change": "verbs.diff",
-    "CompanionRedaction": "verbs.redact.companions",
-    "Conversion": "verbs.convert",
-    "Diagnostic": "verbs.verify",
-    "Diff": "verbs.diff",
-    "Digest": "verbs.digest",
-    "Explainer": "fleet.explaining",
+    "Canonical": "rewrite.canonicalise",
+    "Change": "compare.diff",
+    "CompanionRedaction": "privacy.redact.companions",
+    "Conversion": "rewrite.convert",
+    "Diagnostic": "check.verify",
+    "Diff": "compare.diff",
+    "Digest": "compare.digest",
+    "Explainer": "failures.models.explaining",
     "FileKind": "reader.recognition",
-    "Finding": "verbs.leaks",
-    "Join": "verbs.split",
-    "LeakKind": "verbs.leaks",
-    "Leaks": "verbs.leaks",
-    "Level": "verbs.diff",
+    "Finding": "privacy.leaks",
+    "Join": "rewrite.split",
+    "LeakKind": "privacy.leaks",
+    "Leaks": "privacy.leaks",
+    "Level": "compare.diff",
     "LimitError": "base.errors",
     "Limits": "base.limits",
-    "Migration": "verbs.migrate.migrate",
+    "Migration": "rewrite.migrate.migrate",
     "Outcome": "batches.outcome",
     "OutcomeKind": "batches.outcome",
     "Recognised": "reader.recognition",
-    "Redaction": "verbs.redact",
-    "Shrinkage": "verbs.shrink",
-    "Split": "verbs.split",
+    "Redaction": "privacy.redact",
+    "Shrinkage": "rewrite.shrink",
+    "Split": "rewrite.split",
     "Style": "debuginfo.symbolicate",
     "Symbolication": "debuginfo.symbolicate",
-    "TensorChange": "verbs.diff",
-    "TextChange": "verbs.diff",
+    "TensorChange": "compare.diff",
+    "TextChange": "compare.diff",
     "batch": "batches.batch",
-    "canonicalise": "verbs.canonicalise",
-    "convert": "verbs.convert",
-    "diff": "verbs.diff",
-    "digest": "verbs.digest",
-    "explain": "fleet.explaining",
-    "join": "verbs.split",
-    "leaks": "verbs.leaks",
-    "migrate": "verbs.migrate.migrate",
+    "canonicalise": "rewrite.canonicalise",
+    "convert": "rewrite.convert",
+    "diff": "compare.diff",
+    "digest": "compare.digest",
+    "explain": "failures.models.explaining",
+    "join": "rewrite.split",
+    "leaks": "privacy.leaks",
+    "migrate": "rewrite.migrate.migrate",
     "open": "reader.opening",
     "recognise": "reader.recognition",
-    "redact": "verbs.redact",
-    "redact_companion": "verbs.redact.companions",
-    "restore": "verbs.shrink",
-    "shrink": "verbs.shrink",
-    "sizes": "verbs.sizes",
-    "split": "verbs.split",
-    "verify": "verbs.verify",
+    "redact": "privacy.redact",
+    "redact_companion": "privacy.redact.companions",
+    "restore": "rewrite.shrink",
+    "shrink": "rewrite.shrink",
+    "sizes": "describe.sizes",
+    "split": "rewrite.split",
+    "verify": "check.verify",
 }
 """The module of each public name."""
 __all__ = [

@@ -32,8 +32,8 @@ from rich.table import Table
 import archive
 from archive.base.limits import unbounded
 from archive.container.container import Container, new_member, write_archive
-from archive.verbs.redact.proof import prove
-from archive.verbs.redact.rules import Removed
+from archive.privacy.redact.proof import prove
+from archive.privacy.redact.rules import Removed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

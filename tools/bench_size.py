@@ -34,8 +34,8 @@ from archive.formats.record_kinds import kind_of
 from archive.normalform.builder import FormBuilder
 from archive.reader.collect import collect
 from archive.reader.companion import Companion
-from archive.verbs.shrink import shrink
-from archive.verbs.split import split
+from archive.rewrite.shrink import shrink
+from archive.rewrite.split import split
 from tools.models import built
 
 if TYPE_CHECKING:

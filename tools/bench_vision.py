@@ -22,10 +22,10 @@ import torch
 from torch.jit.mobile import _load_for_lite_interpreter
 
 import archive
+from archive.check.verify import verify
 from archive.formats.record_kinds import kind_of
-from archive.verbs.shrink import shrink
-from archive.verbs.split import split
-from archive.verbs.verify import verify
+from archive.rewrite.shrink import shrink
+from archive.rewrite.split import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

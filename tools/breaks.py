@@ -1,6 +1,6 @@
 """Each room of ``archive/`` broken in ten ways: does a test fail each time?
 
-    python -m tools.breaks pickles verbs/logs       # or --count 25, --seed 2, --further tests/cli
+    python -m tools.breaks pickles failures       # or --count 25, --seed 2, --further tests/cli
 
 A room is a folder of ``archive/`` at any depth, or a file of it without its ending; its tests are those of
 the folder of the same name in ``tests/``, or of the nearest one above. A *fault* is a small change to the
@@ -49,7 +49,7 @@ FURTHER = {
     ),
     "batches": ("tests/cli/test_batches.py", "tests/cli/test_reading_many.py", "tests/cli/test_elsewhere.py"),
     "cli": ("tests/report",),
-    "debuginfo": ("tests/formats", "tests/reader", "tests/verbs/split/test_splitting.py"),
+    "debuginfo": ("tests/formats", "tests/reader", "tests/rewrite/split/test_splitting.py"),
     "formats": (
         "tests/effects/test_record.py",
         "tests/effects/test_record_hostile.py",
@@ -58,8 +58,8 @@ FURTHER = {
     ),
     "normalform": (
         "tests/companion",
-        "tests/verbs/split/test_splitting.py",
-        "tests/verbs/migrate/test_ranges.py",
+        "tests/rewrite/split/test_splitting.py",
+        "tests/rewrite/migrate/test_ranges.py",
     ),
     "report": (
         "tests/cli/test_cli.py",
@@ -70,17 +70,17 @@ FURTHER = {
         "tests/cli/test_sizes.py",
         "tests/cli/test_terminal.py",
         "tests/debuginfo/test_mending.py",
-        "tests/verbs/test_packages.py",
-        "tests/verbs/test_tag_first.py",
+        "tests/rewrite/test_packages.py",
+        "tests/rewrite/test_tag_first.py",
     ),
-    "verbs/migrate": (
+    "rewrite/migrate": (
         "tests/cli/test_migrate.py",
         "tests/debuginfo/test_mending.py",
-        "tests/verbs/test_packages.py",
+        "tests/rewrite/test_packages.py",
     ),
-    "verbs/sizes": ("tests/cli/test_sizes.py",),
-    "verbs/split": ("tests/cli/test_size_commands.py",),
-    "verbs/verify": ("tests/verbs/test_well.py", "tests/verbs/split/test_traced.py"),
+    "describe/sizes": ("tests/cli/test_sizes.py",),
+    "rewrite/split": ("tests/cli/test_size_commands.py",),
+    "check": ("tests/rewrite/test_well.py", "tests/rewrite/split/test_traced.py"),
 }
 """Tests of other rooms, run where a room's own pass: a lower room is tested by what is made of it."""
 INTERRUPTED = 130

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import archive
-from archive.verbs.inspect import inspect
+from archive.describe.inspect import inspect
 from tests.support.range_server import served
 from tests.support.sparse import with_zeros
 from tools.models import built

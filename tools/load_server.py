@@ -25,9 +25,9 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.fleet.explaining import explainer_of
-from archive.fleet.sources import models_in
-from tests.fleet.test_three_models import FLEET
+from archive.failures.models.explaining import explainer_of
+from archive.failures.models.sources import models_in
+from tests.failures.models.test_three_models import FLEET
 from tests.support.servers import Running, store_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from archive.fleet.explaining import explainer_of
-from archive.fleet.sources import models_in
+from archive.failures.models.explaining import explainer_of
+from archive.failures.models.sources import models_in
 from archive.store.store import Store
 from tests.support.halves import halves
 from tests.support.log_forms import FORMS, LogForm
@@ -24,7 +24,7 @@ from tests.support.reports import case
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.verbs.logs import Explainer
+    from archive.failures.explainer import Explainer
     from tests.support.reports import Report
 
 NAMES = ("plain_unicode", "plain_free_functions", "traced_stack", "plain_stack", "lowered_shape")

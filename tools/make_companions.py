@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from archive.companion.layout import VERSION, CompanionProfile
-from archive.verbs.split import split
+from archive.rewrite.split import split
 from tools import manifest
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"

@@ -28,7 +28,7 @@ from archive.base.errors import NothingToDoError
 from archive.companion.dictionary import COLUMNS_FILE, FOLDER, TEXTS_FILE
 from archive.companion.packed import alike, stored
 from archive.reader.collect import collect
-from archive.verbs.join import with_digest
+from archive.rewrite.join import with_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

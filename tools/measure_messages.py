@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.verbs.logs.messages import wording
+from archive.failures.messages import wording
 from tools.op_calls import names, right, wrong
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""Make ``archive/verbs/logs/families.txt`` of what ``tools/measure_messages.py`` has measured.
+"""Make ``archive/failures/families.txt`` of what ``tools/measure_messages.py`` has measured.
 
-    python -m tools.message_table MEASURED.jsonl... > archive/verbs/logs/families.txt
+    python -m tools.message_table MEASURED.jsonl... > archive/failures/families.txt
 
 An operator is taken to print what the operators print that it calls. Left out are wordings that so many
 operators print that they tell nothing, those printed once, and :data:`ANYBODYS`. An operator whose
@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from archive.verbs.logs.families import MAX_MESSAGE, parts
+from archive.failures.families import MAX_MESSAGE, parts
 
 ENOUGH = 5  # calls that work, for an operator to count as measured
 FAMILY = 350  # operators, at most

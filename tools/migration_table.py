@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.formats.releases import Release
-    from archive.verbs.migrate.plan import MigrationPlan
+    from archive.rewrite.migrate.plan import MigrationPlan
 
 PAGE = ROOT / "docs" / "releases.md"
 BEGIN, END = "<!-- migrations -->\n", "<!-- end of migrations -->\n"
@@ -33,7 +33,7 @@ LOSSES = {
 }
 LEGACY = "1.0 to 1.2"
 NAMELESS = ', `File ""`'
-"""Source ranges of no file print otherwise: see ``tests/verbs/migrate/test_nameless.py``."""
+"""Source ranges of no file print otherwise: see ``tests/rewrite/migrate/test_nameless.py``."""
 SAME, EXACT, MENDED, IMPOSSIBLE = "=", "exact", "exact, mended", "impossible"
 
 

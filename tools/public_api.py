@@ -35,10 +35,10 @@ RESULTS = {
     ),
     "archive.debuginfo.symbolicate": ("TracebackFrame",),
     "archive.reader.provenance": ("Evidence", "Provenance"),
-    "archive.verbs.migrate.plan": ("MigrationPlan", "PlanStep", "Target"),
-    "archive.verbs.shrink": ("Level",),
-    "archive.verbs.sizes.account": ("Part", "Piece", "Size", "SizeChange", "View"),
-    "archive.verbs.verify.diagnostic": ("Diagnostic",),
+    "archive.rewrite.migrate.plan": ("MigrationPlan", "PlanStep", "Target"),
+    "archive.rewrite.shrink": ("Level",),
+    "archive.describe.sizes.account": ("Part", "Piece", "Size", "SizeChange", "View"),
+    "archive.check.diagnostic": ("Diagnostic",),
 }
 """Classes that public functions take, give, or have inside of what they give, by their module."""
 

@@ -42,16 +42,16 @@ class Verb(NamedTuple):
 
 
 VERBS = {
-    "split": Verb("archive.verbs.split", Use.WRITTEN, SPLIT_KINDS),
-    "join": Verb("archive.verbs.split", Use.READ, JOINED_KINDS),
-    "shrink": Verb("archive.verbs.shrink", kinds=SHRUNK_KINDS),
-    "restore": Verb("archive.verbs.shrink", Use.EMBEDDED, SHRUNK_KINDS),
-    "redact": Verb("archive.verbs.redact", Use.WRITTEN, REDACTED_KINDS),
-    "redact_companion": Verb("archive.verbs.redact.companions", kinds={FileKind.COMPANION}),
-    "migrate": Verb("archive.verbs.migrate.migrate"),
+    "split": Verb("archive.rewrite.split", Use.WRITTEN, SPLIT_KINDS),
+    "join": Verb("archive.rewrite.split", Use.READ, JOINED_KINDS),
+    "shrink": Verb("archive.rewrite.shrink", kinds=SHRUNK_KINDS),
+    "restore": Verb("archive.rewrite.shrink", Use.EMBEDDED, SHRUNK_KINDS),
+    "redact": Verb("archive.privacy.redact", Use.WRITTEN, REDACTED_KINDS),
+    "redact_companion": Verb("archive.privacy.redact.companions", kinds={FileKind.COMPANION}),
+    "migrate": Verb("archive.rewrite.migrate.migrate"),
     "lite": Verb("archive.backend.lite"),
-    "canonicalise": Verb("archive.verbs.canonicalise", kinds={FileKind.EXPORTED}),
-    "convert": Verb("archive.verbs.convert", kinds={FileKind.COMPANION}),
+    "canonicalise": Verb("archive.rewrite.canonicalise", kinds={FileKind.EXPORTED}),
+    "convert": Verb("archive.rewrite.convert", kinds={FileKind.COMPANION}),
 }
 
 
@@ -123,7 +123,7 @@ def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
     if "maps" in noted:
         noted["maps"] = list(noted["maps"])  # as JSON gives them back
     if "to" in noted:
-        from archive.verbs.migrate.migrate import target_named  # noqa: PLC0415 (a migration's alone)
+        from archive.rewrite.migrate.migrate import target_named  # noqa: PLC0415 (a migration's alone)
 
         noted["to"] = str(target_named(noted["to"]))
     return noted

@@ -17,10 +17,10 @@ from archive.batches.reading import Listed, listing
 from archive.cli import options, printing
 from archive.cli.several import jobs_option, problem, reading, status_of
 from archive.cli.status import Status
+from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
 from archive.reader.recognition import OPENED_KINDS, FileKind
 from archive.report.diff_text import diff_text, summary_line
-from archive.verbs.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,15 +16,15 @@ from archive.batches.reading import Listed, Listing, listing
 from archive.cli import options, printing
 from archive.cli.several import jobs_option, problem, reading, status_of
 from archive.cli.status import Status
+from archive.compare.digest import VERSIONS
+from archive.compare.digest.lines import read, written
 from archive.reader.recognition import OPENED_KINDS, FileKind
-from archive.verbs.digest import VERSIONS
-from archive.verbs.digest.lines import read, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Digest, Limits
-    from archive.verbs.digest import Of
+    from archive.compare.digest import Of
 
 KINDS = OPENED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that have digests. A pointer stands for a model, perhaps: it is told."""

@@ -15,12 +15,12 @@ import archive
 from archive.base.errors import ArchiveError, counted
 from archive.cli import printing
 from archive.cli.status import Status
-from archive.client.address import is_server
-from archive.fleet.explaining import explainer_of
-from archive.fleet.sources import models_in, models_of, store_at
+from archive.failures.explainer import Explainer
+from archive.failures.models.explaining import explainer_of
+from archive.failures.models.sources import models_in, models_of, store_at
+from archive.failures.unpacking import unpacked
 from archive.reader.recognition import READ_KINDS
-from archive.verbs.logs import Explainer
-from archive.verbs.logs.unpacking import unpacked
+from archive.store.client.address import is_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from archive import Limits
     from archive.debuginfo.symbolicate import Style
-    from archive.fleet.models import Models
+    from archive.failures.models.models import Models
 
 PIECE = 1 << 16
 """Bytes of a log that are read at once, or fewer where no more have arrived."""

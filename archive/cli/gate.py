@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import counted, one_line
 from archive.cli import printing
 from archive.cli.status import Status
-from archive.verbs.sizes.budget import Budget
+from archive.describe.sizes.budget import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.cli.annotations import Annotations
-    from archive.verbs.sizes.budget_file import BudgetFile, Rule
-    from archive.verbs.sizes.measure import Judged, Measures
+    from archive.describe.sizes.budget_file import BudgetFile, Rule
+    from archive.describe.sizes.measure import Judged, Measures
 
 
 class Gate:

@@ -14,15 +14,15 @@ from archive.batches.reading import listing
 from archive.cli import options, printing
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
+from archive.describe.inspect import inspect
+from archive.describe.inspect_effects import inspect_effects
+from archive.describe.listing import listed
+from archive.describe.summary import Summary, summarise
 from archive.reader.recognition import OPENED_KINDS, READ_KINDS, FileKind, recognise
 from archive.report.as_text import inspection_text
 from archive.report.effects_text import effects_text
 from archive.report.listing_text import listing_text
 from archive.report.summary_text import summary_text, total_text
-from archive.verbs.inspect import inspect
-from archive.verbs.inspect_effects import inspect_effects
-from archive.verbs.listing import listed
-from archive.verbs.summary import Summary, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,10 +18,10 @@ from archive.cli.annotations import annotations_of, annotations_option
 from archive.cli.code_scanning import refuse_two_forms, result_of, sarif_option, write_sarif
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
+from archive.privacy.leaks import SCANNED_KINDS, LeakKind, leaks
+from archive.privacy.leaks.allowed import project_patterns
 from archive.reader.recognition import FileKind
 from archive.report.leaks_text import leaks_facts, leaks_line, leaks_table, listed_only, remedies
-from archive.verbs.leaks import SCANNED_KINDS, LeakKind, leaks
-from archive.verbs.leaks.allowed import project_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from archive.batches.reading import Reading
     from archive.cli.annotations import Annotations
     from archive.cli.progress import Tracker
+    from archive.privacy.leaks import Finding, Leaks
     from archive.report.sarif import Result
-    from archive.verbs.leaks import Finding, Leaks
 
 UNREAD = "not read"
 """The rule of files that cannot be read."""

@@ -16,16 +16,16 @@ from archive.cli import printing
 from archive.cli.gate import verdict_facts
 from archive.cli.several import problem, reading, status_of
 from archive.cli.status import Status
+from archive.describe.sizes.measure import Totals, measure
 from archive.reader import recognition
 from archive.report.sizes_text import changed_files_text, difference_text, files_text, sizes_text
 from archive.report.texts import first_of
-from archive.verbs.sizes.measure import Totals, measure
 
 if TYPE_CHECKING:
     from archive.batches.reading import Listing, Reading
     from archive.cli.gate import Gate
-    from archive.verbs.sizes.budget_file import BudgetFile
-    from archive.verbs.sizes.measure import Measures, Question
+    from archive.describe.sizes.budget_file import BudgetFile
+    from archive.describe.sizes.measure import Measures, Question
 
 MEASURED_KINDS = READ_KINDS | recognition.OPENED_KINDS
 """The kinds of files in folders that are measured."""

@@ -8,18 +8,18 @@ import archive
 from archive.base.errors import shown
 from archive.cli import printing
 from archive.cli.status import Status
+from archive.failures.lookups import kernels, nodes
 from archive.reader.lacking import why_no_traces
 from archive.reader.recognition import READ_KINDS
 from archive.report.as_json import kernel_facts, node_facts
-from archive.verbs import kernels, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive import Archive, Limits
-    from archive.verbs.instructions import Place
-    from archive.verbs.kernels import CalledKernel
-    from archive.verbs.nodes import Node
+    from archive.failures.lookups.instructions import Place
+    from archive.failures.lookups.kernels import CalledKernel
+    from archive.failures.lookups.nodes import Node
 
     Found = Mapping[str, Sequence[Node | CalledKernel]]
 
@@ -61,7 +61,7 @@ def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[Place]]:
     """The instructions that names stand for; other names are left out."""
     if not opened.instructions:
         return {}
-    from archive.verbs.instructions import Places, is_instruction  # noqa: PLC0415 (few files have some)
+    from archive.failures.lookups.instructions import Places, is_instruction  # noqa: PLC0415 (few files have some)
 
     places = Places(opened)
     return {name: places.named(name) for name in names if is_instruction(name)}
@@ -71,7 +71,7 @@ def _found(opened: Archive, name: str, places: dict[str, list[Place]]) -> list[N
     if name in places:
         return list(dict.fromkeys(node for place in places[name] for node in place.nodes))
     if opened.instructions:
-        from archive.verbs.regions import Regions  # noqa: PLC0415 (few files have some)
+        from archive.failures.lookups.regions import Regions  # noqa: PLC0415 (few files have some)
 
         return [*map(Regions(opened).sourced, nodes.found_nodes(opened.programs, name))]
     return [*nodes.found_nodes(opened.programs, name), *kernels.found_kernels(opened.compiled, name)]
@@ -80,7 +80,7 @@ def _found(opened: Archive, name: str, places: dict[str, list[Place]]) -> list[N
 def _why_unknown(opened: Archive, name: str, places: dict[str, list[Place]]) -> str:
     """Words for a name that nothing has."""
     if name in places:
-        from archive.verbs.instructions import why_no_nodes  # noqa: PLC0415 (only then needed)
+        from archive.failures.lookups.instructions import why_no_nodes  # noqa: PLC0415 (only then needed)
 
         return why_no_nodes(opened, name, places[name])
     if not opened.has_code and _is_instruction(name):
@@ -90,7 +90,7 @@ def _why_unknown(opened: Archive, name: str, places: dict[str, list[Place]]) -> 
 
 
 def _is_instruction(name: str) -> bool:
-    from archive.verbs.instructions import is_instruction  # noqa: PLC0415 (only then needed)
+    from archive.failures.lookups.instructions import is_instruction  # noqa: PLC0415 (only then needed)
 
     return is_instruction(name)
 

@@ -12,14 +12,14 @@ import click
 from archive.base.output import check_target
 from archive.cli import options, printing
 from archive.cli.status import Status
+from archive.describe.profiles import VIEWS, compared, is_saved_profile, read_profile, saved_profile
 from archive.report.profile_text import comparison_text, rows_text
-from archive.verbs.profiles import VIEWS, compared, is_saved_profile, read_profile, saved_profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-    from archive.verbs.profiles import SavedProfile
+    from archive.describe.profiles import SavedProfile
 
 TENSOR = re.compile(r"(?P<sizes>\d+(?:x\d+)*)?:(?P<type>\w+)|(?P<floats>\d+(?:x\d+)+)")
 """A tensor by its sizes and type: ``1x3x32x32``, ``16:int64``, ``:float32`` for a single number."""

@@ -13,14 +13,21 @@ from archive.batches.outcome import OutcomeKind
 from archive.cli import printing
 from archive.cli.files import options
 from archive.cli.status import Status
+from archive.privacy.redact import Redaction
+from archive.privacy.redact.companions import CompanionRedaction
 from archive.reader.recognition import FileKind, recognise
 from archive.report.redaction_text import redact_refusal_text
-from archive.verbs.redact import Redaction
-from archive.verbs.redact.companions import CompanionRedaction
 
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
-    from archive.verbs.redact.rules import IdChoice, NameChoice, PathChoice, Preset, SourceChoice, TimeChoice
+    from archive.privacy.redact.rules import (
+        IdChoice,
+        NameChoice,
+        PathChoice,
+        Preset,
+        SourceChoice,
+        TimeChoice,
+    )
 
 NEEDS_NONE = "leave out -c; OUT is one with other paths and fewer lines, to be given away"
 NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays with you"

@@ -11,7 +11,7 @@ from archive.cli.files import options
 if TYPE_CHECKING:
     from archive.cli.files.batch import Manner
     from archive.cli.status import Status
-    from archive.verbs.handles import HandleChoice
+    from archive.rewrite.handles import HandleChoice
 
 
 @click.command("shrink")

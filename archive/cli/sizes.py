@@ -13,10 +13,10 @@ from archive.cli.annotations import annotations_of, annotations_option
 from archive.cli.gate import Gate
 from archive.cli.measuring import MEASURED_KINDS, Asked, Run
 from archive.cli.several import files_argument, jobs_option
-from archive.verbs.sizes import View
-from archive.verbs.sizes.budget import Budget
-from archive.verbs.sizes.budget_file import BudgetFile
-from archive.verbs.sizes.measure import Question
+from archive.describe.sizes import View
+from archive.describe.sizes.budget import Budget
+from archive.describe.sizes.budget_file import BudgetFile
+from archive.describe.sizes.measure import Question
 
 if TYPE_CHECKING:
     from archive import Limits

@@ -18,18 +18,18 @@ from archive.base.urls import is_url, name_of
 from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.cli.store.options import VARIABLE as STORE_VARIABLE
-from archive.client.address import is_server
 from archive.debuginfo.symbolicate import Style
+from archive.failures.lookups.lookups import Lookups
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
 from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
-from archive.verbs.lookups import Lookups
+from archive.store.client.address import is_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Archive, Limits, Symbolication
-    from archive.verbs.lookups import Position
+    from archive.failures.lookups.lookups import Position
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 """Handles of 64 bits, never too long for ``int()``."""
@@ -249,7 +249,7 @@ def _named_by(
     Raises:
         UsageError: they name none, or several.
     """
-    from archive.fleet.sources import models_in, models_of, store_at  # noqa: PLC0415 (one file does without)
+    from archive.failures.models.sources import models_in, models_of, store_at  # noqa: PLC0415 (one file does without)
 
     models = models_in(files, limits=limits) if store is None else models_of(store_at(store, limits=limits))
     found = models.named_by(handles)

@@ -14,23 +14,23 @@ from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.inputs import names_several
 from archive.batches.reading import Listed, listing
+from archive.check.diagnostic import diagnostic_of
+from archive.check.verify import CHECKED_KINDS, Diagnostic, verify
 from archive.cli import options, printing
 from archive.cli.annotations import annotations_of, annotations_option
 from archive.cli.code_scanning import refuse_two_forms, result_of, sarif_option, write_sarif
 from archive.cli.several import files_argument, jobs_option, reading
 from archive.cli.status import Status
 from archive.reader.recognition import FileKind
-from archive.verbs.verify import CHECKED_KINDS, Diagnostic, verify
-from archive.verbs.verify.diagnostic import diagnostic_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from archive import Limits
     from archive.batches.reading import Reading
+    from archive.check.diagnostic import Severity
     from archive.cli.annotations import Annotations
     from archive.report.sarif import Level, Result
-    from archive.verbs.verify.diagnostic import Severity
 
 LISTED_KINDS = CHECKED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that are checked. A pointer stands for a model, perhaps: it is told."""

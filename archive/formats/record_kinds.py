@@ -108,7 +108,7 @@ EMBEDDED_IN_EXPORTED = "debug/model.ptdbg"
 """The same in a ``.pt2``: PyTorch reads nothing below ``debug/``, but takes extra files for UTF-8."""
 
 MIGRATED = "extra/migrated.ptdbg"
-"""The backup that a migrated archive keeps of its original: see :mod:`archive.verbs.migrate.aside`."""
+"""The backup that a migrated archive keeps of its original: see :mod:`archive.rewrite.migrate.aside`."""
 
 KIND_BY_NAME = {
     EMBEDDED: RecordKind.COMPANION,

@@ -11,9 +11,9 @@ from archive.base.strings import StringView, Text
 
 if TYPE_CHECKING:
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
+    from archive.failures.lookups.kernels import CalledKernel
+    from archive.failures.lookups.nodes import Node
     from archive.formats.exported.traces import Trace
-    from archive.verbs.kernels import CalledKernel
-    from archive.verbs.nodes import Node
 
 
 def as_json(value: object) -> str:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import ConsoleRenderable
 
+    from archive.describe.inspect import Inspection
     from archive.reader.provenance import Provenance
-    from archive.verbs.inspect import Inspection
 
 MAX_ROOT = 4096
 """Characters of the root folder's name that are shown."""

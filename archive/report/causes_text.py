@@ -11,8 +11,8 @@ from archive.base.errors import counted, one_line
 from archive.report.fitted_table import FittedTable
 
 if TYPE_CHECKING:
-    from archive.verbs.logs.causes import Group as Failures
-    from archive.verbs.logs.explainer import Explainer
+    from archive.failures.causes import Group as Failures
+    from archive.failures.explainer import Explainer
 
 
 def causes_text(explainer: Explainer, top: int | None) -> Group:

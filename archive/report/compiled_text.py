@@ -10,7 +10,7 @@ from archive.report.fitted_table import FittedTable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.verbs.compiled import CompiledFacts
+    from archive.rewrite.compiled import CompiledFacts
 
 NUMBERS = ("kernels", "traced", "C++ code", "shared object", "mapped")
 

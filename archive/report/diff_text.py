@@ -6,13 +6,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, one_line
-from archive.verbs.diff.changes import TextChange
-from archive.verbs.sameness import Level
+from archive.compare.changes import TextChange
+from archive.compare.sameness import Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.verbs.diff.changes import Diff
+    from archive.compare.changes import Diff
 
 TITLES = {
     Level.MODEL: "model",

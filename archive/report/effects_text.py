@@ -12,7 +12,7 @@ from archive.base.errors import counted, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.verbs.inspect_effects import EffectFacts, EffectsInspection, GuardFacts, MethodFacts
+    from archive.describe.inspect_effects import EffectFacts, EffectsInspection, GuardFacts, MethodFacts
 
 LONGEST_ALIGNED = 60
 """Characters of the longest statement that moves the column of the model's lines to the right."""

@@ -11,7 +11,7 @@ from archive.report.fitted_table import FittedTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from archive.verbs.leaks import Finding, LeakKind, Leaks, Place
+    from archive.privacy.leaks import Finding, LeakKind, Leaks, Place
 
 STEPS = 3
 """Steps of a path in JSON that a table shows."""

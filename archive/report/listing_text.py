@@ -16,7 +16,7 @@ from archive.report.programs_text import methods_table, programs_table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from archive.verbs.listing import Listing
+    from archive.describe.listing import Listing
 
 
 HELD = {

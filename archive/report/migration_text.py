@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from archive.report.outcome_text import Sized
-    from archive.verbs.migrate.migrate import Migration
-    from archive.verbs.migrate.plan import MigrationPlan
+    from archive.rewrite.migrate.migrate import Migration
+    from archive.rewrite.migrate.plan import MigrationPlan
 
 
 def plan_text(facts: Migration, file: str) -> Group:

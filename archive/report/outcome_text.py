@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from archive.backend.lite import Lite
-    from archive.verbs.canonicalise import Canonical
-    from archive.verbs.convert import Conversion
-    from archive.verbs.shrink import Shrinkage
-    from archive.verbs.split import Join, Split
+    from archive.rewrite.canonicalise import Canonical
+    from archive.rewrite.convert import Conversion
+    from archive.rewrite.shrink import Shrinkage
+    from archive.rewrite.split import Join, Split
 
 SAME_FILE = "the original file, byte for byte"
 SAME_RECORDS = "the original records, byte for byte, in a zip laid out anew"

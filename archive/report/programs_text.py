@@ -11,7 +11,7 @@ from archive.report.fitted_table import FittedTable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from archive.verbs.programs import MethodFacts, ProgramFacts
+    from archive.rewrite.programs import MethodFacts, ProgramFacts
 
 MOST_METHODS = 1000
 """Methods in a table."""

@@ -9,17 +9,17 @@ from rich.console import Group
 from rich.text import Text
 
 from archive.base.errors import counted, one_line
-from archive.pieces.encodings import searched
-from archive.pieces.parts import MAPPED
+from archive.privacy.leaks import LeakKind
+from archive.privacy.pieces.encodings import searched
+from archive.privacy.pieces.parts import MAPPED
 from archive.report.outcome_text import SAME_FILE, SAME_RECORDS, size_line, sizes_table
-from archive.verbs.leaks import LeakKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.privacy.redact import Redaction
+    from archive.privacy.redact.companions import CompanionRedaction
     from archive.report.outcome_text import Sized
-    from archive.verbs.redact import Redaction
-    from archive.verbs.redact.companions import CompanionRedaction
 
 CARRIED = (
     "`--names hash` hashes those of classes, `--paths none` takes out those of files; others are the model's"

@@ -10,8 +10,8 @@ from archive.report.fitted_table import TOTAL, FittedTable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.verbs.sizes import Size, SizeChange, View
-    from archive.verbs.sizes.measure import FileSize
+    from archive.describe.sizes import Size, SizeChange, View
+    from archive.describe.sizes.measure import FileSize
 
 SizeT = TypeVar("SizeT")
 

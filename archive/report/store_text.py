@@ -13,9 +13,9 @@ from archive.store.entry_json import entry_json
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.client.server import Added
     from archive.report.fitted_table import Holds
     from archive.store.cleaning import Cleaned
+    from archive.store.client.server import Added
     from archive.store.entries import Entry
     from archive.store.entry_json import Listed
     from archive.store.store import Kept

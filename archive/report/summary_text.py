@@ -9,7 +9,7 @@ from archive.base.errors import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.verbs.summary import Summary
+    from archive.describe.summary import Summary
 
 
 def summary_text(summary: Summary) -> str:

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.fleet.sources import models_of
+from archive.failures.models.sources import models_of
 from archive.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.fleet.models import Models
+    from archive.failures.models.models import Models
 
 
 class UnreadableError(ArchiveError):

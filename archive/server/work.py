@@ -19,7 +19,8 @@ from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_li
 from archive.base.json_values import check_values
 from archive.base.mapped import FileInMemory
 from archive.debuginfo.symbolicate import Style
-from archive.fleet.explaining import explainer_of
+from archive.failures.models.explaining import explainer_of
+from archive.failures.unpacking import unpacked
 from archive.report.as_json import as_json, symbolication_facts
 from archive.report.causes_text import causes_facts
 from archive.server.requests import HandlesRequest, LogRequest
@@ -28,15 +29,14 @@ from archive.server.shelf import Shelf, UnreadableError
 from archive.store.adding import TakenError
 from archive.store.entry_json import entry_json
 from archive.store.making import made_of
-from archive.verbs.logs.unpacking import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from typing import BinaryIO
 
-    from archive.fleet.models import Models
-    from archive.verbs.logs import Explainer
+    from archive.failures.explainer import Explainer
+    from archive.failures.models.models import Models
 
 
 P = ParamSpec("P")
@@ -176,7 +176,7 @@ def explain_text(body: Path, answer: Path, ids: str | None, names: str | None) -
     Args:
         body: the log's file.
         answer: the file that is written.
-        ids: as :func:`~archive.fleet.explaining.explainer_of` has it.
+        ids: as :func:`~archive.failures.models.explaining.explainer_of` has it.
         names: likewise.
     """
     with _worker.shelf.models() as models, answer.open("wb") as out:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError, one_line
+from archive.check.diagnostic import Diagnostic
 from archive.companion.parse import parse_companion
 from archive.store.catalogue import entry_of
 from archive.store.chains import chains_of
 from archive.store.folder import BASES, COMPANIONS, INDEX
 from archive.store.index import read_index
 from archive.store.kept import companion_in, digest_of
-from archive.verbs.verify.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

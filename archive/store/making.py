@@ -17,7 +17,7 @@ from archive.reader.collect import line_digests_of
 from archive.reader.facts import facts_of
 from archive.reader.line_digests import packed_digests
 from archive.reader.recognition import SHRUNK_KINDS
-from archive.verbs.split import companion_of
+from archive.rewrite.split import companion_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from typing import Self
 
     from archive.base.mapped import Source
+    from archive.check.verify import Diagnostic
     from archive.reader.archive import Archive
     from archive.store.adding import New
     from archive.store.cleaning import Cleaned
     from archive.store.kept import Companion
     from archive.store.waiting import Waiting
-    from archive.verbs.verify import Diagnostic
 
 UNWRITTEN = 64
 """Companions that are added before the index is written again."""

@@ -21,7 +21,7 @@ from archive.backend import load_archive, lower, lowered_archive
 from archive.backend.lite import lite
 from archive.base.errors import ArchiveError
 from archive.formats.effects import EFFECTS
-from archive.verbs.split import split
+from archive.rewrite.split import split
 from tests.support.backend_models import Branching
 from tests.support.commands import called
 from tests.support.corpus import FIXTURES

@@ -16,7 +16,7 @@ import torch.jit.mobile
 from torch import Tensor, nn
 
 from archive.backend import LoweringError, lower, lowered_archive, save_lowered
-from archive.verbs.verify import verify
+from archive.check.verify import verify
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:

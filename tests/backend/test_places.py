@@ -22,7 +22,7 @@ import torch.jit.mobile
 import archive
 from archive.backend import BackendError, Delegate, load_archive, lower
 from archive.backend.lower.saving import lowered_archive
-from archive.verbs.verify import verify
+from archive.check.verify import verify
 from tests.support.backend_models import Host
 from tests.support.strategies import patient
 

@@ -29,8 +29,8 @@ from archive.backend import (
     register_backend,
     unregister_backend,
 )
-from archive.verbs.split import split
-from archive.verbs.verify import verify
+from archive.check.verify import verify
+from archive.rewrite.split import split
 from tests.support.backend_models import Branching, Host, cases
 from tests.support.corpus import FIXTURES
 from tests.support.other_backend import PREPROCESS, Model, Tape

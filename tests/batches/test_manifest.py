@@ -16,7 +16,7 @@ from archive import ArchiveError
 from archive.batches.batch import outcomes
 from archive.batches.jobs import Use, plan
 from archive.batches.tasks import VERBS, Task
-from archive.verbs.shrink import Level
+from archive.rewrite.shrink import Level
 from tests.support.commands import called, files, process
 from tests.support.exported import EXPORTED
 from tests.support.many_archives import (

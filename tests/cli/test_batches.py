@@ -169,7 +169,7 @@ def test_an_internal_error_of_one_file_is_told_apart_and_what_to_report(workers:
 
 
 def test_an_internal_error_in_a_plan_is_told_apart_too(models: Path, tmp_path: Path) -> None:
-    with mock.patch("archive.verbs.migrate.migrate.check_archive", side_effect=KeyError("nope")):
+    with mock.patch("archive.rewrite.migrate.migrate.check_archive", side_effect=KeyError("nope")):
         done = run("migrate", models, "-o", tmp_path / "new", "--to", "1.9", "--dry-run", "--json", "-j", 1)
     assert done.returncode == 70
     reasons = [one["reason"] for one in json.loads(done.stdout)]

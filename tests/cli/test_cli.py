@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 import archive
+from archive.describe.inspect import inspect
 from archive.report.as_text import inspection_text
-from archive.verbs.inspect import inspect
 from tests.support.commands import process, run
 from tests.support.corpus import DELEGATED, FIXTURES, ORACLES, oracle
 

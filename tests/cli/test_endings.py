@@ -39,12 +39,12 @@ class Command(NamedTuple):
 COMMANDS = {
     "inspect": Command(["inspect", MODEL], "archive.cli.inspect.inspect"),
     "symbolicate": Command(["symbolicate", MODEL, HANDLE], "archive.reader.archive.symbolicate"),
-    "log": Command(["symbolicate", MODEL], "archive.verbs.logs.explainer.Lines.take"),
+    "log": Command(["symbolicate", MODEL], "archive.failures.explainer.Lines.take"),
     "verify": Command(["verify", MODEL], "archive.cli.verify.verify"),
-    "sizes": Command(["sizes", MODEL], "archive.verbs.sizes.measure.sizes"),
-    "split": Command(["split", MODEL, "-o", "{}/m"], "archive.verbs.split.collect"),
+    "sizes": Command(["sizes", MODEL], "archive.describe.sizes.measure.sizes"),
+    "split": Command(["split", MODEL, "-o", "{}/m"], "archive.rewrite.split.collect"),
     "migrate": Command(
-        ["migrate", MODEL, "-o", "{}/m", "--to", "1.9"], "archive.verbs.migrate.migrate.check_archive"
+        ["migrate", MODEL, "-o", "{}/m", "--to", "1.9"], "archive.rewrite.migrate.migrate.check_archive"
     ),
 }
 """Each reads in another way."""
@@ -92,7 +92,7 @@ def test_the_traceback_of_an_internal_error_is_shown_when_asked_for(monkeypatch:
 
 
 def test_an_internal_error_of_one_check_is_no_finding(tmp_path: Path) -> None:
-    with mock.patch("archive.verbs.verify.check_ranges", side_effect=KeyError("nope")):
+    with mock.patch("archive.check.check_ranges", side_effect=KeyError("nope")):
         done = run("verify", MODEL, tmp_path / "none.ptl")
     assert done.returncode == 70
     assert f"{MODEL}: internal error: cannot be read: KeyError: 'nope'" in done.stdout.decode().splitlines()

@@ -12,9 +12,9 @@ import pytest
 
 import archive
 from archive import ArchiveError
+from archive.check.verify import verify
 from archive.container.container import new_member
 from archive.reader.recognition import READ_KINDS, recognise
-from archive.verbs.verify import verify
 from tests.support.commands import called, files, told, well
 from tests.support.corpus import RELEASES
 from tests.support.halves import halves, rezipped

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from archive.privacy.leaks import LeakKind
 from archive.report.sarif import Result, sarif
-from archive.verbs.leaks import LeakKind
 from tests.support.commands import called
 from tests.support.corpus import RELEASES
 from tests.support.kinds import KINDS

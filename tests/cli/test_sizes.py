@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 import archive
 from archive.cli.main import group
+from archive.describe.listing import listed
+from archive.describe.sizes.account import Part
+from archive.describe.sizes.budget import Budget
 from archive.formats.compiled.kinds import SpareKind
 from archive.formats.exported.kinds import MetadataKind
-from archive.verbs.listing import listed
-from archive.verbs.sizes.account import Part
-from archive.verbs.sizes.budget import Budget
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.halves import halves

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.debuginfo.model import Layout
-    from archive.verbs.redact.rules import NameChoice
+    from archive.privacy.redact.rules import NameChoice
 
 TRACED = ORACLES / "traced_stack.ptl"
 SAMPLES = [

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.check.verify import verify
 from archive.companion.dictionary import columns_of_programs, dictionary, texts_of_programs
 from archive.companion.layout import VERSION, CompanionProfile
 from archive.formats.record_kinds import kind_of
-from archive.verbs.verify import verify
 from tests.support.corpus import FIXTURES
 from tests.support.halves import halves, joined
 from tests.support.plain import plain_handles, plain_methods, plain_ranges

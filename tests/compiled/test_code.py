@@ -11,8 +11,8 @@ import pytest
 
 import archive
 from archive.base.limits import DEFAULT_LIMITS
+from archive.failures.explainer import explain
 from archive.formats.compiled.code import Code
-from archive.verbs.logs import explain
 from tests.support.compiled import COMPILED, NAMES, package, written
 from tests.support.sampling import whole_suite
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.fleet.explaining import explainer_of
-from archive.fleet.sources import models_in
-from archive.verbs.kernels import WITHOUT_RECORD
-from archive.verbs.logs import Explainer
-from archive.verbs.logs.kernels import NO_CODE
+from archive.failures.explainer import Explainer
+from archive.failures.kernels import NO_CODE
+from archive.failures.lookups.kernels import WITHOUT_RECORD
+from archive.failures.models.explaining import explainer_of
+from archive.failures.models.sources import models_in
 from tests.support.commands import run
 from tests.support.compiled import COMPILED, changed, member, package, written
 from tests.support.cost import loops_below

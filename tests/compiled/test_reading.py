@@ -11,7 +11,7 @@ import pytest
 
 import archive
 from archive import ArchiveError, Limits
-from archive.verbs.kernels import WITHOUT_RECORD, found_kernels
+from archive.failures.lookups.kernels import WITHOUT_RECORD, found_kernels
 from tests.support.commands import called, told, well
 from tests.support.compiled import NAMES, changed, member, package, written
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import archive
+from archive.check.verify import verify
 from archive.container.container import new_member
-from archive.verbs.verify import verify
 from tests.support.broken_programs import rewritten
 from tests.support.compiled import NAMES, written
 from tests.support.elf_files import AARCH64

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from archive.check.verify import verify
 from archive.container.container import Container
 from archive.container.serialization_id import (
     LINUX,
@@ -15,10 +16,9 @@ from archive.container.serialization_id import (
     serialization_id,
     writers,
 )
-from archive.verbs.migrate.migrate import migrate
-from archive.verbs.shrink import restore, shrink
-from archive.verbs.split import join, split
-from archive.verbs.verify import verify
+from archive.rewrite.migrate.migrate import migrate
+from archive.rewrite.shrink import restore, shrink
+from archive.rewrite.split import join, split
 from tests.support.commands import told, well
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.tampering import tampered

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import archive
+from archive.check.loading import refusals
+from archive.check.verify import verify
 from archive.debuginfo.mending import mended as mended_map
-from archive.verbs.loading import refusals
-from archive.verbs.verify import verify
 from tests.support.commands import well
 from tests.support.corpus import CALLSTACKS, REFUSED
 from tests.support.tampering import STACK, edited, handles, ranges, tampered

@@ -18,6 +18,7 @@ import torch
 import archive
 from archive.backend import Effectful
 from archive.base.errors import ArchiveError
+from archive.check.verify import verify
 from archive.effects import ReplayError, State, StateError
 from archive.effects.looking import SETTINGS
 from archive.effects.replay.replay import prepared
@@ -43,7 +44,6 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.rules import check_table
-from archive.verbs.verify import verify
 from tests.support.audited import watched
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES

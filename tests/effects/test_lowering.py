@@ -24,9 +24,9 @@ from archive.backend import (
     lowered_archive,
     save_lowered,
 )
+from archive.check.verify import verify
 from archive.effects import State
 from archive.effects.replay.errors import GuardError, ReplayError
-from archive.verbs.verify import verify
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -38,9 +38,9 @@ from archive.formats.effects.model import (
 from archive.formats.effects.record import build_effects
 from archive.formats.effects.source_text import guard_text
 from archive.formats.record_kinds import RecordKind, kind_of
-from archive.verbs.migrate.migrate import migrate
-from archive.verbs.shrink import shrink
-from archive.verbs.split import split
+from archive.rewrite.migrate.migrate import migrate
+from archive.rewrite.shrink import shrink
+from archive.rewrite.split import split
 from tests.support.effect_tables import (
     COUNTING,
     SELF,

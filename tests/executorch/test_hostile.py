@@ -11,8 +11,8 @@ import pytest
 
 import archive
 from archive.base.errors import ArchiveError, LimitError
-from archive.verbs.instructions import Places
-from archive.verbs.logs import Explainer
+from archive.failures.explainer import Explainer
+from archive.failures.lookups.instructions import Places
 from tests.support.commands import well
 from tests.support.cost import loops_below
 from tests.support.etrecords import changed

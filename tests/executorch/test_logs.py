@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.verbs.instructions import Places
-from archive.verbs.logs import Explainer, explain
+from archive.failures.explainer import Explainer, explain
+from archive.failures.lookups.instructions import Places
 from tests.support.etrecords import RECORDS, changed, log, record
 
 if TYPE_CHECKING:

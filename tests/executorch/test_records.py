@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.failures.lookups.instructions import Places, runs
 from archive.formats.etrecord import Delegate, Instruction, node_handles
 from archive.formats.record_kinds import programs_in
-from archive.verbs.instructions import Places, runs
 from tests.support.commands import run
 from tests.support.etrecords import INSPECTED, NAMES, changed, inspected, record
 

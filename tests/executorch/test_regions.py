@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.verbs.instructions import Places
+from archive.failures.lookups.instructions import Places
 from tests.support.commands import run
 from tests.support.etrecords import changed, inspected, log, record
 

@@ -9,8 +9,8 @@ import pytest
 
 import archive
 from archive.base.errors import ArchiveError, NothingToDoError
-from archive.verbs.instructions import Places
-from archive.verbs.logs import Explainer
+from archive.failures.explainer import Explainer
+from archive.failures.lookups.instructions import Places
 from tests.support.commands import run, well
 from tests.support.etrecords import NAMES, RECORDS, changed, inspected, log, record
 

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from archive.verbs.verify import verify
+from archive.check.verify import verify
 from tests.support.etrecords import NAMES, changed, record
 
 HANDLES = "debug_handle_map"

@@ -9,8 +9,8 @@ import pytest
 
 import archive
 from archive.container.container import member_from, new_member
-from archive.verbs.inspect import inspect
-from archive.verbs.nodes import found_nodes
+from archive.describe.inspect import inspect
+from archive.failures.lookups.nodes import found_nodes
 from tests.support.commands import run
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
 from tests.support.zips import written

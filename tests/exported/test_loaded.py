@@ -15,11 +15,11 @@ from torch.export.pt2_archive._package import load_pt2
 
 import archive
 from archive.base.errors import ArchiveError
+from archive.failures.explainer import Explainer
+from archive.failures.fits import is_line
+from archive.failures.lookups.nodes import Node, found_nodes
 from archive.formats.exported.loaded import Names
 from archive.formats.exported.program import Program
-from archive.verbs.logs import Explainer
-from archive.verbs.logs.fits import is_line
-from archive.verbs.nodes import Node, found_nodes
 from tests.support.exported import PROGRAMS
 from tests.support.loaded_programs import BAD, GOOD, Effects, Solve
 from tests.support.running_exported import registered

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.failures.explainer import Explainer, explain
+from archive.failures.fits import Fit, fit, is_line
+from archive.failures.lookups.nodes import Node
 from archive.formats.exported.program import Program
 from archive.formats.exported.sites import NodeSite, Scope
-from archive.verbs.logs import Explainer, explain
-from archive.verbs.logs.fits import Fit, fit, is_line
-from archive.verbs.nodes import Node
 from tests.support.commands import run
 from tests.support.exported import EXPORTED
 

@@ -16,10 +16,10 @@ import archive
 from archive.base.errors import ArchiveError
 from archive.base.limits import unbounded
 from archive.cli.main import group
+from archive.describe.inspect import inspect
+from archive.describe.sizes import Size, View
 from archive.formats.exported.rewriting import left_of
 from archive.formats.record_kinds import is_program
-from archive.verbs.inspect import inspect
-from archive.verbs.sizes import Size, View
 from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
 from tests.support.strategies import patient

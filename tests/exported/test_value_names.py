@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 import archive
+from archive.failures.explainer import Explainer
 from archive.formats.exported.printed import own_name
-from archive.verbs.logs import Explainer
 from tests.support.exported import EXPORTED
 
 if TYPE_CHECKING:

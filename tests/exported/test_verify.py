@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.check.inputs import PLAIN
+from archive.check.loading.programs import needs
+from archive.check.verify import verify
 from archive.container.container import new_member
 from archive.formats.exported import schema
-from archive.verbs.loading.programs import needs
-from archive.verbs.verify import verify
-from archive.verbs.verify.inputs import PLAIN
 from tests.support.broken_programs import (
     BROKEN,
     GONE,
@@ -35,7 +35,7 @@ from tests.support.zips import zipped
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.verbs.verify import Diagnostic
+    from archive.check.verify import Diagnostic
     from tests.support.broken_programs import Broken
 
 SHOP = EXPORTED / "shop.pt2"

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import archive
 from archive.base.errors import ArchiveError
+from archive.check.verify import verify
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, new_member, write_archive
+from archive.describe.inspect import inspect
+from archive.describe.sizes import sizes
+from archive.privacy.leaks import leaks
 from archive.report.diff_text import diff_text
-from archive.verbs.inspect import inspect
-from archive.verbs.leaks import leaks
-from archive.verbs.migrate.migrate import migrate
-from archive.verbs.shrink import restore, shrink
-from archive.verbs.sizes import sizes
-from archive.verbs.split import join, split
-from archive.verbs.verify import verify
+from archive.rewrite.migrate.migrate import migrate
+from archive.rewrite.shrink import restore, shrink
+from archive.rewrite.split import join, split
 from tests.fuzz.targets import Target
 from tests.fuzz.zip_mutations import BROKEN, Stored, changed_records, changed_zip, records
 from tests.support.corpus import FIXTURES, RELEASES

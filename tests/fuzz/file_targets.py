@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.container.container import Container
-from archive.verbs.logs.explainer import Explainer
+from archive.failures.explainer import Explainer
 from tests.fuzz.log_mutations import changed_log
 from tests.fuzz.mutations import changed_bytes
 from tests.fuzz.second_opinions import check_by_zipfile

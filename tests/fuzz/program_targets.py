@@ -7,11 +7,11 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 from archive.base.limits import Limits
+from archive.check.loading.programs import program_faults
+from archive.check.loading.programs.payloads import Payloads
 from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import Program
 from archive.formats.exported.rewriting import filled, left_of
-from archive.verbs.loading.programs import program_faults
-from archive.verbs.loading.programs.payloads import Payloads
 from tests.fuzz.mutations import changed_bytes, number
 from tests.fuzz.targets import Target, smallest
 from tests.support.broken_programs import found_at, positions, put

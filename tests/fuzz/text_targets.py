@@ -6,7 +6,7 @@ import io
 import zipfile
 from typing import TYPE_CHECKING
 
-from archive.verbs.leaks import LeakKind, leaks
+from archive.privacy.leaks import LeakKind, leaks
 from tests.fuzz.mutations import changed_bytes
 from tests.fuzz.targets import Target, smallest
 from tests.support.corpus import ARCHIVES, FIXTURES

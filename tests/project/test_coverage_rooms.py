@@ -30,14 +30,14 @@ REPORT = {
     "files": {
         "archive/pickles/scan.py": file(60, [], 20, []),
         "archive/pickles/walk.py": file(19, [7, 8, 9, 12], 4, [[6, 7], [14, 6], [15, -13]]),
-        "archive/verbs/split.py": file(98, [1], 2, []),
-        "archive/verbs/logs/lines.py": file(10, [], 0, []),
+        "archive/rewrite/split.py": file(98, [1], 2, []),
+        "archive/failures/lines.py": file(10, [], 0, []),
     }
 }
 
 
 def test_a_room_is_a_folder_and_each_verb_is_one() -> None:
-    assert list(rooms_of(REPORT)) == ["pickles", "verbs", "verbs/logs"]
+    assert list(rooms_of(REPORT)) == ["pickles", "verbs", "failures"]
     assert room_of("archive/__init__.py") == "archive"
     assert room_of("archive/formats/effects/rows.py") == "formats"
 

@@ -11,10 +11,10 @@ import pytest
 
 import archive
 from archive import Archive, ArchiveError, LimitError
-from archive.verbs.inspect import inspect
-from archive.verbs.inspect_effects import inspect_effects
-from archive.verbs.logs import Explainer
-from archive.verbs.verify import verify
+from archive.check.verify import verify
+from archive.describe.inspect import inspect
+from archive.describe.inspect_effects import inspect_effects
+from archive.failures.explainer import Explainer
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.tampering import tampered
 

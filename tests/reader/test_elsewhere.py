@@ -16,10 +16,10 @@ import archive
 from archive import ArchiveError, FileKind, LimitError, Limits
 from archive.base.http import WHOLE
 from archive.base.mapped import Mapped
+from archive.check.verify import verify
+from archive.describe.inspect import inspect
+from archive.describe.listing import listed
 from archive.reader.recognition import recognise
-from archive.verbs.inspect import inspect
-from archive.verbs.listing import listed
-from archive.verbs.verify import verify
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, ORACLES
 from tests.support.object_store import BUCKET, s3

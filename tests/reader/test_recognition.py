@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError, Limits
 from archive.container.container import new_member
+from archive.describe.listing import listed
 from archive.formats.record_kinds import kind_of
 from archive.reader.recognition import FileKind, recognise
-from archive.verbs.listing import listed
 from tests.support.commands import called, well
 from tests.support.corpus import ARCHIVES, HANDLES, RELEASES
 from tests.support.cost import loops_below

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.describe.listing import listed
 from archive.reader.recognition import FileKind, recognise
-from archive.verbs.listing import listed
-from archive.verbs.migrate.migrate import migrate
+from archive.rewrite.migrate.migrate import migrate
 from tests.support.kinds import KINDS
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.base.errors import LimitError
+from archive.failures import unpacking
 from archive.server import bodies, work
 from archive.server.problems import Problem
 from archive.server.protocol import Pieces
 from archive.server.settings import BYTES_OF_A_PIECE, INFLATED_A_BYTE, LEAST_INFLATED, LEAST_PIECES, Settings
 from archive.server.spool import Spool
-from archive.verbs.logs import unpacking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import archive
 from archive.server.ranges import part_of
 from archive.store.store import Store
-from tests.fleet.test_three_models import FLEET
+from tests.failures.models.test_three_models import FLEET
 from tests.support.corpus import ORACLES
 from tests.support.servers import FILES, TOKEN
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive.server.spool import PREFIX, Spool
-from tests.fleet.test_three_models import FLEET
+from tests.failures.models.test_three_models import FLEET
 from tests.support.commands import explained_by
 from tests.support.servers import TOKEN, Running, is_alive, store_of
 from tests.support.waiting import becomes

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.fleet.test_three_models import FAILURES, FLEET
+from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.commands import explained_by, run
 
 if TYPE_CHECKING:

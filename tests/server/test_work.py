@@ -13,7 +13,7 @@ import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.server import work
 from archive.store.store import Store
-from tests.fleet.test_three_models import FLEET
+from tests.failures.models.test_three_models import FLEET
 from tests.support.corpus import ORACLES
 from tests.support.servers import FILES, store_of
 

@@ -15,15 +15,15 @@ from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
 from archive.reader.collect import collect
-from archive.verbs.shrink import shrink
-from archive.verbs.split import join, split
+from archive.rewrite.shrink import shrink
+from archive.rewrite.split import join, split
 from tests.support.corpus import ARCHIVES
 
 if TYPE_CHECKING:
     from archive.companion.contents import Contents
-    from archive.verbs.handles import HandleChoice
-    from archive.verbs.shrink import Shrinkage
-    from archive.verbs.split import Split
+    from archive.rewrite.handles import HandleChoice
+    from archive.rewrite.shrink import Shrinkage
+    from archive.rewrite.split import Split
 
 PROFILES = list(CompanionProfile)
 GROUPS = sorted({path.parent.name for path in ARCHIVES})

@@ -13,7 +13,7 @@ from unittest import mock
 import archive
 from archive.reader import opening
 from archive.reader.provenance import provenance
-from archive.verbs.migrate.aside import kept_aside
+from archive.rewrite.migrate.aside import kept_aside
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, RELEASES, raw_records
 
@@ -57,8 +57,8 @@ def migrated(path: Path, to: str) -> Migration:
     fixture, real = opened(path), opening.open_whole
     with (
         mock.patch.object(opening, "open_whole", side_effect=opened_once) as asked,
-        mock.patch("archive.verbs.migrate.migrate.provenance", provenance_of),
-        mock.patch("archive.verbs.migrate.rewriting.kept_aside", kept_once),
+        mock.patch("archive.rewrite.migrate.migrate.provenance", provenance_of),
+        mock.patch("archive.rewrite.migrate.rewriting.kept_aside", kept_once),
     ):
         result = archive.migrate(path, to=to, lossy=True)
     assert asked.called, "another function opens archives now: they would be read once a release"

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import archive
 from archive.debuginfo.symbolicate import Style
-from archive.verbs.logs import Explainer
-from archive.verbs.logs.lines import Lines
-from archive.verbs.logs.streams import Plain
+from archive.failures.explainer import Explainer
+from archive.failures.lines import Lines
+from archive.failures.streams import Plain
 from tests.support.corpus import ORACLES, RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from archive.verbs.logs.streams import Stream
+    from archive.failures.streams import Stream
 
 ORIGINAL_PART = re.compile(
     r"\nTraceback of TorchScript, original code \(most recent call last\):\n"

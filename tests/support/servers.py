@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from archive.store.store import Store
-from tests.fleet.test_three_models import FLEET
+from tests.failures.models.test_three_models import FLEET
 from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import archive
+from archive.check.verify import verify
 from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import Generation
 from archive.formats.callstack_map import build_callstack_map, generation
 from archive.formats.method_handles import build_methods
 from archive.formats.source_ranges import build_source_ranges
-from archive.verbs.verify import verify
 from tests.support.corpus import CALLSTACKS, HANDLES, ORACLES, PATHS, RELEASES
 
 if TYPE_CHECKING:

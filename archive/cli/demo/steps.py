@@ -28,8 +28,8 @@ from archive.cli.demo.stock import (
     run_stock,
     shown_lines,
 )
+from archive.failures.explainer import Explainer
 from archive.report.outcome_text import Sized, split_text
-from archive.verbs.logs import Explainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

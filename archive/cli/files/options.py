@@ -11,7 +11,7 @@ import click
 from archive.cli.files.batch import Manner
 from archive.cli.options import force_option, json_option, limit_option, no_map_option
 from archive.companion.build import DEFAULT_LEVEL
-from archive.verbs.kinds import KINDS
+from archive.rewrite.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from archive.cli import options, printing
 from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
 from archive.cli.status import Status
 from archive.cli.store.options import added_store_option, wait_option
-from archive.fleet.sources import store_at
+from archive.failures.models.sources import store_at
 from archive.reader.recognition import FileKind
 from archive.report.store_text import added_line, added_total, entry_facts
 from archive.store.making import NoDebugInfoError
@@ -24,7 +24,7 @@ from archive.store.waiting import Waiting
 if TYPE_CHECKING:
     from archive import Limits
     from archive.batches.reading import Listed
-    from archive.client.server import Added, Server
+    from archive.store.client.server import Added, Server
     from archive.store.store import Kept
 
 ADDED_KINDS = READ_KINDS | {FileKind.EXPORTED}

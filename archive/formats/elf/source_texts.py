@@ -29,7 +29,7 @@ PAIR = struct.Struct("<QQ")
 STRING = re.compile(rb"(?<=\0)(?:[./\\]|[A-Za-z]:[/\\])[^\x00-\x1f\x7f\"*<>|]{8,4096}+(?=\0)")
 """A text that may be a path, from the first byte of a string to the last."""
 SOURCE = re.compile(rb".*(?:\.(?:h|hh|hpp|hxx|inc|inl|ipp|c|cc|cpp|cxx|cu|cuh|py)|[/\\]\?)", re.DOTALL)
-"""A path of a source file, or of one without its name: see :mod:`archive.verbs.redact.compiled`."""
+"""A path of a source file, or of one without its name: see :mod:`archive.privacy.redact.compiled`."""
 FRAME = re.compile(
     rb'File "(?P<file>[^"\n\0]{1,4096}+)", line \d{1,9}, in [^\n\0]{0,4096}+(?P<code>(?:\n {4}[^\n\0]*+)*+)'
 )

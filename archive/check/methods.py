@@ -1,0 +1,169 @@
+"""Rules for the users of debug handles: methods' instructions, and modules lowered to a backend.
+
+- ``mobile_debug_handles.pkl`` and ``mobile_debug.pkl`` can be read, and have the bytes that PyTorch would
+  write for their rows. Texts are UTF-8. The methods are those of ``bytecode.pkl``, in the same order.
+- A method has at most as many module paths as instructions: only operators have one. ``loads`` checks that
+  it has as many handles as instructions, as PyTorch does when it loads the record.
+- The table of effects, if there is one, can be read, and obeys the rules of ``formats/effects/rules.py``.
+- The call-stack debug map has each of these handles, and each handle in the blob of a lowered module. An
+  archive whose map was taken out keeps its handles: one note.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import shown
+from archive.check.records import check_bytes
+from archive.check.texts import check_texts
+from archive.debuginfo.model import Generation
+from archive.formats import method_handles
+from archive.formats.bytecode import BYTECODE
+from archive.formats.callstack_map import CALLSTACK_MAP
+from archive.formats.effects import EFFECTS
+from archive.formats.inert_values import DATA
+from archive.reader.lacking import why_split_off
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+    from archive.check.diagnostic import Diagnostics
+    from archive.debuginfo.handle_tables import MethodTable
+    from archive.formats.bytecode import Bytecode
+    from archive.reader.archive import Archive
+
+MENDED = "`debug-archive migrate --to latest` gives it a row without source"
+
+
+def check_methods(archive: Archive, readable: set[str], handles: Ints | None, report: Diagnostics) -> None:
+    """Check the records of the methods' instructions.
+
+    Args:
+        archive: the archive.
+        readable: the records that can be read.
+        handles: the handles of the call-stack debug map, sorted (n); None where they are not known.
+        report: takes the diagnostics.
+    """
+    bytecode = report.attempt(BYTECODE, lambda: archive.bytecode) if BYTECODE in readable else None
+    if EFFECTS in readable:
+        report.attempt(EFFECTS, lambda: archive.effects)
+    if method_handles.METHOD_HANDLES in readable:
+        table = report.attempt(method_handles.METHOD_HANDLES, lambda: archive.method_table)
+        if table is not None:
+            _check_table(archive, table, Generation.METHOD_HANDLES, bytecode, report)
+        if table is not None and handles is not None:
+            _check_known(table, handles, report)
+        if CALLSTACK_MAP not in archive.records and not why_split_off(archive):
+            report.add(
+                "note",
+                method_handles.METHOD_HANDLES,
+                "",
+                f"no {CALLSTACK_MAP} that tells what the handles stand for",
+            )
+    if method_handles.MODULE_PATHS in readable:
+        table = report.attempt(method_handles.MODULE_PATHS, lambda: archive.path_table)
+        if table is not None:
+            _check_table(archive, table, Generation.MODULE_PATHS, bytecode, report)
+
+
+def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, report: Diagnostics) -> None:
+    """Check the handles in the blobs of lowered modules; the arguments are those of ``check_methods``."""
+    if handles is None or DATA not in readable:
+        return
+    for path, state in (report.attempt(DATA, lambda: archive.lowered) or {}).items():
+        own = np.array(state.handles, np.int64)
+        place = f"lowered module {shown(path)}"
+        unknown = own[~np.isin(own, handles)]
+        report.add_each("error", DATA, f"unknown handles of {place}", unknown, partial(_lost, place))
+
+
+def _check_table(
+    archive: Archive, table: MethodTable, layout: Generation, bytecode: Bytecode | None, report: Diagnostics
+) -> None:
+    """Check a record of methods: its texts, methods, version and bytes."""
+    name = (
+        method_handles.METHOD_HANDLES if layout is Generation.METHOD_HANDLES else method_handles.MODULE_PATHS
+    )
+    check_texts(table.strings, [name], report)
+    if bytecode is not None:
+        if layout is Generation.MODULE_PATHS:
+            _check_names(table, name, bytecode, report)
+            _check_counts(table, name, bytecode, report)
+        if table.version != bytecode.version:
+            message = f"expected version {bytecode.version}, as in {BYTECODE}, found {table.version}"
+            report.add("warning", name, "", message)
+    elif BYTECODE not in archive.records:
+        report.add("warning", name, "", f"no {BYTECODE} with the methods that this is about")
+    check_bytes(
+        archive,
+        name,
+        partial(method_handles.build_methods, table, layout, allowance=archive.allowance),
+        report,
+    )
+
+
+def _check_names(table: MethodTable, record: str, bytecode: Bytecode, report: Diagnostics) -> None:
+    """Check that the methods are the bytecode's, in its order."""
+    found, expected = list(table.names), list(bytecode.instructions)
+    known = set(found)
+    missing = [name for name in expected if name not in known]
+    unknown = [row for row, name in enumerate(found) if name not in bytecode.instructions]
+    report.add_each(
+        "error",
+        record,
+        "missing methods",
+        list(range(len(missing))),
+        lambda i: ("", f"expected the method {shown(missing[i])} of {BYTECODE}, found none"),
+    )
+    report.add_each(
+        "error",
+        record,
+        "unknown methods",
+        unknown,
+        lambda row: (
+            f"row {row}, field method",
+            f"expected a method of {BYTECODE}, found {shown(found[row])}",
+        ),
+    )
+    if not missing and not unknown and found != expected:
+        message = f"expected the methods as in {BYTECODE}, found another order, or one more than once"
+        report.add("error", record, "", message)
+
+
+def _check_counts(table: MethodTable, record: str, bytecode: Bytecode, report: Diagnostics) -> None:
+    """Check that no method has more module paths than instructions."""
+    names, found, expected = table.names, np.diff(table.first), bytecode.instructions
+    wrong = [row for row, name in enumerate(names) if name in expected and found[row] > expected[name]]
+    words = "at most as many paths as instructions"
+    report.add_each(
+        "error",
+        record,
+        "methods with another number of instructions",
+        wrong,
+        lambda row: (_method(table, row), f"expected {words}, {expected[names[row]]}, found {found[row]}"),
+    )
+
+
+def _check_known(table: MethodTable, handles: Ints, report: Diagnostics) -> None:
+    def describe(at: int) -> tuple[str, str]:
+        row = int(np.searchsorted(table.first, at, "right")) - 1
+        return _unknown(f"{_method(table, row)}, handle {at - table.first[row]}", int(table.value[at]))
+
+    unknown = np.flatnonzero(~np.isin(table.value, handles))
+    report.add_each("error", method_handles.METHOD_HANDLES, "unknown handles", unknown, describe)
+
+
+def _method(table: MethodTable, row: int) -> str:
+    return f"row {row}, method {shown(table.names[row])}"
+
+
+def _unknown(place: str, handle: int) -> tuple[str, str]:
+    return place, f"expected a handle of {CALLSTACK_MAP}, found {handle}"
+
+
+def _lost(place: str, handle: int) -> tuple[str, str]:
+    """What it means that no map knows an operation of a lowered module."""
+    place, message = _unknown(place, handle)
+    return place, f"{message}; PyTorch loads it, and nothing tells what the operation is: {MENDED}"

@@ -1,0 +1,181 @@
+"""Rules for source ranges.
+
+- Each of their records can be read, and has the bytes that PyTorch would write for its rows; except for
+  records of PyTorch 1.2, which had another pickler. Texts are UTF-8.
+- Offsets increase strictly and lie inside the code record. In ``delegated_backends.debug_pkl`` all are -1.
+- ``0 <= start <= end <=`` bytes of the text. Where PyTorch knows no place, it writes 0 to 1 of an empty
+  source; in inline rows, as ``shrink`` may write them, that is the null source.
+- Sources have a text; sources of traced models may have none.
+- Tag-first rows, which only builds between 1.8 and 1.9 wrote, are noted: PyTorch 2.13 does not read them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import shown
+from archive.check.diagnostic import Diagnostics
+from archive.check.records import check_bytes
+from archive.check.rows import RangeChecks
+from archive.check.tags import check_tags
+from archive.check.texts import check_texts
+from archive.debuginfo.mending import tags_of
+from archive.debuginfo.model import Layout
+from archive.formats.record_kinds import code_of, is_legacy
+from archive.formats.source_ranges import DELEGATED, build_source_ranges, parse_source_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.columns import Ints
+    from archive.debuginfo.tables import RangeTable
+    from archive.reader.archive import Archive
+
+UNKNOWN_SIZE = 1 << 62
+"""The size of a code record that cannot be read: no offset is too large."""
+CHECKED_BYTES = 80
+"""Bytes of memory that a source range costs while all are checked."""
+UNREAD = (
+    'tag-first rows, for which PyTorch 2.13 prints "Expected Tuple but got Int" in place of each error; '
+    "`debug-archive migrate --to latest` mends it"
+)
+
+
+def ranges_of(archive: Archive, names: Sequence[str]) -> RangeTable:
+    """Parse the source ranges of some records.
+
+    Raises:
+        ArchiveError: one of them cannot be read.
+    """
+    return parse_source_ranges(archive.tree(names), archive.allowance)
+
+
+def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, parsed: bool) -> Ints | None:
+    """Check the source ranges.
+
+    Args:
+        archive: the archive.
+        readable: the records that can be read.
+        report: takes the diagnostics.
+        parsed: whether the archive's tables are parsed from its records. A companion's columns are what its
+            records are made of, so these cannot differ; its texts have no place in a record, and are not
+            checked to be UTF-8.
+
+    Returns:
+        The tags that call stacks may lead to, sorted (n); None where a record of ranges cannot be read.
+    """
+    names = [name for name in archive.range_records if name in readable]
+    table, read = _read(archive, names, report) if names else (None, [])
+    if table is not None:
+        if parsed:
+            check_texts(table.sources.strings, read, report)
+        with archive.allowance.lent(CHECKED_BYTES * len(table.offset), "source ranges that are checked"):
+            rows = RangeChecks(table, report)
+            _check_offsets(archive, readable, rows)
+            _check_spans(rows)
+            _check_empty(rows)
+            check_tags(rows, archive.allowance)
+        for number, name in enumerate(table.names):
+            if table.layouts[number] is Layout.TAG_FIRST:
+                report.add("note", name, "", UNREAD)
+            if parsed and not is_legacy(name):
+                check_bytes(
+                    archive,
+                    name,
+                    partial(build_source_ranges, table, number, allowance=archive.allowance),
+                    report,
+                )
+    if len(read) < len(archive.range_records):
+        return None
+    return np.zeros(0, np.int64) if table is None else tags_of(table)
+
+
+def _read(archive: Archive, names: list[str], report: Diagnostics) -> tuple[RangeTable | None, list[str]]:
+    """The ranges of all records that can be read, as one table, and the names of these records."""
+    if len(names) == len(archive.range_records):
+        table = Diagnostics().attempt("", lambda: archive.range_table)
+        if table is not None:
+            return table, names
+    read = [name for name in names if report.attempt(name, partial(ranges_of, archive, [name])) is not None]
+    if not read:
+        return None, []
+    together = Diagnostics()
+    table = together.attempt("", partial(ranges_of, archive, read))
+    for finding in together.findings:
+        report.add("error", "", "", f"the source ranges of all records together: {finding.message}")
+    return table, [] if table is None else read
+
+
+def _check_offsets(archive: Archive, readable: set[str], rows: RangeChecks) -> None:
+    """Check that offsets lie inside the code and increase; those of delegated ranges are -1."""
+    offset, names = rows.table.offset, rows.table.names
+    delegated = rows.of_records([name == DELEGATED for name in names]).astype(np.bool_)
+    code = [code_of(name) for name in names]
+    size = rows.of_records([archive.records[one].size if one in readable else UNKNOWN_SIZE for one in code])
+
+    def allowed(row: int) -> str:
+        if not size[row]:
+            return "no offset, as the code is empty"
+        last = "on" if size[row] == UNKNOWN_SIZE else f"to {size[row] - 1}, inside of the code"
+        return f"an offset from 0 {last}"
+
+    rows.add(
+        "error",
+        ~delegated & ((offset < 0) | (offset >= size)),
+        "offsets outside of the code",
+        "offset",
+        lambda row: f"expected {allowed(row)}, found {offset[row]}",
+    )
+    before = np.roll(offset, 1)
+    rows.add(
+        "error",
+        ~delegated & (np.diff(rows.record, prepend=-1) == 0) & (offset <= before),
+        "offsets that do not increase",
+        "offset",
+        lambda row: f"expected more than {before[row]}, the offset before it, found {offset[row]}",
+    )
+    rows.add(
+        "warning",
+        delegated & (offset != -1),
+        "offsets of delegated ranges",
+        "offset",
+        lambda row: f"expected -1, as the code is the backend's, found {offset[row]}",
+    )
+
+
+def _check_spans(rows: RangeChecks) -> None:
+    """Check that ranges lie inside their text; 0 to 1 of an empty one is PyTorch's unknown place."""
+    table = rows.table
+    start, end, length = table.start, table.end, table.sources.lengths[table.source]
+    nothing = (length == 0) & (start == 0) & (end == 1)
+
+    def allowed(row: int) -> str:
+        if not length[row]:
+            return "0 to 0 or 0 to 1, as the text is empty"
+        return f"start <= end <= {length[row]}, the text's end"
+
+    rows.add(
+        "error",
+        (start < 0) | (start > end) | ((end > length) & ~nothing),
+        "ranges outside of their text",
+        "range",
+        lambda row: f"expected {allowed(row)}, found {start[row]} to {end[row]}",
+    )
+
+
+def _check_empty(rows: RangeChecks) -> None:
+    """Note sources without text, each at the first row that has it."""
+    table = rows.table
+    sources = table.sources
+    first = np.zeros(len(table), np.bool_)
+    first[np.unique(table.source, return_index=True)[1]] = True
+
+    def describe(row: int) -> str:
+        filename = sources[int(table.source[row])].filename
+        return f"a source without text, of {f'the file {shown(str(filename))}' if filename else 'no file'}"
+
+    empty = (sources.lengths == 0) & ~sources.is_null
+    rows.add("note", first & empty[table.source], "sources without text", "source", describe)

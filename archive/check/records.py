@@ -1,0 +1,151 @@
+"""Rules for records as such: sizes and checksums, required records, readable pickles.
+
+- Every record, tensors too, has the size and the crc that the archive declares. Crc 0 is allowed: PyTorch can
+  be told not to compute it.
+- ``.data/version`` or ``version`` exists and holds a number.
+- ``.data/serialization_id``, if it exists, is the id that some platform's rules give the records.
+- ``data.pkl``, ``constants.pkl`` and the other pickles at the root can be read; the other modules check debug
+  records.
+- Each code record has its record of source ranges, and each of these its code record. PyTorch 1.0 and 1.1
+  wrote none, and an archive whose debug info was taken out has none: one note, which of a split archive names
+  its companion.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import counted, shown
+from archive.container.serialization_id import PLATFORMS, RECORD_NAME, writers
+from archive.formats import callstack_map, method_handles
+from archive.formats.bytecode import BYTECODE
+from archive.formats.inert_values import DATA
+from archive.formats.record_kinds import PACKAGE_CODE, VERSION_RECORDS, code_of, is_code
+from archive.formats.source_ranges import DELEGATED
+from archive.reader.lacking import why_split_off
+from archive.reader.recognition import FileKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.check.diagnostic import Diagnostics
+    from archive.reader.archive import Archive
+
+VERSION_NUMBER = re.compile(rb"[0-9]{1,19}\n?")
+PARSED_ELSEWHERE = {
+    callstack_map.CALLSTACK_MAP,
+    method_handles.METHOD_HANDLES,
+    method_handles.MODULE_PATHS,
+    BYTECODE,
+}
+
+
+def check_records(archive: Archive, report: Diagnostics) -> set[str]:
+    """Check records as such.
+
+    Args:
+        archive: the archive.
+        report: takes the diagnostics.
+
+    Returns:
+        The names of the records that can be read. Pickles of debug info are only inflated here, not parsed.
+    """
+    readable = check_intact(archive, report)
+    _check_version(archive, readable, report)
+    _check_id(archive, readable, report)
+    _check_pairs(archive, report)
+    pickles = {name for name in readable if "/" not in name and name.endswith(".pkl")} - PARSED_ELSEWHERE
+    return readable - {
+        name for name in pickles if not report.attempt(name, partial(_is_value, archive, name))
+    }
+
+
+def check_intact(archive: Archive, report: Diagnostics) -> set[str]:
+    """Check that records have the sizes and checksums that the archive declares; those that have."""
+    records = archive.records
+    readable = {name for name in records if report.attempt(name, records[name].view) is not None}
+    _check_crcs(archive, readable, report)
+    return readable
+
+
+def check_bytes(archive: Archive, name: str, build: Callable[[], bytes], report: Diagnostics) -> None:
+    """Note the first byte in which a record differs from what PyTorch would have written."""
+    written = report.attempt(name, build)
+    if written is None:
+        return
+    found = np.frombuffer(archive.records[name].view(), np.uint8)
+    expected = np.frombuffer(written, np.uint8)
+    both = min(len(found), len(expected))
+    other = np.flatnonzero(found[:both] != expected[:both])
+    if len(other) or len(found) != len(expected):
+        at = int(other[0]) if len(other) else both
+        message = (
+            f"from here on not as PyTorch writes it ({len(found):,} bytes, which would be {len(expected):,})"
+        )
+        report.add_each("note", name, "records in other bytes", [at], lambda at: (f"byte {at}", message))
+
+
+def _is_value(archive: Archive, name: str) -> bool:
+    """Read a pickle.
+
+    Raises:
+        ArchiveError: it cannot be read.
+    """
+    _ = archive.data if name == DATA else archive.value(name)
+    return True
+
+
+def _check_crcs(archive: Archive, readable: set[str], report: Diagnostics) -> None:
+    records = [record for name, record in archive.records.items() if name in readable and record.crc32 == 0]
+    without = [shown(record.name) for record in records if zlib.crc32(record.view())]
+    if without:
+        some = ", ".join(without[:3]) + ("…" if len(without) > 3 else "")  # noqa: PLR2004 (examples)
+        among = counted(len(archive.records), "record")
+        report.add("note", "", "", f"no crc for {len(without):,} of {among}: {some}")
+
+
+def _check_version(archive: Archive, readable: set[str], report: Diagnostics) -> None:
+    if not any(name in archive.records for name in VERSION_RECORDS):
+        report.add("error", "", "", f"expected a record {' or '.join(VERSION_RECORDS)}, found none")
+    for name in VERSION_RECORDS:
+        content = bytes(archive.records[name].view()[:64]) if name in readable else b"0"
+        if not VERSION_NUMBER.fullmatch(content):
+            report.add("error", name, "", f"expected a number, found {shown(content)}")
+
+
+def _check_id(archive: Archive, readable: set[str], report: Diagnostics) -> None:
+    if RECORD_NAME in readable:
+        found = bytes(archive.records[RECORD_NAME].view()[:64])
+        if not writers(archive.records.values(), found):
+            *others, last = (platform.name for platform in PLATFORMS)
+            known = f"{', '.join(others)} or {last}"
+            message = f"expected the id that PyTorch on {known} gives these records, found {shown(found)}"
+            report.add("warning", RECORD_NAME, "", message)
+
+
+def _check_pairs(archive: Archive, report: Diagnostics) -> None:
+    """Check that code records and records of source ranges come in pairs."""
+    package = archive.recognised.kind is FileKind.PACKAGE  # which may have a module of its own named code
+    code = [
+        name for name in archive.records if is_code(name) and (name.startswith(PACKAGE_CODE) or not package)
+    ]
+    mapped = {code_of(name): name for name in archive.range_records if name != DELEGATED}
+    if not mapped and (split_off := why_split_off(archive)):
+        report.add("note", "", "", split_off)
+        return
+    if len(code) > 1 and not mapped:
+        report.add("note", "", "", f"no source ranges for any of {len(code):,} code records")
+        return
+    for name in code:
+        if name not in mapped:
+            report.add_each(
+                "note", name, "code records without them", [0], lambda _: ("", "code without source ranges")
+            )
+    for name, debug in mapped.items():
+        if name not in archive.records:
+            report.add("warning", debug, "", f"source ranges without their code record {shown(name)}")

@@ -1,0 +1,164 @@
+"""The rows of a difference: each says what differs, at which level, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from archive.compare.sameness import Level
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+
+MOST_NAMES = 3
+"""Names of one thing that are told."""
+
+
+def several(names: Sequence[str]) -> str:
+    """Some names, and how many more there are.
+
+    >>> several(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+class Status(StrEnum):
+    """What became of a thing."""
+
+    ADDED = "added"
+    GONE = "gone"
+    CHANGED = "changed"
+    RENAMED = "renamed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference.
+
+    Attributes:
+        level: what it is a difference of.
+        what: the kind of thing that differs: ``tensor``, ``function``, ``record`` and so on.
+        name: of the thing; where it is renamed, its new name.
+        status: what became of it.
+        old: what it was, in a few words; its old name where it is renamed. "" where there was none.
+        new: what it is, in a few words. "" where there is none.
+    """
+
+    level: Level
+    what: str
+    name: str
+    status: Status
+    old: str = ""
+    new: str = ""
+
+    @property
+    def told(self) -> str:
+        """What became of it, in words."""
+        if self.status is Status.RENAMED:
+            return f"was {self.old}"
+        if self.status is Status.CHANGED:
+            return f"{self.old} → {self.new}" if self.old or self.new else "changed"
+        detail = self.old or self.new
+        return f"{self.status}, {detail}" if detail else str(self.status)
+
+
+def changed(level: Level, what: str, name: str, old: str = "", new: str = "") -> Change:
+    """A thing that both files have, and that differs; see :class:`Change`."""
+    return Change(level=level, what=what, name=name, status=Status.CHANGED, old=old, new=new)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorChange(Change):
+    """A tensor of the same dtype and shape with other elements.
+
+    Attributes:
+        count: elements.
+        changed: elements of which a bit differs.
+        bits: bits that differ.
+        max_abs: the largest difference of two numbers; None where the dtype's numbers are not known here, or
+            each differing pair has a NaN.
+        max_rel: the largest difference divided by the larger of both magnitudes; None likewise.
+        unordered: differing elements with a NaN on either side.
+        also: other names of the same elements: of tied weights, of constants that code and methods share.
+    """
+
+    count: int
+    changed: int
+    bits: int
+    max_abs: float | None
+    max_rel: float | None
+    unordered: int
+    also: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """How much differs, in words."""
+        bits = f"{self.bits:,} bit{'s' * (self.bits != 1)}"
+        parts = [f"{self.changed:,} of {self.count:,} elements differ, {bits}"]
+        if self.max_abs is not None:
+            parts.append(f"max abs {self.max_abs:.6g}, max rel {self.max_rel:.3g}")
+        if self.unordered:
+            parts.append(f"{self.unordered:,} with NaN")
+        if self.also:
+            parts.append(f"the same as {several(self.also)}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextChange(Change):
+    """A text that differs line by line.
+
+    Attributes:
+        of: what the lines are: ``source``, ``generated code``, ``instructions``, ``text``.
+        lines: a unified difference, without the header that names files.
+        added: lines that came.
+        gone: lines that went.
+    """
+
+    of: str
+    lines: tuple[str, ...]
+    added: int
+    gone: int
+
+    @property
+    def told(self) -> str:
+        """Which text changed by how much, in words."""
+        words = f"{self.of} +{self.added:,} −{self.gone:,}"  # noqa: RUF001 (a minus sign)
+        return f"{words}, {self.new}" if self.new else words
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The difference of two files.
+
+    Attributes:
+        old: the old file's name.
+        new: the new file's.
+        old_kind: the old file's kind, in words.
+        new_kind: the new one's.
+        changes: the rows, model first and layout last.
+        unchecked: what was not compared, each a sentence. Nothing is said of it.
+        identical: whether both files are the same to the byte.
+    """
+
+    old: str
+    new: str
+    old_kind: str
+    new_kind: str
+    changes: Sequence[Change]
+    unchecked: Sequence[str]
+    identical: bool
+
+    @property
+    def same_model(self) -> bool:
+        """Whether all that belongs to the model was compared, and is the same."""
+        return not self.unchecked and not any(change.level is Level.MODEL for change in self.changes)
+
+    def without(self, ignored: Collection[Level]) -> Diff:
+        """The same without the differences of some levels."""
+        kept = tuple(change for change in self.changes if change.level not in ignored)
+        return Diff(self.old, self.new, self.old_kind, self.new_kind, kept, self.unchecked, self.identical)

@@ -1,0 +1,315 @@
+"""Generated code, compared function by function, and the model's own source behind each.
+
+A record of code is cut into *units*: a class with its attributes, a method, a function. Units are paired by
+qualified name, then by text: a function that is gone here and added there, word for word, was renamed. The
+source of a unit is what its source ranges lead to.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import ArchiveError
+from archive.compare.changes import Change, Status, TextChange, changed
+from archive.compare.names import differ_in_numbers, roots_of, rows_of_names
+from archive.compare.sameness import Level
+from archive.compare.unified import unified
+from archive.compare.variables import code_in_terms_of
+from archive.formats.class_constants import constants_sorted
+from archive.formats.record_kinds import (
+    LEGACY_CODE,
+    PACKAGE_CODE,
+    is_code,
+    range_records_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from archive.compare.pairing import Pairing
+    from archive.reader.archive import Archive
+
+HEAD = re.compile(rb"^(?:(class|def) (\w+)|  def (\w+))", re.MULTILINE)
+WORDS = {"class": "class", "def": "function"}
+TRACE = re.compile(r"\s*\S[^\n]*\(\d+\): ")
+"""The first line of a stack trace, which traced models have in place of source."""
+RENAMABLE = ("function", "method")
+LINE_BYTES = 200
+"""Bytes of memory that a line costs while texts are compared."""
+UNIT_BYTES = 2_000
+"""Bytes of memory that a unit costs besides its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A class, a method or a function of generated code.
+
+    Attributes:
+        name: qualified; the beginning of a record, before all of them, has the record's.
+        what: ``class``, ``method``, ``function``; ``code`` before all of them.
+        text: its lines; the constants of a class are sorted.
+        record: the record that it is in.
+        start: its first byte there.
+        end: the byte behind its last.
+    """
+
+    name: str
+    what: str
+    text: str
+    record: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A text of the model's source.
+
+    Attributes:
+        file: its file.
+        line: the number of its first line there.
+        text: the text.
+    """
+
+    file: str
+    line: int
+    text: str
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        return f"{self.file}:{self.line}"
+
+
+def units(archive: Archive) -> dict[str, Unit]:
+    """The units of all code of an archive, by name. Of several of one name, the later ones have a number.
+
+    Raises:
+        ArchiveError: a record is broken.
+        LimitError: there are more than the file may cost.
+    """
+    found: dict[str, Unit] = {}
+    same: dict[str, int] = {}
+    for name, record in archive.records.items():
+        if is_code(name):
+            data = bytes(record.view())
+            archive.allowance.take(len(data) + LINE_BYTES * data.count(b"\n"), "lines of code", record=name)
+            for unit in _units(name, data):
+                archive.allowance.take(UNIT_BYTES, "functions", record=name)
+                number = same[unit.name] = same.get(unit.name, 0) + 1
+                found[unit.name if number == 1 else f"{unit.name} ({number})"] = unit
+    return found
+
+
+def _units(record: str, data: bytes) -> Iterator[Unit]:
+    folder = PACKAGE_CODE if record.startswith(PACKAGE_CODE) else LEGACY_CODE[0]
+    module = record.removeprefix(folder).removesuffix(LEGACY_CODE[1]).replace("/", ".")
+    heads = list(HEAD.finditer(data))
+    ends = [head.start() for head in heads] + [len(data)]
+    before = _unit(module, "code", data, record, (0, ends[0]))
+    if before.text.strip():  # blanks are none to the digest either
+        yield before
+    holder = module
+    for head, end in zip(heads, ends[1:], strict=True):
+        kind, top, method = (part.decode() if part else "" for part in head.groups())
+        if method:
+            yield _unit(f"{holder}.{method}", "method", data, record, (head.start(), end))
+            continue
+        holder = f"{module}.{top}" if kind == "class" else module
+        yield _unit(f"{module}.{top}", WORDS[kind], data, record, (head.start(), end))
+
+
+def _unit(name: str, what: str, data: bytes, record: str, span: tuple[int, int]) -> Unit:
+    text = data[slice(*span)].decode("utf-8", "surrogateescape")
+    return Unit(name, what, constants_sorted(text) if what == "class" else text, record, *span)
+
+
+class Sources:
+    """The source texts behind units of code.
+
+    Args:
+        archive: the archive.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._left = archive.limits.compared_bytes
+        self._read: dict[int, SourceText | None] = {}
+
+    def of(self, unit: Unit) -> list[SourceText]:
+        """The source texts that a unit's ranges lead to, in the order of its code; those with a file.
+
+        Raises:
+            ArchiveError: a record is broken, or texts are longer than ``compared_bytes`` in all.
+        """
+        table = self._archive.range_table
+        number = next(
+            (table.numbers[name] for name in range_records_of(unit.record) if name in table.numbers), None
+        )
+        if number is None:
+            return []
+        rows = table.rows(number)
+        offsets = table.offset[rows.start : rows.stop]
+        low, high = np.searchsorted(offsets, [unit.start, unit.end])
+        used = table.source[rows.start + low : rows.start + high].tolist()
+        texts = [self._text(source) for source in dict.fromkeys(used)]  # not those of traced models
+        return list(dict.fromkeys(text for text in texts if text is not None))
+
+    def _text(self, number: int) -> SourceText | None:
+        if number not in self._read:
+            self._read[number] = self._made(number)
+        return self._read[number]
+
+    def _made(self, number: int) -> SourceText | None:
+        sources = self._archive.range_table.sources
+        if sources.filename[number] < 0 or sources.is_null[number]:
+            return None
+        self._left -= int(sources.lengths[number])
+        if self._left < 0:
+            raise ArchiveError("its sources are longer than compared_bytes in all", file=self._archive.file)
+        source = sources[number]
+        file = "" if source.filename is None else str(source.filename)
+        text = bytes(source.text).decode("utf-8", "surrogateescape")
+        return (
+            SourceText(file, source.starting_line, text) if file and text and not TRACE.match(text) else None
+        )
+
+
+def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]:
+    """What differs in the code of two archives and in its source.
+
+    Args:
+        old: the old archive.
+        new: the new one.
+        names: pairs their classes; units that it does not know are paired here.
+    """
+    was, now = units(old), units(new)
+    names.pair_rest(*([name for name, unit in each.items() if unit.what != "method"] for each in (was, now)))
+    current = {names.old_name(name): unit for name, unit in now.items()}
+    texts = {name: _in_old_terms(unit, name, names) for name, unit in current.items()}
+    renamed: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    numbered: list[str] = []
+    roots = roots_of(old) | set(map(names.old_name, roots_of(new)))
+    sources = Sources(old), Sources(new)
+    moved = _renamed(was, current, texts)
+    left = set(moved.values())
+    for name, unit in was.items():
+        if name in current:
+            of_function = unit.what in RENAMABLE
+            text, variables = (
+                code_in_terms_of(unit.text, texts[name], old.allowance) if of_function else (texts[name], {})
+            )
+            keeps = not roots or name.rpartition(".")[0] in roots
+            if of_function and differ_in_numbers(
+                unit.text, texts[name], old.allowance, keeps_arguments=keeps
+            ):
+                text = unit.text
+                numbered.append(current[name].name)
+            elif variables and text == unit.text:
+                renamed.setdefault(tuple(variables.items()), []).append(current[name].name)
+            yield from _compared(unit, current[name], text, sources)
+        elif name in left:
+            continue
+        else:
+            yield _lone(unit, Status.GONE, sources[0])
+    for name, unit in current.items():
+        if name in moved:
+            row = Change(
+                level=Level.MODEL, what=unit.what, name=unit.name, status=Status.RENAMED, old=moved[name]
+            )
+            yield row
+        elif name not in was:
+            yield _lone(unit, Status.ADDED, sources[1])
+    yield from rows_of_names(numbered, renamed)
+
+
+def _in_old_terms(unit: Unit, old: str, names: Pairing) -> str:
+    """A unit's text with the old archive's names; a class's own, too."""
+    text = names.in_old_terms(unit.text)
+    return re.sub(r"^class \w+", f"class {old.rpartition('.')[2]}", text) if unit.what == "class" else text
+
+
+def _renamed(was: Mapping[str, Unit], now: Mapping[str, Unit], texts: Mapping[str, str]) -> dict[str, str]:
+    """The old names of functions that are the same but for their names, by the new ones."""
+    gone = {_nameless(unit.text): name for name, unit in was.items() if name not in now}
+    found: dict[str, str] = {}
+    for name, unit in now.items():
+        if name not in was and unit.what in RENAMABLE:
+            old = gone.pop(_nameless(texts[name]), None)
+            if old is not None and was[old].what in RENAMABLE:
+                found[name] = old
+    return found
+
+
+def _nameless(text: str) -> str:
+    """A function without its name."""
+    return re.sub(r"^(\s*def )\w+", r"\1", text, count=1)
+
+
+def _lone(unit: Unit, status: Status, sources: Sources) -> Change:
+    texts = sources.of(unit)
+    place = texts[0].place if texts else f"{unit.text.count(chr(10)):,} lines of code"
+    old, new = (place, "") if status is Status.GONE else ("", place)
+    return Change(level=Level.MODEL, what=unit.what, name=unit.name, status=status, old=old, new=new)
+
+
+def _compared(old: Unit, new: Unit, text: str, sources: tuple[Sources, Sources]) -> Iterator[Change]:
+    """What differs in a unit that both archives have, or in its source."""
+    was, now = (each.of(unit) for each, unit in zip(sources, (old, new), strict=True))
+    is_same = old.text == text
+    level = Level.DEBUG if is_same else Level.MODEL
+    edits = list(_edits(was, now))
+    told = [edit for edit in edits if edit[0].text != edit[1].text]
+    for before, after in told:
+        lines = unified(before.text, after.text, before.line, after.line)
+        place = after.place if before.file == after.file else f"{before.place} → {after.place}"
+        if not is_same:
+            code = unified(old.text, text)
+            place += f"; generated code +{code.added} −{code.gone}"  # noqa: RUF001 (a minus sign)
+        yield TextChange(
+            level=level,
+            what=old.what,
+            name=new.name,
+            status=Status.CHANGED,
+            new=place,
+            of="source",
+            lines=lines.lines,
+            added=lines.added,
+            gone=lines.gone,
+        )
+    if not is_same and not told:
+        lines = unified(old.text, text)
+        words = "the source is the same" if was and not edits else ""
+        yield TextChange(
+            level=level,
+            what=old.what,
+            name=new.name,
+            status=Status.CHANGED,
+            new=words,
+            of="generated code",
+            lines=lines.lines,
+            added=lines.added,
+            gone=lines.gone,
+        )
+    if not told:
+        for before, after in edits:
+            yield changed(Level.DEBUG, "place of source", new.name, before.place, after.place)
+
+
+def _edits(was: Sequence[SourceText], now: Sequence[SourceText]) -> Iterator[tuple[SourceText, SourceText]]:
+    """The sources of a unit that differ, paired by text, then in their order."""
+    common = set(was).intersection(now)
+    left, right = ([one for one in texts if one not in common] for texts in (was, now))
+    by_text = {one.text: one for one in right}
+    rest = []
+    for one in left:
+        same = by_text.pop(one.text, None)
+        if same is None:
+            rest.append(one)
+        else:
+            yield one, same
+    yield from zip(rest, [one for one in right if one.text in by_text], strict=False)

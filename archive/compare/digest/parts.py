@@ -1,0 +1,345 @@
+"""The parts of a model, each with its digest.
+
+============================  ===============================================================================
+part                          what it is of
+============================  ===============================================================================
+``code/NAME``                 a class or function of generated code, its variables numbered; of a package, a
+                              file of Python
+``bytecode/NAME``             a method of the lite interpreter; warnings are not numbered
+``values/NAME``               a pickle: the module tree, constants, what ``torch.save`` wrote
+``effects/NAME``              the side effects of a lowered model's methods, without places and debug handles
+``graph/NAME``                an exported program without metadata and without the release that wrote it
+``tensor/NAME``               a tensor by its name
+``module/PATH``               the tensors of a module and of those below it, by their names there
+``alias/NAME``                the names of tensors whose elements overlap, and how
+``weights/NAME``              the weights in a shared object, whose tensors it does not tell apart
+``record/NAME``               any other record that the loader may read, by its bytes: C++ code without
+                              comments, a shared object without weights, paths of source files, stack traces
+============================  ===============================================================================
+
+Records have parts that are the model's: see :mod:`archive.compare.sameness`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import in_file
+from archive.compare.digest.contents import Contents
+from archive.compare.digest.lines import written
+from archive.compare.digest.modules import module_digests
+from archive.compare.digest.names import Definitions
+from archive.compare.digest.values import Written
+from archive.compare.sameness import Level, level_of, version_of_operators
+from archive.debuginfo.model import Global, Inert
+from archive.formats.archive_id import counted_names, counted_pieces
+from archive.formats.bytecode import BYTECODE
+from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in
+from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
+from archive.formats.effects import EFFECTS
+from archive.formats.exported.json_text import read_json
+from archive.formats.exported.program import graph_of, nodes
+from archive.formats.inert_values import DATA
+from archive.formats.local_names import canonical
+from archive.formats.lowered import IN_BLOB, is_lowered
+from archive.formats.record_kinds import (
+    BESIDE,
+    LEGACY_CODE,
+    PACKAGE_CODE,
+    RecordKind,
+    is_code,
+)
+from archive.formats.tensors.exported import TABLE
+from archive.reader.recognition import PACKAGE_KINDS, PROGRAM_KINDS, SAVED_KINDS, kind_in, unpickled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from archive.container.record import Record
+    from archive.formats.tensors.tensor import Tensor
+    from archive.reader.archive import Archive
+
+PICKLED = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
+PACKAGED, STORAGE = ".data/", ".storage"
+RELEASE = ("torch_version", "schema_version")
+"""What a program says of the release that wrote it."""
+WARN = "WARN"
+TOKEN_BYTES = 80
+"""Bytes of memory that a character of code costs, as a part of names that wait."""
+
+
+def model_parts(archive: Archive) -> Mapping[str, str]:
+    """The parts of a model, sorted, with their digests as hexadecimal digits.
+
+    Raises:
+        ArchiveError: a record that is needed is broken.
+    """
+    with in_file(archive.file):
+        found = dict(_Model(archive).parts())
+    return {written(name): found[name].hex() for name in sorted(found)}
+
+
+def _sha256(data: bytes | memoryview) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+class _Model:
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._kind = archive.recognised.kind
+        self._records: Mapping[str, Record] = archive.container.records
+        self._contents = Contents(archive.tensors, archive.file, archive.size)
+        self._objects = {
+            name.rpartition("/")[0]
+            for name in self._records
+            if self._kind_of(name) is RecordKind.SHARED_OBJECT
+        }
+        self._done: set[str] = set(archive.tensors.storages)
+
+    def parts(self) -> Iterator[tuple[str, bytes]]:
+        if self._kind in SAVED_KINDS:
+            yield from self._pickle(DATA, "data/", "")
+        elif self._kind in PROGRAM_KINDS:
+            yield from self._programs()
+        else:
+            yield from self._scripts()
+        yield from self._tensors()
+        yield from self._others()
+
+    # TorchScript
+
+    def _scripts(self) -> Iterator[tuple[str, bytes]]:
+        code = {name: record for name, record in self._records.items() if is_code(name)}
+        texts = {
+            _module(name): str(record.view(), "utf-8", "surrogateescape") for name, record in code.items()
+        }
+        pickles = [name for name in self._records if self._kind_of(name) in PICKLED and name.endswith(".pkl")]
+        self._archive.allowance.take(TOKEN_BYTES * sum(map(len, texts.values())), "names in code")
+        values = {name: self._archive.value(name) for name in sorted(pickles)}
+        definitions = Definitions(texts)
+        definitions.number(name for value in values.values() for name in _classes(value))
+        self._done |= {*code, *pickles}
+        roots = {definitions.named(str(value.what)) for value in values.values() if isinstance(value, Inert)}
+        for name, text in definitions.texts().items():
+            plain = canonical(text, keeps_arguments=not roots or name in roots)
+            yield f"code/{name}", _sha256(plain.encode("utf-8", "surrogateescape"))
+        for name, value in values.items():
+            if name == BYTECODE:
+                yield from self._bytecode(value, definitions)
+            else:
+                lowered = any(map(is_lowered, _classes(value)))
+                written = self._written(name, definitions, _without_handles if lowered else str)
+                yield f"values/{name}", _sha256(written.written(value))
+        version = version_of_operators(self._archive)
+        if version is not None:
+            yield "record/version", _sha256(version)
+        yield from self._effects()
+        if self._kind in PACKAGE_KINDS:
+            yield from self._package()
+
+    def _effects(self) -> Iterator[tuple[str, bytes]]:
+        table = self._archive.effects if self._kind_of(EFFECTS) is RecordKind.EFFECTS else None
+        if table is None:
+            return
+        from archive.formats.effects.placeless import without_places  # noqa: PLC0415 (few archives have some)
+        from archive.formats.effects.record import build_effects  # noqa: PLC0415 (the same)
+
+        self._done.add(EFFECTS)
+        self._archive.allowance.take(COPIES * self._records[EFFECTS].size, "effects")
+        yield f"effects/{EFFECTS}", _sha256(build_effects(without_places(table)))
+
+    def _written(self, name: str, definitions: Definitions, text: Callable[[str], str] = str) -> Written:
+        place = partial(self._archive.tensors.place, name)
+        return Written(self._contents, self._archive.allowance, place, text, definitions.named)
+
+    def _bytecode(self, value: object, definitions: Definitions) -> Iterator[tuple[str, bytes]]:
+        items = value if isinstance(value, tuple) else (value,)
+        for number, item in enumerate(items):
+            match item:
+                case (str(name), tuple(table), *schema):
+                    written = self._written(BYTECODE, definitions, definitions.named)
+                    plain = self._written(BYTECODE, definitions)
+                    data = [
+                        (plain if _is_constants(row) else written).written(_unnumbered(row)) for row in table
+                    ]
+                    data.append(written.written(schema))
+                    sizes = b"".join(len(one).to_bytes(8, "big") for one in data)
+                    yield f"bytecode/{definitions.named(name)}", _sha256(sizes + b"".join(data))
+                case _:
+                    written = self._written(BYTECODE, definitions)
+                    yield f"bytecode/{number}", _sha256(written.written(item))
+
+    # torch.save and torch.package
+
+    def _pickle(self, name: str, before: str, behind: str) -> Iterator[tuple[str, bytes]]:
+        """The value of what Python pickled, whose storages have names around their keys."""
+        self._done.add(name)
+        with self._archive.allowance.part() as part, in_file(self._archive.file, name):
+            value = unpickled(self._archive.container, part, name)
+            written = Written(self._contents, part, lambda key: f"{before}{key}{behind}")
+            yield f"values/{name}", _sha256(written.written(value))
+
+    def _package(self) -> Iterator[tuple[str, bytes]]:
+        for name, record in self._records.items():
+            if name.startswith(PACKAGED) or name in self._done or not self._counts(name):
+                continue
+            self._done.add(name)
+            if bytes(record.view()[:2]) == b"\x80\3":
+                yield from self._pickle(name, PACKAGED, STORAGE)
+            else:
+                yield f"{'code' if name.endswith('.py') else 'record'}/{name}", _sha256(record.view())
+
+    # Exported programs
+
+    def _programs(self) -> Iterator[tuple[str, bytes]]:
+        for name, record in self._archive.programs.records.items():
+            self._done.add(record)
+            with self._archive.allowance.part() as part, in_file(self._archive.file, record):
+                tree = read_json(self._records[record].view(), part)
+                for _, node, *_ in nodes(graph_of(tree)):
+                    node["metadata"] = {}
+                yield f"graph/{name}", _json({key: one for key, one in tree.items() if key not in RELEASE})
+        for name in filter(TABLE.fullmatch, self._records):
+            self._done.add(name)
+            with self._archive.allowance.part() as part, in_file(self._archive.file, name):
+                yield from self._payloads(name, read_json(self._records[name].view(), part))
+
+    def _payloads(self, table: str, tree: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
+        """What a table says of tensors besides them, and the objects that it names."""
+        told = {}
+        for name, payload in tree["config"].items():
+            layout = (payload.get("tensor_meta") or {}).get("layout")
+            told[name] = [payload.get("is_param"), payload.get("use_pickle"), layout]
+            if payload.get("use_pickle"):
+                record = f"{table.rpartition('/')[0]}/{payload.get('path_name')}"
+                self._done.add(record)
+                yield f"record/{table}:{name}", _sha256(self._records[record].view())
+        yield f"values/{table}", _json(told)
+
+    # All
+
+    def _tensors(self) -> Iterator[tuple[str, bytes]]:
+        tensors = self._archive.tensors
+        digests = {
+            name: self._contents.of(tensor)
+            for name, tensor in tensors.items()
+            if not self._is_loaded_by_object(tensor.record)
+        }
+        yield from ((f"tensor/{name}", digest) for name, digest in digests.items())
+        for path, digest in module_digests(digests, self._archive.allowance):
+            yield f"module/{path}", digest
+        for record, names in tensors.storages.items():
+            if self._is_loaded_by_object(record):
+                continue
+            for group in _overlapping([(name, *_span(tensors[name])) for name in names]):
+                first = min(tensors[name].offset for name in group)
+                rows = [(name, tensors[name].offset - first, tensors[name].strides) for name in group]
+                yield f"alias/{group[0]}", _sha256(repr(rows).encode("utf-8", "surrogateescape"))
+
+    def _is_loaded_by_object(self, storage: str) -> bool:
+        """Whether a tensor is a shared object's: code tells its name that the model runs without."""
+        return storage.rpartition("/")[0] in self._objects
+
+    def _others(self) -> Iterator[tuple[str, bytes]]:
+        """Records that are not read in any other way."""
+        exported = self._kind in PROGRAM_KINDS
+        for name in counted_names(self._records):
+            kind = self._kind_of(name)
+            inside = any(one.startswith(f"{name}!/") for one in self._done)
+            if not self._counts(name) or name in self._done or inside:
+                continue
+            if name.endswith(BESIDE) and exported and not name.startswith("data/"):
+                continue
+            record = self._records[name]
+            if kind in SOURCE_KINDS:
+                self._archive.allowance.take(COPIES * record.size, "a compiled model")
+                yield f"record/{name}", _sha256(sourceless(record.view(), kind))
+                weights = weights_in(record.view(), kind)
+                if weights:
+                    yield f"weights/{name}", self._contents.of_bytes(weights)
+                continue
+            _, pieces = counted_pieces(record, exported=exported)
+            digest = hashlib.sha256()
+            for piece in pieces:
+                digest.update(piece)
+            yield f"record/{name}", digest.digest()
+
+    def _counts(self, name: str) -> bool:
+        """Whether a record is the model's."""
+        return level_of(self._archive, name) is Level.MODEL
+
+    def _kind_of(self, name: str) -> RecordKind:
+        return kind_in(self._kind, name)
+
+
+def _module(record: str) -> str:
+    """The module that a record of code is of."""
+    folder = PACKAGE_CODE if record.startswith(PACKAGE_CODE) else LEGACY_CODE[0]
+    return record.removeprefix(folder).removesuffix(".py").replace("/", ".")
+
+
+def _classes(root: object) -> Iterator[str]:
+    """The names of classes in a value, in order."""
+    seen, stack = set[int](), [root]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Global):
+            yield str(value)
+        if id(value) in seen or not isinstance(value, Inert | dict | list | tuple):
+            continue
+        seen.add(id(value))
+        if isinstance(value, Inert):
+            stack += [value.state, value.arguments, value.what]
+        else:
+            stack += reversed([*value.values()] if isinstance(value, dict) else value)
+
+
+def _without_handles(text: str) -> str:
+    """A text of a lowered module's state without debug handles."""
+    return IN_BLOB.sub("<debug_handle>", text)
+
+
+def _is_constants(row: object) -> bool:
+    return isinstance(row, tuple) and row[:1] == ("constants",)
+
+
+def _unnumbered(row: object) -> object:
+    """A row of a method's table, its warnings without the numbers that a process gave them."""
+    match row:
+        case ("instructions", tuple(instructions)):
+            return "instructions", tuple(
+                (WARN, 0, *one[2:]) if isinstance(one, tuple) and one[:1] == (WARN,) else one
+                for one in instructions
+            )
+    return row
+
+
+def _json(value: object) -> bytes:
+    return _sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    if not tensor.count or len(tensor.shape) != len(tensor.strides):
+        return 0, 0
+    far = sum(stride * (size - 1) for size, stride in zip(tensor.shape, tensor.strides, strict=True))
+    width = tensor.width or 1
+    return tensor.offset * width, (tensor.offset + far + 1) * width
+
+
+def _overlapping(spans: list[tuple[str, int, int]]) -> Iterator[list[str]]:
+    """The names of each group of spans that overlap, if there are two at least; sorted."""
+    group, end = list[str](), -1
+    for name, start, stop in sorted(spans, key=lambda span: (span[1], span[2], span[0])):
+        if stop <= start:
+            continue
+        if start >= end:
+            if len(group) > 1:
+                yield sorted(group)
+            group = []
+        group.append(name)
+        end = max(end, stop)
+    if len(group) > 1:
+        yield sorted(group)

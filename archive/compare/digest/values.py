@@ -1,0 +1,179 @@
+"""Values of pickles → bytes: one way for each value, whichever pickler wrote it and in whichever process.
+
+Each value begins with a letter for its kind; texts and containers say their length. A list, dict or object
+that was written before is its number: so values that are shared differ from copies. A set is sorted. A tensor
+is the digest of what it holds, wherever its storage lies; devices are left out. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError
+from archive.debuginfo.model import Global, Inert
+from archive.formats.python_pickle import Value, bytes_of, set_of
+from archive.formats.tensors.script import quantised_parts, tensor_in
+from archive.reader.recognition.saved import DATA_FOLDER, tensor_of, tensor_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from archive.base.limits import Allowance
+    from archive.compare.digest.contents import Contents
+    from archive.formats.tensors.tensor import Tensor
+
+STORAGE = 5
+"""Elements of what names a storage: ``("storage", class, key, device, elements)``."""
+REDUCED = "reduce_package"
+"""How the name of a TorchScript module in a package begins. An address of a process stands behind it."""
+VALUE_BYTES = 120
+"""Bytes of memory that a value costs while it waits, and as bytes."""
+Work = list[object]
+
+
+class Written:
+    """Bytes of values.
+
+    Args:
+        contents: the digests of tensors.
+        allowance: the memory that the bytes may cost.
+        place: gives the record of a storage by its key.
+        text: what stands for a text.
+        name: what stands for the name of a class.
+    """
+
+    def __init__(
+        self,
+        contents: Contents,
+        allowance: Allowance,
+        place: Callable[[str], str],
+        text: Callable[[str], str] = str,
+        name: Callable[[str], str] = str,
+    ) -> None:
+        self._contents, self._allowance = contents, allowance
+        self._place, self._text, self._name = place, text, name
+        self._numbers: dict[int, int] = {}
+        self._held: list[object] = []
+
+    def written(self, value: object) -> bytes:
+        """The bytes of a value.
+
+        Raises:
+            ArchiveError: a tensor's storage is missing or broken, or a value is of an unknown kind.
+        """
+        found: list[bytes] = []
+        stack: Work = [value]
+        while stack:
+            head, parts = self._taken(stack.pop())
+            self._allowance.take(VALUE_BYTES + len(head), "values")
+            found.append(head)
+            stack += reversed(parts)
+        return b"".join(found)
+
+    def _taken(self, value: object) -> tuple[bytes, Work]:
+        """What a value's bytes begin with, and the values that follow."""
+        plain = self._plain(bytes_of(value))
+        if plain is not None:
+            return plain, []
+        found = set_of(value)
+        is_frozen = _is_tuple(value) or (found is not None and found[0] == "frozenset")
+        if isinstance(value, list | dict | Inert | Value) and not is_frozen:
+            if id(value) in self._numbers:
+                return _numbered(b"R", self._numbers[id(value)]), []
+            self._numbers[id(value)] = len(self._numbers)
+            self._held.append(value)  # so that no other value gets its id
+        head = None if found is None else self._set(*found)
+        if head is not None:
+            return head, []
+        tensor = tensor_of(value) if isinstance(value, Value) else tensor_in(value)
+        if tensor is not None:
+            return self._tensor(tensor, value)
+        return self._held_by(value)
+
+    def _plain(self, value: object) -> bytes | None:
+        match value:
+            case None:
+                return b"N"
+            case bool():
+                return b"Y" if value else b"n"
+            case int():
+                return _sized(b"I", str(value).encode())
+            case float():
+                return b"F" + struct.pack(">d", value)
+            case str():
+                return _sized(b"S", _utf8(self._text(value)))
+            case bytes() | bytearray():
+                return _sized(b"B", bytes(value))
+            case Global():
+                return _sized(b"G", _utf8(self._name(str(value))))
+        return None
+
+    def _set(self, kind: str, elements: Iterable[object]) -> bytes | None:
+        """A set, sorted, as a process decides its order. None if it has other values than plain ones."""
+        found = []
+        for element in elements:
+            plain = self._plain(bytes_of(element))
+            if plain is None:
+                return None
+            self._allowance.take(VALUE_BYTES + len(plain), "values")
+            found.append(plain)
+        return _numbered(_sized(b"E", kind.encode()), len(found)) + b"".join(sorted(found))
+
+    def _tensor(self, tensor: Tensor, value: object) -> tuple[bytes, Work]:
+        digest = self._contents.of(tensor.at(self._place(tensor.record.removeprefix(DATA_FOLDER))))
+        parts = tensor_parts(value) if isinstance(value, Value) else quantised_parts(value)
+        return _numbered(b"T", len(parts)) + digest, list(parts)
+
+    def _held_by(self, value: object) -> tuple[bytes, Work]:
+        match value:
+            case tuple() | list():
+                if _is_storage(value):
+                    return self._storage(value)
+                return _numbered(b"L" if isinstance(value, list) else b"U", len(value)), list(value)
+            case dict():
+                return _numbered(b"D", len(value)), [part for pair in value.items() for part in pair]
+            case Inert():
+                return b"O", [value.what, value.arguments, value.state]
+            case Value(what="persistent", arguments=[Value(items=[_, *_] as items)]):
+                if _is_storage(items):
+                    return self._storage(items)
+                named = [REDUCED, *items[2:]] if items[0] == REDUCED else items
+                return _numbered(b"P", len(named)), list(named)
+            case Value():
+                pairs = [part for pair in value.pairs for part in pair]
+                sizes = (len(value.arguments), len(value.items), len(value.pairs))
+                head = b"V" + b"".join(_numbered(b"", size) for size in sizes)
+                return head, [value.what, *value.arguments, *value.items, *pairs, value.state]
+        raise ArchiveError(expected="a value of a pickle", found=type(value).__name__)
+
+    def _storage(self, items: Iterable[object]) -> tuple[bytes, Work]:
+        _, kind, key, *_ = items
+        digest = self._contents.of_storage(self._place(str(key)))
+        return b"A" + digest, [kind]
+
+
+def _is_tuple(value: object) -> bool:
+    """Whether a value is the same as another of the same parts, and never changes."""
+    return isinstance(value, Value) and value.what in ("tuple", "persistent", "frozenset")
+
+
+def _is_storage(items: object) -> bool:
+    return (
+        isinstance(items, list | tuple)
+        and len(items) >= STORAGE
+        and items[0] == "storage"
+        and isinstance(items[1], Global)
+    )
+
+
+def _sized(kind: bytes, data: bytes) -> bytes:
+    return _numbered(kind, len(data)) + data
+
+
+def _numbered(kind: bytes, number: int) -> bytes:
+    return kind + number.to_bytes(8, "big")
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

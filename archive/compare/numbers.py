@@ -1,0 +1,228 @@
+"""How much the elements of two tensors differ, piece by piece, in memory that does not grow with them.
+
+Figures are computed in arrays that are made once. The largest differences are searched in the type of
+:func:`~archive.formats.tensors.numbers.computed_type` first: rounding keeps the order of differences, and
+that of quotients up to ``ROUNDED``. Only the pairs that may be the largest are computed as float64.
+
+Two numbers of one sign differ by their larger magnitude at most. So as soon as a quotient of 1 was found,
+only pairs of two signs are looked at, which one bit tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from threading import local
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.formats.tensors.dtypes import WIDTHS
+from archive.formats.tensors.numbers import INTEGERS, MOVED, computed_type, exact, into
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from archive.compare.equality import Pair
+
+    Array = np.ndarray[tuple[int], np.dtype[np.uint8]]
+
+PIECE = 1 << 20
+"""Bytes of each array that is computed with. Smaller ones fit into a core's own cache, but then NumPy's calls
+are so short that threads wait for one another."""
+WORD = 8
+ROUNDED = 1 - 1e-6
+"""The least share of a quotient that its value in float32 may be."""
+MOST = 2.0
+"""The largest quotient: that of two numbers that differ in their sign alone."""
+FEW = 16
+"""If one element in so many has another sign, those are computed alone; else all are."""
+SOME = 1_000
+"""So many pairs are computed without a look at whether all of them are the same."""
+UNSIGNED = ("bool", "quint8", "uint8", "uint16", "uint32", "float8_e8m0fnu")
+"""Of the dtypes that have a :func:`computed_type` those without a sign."""
+_THREAD = local()
+"""The arrays of each thread, for the dtype of the last tensor: the system takes long to give new ones."""
+
+
+@dataclass(slots=True)
+class Difference:
+    """How much elements differ so far: see :class:`~archive.compare.changes.TensorChange`.
+
+    Attributes:
+        dtype: of the elements.
+    """
+
+    dtype: str
+    changed: int = 0
+    bits: int = 0
+    unordered: int = 0
+    max_abs: float | None = None
+    max_rel: float | None = None
+
+    def most(self, apart: float, share: float) -> None:
+        """Take a difference, and a quotient, for the largest if they are."""
+        self.max_abs = apart if self.max_abs is None else max(self.max_abs, apart)
+        self.max_rel = share if self.max_rel is None else max(self.max_rel, share)
+
+
+def difference(dtype: str, stretches: Iterable[Pair]) -> Difference:
+    """How much elements differ.
+
+    Args:
+        dtype: of the elements; its width is known.
+        stretches: bytes of elements, those of the old tensor and as many of the new one.
+    """
+    found = Difference(dtype)
+    if getattr(_THREAD, "dtype", None) != dtype:
+        _THREAD.dtype, _THREAD.pieces = dtype, _Pieces(dtype)
+    for old, new in stretches:
+        _THREAD.pieces.compare(old, new, found)
+    return found
+
+
+class _Pieces:
+    """The arrays that pieces of elements are computed in."""
+
+    def __init__(self, dtype: str) -> None:
+        self._dtype, self._width = dtype, WIDTHS[dtype]
+        self._type = computed_type(dtype)
+        self._step = PIECE // max(self._width, np.dtype(self._type or np.float64).itemsize)
+        self._flipped = np.empty(-(-self._step * self._width // WORD) * WORD, np.uint8)
+        self._counts = np.empty(len(self._flipped) // WORD, np.uint8)
+
+    def compare(self, old: memoryview, new: memoryview, found: Difference) -> None:
+        """Add how much elements differ to what was found."""
+        was, now = np.frombuffer(old, np.uint8), np.frombuffer(new, np.uint8)
+        step = self._step * self._width
+        with np.errstate(all="ignore"):  # NaN and infinities are told
+            for at in range(0, len(was), step):
+                self._compare(was[at : at + step], now[at : at + step], found)
+
+    def _compare(self, was: Array, now: Array, found: Difference) -> None:
+        flipped = self._flipped[: len(was)]
+        np.bitwise_xor(was, now, out=flipped)
+        differs = _elements(flipped, self._width)
+        changed = len(differs) if np.minimum.reduce(differs) else int(np.count_nonzero(differs))
+        if not changed:
+            return
+        found.changed += changed
+        found.bits += self._bits(len(flipped))
+        if self._type is not None and self._computed(was, now, found):
+            return
+        width = self._width
+        left, right = (each.reshape(-1, width)[differs != 0].reshape(-1) for each in (was, now))
+        if self._dtype in INTEGERS:
+            kind = INTEGERS[self._dtype]
+            _integers(left.view(kind), right.view(kind), found)
+        else:
+            _floats(exact(self._dtype, left), exact(self._dtype, right), found)
+
+    def _bits(self, size: int) -> int:
+        """How many bits differ in a piece of some bytes."""
+        words = -(-size // WORD)
+        self._flipped[size : words * WORD] = 0
+        counts = self._counts[:words]
+        np.bitwise_count(self._flipped[: words * WORD].view(np.uint64), out=counts)
+        return int(counts.sum(dtype=np.uint32))
+
+    def _computed(self, was: Array, now: Array, found: Difference) -> bool:
+        """Compare all numbers in their type; False if one is NaN or infinite, and nothing is told."""
+        count = len(was) // self._width
+        left, right, apart = (each[:count] for each in self._numbers[:3])
+        left, right = into(self._dtype, was, left), into(self._dtype, now, right)
+        if self._dtype in MOVED and not _are_below(MOVED[self._dtype].limit, left, right):
+            return False
+        np.subtract(left, right, out=apart)
+        np.abs(apart, out=apart)
+        most = np.maximum.reduce(apart)
+        if not np.isfinite(most):
+            return False
+        if found.max_abs is None or most > found.max_abs or (most == found.max_abs and self._is_rounded):
+            self._take(left, right, np.flatnonzero(apart == most), found)
+        if found.max_rel is None or found.max_rel < MOST:
+            self._quotients(left, right, apart, found)
+        return True
+
+    def _quotients(self, left: np.ndarray, right: np.ndarray, apart: np.ndarray, found: Difference) -> None:
+        """Look for a larger quotient of a difference and the larger magnitude."""
+        most = found.max_rel or 0.0
+        if most >= 1:
+            signs = self._signs(len(left))
+            if len(signs) * FEW <= len(left):
+                self._take(left, right, signs, found)
+                return
+        *_, share, other = (each[: len(left)] for each in self._numbers)
+        np.maximum(np.abs(left, out=share), np.abs(right, out=other), out=share)
+        np.divide(apart, share, out=share)  # two zeros give NaN, which fmax leaves out
+        top = np.fmax.reduce(share)
+        if not top < ROUNDED * most:
+            self._take(left, right, np.flatnonzero(share >= top * ROUNDED), found)
+
+    @cached_property
+    def _numbers(self) -> list[np.ndarray]:
+        """Old numbers, new ones, differences, quotients, and what these are computed with."""
+        return [np.empty(self._step, self._type) for _ in range(5)]
+
+    @property
+    def _is_rounded(self) -> bool:
+        """Whether a difference of two numbers is rounded in their type."""
+        return self._dtype not in INTEGERS
+
+    def _signs(self, count: int) -> np.ndarray:
+        """The places of a piece's elements whose signs differ."""
+        if self._dtype in UNSIGNED:
+            return np.empty(0, np.intp)
+        return np.flatnonzero(self._flipped[: count * self._width].view(f"<i{self._width}") < 0)
+
+    def _take(self, left: np.ndarray, right: np.ndarray, places: np.ndarray, found: Difference) -> None:
+        """Take the numbers at some places for the largest difference, as float64; all of them are finite."""
+        if not len(places):
+            return
+        left, right = left[places], right[places]
+        if (
+            len(places) > SOME and left.min() == left.max() and right.min() == right.max()
+        ):  # as if all were set to one number
+            left, right = left[:1], right[:1]
+        left, right = left.astype(np.float64), right.astype(np.float64)
+        apart = np.abs(left - right)
+        share = np.fmax.reduce(apart / np.maximum(np.abs(left), np.abs(right)))
+        most = float(apart.max())
+        found.most(most if self._is_rounded else int(most), 0.0 if np.isnan(share) else float(share))
+
+
+def _elements(flipped: Array, width: int) -> np.ndarray:
+    """A number for each element, which is 0 if none of its bits differs."""
+    if width <= WORD:
+        return flipped.view(f"<u{width}")
+    halves = flipped.view(np.uint64).reshape(-1, 2)
+    return halves[:, 0] | halves[:, 1]
+
+
+def _are_below(limit: float, *numbers: np.ndarray) -> bool:
+    """Whether all magnitudes are below a limit."""
+    return all(np.maximum.reduce(each) < limit and -np.minimum.reduce(each) < limit for each in numbers)
+
+
+def _integers(left: np.ndarray, right: np.ndarray, found: Difference) -> None:
+    """Integers of any width; all of them differ."""
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    unsigned = f"<u{left.itemsize}"
+    apart = high.view(unsigned) - low.view(unsigned)  # modulo 2^n, so never too large
+    larger = np.maximum(np.abs(left.astype(np.float64)), np.abs(right.astype(np.float64)))
+    found.most(int(apart.max()), float((apart / larger).max()))
+
+
+def _floats(left: np.ndarray, right: np.ndarray, found: Difference) -> None:
+    """Numbers of float64 or complex128, NaN and infinities among them; the bits of all pairs differ."""
+    ordered = ~(np.isnan(left) | np.isnan(right))
+    found.unordered += int(np.count_nonzero(~ordered))
+    left, right = left[ordered], right[ordered]
+    if not len(left):
+        return
+    apart = np.where(left == right, 0.0, np.abs(left - right))
+    larger = np.maximum(np.abs(left), np.abs(right))
+    share = np.where(np.isinf(apart), 1.0, apart / np.where(larger == 0, 1.0, larger))
+    found.most(
+        float(np.nan_to_num(apart, nan=np.inf, posinf=np.inf).max()), float(np.nan_to_num(share).max())
+    )

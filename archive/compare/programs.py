@@ -1,0 +1,293 @@
+"""The graphs of exported programs, compared node by node, and all else that their JSON says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError, counted, shown
+from archive.compare.changes import Change, Status, changed
+from archive.compare.nodes import NEW, VALUES, Nodes, are_same, pair_nodes, values_of
+from archive.compare.sameness import Level
+from archive.compare.taken import Taken
+from archive.compare.values import Values
+from archive.formats.exported.json_text import read_json
+from archive.formats.exported.sites import named_values
+from archive.formats.exported.traces import OWN_FILES
+from archive.formats.record_kinds import BESIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from archive.formats.exported.program import Program
+    from archive.formats.exported.sites import NodeSite
+    from archive.reader.archive import Archive
+
+RELEASE = ("torch_version", "schema_version")
+LIFTED = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
+"""Inputs of a graph that are tensors of the file, and the key of a tensor's name."""
+
+
+def program_changes(old: Archive, new: Archive, tensors: Mapping[str, str]) -> Iterator[Change]:
+    """What differs in the exported programs of two archives.
+
+    Args:
+        old: the old archive.
+        new: the new one.
+        tensors: the new archive's names of tensors by the old one's.
+    """
+    was, now = old.programs, new.programs
+    for name in was:
+        if name not in set(now):
+            yield _lone(name, was[name], Status.GONE)
+        elif name in was.records and name in now.records:
+            yield from _Compared(name, old, new, tensors).changes()
+        else:
+            yield from _nodes_by_name(name, was[name], now[name])
+    for name in now:
+        if name not in set(was):
+            yield _lone(name, now[name], Status.ADDED)
+
+
+def _lone(name: str, program: Program, status: Status) -> Change:
+    words = counted(len(program.sites), "node")
+    old, new = (words, "") if status is Status.GONE else ("", words)
+    return Change(level=Level.MODEL, what="program", name=name, status=status, old=old, new=new)
+
+
+class _Compared:
+    """The comparison of two programs whose JSON both archives have."""
+
+    def __init__(self, name: str, old: Archive, new: Archive, tensors: Mapping[str, str]) -> None:
+        self._name = name
+        self._old, self._new = old.programs[name], new.programs[name]
+        self._trees = [
+            read_json(one.records[one.programs.records[name]].view(), one.allowance) for one in (old, new)
+        ]
+        of_program = ("",) if name == "model" else tuple(f"{name}{one}:" for one in ("", *BESIDE))
+        self._tensors = {
+            now.removeprefix(part): was.removeprefix(part)
+            for was, now in tensors.items()
+            for part in of_program
+            if was.startswith(part) and now.startswith(part)
+        }
+        was, now = map(_specs, self._trees)
+        by_tensor = {_tensor(spec): value for value, spec in was.items() if _tensor(spec)}
+        # Tensors of classes of their own are pickled, and no tensors of the archives.
+        pickled = by_tensor.keys() & set(map(_tensor, now.values()))
+        for one in (old, new):
+            pickled -= {name.removeprefix(part) for name in one.tensors for part in of_program}
+        self._tensors |= {name: name for name in pickled}
+        inputs = {value: value for value, spec in now.items() if value in was and not _tensor(spec)}
+        old_tensors = {value: self._tensors.get(_tensor(spec), "") for value, spec in now.items()}
+        inputs |= {value: by_tensor[one] for value, one in old_tensors.items() if one in by_tensor}
+        self._nodes = pair_nodes(self._old, self._new, inputs, set(by_tensor.values()))
+
+    def changes(self) -> Iterator[Change]:
+        """The rows: nodes, where they come from, and the rest."""
+        yield from self._of_nodes()
+        traced = [
+            (one, other) for one, other in self._nodes.pairs if dict(one.metadata) != dict(other.metadata)
+        ]
+        if traced:
+            yield _of_metadata(self._name, [other for _, other in traced])
+        yield from self._rest()
+
+    def _of_nodes(self) -> Iterator[Change]:
+        taken = Taken(self._nodes)
+        for one, other in self._nodes.pairs:
+            was = Nodes().in_old_terms(one.record)
+            now = self._nodes.in_old_terms(other.record, other.scopes, other.name)
+            if not are_same(was, now) and not taken.explains((one, was), (other, now)):
+                yield _node(self._name, other.key, Status.CHANGED, _told(one, was), _told(other, now))
+        for site in self._nodes.gone:
+            yield _node(self._name, site.key, Status.GONE, _told(site) + taken.told(site), "")
+        for site in self._nodes.added:
+            yield _node(self._name, site.key, Status.ADDED, "", _told(site) + taken.told(site))
+        renamed = [(one, other) for one, other in self._nodes.pairs if one.name != other.name]
+        if renamed:
+            yield changed(
+                Level.IDS,
+                "names",
+                f"{counted(len(renamed), 'node')} of {self._name}",
+                renamed[0][0].key,
+                renamed[0][1].key,
+            )
+
+    def _rest(self) -> Iterator[Change]:
+        """What differs in a program's JSON besides its nodes."""
+        was, now = self._trees
+        for key in RELEASE:
+            if was.get(key) != now.get(key):
+                yield changed(
+                    Level.FORMAT, "program", f"{self._name}: {key}", shown(was.get(key)), shown(now.get(key))
+                )
+        gone = {name for site in self._nodes.gone if not site.scopes for name in values_of(site)}
+        olds = set(self._tensors.values())
+        left = _by_name(was, Nodes(), gone, olds, {name: name for name in olds})
+        added = {name for name in self._nodes.names[()].values() if name.endswith(NEW)}
+        right = _by_name(now, self._nodes, added, set(self._tensors), self._tensors)
+        for part in ("inputs", "input specs", "modules"):
+            common = left[part].keys() & right[part].keys()
+            for one in (left, right):
+                one[f"order of {part}"] = ", ".join(name for name in one[part] if name in common)
+        values = Values("program", is_tensor=lambda _: False, ordered=False)
+        yield from values.changes(left, right, self._name)
+
+
+def _by_name(
+    tree: Mapping[str, Any], nodes: Nodes, gone: set[str], tensors: set[str], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """A program's JSON in old terms, without nodes; what is in lists there by its name.
+
+    Values of nodes that one program alone has are left out, as are inputs of such tensors: these are told.
+    """
+    module = tree["graph_module"]
+    left_out = {name for name, spec in _specs(tree).items() if _tensor(spec) and _tensor(spec) not in tensors}
+    gone = gone | {nodes.old_name(name) for name in left_out}
+    told = nodes.in_old_terms({**module["graph"], "inputs": None})
+    for table in VALUES:
+        if isinstance(told.get(table), dict):
+            told[table] = {name: kind for name, kind in told[table].items() if name not in gone}
+    signature = _signature(module)
+    specs = [
+        _with_tensor(nodes.in_old_terms(spec), names)
+        for spec in _objects(signature.get("input_specs"), "signature.input_specs")
+        if left_out.isdisjoint(named_values(spec)[:1])
+    ]
+    inputs = [
+        nodes.in_old_terms(one)
+        for one in _objects(module["graph"].get("inputs"), "graph.inputs")
+        if left_out.isdisjoint(named_values(one)[:1])
+    ]
+    calls = _objects(module.get("module_call_graph"), "module_call_graph")
+    return {
+        **{key: one for key, one in tree.items() if key not in (*RELEASE, "graph_module")},
+        "graph": told,
+        "inputs": _keyed((_first_name(one), one) for one in inputs),
+        "signature": nodes.in_old_terms({key: one for key, one in signature.items() if key != "input_specs"}),
+        "input specs": _keyed((_first_name(spec), spec) for spec in specs),
+        "modules": _keyed((str(call.get("fqn")), call) for call in nodes.in_old_terms(calls)),
+        "graph_module": {
+            key: one for key, one in module.items() if key not in ("graph", "signature", "module_call_graph")
+        },
+    }
+
+
+def _first_name(value: object) -> str:
+    return next(iter(named_values(value)), "(no name)")
+
+
+def _keyed(rows: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Rows by name; of several of one name, the later ones have a number."""
+    found: dict[str, Any] = {}
+    counts = Counter[str]()
+    for name, row in rows:
+        counts[name] += 1
+        found[name if counts[name] == 1 else f"{name} ({counts[name]})"] = row
+    return found
+
+
+def _signature(module: Mapping[str, Any]) -> dict[str, Any]:
+    found = module.get("signature")
+    return found if isinstance(found, dict) else {"(signature)": found}
+
+
+def _objects(value: object, place: str) -> list[dict[str, Any]]:
+    """A list of JSON objects; none where there is no such list.
+
+    Raises:
+        ArchiveError: something else stands there.
+    """
+    found = [] if value is None else value
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ArchiveError(place=f"graph_module.{place}", expected="a list of objects", found=shown(value))
+    return found
+
+
+def _specs(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the inputs of a program's graph are, by name; of those that no signature tells, nothing."""
+    module = tree["graph_module"]
+    specs = _objects(_signature(module).get("input_specs"), "signature.input_specs")
+    told = {name: spec for spec in specs for name in named_values(spec)[:1]}
+    inputs = chain.from_iterable(
+        named_values(one)[:1] for one in _objects(module["graph"].get("inputs"), "graph.inputs")
+    )
+    return {**{name: {} for name in inputs}, **told}
+
+
+def _tensor(spec: Mapping[str, Any]) -> str:
+    """The name of the tensor that an input is; "" of others."""
+    lifted = (one.get(LIFTED[kind]) for kind, one in spec.items() if kind in LIFTED and isinstance(one, dict))
+    return str(next(lifted, ""))
+
+
+def _with_tensor(spec: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """An input with the old name of its tensor."""
+    return {
+        kind: {**one, LIFTED[kind]: names.get(_tensor(spec), "")} if kind in LIFTED and _tensor(spec) else one
+        for kind, one in spec.items()
+    }
+
+
+def _nodes_by_name(name: str, old: Program, new: Program) -> Iterator[Change]:
+    """What differs in nodes of which a companion alone tells."""
+    was, now = old.sites, new.sites
+    traced = []
+    for key, site in was.items():
+        if key not in now:
+            yield _node(name, key, Status.GONE, _told(site), "")
+            continue
+        if site.target != now[key].target:
+            yield _node(name, key, Status.CHANGED, _told(site), _told(now[key]))
+        if dict(site.metadata) != dict(now[key].metadata):
+            traced.append(now[key])
+    for key, site in now.items():
+        if key not in was:
+            yield _node(name, key, Status.ADDED, "", _told(site))
+    if traced:
+        yield _of_metadata(name, traced)
+
+
+def _of_metadata(program: str, sites: Sequence[NodeSite]) -> Change:
+    return changed(
+        Level.DEBUG,
+        "metadata",
+        f"{counted(len(sites), 'node')} of {program}",
+        "one",
+        f"another, first of {sites[0].key}{_place(sites[0])}",
+    )
+
+
+def _node(program: str, key: str, status: Status, old: str, new: str) -> Change:
+    name = key if program == "model" else f"{program}:{key}"
+    return Change(level=Level.MODEL, what="node", name=name, status=status, old=old, new=new)
+
+
+def _told(site: NodeSite, record: Mapping[str, Any] | None = None) -> str:
+    """A node's call, and the line of source that it comes from."""
+    record = record or site.record or {}
+    given = [_argument(one) for one in record.get("inputs", ())] or list(site.arguments or ())
+    return f"{site.target.removeprefix('torch.ops.')}({', '.join(given)}){_place(site)}"
+
+
+def _argument(given: Any) -> str:  # noqa: ANN401 (JSON)
+    """An argument in a few words: the names and numbers in it."""
+    value = given["arg"] if isinstance(given, dict) and "arg" in given else given
+    while isinstance(value, dict) and len(value) == 1:
+        ((kind, value),) = value.items()
+        if kind == "as_none":
+            return "None"
+    if isinstance(value, list):
+        return f"[{', '.join(_argument(one) for one in value)}]"
+    if isinstance(value, dict):
+        return str(value.get("name", "…"))
+    return value if isinstance(value, str) else shown(value)
+
+
+def _place(site: NodeSite) -> str:
+    """The innermost line that is not PyTorch's own, or else the innermost: `` at FILE:LINE``."""
+    frames = list(reversed(site.frames.frames)) if site.frames else []
+    own = next((frame for frame in frames if not OWN_FILES.match(frame.file)), frames[0] if frames else None)
+    return "" if own is None else f" at {own.file}:{own.line}"

@@ -1,0 +1,206 @@
+"""Records that are compared by their bytes, and how records are stored.
+
+Records whose content other modules compare as tensors, code, values and so on are *understood*. Every other
+one is compared here, so that nothing of a file is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.errors import counted
+from archive.compare.changes import Change, Status, TextChange, changed
+from archive.compare.compiled import tells_tensors_of
+from archive.compare.equality import equal
+from archive.compare.sameness import Level, level_of, version_of_operators
+from archive.compare.unified import unified
+from archive.container.record import Record
+from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in, without_weights
+from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
+from archive.formats.record_kinds import RecordKind
+from archive.reader.recognition.kinds import kind_in
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from archive.reader.archive import Archive
+    from archive.reader.records import ReadableRecord
+
+TEXT_BYTES = 1 << 20
+"""Bytes of a text whose lines are compared."""
+GROUPS = {
+    RecordKind.TENSOR: {"tensor"},
+    RecordKind.MODULES: {"tensor", "attribute", "class"},
+    RecordKind.CONSTANTS: {"tensor", "attribute", "class"},
+    RecordKind.OBJECT: {"tensor", "value"},
+    RecordKind.CODE: {"class", "function", "method", "code"},
+    RecordKind.BYTECODE: {"bytecode", "class"},
+    RecordKind.PROGRAM: {"node", "program", "metadata"},
+    RecordKind.WEIGHTS: {"tensor", "program"},
+}
+"""What rows about a kind of understood records call things: then bytes differ because of them."""
+
+
+def same_bytes(old: ReadableRecord, new: ReadableRecord) -> bool:
+    """Whether two records have the same bytes."""
+    if old.size != new.size:
+        return False
+    if isinstance(old, Record) and isinstance(new, Record) and old.compression == new.compression:
+        return equal(old.raw(), new.raw()) or (not old.borrowed and equal(old.view(), new.view()))
+    return equal(old.view(), new.view())
+
+
+def record_changes(
+    old: Archive, new: Archive, understood: tuple[Collection[str], Collection[str]]
+) -> Iterator[Change]:
+    """What differs in the records that nothing else compares.
+
+    Args:
+        old: the old archive.
+        new: the new one.
+        understood: names of the records of each that something else compares.
+    """
+    versions = [version_of_operators(archive) for archive in (old, new)]
+    if versions[0] != versions[1]:
+        words = ["" if one is None else one.decode("utf-8", "backslashreplace") for one in versions]
+        yield changed(Level.MODEL, "version of operators", "version", *words)
+    was = {name: record for name, record in old.records.items() if name not in understood[0]}
+    now = {name: record for name, record in new.records.items() if name not in understood[1]}
+    moved = _renamed(was, now)
+    olds = set(moved.values())
+    for name, record in was.items():
+        if name in now:
+            if not same_bytes(record, now[name]):
+                yield from _rows((old, new), record, now[name])
+        elif name not in olds:
+            yield _lone(old, record, Status.GONE)
+    for name, record in now.items():
+        if name in moved:
+            level = level_of(new, name)
+            what = str(kind_in(new.recognised.kind, name))
+            yield Change(level=level, what=what, name=name, status=Status.RENAMED, old=moved[name])
+        elif name not in was:
+            yield _lone(new, record, Status.ADDED)
+
+
+def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> dict[str, str]:
+    """The old names of records that came and have the bytes of one that is gone."""
+    gone = {(one.size, one.crc32): name for name, one in was.items() if name not in now and one.size}
+    found = {}
+    for name, record in now.items():
+        other = gone.get((record.size, record.crc32)) if name not in was else None
+        if other is not None and same_bytes(was[other], record):
+            found[name] = other
+            del gone[record.size, record.crc32]
+    return found
+
+
+def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableRecord) -> Iterator[Change]:
+    """What differs in two records of one name. Weights of compiled models that have names are tensors."""
+    kind, level = kind_in(archives[0].recognised.kind, new.name), level_of(archives[0], new.name)
+    if kind not in SOURCE_KINDS:
+        yield _changed(level, kind, old, new)
+        return
+    archives[0].allowance.take(COPIES * (old.size + new.size), "compiled models")
+    weights = [weights_in(record.view(), kind) for record in (old, new)]
+    if not equal(*weights) and not all(tells_tensors_of(archive, new.name) for archive in archives):
+        was, now = (f"{len(one):,} bytes" for one in weights)
+        yield changed(
+            level, "weights", new.name, was, f"{now}; nothing tells which tensors" if was == now else now
+        )
+    if sourceless(old.view(), kind) != sourceless(new.view(), kind):
+        yield _changed(level, kind, old, new)
+    elif not equal(*(without_weights(record.view(), kind) for record in (old, new))):
+        yield _changed(Level.DEBUG, kind, old, new)
+
+
+def _changed(level: Level, kind: RecordKind, old: ReadableRecord, new: ReadableRecord) -> Change:
+    what = str(kind)
+    texts = [_text(one) for one in (old, new)]
+    if all(text is not None for text in texts) and any("\n" in str(text).strip() for text in texts):
+        lines = unified(str(texts[0]), str(texts[1]))
+        return TextChange(
+            level=level,
+            what=what,
+            name=new.name,
+            status=Status.CHANGED,
+            of="text",
+            lines=lines.lines,
+            added=lines.added,
+            gone=lines.gone,
+        )
+    words = [
+        f"{one.size:,} bytes" if text is None else text.strip()
+        for one, text in zip((old, new), texts, strict=True)
+    ]
+    if words[0] == words[1]:
+        words[1] = "other bytes"
+    return changed(level, what, new.name, words[0], words[1])
+
+
+def _text(record: ReadableRecord) -> str | None:
+    """A record as text; None where it is none, or too long."""
+    if record.size > TEXT_BYTES:
+        return None
+    try:
+        text = bytes(record.view()).decode()
+    except UnicodeDecodeError:
+        return None
+    return text if all(one.isprintable() or one in "\n\r\t" for one in text) else None
+
+
+def _lone(archive: Archive, record: ReadableRecord, status: Status) -> Change:
+    words = f"{record.size:,} bytes"
+    old, new = (words, "") if status is Status.GONE else ("", words)
+    what = str(kind_in(archive.recognised.kind, record.name))
+    return Change(
+        level=level_of(archive, record.name), what=what, name=record.name, status=status, old=old, new=new
+    )
+
+
+def layout_changes(old: Archive, new: Archive) -> Iterator[Change]:
+    """How records are stored otherwise: folder, names, order, compression."""
+    if old.root != new.root:
+        yield _layout("folder of all records", old.root, new.root)
+    was, now = old.records, new.records
+    common = [name for name in was if name in now]
+    if len(common) != len(was) or len(common) != len(now):
+        yield _layout(
+            "records",
+            f"{len(was):,}, {len(was) - len(common):,} of which are gone",
+            f"{len(now):,}, {len(now) - len(common):,} of which are new",
+        )
+    if common != [name for name in now if name in was]:
+        yield _layout("order of records", "", "")
+    packed = [name for name in common if was[name].compression != now[name].compression]
+    if packed:
+        name = packed[0]
+        yield _layout(
+            f"compression of {counted(len(packed), 'record')}",
+            f"{name} {was[name].compression}",
+            now[name].compression,
+        )
+
+
+def rewritten(
+    old: Archive, new: Archive, understood: tuple[Collection[str], Collection[str]], told: Collection[Change]
+) -> Iterator[Change]:
+    """Understood records whose bytes differ, though what they say is the same.
+
+    Args:
+        old: the old archive.
+        new: the new one.
+        understood: as for :func:`record_changes`.
+        told: the rows about what they say.
+    """
+    names, things = {change.name for change in told}, {change.what for change in told}
+    for name in old.records:
+        if name not in understood[0] or name not in understood[1] or name not in new.records or name in names:
+            continue
+        group = GROUPS.get(kind_in(old.recognised.kind, name), set())
+        if not group & things and not same_bytes(old.records[name], new.records[name]):
+            yield changed(Level.LAYOUT, "record", name, "the same", "written otherwise")
+
+
+def _layout(name: str, old: str, new: str) -> Change:
+    return changed(Level.LAYOUT, "zip", name, old, new)

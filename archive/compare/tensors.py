@@ -1,0 +1,294 @@
+"""The tensors of two archives: by name, then by content where a name is gone here and another came there.
+
+Tensors that PyTorch numbers have no names of their own; ``numbered`` pairs them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from archive.base.cores import Cores
+from archive.base.errors import ArchiveError, counted
+from archive.compare.changes import Change, Status, TensorChange, changed, several
+from archive.compare.compiled import without_names
+from archive.compare.numbers import difference
+from archive.compare.sameness import Level
+from archive.compare.storages import Storages
+from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from archive.compare.numbers import Difference
+    from archive.formats.tensors.tensor import Tensor
+    from archive.reader.archive import Archive
+
+    Places = tuple[tuple[object, ...], tuple[object, ...]]
+
+METHODS = "bytecode:"
+"""What stands before the constants of methods, which share storages as it happens."""
+
+
+class Tensors:
+    """The comparison of the tensors of two archives.
+
+    Args:
+        old: the old archive.
+        new: the new one.
+        pairs: the new archive's names of the tensors that both have, by the old one's.
+    """
+
+    def __init__(self, old: Archive, new: Archive, pairs: Mapping[str, str]) -> None:
+        self._old, self._new, self._pairs = old, new, pairs
+        self._known_new = set(pairs.values())
+        self._gone, self._came = without_names(old, new), without_names(new, old)
+        self._left = READ_TIMES * (old.size + new.size) + READ_BYTES
+        self._storages = Storages(old.tensors, new.tensors, self._expected(), self._may_read)
+        self._found: dict[Places, Difference | str] = {}
+        self._names: dict[Places, list[str]] = {}
+        self._unchecked: dict[str, list[str]] = {}
+
+    def changes(self) -> Iterator[Change]:
+        """The rows, in the order of the old archive's tensors, then of the new one's."""
+        was, now = self._old.tensors, self._new.tensors
+        self._found.update(Cores().map(self._counted, self._differing()))
+        renamed = self._renamed()
+        olds = {*renamed.values(), *self._gone}
+        known = self._known_new | self._came
+        rows: list[Change] = []
+        for name, tensor in was.items():
+            if name in self._pairs:
+                rows += _properties_rows(self._pairs[name], tensor, now[self._pairs[name]])
+                self._compare(name, rows)
+            elif name not in olds:
+                rows.append(_lone(name, tensor, Status.GONE))
+        also = {names[0]: tuple(names[1:]) for names in self._names.values()}
+        for row in rows:
+            yield replace(row, also=also[row.name]) if isinstance(row, TensorChange) else row
+        for name, tensor in now.items():
+            if name in renamed:
+                yield Change(
+                    level=Level.MODEL, what="tensor", name=name, status=Status.RENAMED, old=renamed[name]
+                )
+            elif name not in known:
+                yield _lone(name, tensor, Status.ADDED)
+        yield from self._sharing()
+        yield from self._numbers()
+
+    @property
+    def unchecked(self) -> list[str]:
+        """What was not compared so far, in words."""
+        return [f"elements of {several(names)}: {reason}" for reason, names in self._unchecked.items()]
+
+    def _compare(self, name: str, rows: list[Change]) -> None:
+        """Add how much the elements of a tensor differ. All names of the same elements are one row."""
+        shown = self._pairs[name]
+        old, new = self._old.tensors[name], self._new.tensors[shown]
+        places = _place(old), _place(new)
+        found = self._found.get(places)
+        if isinstance(found, str):
+            self._unchecked.setdefault(found, []).append(name)
+        if isinstance(found, str) or found is None or not found.changed:
+            return
+        names = self._names.setdefault(places, [])
+        names.append(shown)
+        if len(names) > 1:
+            return
+        rows.append(
+            TensorChange(
+                level=Level.MODEL,
+                what="tensor",
+                name=shown,
+                status=Status.CHANGED,
+                count=old.count,
+                changed=found.changed,
+                bits=found.bits,
+                unordered=found.unordered,
+                max_abs=found.max_abs,
+                max_rel=found.max_rel,
+            )
+        )
+
+    def _differing(self) -> Iterator[tuple[Places, str]]:
+        """The old names of tensors that do not lie alike in equal storages, each place once."""
+        places: set[Places] = set()
+        for name, other in self._pairs.items():
+            old, new = self._old.tensors[name], self._new.tensors[other]
+            key = _place(old), _place(new)
+            if not _have_elements(old, new) or key in places or self._are_same(old, new):
+                continue
+            places.add(key)
+            if old.bytes is None:
+                self._found[key] = f"the width of {old.dtype} is not known"
+            elif not self._may_read(old.bytes):
+                self._found[key] = "too many views of one storage"
+            else:
+                self._storages.inflate(old.record, new.record)
+                yield key, name
+
+    def _counted(self, job: tuple[Places, str]) -> tuple[Places, Difference | str]:
+        """How much the elements of a tensor differ, or why that is not known. Several threads do this."""
+        places, name = job
+        was, now = self._old.tensors, self._new.tensors
+        try:
+            pairs = _together(was.elements(name), now.elements(self._pairs[name]))
+            return places, difference(was[name].dtype, pairs)
+        except ArchiveError as error:
+            return places, str(error)
+
+    def _are_same(self, old: Tensor, new: Tensor) -> bool:
+        """Whether two tensors lie alike in storages of the same bytes."""
+        if (old.strides, old.offset) != (new.strides, new.offset):
+            return False
+        if self._old.tensors.is_big_endian != self._new.tensors.is_big_endian:
+            return False
+        return self._storages.are_same(old.record, new.record)
+
+    def _expected(self) -> Iterator[tuple[str, str]]:
+        """The pairs of storages whose elements are going to be compared."""
+        was, now = self._old.tensors, self._new.tensors
+        pairs = ((was[name], now[other]) for name, other in self._pairs.items())
+        yield from dict.fromkeys((old.record, new.record) for old, new in pairs if _have_elements(old, new))
+
+    def _may_read(self, size: int) -> bool:
+        self._left -= size
+        return self._left >= 0
+
+    def _renamed(self) -> dict[str, str]:
+        """The old names of tensors that came and have the elements of one that is gone."""
+        was, now = self._old.tensors, self._new.tensors
+        gone: dict[object, list[str]] = {}
+        for name, tensor in was.items():
+            if name not in self._pairs and tensor.record and name not in self._gone:
+                gone.setdefault((tensor.dtype, tensor.shape), []).append(name)
+        came = [
+            name for name in now if name not in self._known_new and (now[name].dtype, now[name].shape) in gone
+        ]
+        kinds = {(now[name].dtype, now[name].shape) for name in came}
+        digests: dict[bytes, list[str]] = {}
+        for kind in kinds:
+            for name in reversed(gone[kind]):
+                digests.setdefault(self._digest(self._old, name), []).append(name)
+        found = {}
+        for name in came:
+            names = digests.get(self._digest(self._new, name))
+            if names:
+                found[name] = names.pop()
+        return found
+
+    def _digest(self, archive: Archive, name: str) -> bytes:
+        """The digest of a tensor's dtype, shape and elements; of one that cannot be read, its name's."""
+        tensor = archive.tensors[name]
+        digest = blake2b(f"{tensor.dtype} {tensor.shape}".encode())
+        if tensor.bytes is None or not tensor.record or not self._may_read(tensor.bytes):
+            return f"{archive.file} {name}".encode("utf-8", "surrogateescape")
+        try:
+            for piece in archive.tensors.elements(name):
+                digest.update(piece)
+        except ArchiveError as error:
+            self._unchecked.setdefault(str(error), []).append(name)
+            return f"{id(archive)} {name}".encode("utf-8", "surrogateescape")
+        return digest.digest()
+
+    def _sharing(self) -> Iterator[Change]:
+        """Tensors that share a storage with others than before; each with the first of them."""
+        pairs = {name: other for name, other in self._pairs.items() if not name.startswith(METHODS)}
+        was = _firsts({name: self._old.tensors[name].record for name in pairs})
+        now = _firsts({name: self._new.tensors[other].record for name, other in pairs.items()})
+        for name, other in pairs.items():
+            if was[name] != now[name]:
+                old, new = _shared(name, was[name]), _shared(name, now[name])
+                yield changed(Level.MODEL, "tensor", other, old, new)
+
+    def _numbers(self) -> Iterator[Change]:
+        """Constants that have another number."""
+        moved = [(name, other) for name, other in self._pairs.items() if name != other]
+        if moved:
+            yield changed(
+                Level.IDS, "numbers of constants", counted(len(moved), "tensor"), moved[0][0], moved[0][1]
+            )
+
+
+def _place(tensor: Tensor) -> tuple[object, ...]:
+    """What tells a tensor's elements, and how they are read."""
+    return tensor.record, tensor.offset, tensor.strides, tensor.shape, tensor.dtype
+
+
+def _have_elements(old: Tensor, new: Tensor) -> bool:
+    """Whether two tensors have elements that can be compared one by one."""
+    return (old.dtype, old.shape) == (new.dtype, new.shape) and bool(old.record and new.record)
+
+
+def _properties_rows(name: str, old: Tensor, new: Tensor) -> Iterator[Change]:
+    for told, was, now in _properties(old, new):
+        yield changed(Level.MODEL, "tensor", name, f"{told}{was}", f"{told}{now}" if not told else f"{now}")
+
+
+def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]]:
+    """What is told of two tensors and differs: a word, and both."""
+    if (old.dtype, old.shape) != (new.dtype, new.shape):
+        yield "", kind_of(old), kind_of(new)
+    if (
+        old.strides != new.strides
+        and old.shape == new.shape
+        and not (old.is_contiguous and new.is_contiguous)
+    ):
+        yield "strides ", list(old.strides), list(new.strides)
+    for word, name in (
+        ("requires_grad ", "requires_grad"),
+        ("quantised by ", "quantiser"),
+        ("bits ", "math_bits"),
+    ):
+        was, now = getattr(old, name), getattr(new, name)
+        if was != now:
+            yield word, was, now
+    if bool(old.record) != bool(new.record):
+        was, now = ("with elements" if one.record else "without elements" for one in (old, new))
+        yield "", was, now
+
+
+def _lone(name: str, tensor: Tensor, status: Status) -> Change:
+    old, new = (kind_of(tensor), "") if status is Status.GONE else ("", kind_of(tensor))
+    return Change(level=Level.MODEL, what="tensor", name=name, status=status, old=old, new=new)
+
+
+def kind_of(tensor: Tensor) -> str:
+    """A tensor's dtype and shape in words.
+
+    >>> from archive.formats.tensors.tensor import Tensor
+    >>> kind_of(Tensor("float32", (3, 2), (2, 1), 0, "data/0"))
+    'float32 [3, 2]'
+    """
+    return f"{tensor.dtype} {list(tensor.shape)}"
+
+
+def _firsts(records: Mapping[str, str]) -> dict[str, str]:
+    """For each name the first one whose tensor is in the same storage."""
+    first: dict[str, str] = {}
+    return {name: first.setdefault(record, name) if record else name for name, record in records.items()}
+
+
+def _shared(name: str, first: str) -> str:
+    return "a storage of its own" if name == first else f"shared with {first}"
+
+
+def _together(
+    old: Iterator[memoryview], new: Iterator[memoryview]
+) -> Iterator[tuple[memoryview, memoryview]]:
+    """Two streams of as many bytes, cut at the same places.
+
+    Raises:
+        ArchiveError: one of them ends before the other.
+    """
+    was = now = memoryview(b"")
+    while True:
+        was, now = was or next(old, was), now or next(new, now)
+        if not was or not now:
+            if was or now:
+                raise ArchiveError("one has fewer elements than the other")
+            return
+        size = min(len(was), len(now))
+        yield was[:size], now[:size]
+        was, now = was[size:], now[size:]

@@ -1,0 +1,249 @@
+"""Two inert values, compared part by part: attributes of modules, constants, saved objects, JSON.
+
+Parts are paired by name or number. What is reached twice in one value must be reached at the same two places
+in the other. Tensors are compared elsewhere: :mod:`archive.compare.tensors`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import shown
+from archive.compare.changes import MOST_NAMES, Change, Status, changed
+from archive.compare.pairing import Pairing
+from archive.compare.sameness import Level
+from archive.debuginfo.model import Global, Inert, TensorInfo
+from archive.formats.python_pickle import Value, bytes_of, set_of
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    Path = tuple[Any, object] | None
+
+HOLDERS = (Inert, Value, dict, list)
+"""Values that can be held at several places."""
+PATH_PARTS = 64
+"""Parts of a path that are told; of a longer one the last ones."""
+DEVICE = 3
+"""The place of the device in a storage's persistent id: ``("storage", class, key, device, elements)``."""
+SHOWN = 60
+"""Characters of a text that are told."""
+SHOWN_BYTES = 16
+"""Bytes that are told one by one."""
+NOTHING = object()
+
+
+class Values:
+    """The comparison of values of two archives.
+
+    Args:
+        what: the kind of thing that each part is, for the rows.
+        names: pairs the classes of objects.
+        is_tensor: whether a part is compared elsewhere.
+        ordered: whether the order of keys counts.
+        handles: debug handles in texts, which PyTorch counts.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        names: Pairing | None = None,
+        is_tensor: Callable[[object], bool] = lambda value: isinstance(value, TensorInfo),
+        *,
+        ordered: bool = True,
+        handles: re.Pattern[str] | None = None,
+    ) -> None:
+        self._what = what
+        self._names = names or Pairing()
+        self._is_tensor = is_tensor
+        self._ordered = ordered
+        self._handles = handles
+        self._seen: tuple[dict[int, int], dict[int, int]] = {}, {}
+
+    def changes(self, old: object, new: object, root: str = "") -> Iterator[Change]:
+        """The parts that differ.
+
+        Args:
+            old: the old value.
+            new: the new one.
+            root: what the names of parts begin with.
+        """
+        top: Path = (None, root) if root else None
+        stack: list[tuple[Path, object, object]] = [(top, old, new)]
+        while stack:
+            path, *both = stack.pop()
+            was, now = map(bytes_of, both) if bytes in map(type, both) else both
+            if was is NOTHING or now is NOTHING:
+                if not self._is_tensor(now if was is NOTHING else was):
+                    yield self._lone(path, was, now)
+            elif self._is_tensor(was) and self._is_tensor(now):
+                yield from self._of_tensor(path, was, now)
+            elif type(was) is not type(now):
+                yield self._row(path, summary(was), summary(now))
+            elif not isinstance(was, (*HOLDERS, tuple)):
+                if not self._are_equal(was, now):
+                    yield self._of_plain(path, was, now)
+            elif isinstance(was, HOLDERS) and self._is_known(was, now):
+                if self._seen[0].get(id(was)) != id(now) or self._seen[1].get(id(now)) != id(was):
+                    yield self._row(path, "held at other places, too", "held at others")
+            else:
+                yield from self._of_holder(path, was, now)
+                stack += reversed(self._pairs(path, was, now))
+
+    def _of_plain(self, path: Path, was: object, now: object) -> Change:
+        """Two values that differ; in the program of a lowered module perhaps in debug handles alone."""
+        if not isinstance(was, str) or not isinstance(now, str):
+            return self._row(path, summary(was), summary(now))
+        pattern = self._handles
+        if pattern is not None and pattern.sub("", was) == pattern.sub("", now):
+            old, new = (", ".join(pattern.findall(text)[:MOST_NAMES]) for text in (was, now))
+            return replace(self._row(path, f"{old} …", f"{new} …"), level=Level.IDS, what="debug handles in")
+        return self._row(path, *_parted(was, now))
+
+    def _of_tensor(self, path: Path, was: object, now: object) -> Iterator[Change]:
+        """What differs in two tensors and is not told elsewhere."""
+        if device_of(was) != device_of(now):
+            yield self._row(path, f"on {device_of(was)}", f"on {device_of(now)}")
+
+    def _pairs(self, path: Path, was: object, now: object) -> list[tuple[Path, object, object]]:
+        """The parts of two values, by path."""
+        parts, others = _parts(was), _parts(now)
+        keys = [*parts, *(key for key in others if key not in parts)]
+        return [((path, key), parts.get(key, NOTHING), others.get(key, NOTHING)) for key in keys]
+
+    def _of_holder(self, path: Path, was: Any, now: Any) -> Iterator[Change]:  # noqa: ANN401 (of one type)
+        """What differs in two values themselves, apart from their parts."""
+        if isinstance(was, Inert | Value) and not self._are_equal(_class(was), _class(now)):
+            yield self._row(path, f"an object of {shown_name(_class(was))}", f"of {shown_name(_class(now))}")
+        if self._ordered and isinstance(was, dict | Value) and set_of(was) is None:
+            parts, others = _parts(was), _parts(now)
+            if parts.keys() == others.keys() and list(parts) != list(others):
+                yield self._row(path, "keys in one order", "keys in another")
+
+    def _is_known(self, was: object, now: object) -> bool:
+        """Whether one of two values was reached before; both are known from now on."""
+        known = id(was) in self._seen[0] or id(now) in self._seen[1]
+        if not known:
+            self._seen[0][id(was)], self._seen[1][id(now)] = id(now), id(was)
+        return known
+
+    def _are_equal(self, was: object, now: object) -> bool:
+        if isinstance(was, Global) and isinstance(now, Global):
+            if was.module.startswith("__torch__") and now.module.startswith("__torch__"):
+                return self._names.pair(str(was), str(now))
+            return was == now
+        if isinstance(was, float) and isinstance(now, float):  # so that NaN is NaN, and -0.0 not 0.0
+            return struct.pack("<d", was) == struct.pack("<d", now)
+        return bool(was == now)
+
+    def _lone(self, path: Path, was: object, now: object) -> Change:
+        status = Status.ADDED if was is NOTHING else Status.GONE
+        old, new = ("" if value is NOTHING else summary(value) for value in (was, now))
+        return Change(level=Level.MODEL, what=self._what, name=told(path), status=status, old=old, new=new)
+
+    def _row(self, path: Path, old: str, new: str) -> Change:
+        return changed(Level.MODEL, self._what, told(path), old, new)
+
+
+def _parts(value: object) -> Mapping[Any, object]:
+    """The parts of a value by name or number."""
+    match value:
+        case dict():
+            return value
+        case list() | tuple():
+            return dict(enumerate(value))
+        case Inert():
+            state = value.state if isinstance(value.state, dict) else {"(state)": value.state}
+            return {**{f"({at})": one for at, one in enumerate(value.arguments)}, **state}
+        case Value():
+            return _parts_of_value(value)
+    return {}
+
+
+def _parts_of_value(value: Value) -> dict[Any, object]:
+    elements = set_of(value)
+    if elements is not None:
+        return _elements(elements[1])
+    found: dict[Any, object] = {f"({at})": one for at, one in enumerate(value.arguments)}
+    found |= dict(enumerate(value.items))
+    for at, (key, one) in enumerate(value.pairs):
+        if type(key) in (str, int):
+            found[key] = one
+        else:  # by place: True and 1.0 would be the key 1
+            found[f"{{{at}}}"], found[f"{{{at}}} key"] = one, key
+    if value.state is not None:
+        found["(state)"] = value.state
+    return found
+
+
+def _elements(elements: Iterable[object]) -> dict[Any, object]:
+    """The elements of a set by themselves, as they have no order; by place what is long or not plain."""
+    return {_key(one, at): one for at, one in enumerate(elements)}
+
+
+def _key(element: object, at: int) -> object:
+    text = element.arguments[0] if isinstance(element, Value) and element.arguments else element
+    if isinstance(text, str | bytes) and len(text) <= SHOWN:
+        element = bytes_of(element)
+    is_long = isinstance(element, bytes) and len(element) > SHOWN
+    return element if isinstance(element, str | int | bytes | Global) and not is_long else f"{{{at}}}"
+
+
+def _class(value: Inert | Value) -> object:
+    """The class or callable of an object; of sets of every protocol one."""
+    found = set_of(value)
+    return value.what if found is None else found[0]
+
+
+def told(path: Path) -> str:
+    """A path in words: ``encoder.layers.0.scale``."""
+    parts: list[str] = []
+    while path is not None and len(parts) < PATH_PARTS:
+        path, key = path
+        if key != "(state)":
+            parts.append(str(key) if isinstance(key, str | int) else shown(key))
+    return ("… " if path is not None else "") + ".".join(reversed(parts)) or "(value)"
+
+
+def summary(value: object) -> str:
+    """A value in a few words."""
+    match value:
+        case Inert() | Value():
+            return f"an object of {shown_name(value.what)}"
+        case TensorInfo():
+            return f"a tensor {list(value.shape)}"
+        case dict() | list() | tuple():
+            return f"a {type(value).__name__} of {len(value):,}"
+        case Global():
+            return str(value)
+        case bytes() | bytearray():
+            return repr(value) if len(value) <= SHOWN_BYTES else f"{len(value):,} bytes"
+    return shown(value if not isinstance(value, str) else value[:200])
+
+
+def _parted(was: str, now: str) -> tuple[str, str]:
+    """Two texts in a few words; of long ones the part that differs."""
+    longest, least = max(len(was), len(now)), min(len(was), len(now))
+    same = next((at for at in range(least) if was[at] != now[at]), least)
+    start = max(0, same - SHOWN // 3) if longest > SHOWN else 0
+    return (f"from character {start:,}: " if start else "") + summary(was[start:]), summary(now[start:])
+
+
+def device_of(tensor: object) -> str:
+    """The device that a tensor was saved from; "" where it is not known."""
+    if isinstance(tensor, TensorInfo):
+        return tensor.device
+    while isinstance(tensor, Value) and tensor.arguments:  # a parameter, a call, a storage's persistent id
+        told = tensor.arguments[0]
+        if tensor.what == "persistent" and isinstance(told, Value) and len(told.items) > DEVICE:
+            return str(told.items[DEVICE])
+        tensor = told
+    return ""
+
+
+def shown_name(what: object) -> str:
+    """The name of a class or function."""
+    return str(what) if isinstance(what, Global | str) else shown(what)

@@ -1,0 +1,251 @@
+"""``inspect`` lists the contents of an archive: records, layouts, rows, handles, sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.errors import ArchiveError
+from archive.base.strings import decoded
+from archive.container.serialization_id import RECORD_NAME, writers
+from archive.formats import callstack_map, method_handles
+from archive.formats.bytecode import BYTECODE
+from archive.formats.effects import EFFECTS
+from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, RecordKind, kind_in_exported, kind_of
+from archive.reader.provenance import provenance
+from archive.reader.recognition import SHOWN
+from archive.rewrite.compiled import compiled_facts
+from archive.rewrite.programs import program_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from archive.reader.archive import Archive
+    from archive.reader.provenance import Provenance
+    from archive.reader.recognition import FileKind
+    from archive.rewrite.compiled import CompiledFacts
+    from archive.rewrite.programs import ProgramFacts
+
+FETCHED_FOR_ID = 1 << 24
+"""Bytes of a file elsewhere, at most, that are all fetched for its archive id."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFacts:
+    """One record: sizes in bytes, and its contents in words."""
+
+    kind: RecordKind
+    size: int
+    stored_size: int
+    compression: str
+    holds: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredFacts:
+    """One lowered module: its backend, its class, and the debug handles in its blob."""
+
+    backend: str
+    type_name: str
+    wrapped: bool
+    handles: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The contents of an archive or companion.
+
+    Attributes:
+        file: its name.
+        root: the folder that all records are in.
+        size: of the whole file, in bytes.
+        kind: of the file.
+        what: the kind in words.
+        told: advice for this file, mostly about debug info that it lacks; "" where there is none.
+        companion: profile and archive id of a companion, in words; "" for an archive.
+        archive_id: in hex, the same for an archive and its companion; "" where a record cannot be read; None
+            where it would take all of a large file elsewhere.
+        redacted_id: the archive id of the redacted archive that a companion fits, too; "" for none.
+        platforms: the platforms whose rules give ``.data/serialization_id`` for the records: one, or none if
+            no known platform's do; None where there is no such record.
+        origin: the PyTorch releases that may have written it; None where a companion has the debug info.
+        migrated: whether it keeps its original from before a migration.
+        version: contents of the record ``.data/version`` or ``version``; "" where there is none.
+        top: class of the top module.
+        bytecode_version: of the lite interpreter's code; None where there is none.
+        records: by name, in the file's order.
+        generations: the layout of each debug record.
+        rows: source-range rows in all records.
+        sources: how many source texts they refer to.
+        handles: the debug handles, in the file's order.
+        prefix: of the unique handles that the archive prints; 0 where there are none.
+        methods: for each method, how many instructions have a handle.
+        lowered: the lowered modules by attribute path.
+        effects: for each method with side effects, how many; None where the archive keeps none.
+        programs: the exported programs by name.
+        compiled: the compiled models by name, of a companion; those of a package are listed.
+    """
+
+    file: str
+    root: str
+    size: int
+    kind: FileKind
+    what: str
+    told: str
+    companion: str
+    archive_id: str | None
+    redacted_id: str
+    platforms: Sequence[str] | None
+    origin: Provenance | None
+    migrated: bool
+    version: str
+    top: str
+    bytecode_version: int | None
+    records: Mapping[str, RecordFacts]
+    generations: Mapping[str, str]
+    rows: int
+    sources: int
+    handles: Sequence[int]
+    prefix: int
+    methods: Mapping[str, int]
+    lowered: Mapping[str, LoweredFacts]
+    effects: Mapping[str, int] | None
+    programs: Mapping[str, ProgramFacts]
+    compiled: Mapping[str, CompiledFacts]
+
+    @property
+    def debug_bytes(self) -> int:
+        """Stored bytes of all debug records, without zip overhead; the whole size of a companion."""
+        if self.companion:
+            return self.size
+        return sum(record.stored_size for record in self.records.values() if record.kind.is_debug)
+
+
+@bounded
+def inspect(archive: Archive) -> Inspection:
+    """List the contents of an archive.
+
+    Raises:
+        ArchiveError: a debug record is broken, or the size of a record is forged.
+    """
+    if archive.has_code:
+        archive.container.check_sizes()
+    holds = dict(_holds(archive))
+    bytecode = archive.bytecode
+    kind = kind_in_exported if archive.compiled else kind_of
+    return Inspection(
+        archive.file,
+        archive.root,
+        archive.size,
+        archive.recognised.kind,
+        archive.recognised.what,
+        archive.recognised.told.removesuffix(f"; {SHOWN}"),
+        _companion(archive),
+        _archive_id(archive),
+        _redacted_id(archive),
+        _platforms(archive),
+        None if archive.companion else provenance(archive),
+        MIGRATED in archive.records,
+        _version(archive),
+        archive.top,
+        None if bytecode is None else bytecode.version,
+        {
+            name: RecordFacts(
+                kind(name), record.size, record.stored_size, record.compression, holds.get(name, "")
+            )
+            for name, record in archive.records.items()
+        },
+        archive.generations,
+        int(archive.range_summary.rows.sum()),
+        archive.range_summary.sources,
+        list(archive.handles),
+        archive.handle_form.prefix,
+        {name: len(handles) for name, handles in archive.methods.items()},
+        {
+            path: LoweredFacts(state.backend, state.type_name, state.wrapped, list(state.handles))
+            for path, state in archive.lowered.items()
+        },
+        _effects(archive),
+        program_facts(archive.programs),
+        compiled_facts(archive.compiled, read=True),
+    )
+
+
+def _effects(archive: Archive) -> dict[str, int] | None:
+    table = archive.effects
+    if table is None:
+        return None
+    counts: Counter[str] = Counter()
+    for method in table.methods:
+        counts[method.method] += len(method.effects)
+    return dict(counts)
+
+
+def _companion(archive: Archive) -> str:
+    if archive.companion is None or archive.has_code:
+        return ""
+    redacted = f", redacted {_redacted_id(archive)}" if _redacted_id(archive) else ""
+    return f"{archive.companion.profile} companion of archive {archive.archive_id.hex()}{redacted}"
+
+
+def _redacted_id(archive: Archive) -> str:
+    found = None if archive.companion is None else archive.companion.redacted_id
+    return "" if found is None else found.hex()
+
+
+def _archive_id(archive: Archive) -> str | None:
+    if archive.has_code and archive.container.is_elsewhere and archive.size > FETCHED_FOR_ID:
+        return None
+    try:
+        return archive.archive_id.hex()
+    except ArchiveError:  # told by `verify`
+        return ""
+
+
+def _platforms(archive: Archive) -> list[str] | None:
+    """The platforms whose rules give the archive's serialization id; None where it has no id."""
+    if not archive.has_code or RECORD_NAME not in archive.container.records:
+        return None
+    records = archive.container.records
+    try:
+        found = records[RECORD_NAME].view()
+    except ArchiveError:  # told by `verify`
+        return []
+    return [platform.name for platform in writers(records.values(), found)]
+
+
+def _version(archive: Archive) -> str:
+    for name in VERSION_RECORDS:
+        if name in archive.records:
+            return decoded(archive.records[name].view()[:64]).strip()
+    return ""
+
+
+def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
+    """The contents of debug records, in words, by name."""
+    held = archive.range_summary
+    for name, layout, rows in zip(held.names, held.layouts, held.rows.tolist(), strict=True):
+        yield name, f"{layout}, {rows:,} rows"
+    handles = archive.handle_table
+    if handles is not None:
+        stacks = int((handles.stack >= 0).sum())
+        yield (
+            callstack_map.CALLSTACK_MAP,
+            f"{callstack_map.generation(handles)}, {len(handles):,} handles, {stacks:,} with a call stack",
+        )
+    for name, methods_table in (
+        (method_handles.METHOD_HANDLES, archive.method_table),
+        (method_handles.MODULE_PATHS, archive.path_table),
+    ):
+        if methods_table is not None:
+            yield name, f"{len(methods_table.value):,} instructions of {len(methods_table):,} methods"
+    if archive.effects is not None:
+        counted = sum(len(method.effects) for method in archive.effects.methods)
+        yield EFFECTS, f"effects: {counted:,}, places of state: {len(archive.effects.state):,}"
+    if archive.bytecode is not None:
+        yield (
+            BYTECODE,
+            f"version {archive.bytecode.version}, {len(archive.bytecode.instructions):,} methods",
+        )

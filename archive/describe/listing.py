@@ -1,0 +1,144 @@
+"""A zip that is no archive, listed: its files, and the tensors that ``torch.save`` wrote, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.errors import ArchiveError
+from archive.base.fetched import by_ranges
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.reader.compiled import CompiledModels
+from archive.reader.opening import archive_in
+from archive.reader.recognition import (
+    PROGRAM_KINDS,
+    SAVED_KINDS,
+    SHOWN,
+    FileKind,
+    kind_in,
+    opened_zip,
+    recognise_zip,
+    saved_tensors,
+)
+from archive.rewrite.compiled import CompiledFacts, compiled_facts
+from archive.rewrite.programs import MethodFacts, ProgramFacts, method_facts, program_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.mapped import Source
+    from archive.formats.record_kinds import RecordKind
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFacts:
+    """A tensor that ``torch.save`` wrote.
+
+    Attributes:
+        dtype: of its elements, as PyTorch names it.
+        shape: elements per dimension.
+        bytes: size of its elements; None for a dtype that is not known here.
+        storage: key of its storage, which is the record ``data/KEY``. Several tensors may share one.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int | None
+    storage: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """One file of a zip: sizes in bytes."""
+
+    kind: RecordKind
+    size: int
+    stored_size: int
+    compression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The contents of a zip that is no archive.
+
+    Attributes:
+        file: its name.
+        kind: of the file.
+        what: the kind in words.
+        advice: what can be done with the file.
+        root: the folder that all files are in; "" where there is none.
+        size: of the whole file, in bytes.
+        records: its files by name, in the zip's order.
+        tensors: by their paths from the saved object; empty where there are none.
+        programs: the exported programs by name; empty where there are none.
+        compiled: the models that AOTInductor compiled, by name; empty where there are none.
+        methods: of an ETRecord, by name; empty where there are none.
+        unread: why tensors, programs, compiled models or methods could not be read; "" where they could.
+    """
+
+    file: str
+    kind: FileKind
+    what: str
+    advice: str
+    root: str
+    size: int
+    records: Mapping[str, FileFacts]
+    tensors: Mapping[str, TensorFacts]
+    programs: Mapping[str, ProgramFacts]
+    compiled: Mapping[str, CompiledFacts]
+    methods: Mapping[str, MethodFacts]
+    unread: str
+
+
+@bounded
+def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
+    """List the contents of a zip of any kind. Nothing in it is executed.
+
+    Args:
+        source: a path, a bytes-like object, or a binary file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the file is no zip (the message says what it is) or contradicts itself.
+        OSError: the file cannot be read.
+    """
+    mapped = by_ranges(source)
+    with opened_zip(mapped, limits.allowance(mapped.weight)) as container:
+        container.check_sizes()
+        found = recognise_zip(container)
+        tensors: dict[str, TensorFacts] = {}
+        programs: dict[str, ProgramFacts] = {}
+        compiled: dict[str, CompiledFacts] = {}
+        methods: dict[str, MethodFacts] = {}
+        unread = ""
+        try:
+            if found.kind in SAVED_KINDS:
+                tensors = {
+                    name: TensorFacts(one.dtype, one.shape, one.bytes, one.record.removeprefix("data/"))
+                    for name, one in saved_tensors(container).items()
+                }
+            if found.kind in PROGRAM_KINDS:
+                programs = program_facts(archive_in(container).programs)
+                compiled = compiled_facts(CompiledModels(container), read=not container.is_elsewhere)
+            if found.kind is FileKind.ETRECORD:
+                methods = method_facts(container)
+        except ArchiveError as error:
+            unread = str(error).removeprefix(f"{container.file}: ")
+        return Listing(
+            container.file,
+            found.kind,
+            found.what,
+            found.advice.removesuffix(f"; {SHOWN}"),
+            container.root,
+            container.size,
+            {
+                name: FileFacts(kind_in(found.kind, name), one.size, one.stored_size, one.compression)
+                for name, one in container.records.items()
+            },
+            tensors,
+            programs,
+            compiled,
+            methods,
+            unread,
+        )

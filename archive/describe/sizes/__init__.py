@@ -1,0 +1,109 @@
+"""``sizes`` labels every byte of a file, so that the sizes of all labels add up to the file's.
+
+The zip's own bytes:
+
+- *local headers*: the headers before the records, with names and extra fields.
+- *padding*: the extra field ``'FB'`` that moves a record's bytes to a multiple of 64, its header included.
+- *descriptors*: crc and sizes behind the records.
+- *directory*: the central headers, and all end records.
+- *gaps*: bytes before, between or behind all these, and the archive's comment.
+
+All other bytes are a record's. They are labelled by its kind,
+:class:`~archive.formats.record_kinds.RecordKind`. A debug record is a pickle, whose bytes have four parts:
+
+- *text*: the characters of strings, without opcode and length;
+- *rows*: numbers, bools, None, and the opcodes that make tuples, lists and dicts of them;
+- *pickle overhead*: protocol, MARK, STOP, memo writes and reads, names and calls, opcode and length of
+  strings, and bytes behind STOP;
+- *unreadable*: the whole record, if it is no pickle that PyTorch could have written.
+
+Deflate mixes the parts, so no stored byte belongs to one alone. The stored bytes of a deflated record are
+*apportioned* to its parts: in proportion to their inflated bytes, by largest remainder.
+
+An exported program is JSON. Each kind of its nodes' metadata is a kind of bytes, too: keys and values,
+without the braces around all. Its parts are the keys. ``split`` takes just these bytes out of a program that
+``json.dumps`` wrote, unless it is told to keep some.
+
+Of a compiled model, *kernels* and *sources* are files that its loader does not need, and *object* is what
+stands in a shared object behind all that is mapped. The parts of a shared object begin with ``ELF``.
+
+There are five views, :class:`View`:
+
+- *kind*: as above, each debug record as a whole.
+- *part*: as above, each debug record by its parts.
+- *record*: a record together with its headers, padding and descriptor.
+- *module*: ``code/__torch__/a/b.py`` and its source ranges, headers included, are ``__torch__.a.b``. A node
+  of an exported program is its innermost module's, and a tensor its module's: ``encoder.layer.0``.
+- *source*: the file of the model's source that rows and texts of source ranges are about, with their
+  overhead. A text in a string table belongs to its first user. Traced models record no filename; then it is
+  the file of the text's first stack frame, or "(none)". A node is about the file of its innermost
+  frame that is not PyTorch's.
+
+In a companion file, the kinds are its tables, and the parts are their columns: see
+:func:`archive.describe.sizes.pieces.companion_pieces`.
+
+Bytes that have no label in a view are labelled by their kind in brackets: ``[tensor]``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.errors import in_file
+from archive.base.fetched import by_ranges
+from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
+from archive.companion.magic import is_companion
+from archive.describe.sizes.account import Account, Part, Piece, Size, SizeChange, View
+from archive.describe.sizes.pieces import companion_pieces, pieces
+from archive.reader.archive import Archive
+from archive.reader.companion import Companion
+from archive.reader.recognition import opened_zip
+
+if TYPE_CHECKING:
+    from archive.base.fetched import Fetched
+    from archive.base.mapped import Mapped, Source
+
+__all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "sizes"]
+
+
+@bounded
+def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEFAULT_LIMITS) -> Account:
+    """Label every byte of an archive, or of another zip.
+
+    >>> account = sizes("fixtures/oracles/plain_stack.ptl")
+    >>> account.size == sum(size.stored for size in account.by("source").values())
+    True
+
+    Args:
+        source: an open archive, which stays open, or its file: a path, a bytes-like object, a binary file.
+        inside: look into pickles of debug info. Without it, none is inflated or read, and their bytes have no
+            label in the views part and source. Programs and compiled models are
+            always looked into.
+        limits: what hostile input may cost; an open archive has its own.
+
+    Raises:
+        ArchiveError: the source is no zip (the message says what it is) or contradicts itself.
+        OSError: the source cannot be read.
+    """
+    if isinstance(source, Archive):
+        return _account(source, inside=inside)
+    mapped = by_ranges(source)
+    with _opened(mapped, limits.allowance(mapped.weight)) as opened:
+        return _account(opened, inside=inside)
+
+
+def _opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
+    """Open a companion or any zip. An embedded companion is a record like any other here."""
+    if is_companion(mapped.data):
+        return Archive(None, companion=Companion(mapped.whole(), allowance))
+    return Archive(opened_zip(mapped, allowance))
+
+
+def _account(opened: Archive, *, inside: bool) -> Account:
+    if opened.companion is not None and not opened.has_code:
+        with in_file(opened.file):
+            labelled = list(companion_pieces(opened.companion))
+    else:  # of an archive, its own file: an embedded companion is a record of it
+        labelled = list(pieces(Archive(opened.container), inside=inside))
+    return Account(opened.file, opened.size, tuple(labelled), not opened.has_code)

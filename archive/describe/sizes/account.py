@@ -1,0 +1,179 @@
+"""An account of a file: its pieces with their labels, and their sums by view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.formats.compiled.kinds import SpareKind
+from archive.formats.exported.kinds import MetadataKind
+from archive.formats.record_kinds import DEBUG_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class View(StrEnum):
+    """The ways to label the bytes of a file."""
+
+    KIND = "kind"
+    PART = "part"
+    RECORD = "record"
+    MODULE = "module"
+    SOURCE = "source"
+
+
+class Part(StrEnum):
+    """The zip's own bytes, and the parts of debug records; see :mod:`archive.describe.sizes`."""
+
+    HEADER = "local headers"
+    PADDING = "padding"
+    DESCRIPTOR = "descriptors"
+    DIRECTORY = "directory"
+    GAP = "gaps"
+    TEXT = "text"
+    ROWS = "rows"
+    OVERHEAD = "pickle overhead"
+    UNREADABLE = "unreadable"
+
+
+STRUCTURE = (Part.HEADER, Part.PADDING, Part.DESCRIPTOR, Part.DIRECTORY, Part.GAP)
+"""The parts of the zip itself. They are no record's, so each is a kind, too."""
+
+SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/"}
+"""Views whose labels are paths."""
+
+
+DEBUG: set[str] = DEBUG_KINDS | {*MetadataKind, *SpareKind}
+"""The kinds of bytes that are debug information."""
+
+
+class Piece(NamedTuple):
+    """Bytes of the file that have all labels in common; None where they have no label in a view.
+
+    Attributes:
+        kind: a ``RecordKind``, ``MetadataKind`` or ``SpareKind``, or one of ``STRUCTURE``.
+        part: None for what is no debug info, or not looked into.
+        record: name without root; of a header, that of its record.
+        module: of the record.
+        source: the file of the model's source.
+        stored: bytes in the file.
+        inflated: bytes of the record; 0 for the zip's own.
+    """
+
+    kind: str
+    part: str | None
+    record: str | None
+    module: str | None
+    source: str | None
+    stored: int
+    inflated: int
+
+    def label(self, view: View, depth: int | None = None) -> str:
+        """The piece's label in a view; below ``depth`` folders or modules, the rest of it is ``*``."""
+        label: str | None = getattr(self, view)
+        if label is None:
+            return f"[{self.kind}]"
+        return str(label) if depth is None or view not in SEPARATORS else _cut(label, SEPARATORS[view], depth)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes stored in the file, and bytes of records when inflated."""
+
+    stored: int = 0
+    inflated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SizeChange:
+    """Stored bytes of a label in the old and in the new file; None for a file without this label."""
+
+    old: int | None
+    new: int | None
+
+    @property
+    def difference(self) -> int:
+        """Bytes by which the label grew."""
+        return (self.new or 0) - (self.old or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The labelled bytes of a file.
+
+    Attributes:
+        file: its name.
+        size: its size in bytes, which the sizes of each view add up to.
+        pieces: all of its bytes, in pieces.
+        is_companion: whether it is a companion, which is debug info as a whole.
+    """
+
+    file: str
+    size: int
+    pieces: tuple[Piece, ...] = field(repr=False)
+    is_companion: bool = field(repr=False)
+
+    @property
+    def debug_bytes(self) -> int:
+        """Stored bytes of debug records, without headers, and of metadata; the whole size of a companion."""
+        if self.is_companion:
+            return self.size
+        return sum(piece.stored for piece in self.pieces if piece.kind in DEBUG)
+
+    def by(self, view: View | str, depth: int | None = None) -> dict[str, Size]:
+        """The sizes by label, largest first.
+
+        Args:
+            view: which labels.
+            depth: levels of folders or modules that labels keep: ``__torch__.torch.*`` at depth 2.
+
+        Raises:
+            ValueError: there is no such view.
+        """
+        view = View(view)
+        stored: dict[str, int] = {}
+        inflated: dict[str, int] = {}
+        for piece in self.pieces:
+            label = piece.label(view, depth)
+            stored[label] = stored.get(label, 0) + piece.stored
+            inflated[label] = inflated.get(label, 0) + piece.inflated
+        return by_size({label: Size(stored[label], inflated[label]) for label in stored})
+
+    def difference(self, base: Account, view: View | str, depth: int | None = None) -> dict[str, SizeChange]:
+        """The changes from another file to this one, by label, largest difference first.
+
+        Args:
+            base: the other file.
+            view: which labels.
+            depth: as for :meth:`by`.
+
+        Raises:
+            ValueError: there is no such view.
+        """
+        return changes(base.by(view, depth), self.by(view, depth))
+
+
+def by_size(sizes: Mapping[str, Size]) -> dict[str, Size]:
+    """The sizes by label, largest first."""
+    order = sorted(sizes, key=lambda label: (-sizes[label].stored, label))
+    return {label: sizes[label] for label in order}
+
+
+def changes(old: Mapping[str, Size], new: Mapping[str, Size]) -> dict[str, SizeChange]:
+    """The changes of stored bytes by label, largest difference first."""
+    before, after = _stored(old), _stored(new)
+    found = {label: SizeChange(before.get(label), after.get(label)) for label in {**before, **after}}
+    order = sorted(found, key=lambda label: (-abs(found[label].difference), label))
+    return {label: found[label] for label in order}
+
+
+def _stored(sizes: Mapping[str, Size]) -> dict[str, int]:
+    return {label: size.stored for label, size in sizes.items()}
+
+
+def _cut(path: str, separator: str, depth: int) -> str:
+    parts = path.split(separator)
+    depth += not parts[0]  # an absolute path
+    return path if len(parts) <= depth else separator.join([*parts[:depth], "*"])

@@ -1,0 +1,173 @@
+"""The sizes of a file by one view, and the verdicts on its budgets: all that is told of one of many files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.describe.sizes import sizes
+from archive.describe.sizes.account import Size, View, by_size, changes
+from archive.describe.sizes.budget import verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.base.mapped import Source
+    from archive.describe.sizes.account import Account, SizeChange
+    from archive.describe.sizes.budget import Budget, Verdict
+    from archive.describe.sizes.budget_file import Rule
+
+VIEWS_OF_INSIDES = {View.PART, View.SOURCE}
+"""Views that tell the bytes inside of records apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of every file.
+
+    Attributes:
+        view: what to tell bytes apart by.
+        depth: levels of folders or modules that labels keep.
+        budgets: budgets for labels of the view.
+        limits: what a hostile file may cost.
+    """
+
+    view: View
+    depth: int | None = None
+    budgets: Sequence[Budget] = ()
+    limits: Limits = DEFAULT_LIMITS
+
+    def account(self, source: Source) -> Account:
+        """The labelled bytes of a file.
+
+        Raises:
+            ArchiveError: it is no zip and no companion, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        return sizes(source, inside=self.view in VIEWS_OF_INSIDES, limits=self.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A budget's outcome, and the rule of a TOML file that it comes from; None for one of the question."""
+
+    rule: Rule | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What is measured of a file.
+
+    Attributes:
+        file: its name.
+        size: in bytes.
+        debug_bytes: stored bytes of all debug records; the whole size of a companion.
+        labels: sizes by the view.
+        base: the same of the file that it is compared with; None where there is none.
+        judged: the outcomes of its budgets.
+    """
+
+    file: str
+    size: int
+    debug_bytes: int
+    labels: Mapping[str, Size]
+    base: Measures | None = None
+    judged: Sequence[Judged] = ()
+
+    @property
+    def changes(self) -> dict[str, SizeChange]:
+        """The changes since the base file, by label."""
+        return changes(self.base.labels if self.base else {}, self.labels)
+
+
+class FileSize(NamedTuple):
+    """What is kept of each of many files."""
+
+    file: str
+    size: int
+    debug_bytes: int
+    old: int | None
+
+
+class Totals:
+    """The sums over many files.
+
+    Attributes:
+        files: the sizes of each.
+    """
+
+    def __init__(self) -> None:
+        self.files: list[FileSize] = []
+        self._new: dict[str, list[int]] = {}
+        self._old: dict[str, list[int]] = {}
+
+    def add(self, measures: Measures) -> None:
+        """Add a file."""
+        base = measures.base
+        old = base.size if base else None
+        self.files.append(FileSize(measures.file, measures.size, measures.debug_bytes, old))
+        _add(self._new, measures.labels)
+        if base:
+            _add(self._old, base.labels)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def old_size(self) -> int:
+        """The bytes of all files that they are compared with."""
+        return sum(file.old or 0 for file in self.files)
+
+    @property
+    def labels(self) -> dict[str, Size]:
+        """The sizes of all files by label, largest first."""
+        return by_size(_sizes(self._new))
+
+    @property
+    def changes(self) -> dict[str, SizeChange]:
+        """The changes of all files by label."""
+        return changes(_sizes(self._old), _sizes(self._new))
+
+
+def _add(sums: dict[str, list[int]], labels: Mapping[str, Size]) -> None:
+    for label, size in labels.items():
+        one = sums.setdefault(label, [0, 0])
+        one[0] += size.stored
+        one[1] += size.inflated
+
+
+def _sizes(sums: Mapping[str, list[int]]) -> dict[str, Size]:
+    return {label: Size(*numbers) for label, numbers in sums.items()}
+
+
+def measure(source: Source, base: Source | None, question: Question, rules: Sequence[Rule] = ()) -> Measures:
+    """Measure a file, and check its budgets.
+
+    Args:
+        source: the file.
+        base: the file that it is compared with.
+        question: what is asked.
+        rules: the budgets for this file in a TOML file; they are about kinds of bytes, whatever the view.
+
+    Raises:
+        ArchiveError: a file is no zip and no companion, or contradicts itself.
+        OSError: a file cannot be read.
+    """
+    new = question.account(source)
+    old = question.account(base) if base is not None else None
+    view, depth = question.view, question.depth
+    judged = [Judged(None, verdict(budget, new, old, view, depth)) for budget in question.budgets]
+    judged += [Judged(rule, verdict(rule.budget, new, old, View.KIND)) for rule in rules]
+    before = None if old is None else _measures(old, question)
+    return _measures(new, question, before, judged)
+
+
+def _measures(
+    account: Account, question: Question, base: Measures | None = None, judged: Sequence[Judged] = ()
+) -> Measures:
+    labels = account.by(question.view, question.depth)
+    return Measures(account.file, account.size, account.debug_bytes, labels, base, judged)

@@ -1,0 +1,125 @@
+"""The labelled pieces of a file: of an archive its structure, records and cells, of a companion its columns.
+
+The columns of a packed companion are compressed as one. Their stored bytes are apportioned to them by the
+size that each compresses to alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.strings import decoded
+from archive.companion.sections import section_parts
+from archive.container.names import encoded
+from archive.describe.sizes.account import Piece
+from archive.describe.sizes.contents import Cell, debug_contents
+from archive.describe.sizes.structure import structure
+from archive.formats.record_kinds import (
+    LEGACY_CODE,
+    PACKAGE_CODE,
+    code_of,
+    holds_ranges,
+    is_code,
+)
+from archive.reader.recognition import kind_in, recognise_zip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from archive.describe.sizes.contents import Contents
+    from archive.reader.archive import Archive
+    from archive.reader.companion import Companion
+
+
+def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
+    """The pieces of an archive's file; a pickle of debug info is one piece unless ``inside``."""
+    archive.container.check_sizes()
+    contents, modules = _contents(archive, inside=inside)
+    for name, part, size in structure(archive.container):
+        yield Piece(part, part, *_labels(name, modules), None, size, 0)
+    file = recognise_zip(archive.container, look=False).kind
+    for name, record in archive.records.items():
+        cells = contents.get(name, [Cell(None, None, record.size)])
+        label, module = _labels(name, modules)
+        for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
+            kind = cell.kind or kind_in(file, name)
+            yield Piece(kind, cell.part, label, cell.module or module, cell.source, stored, cell.size)
+
+
+def _contents(archive: Archive, *, inside: bool) -> tuple[Contents, dict[str, str]]:
+    """The cells of records that are looked into, and the modules of records that others tell, by record."""
+    contents = debug_contents(archive) if inside else {}
+    modules: dict[str, str] = {}
+    if archive.programs.records:
+        from archive.describe.sizes.programs import program_contents, tensor_modules  # noqa: PLC0415 (few archives have programs)
+
+        contents |= program_contents(archive)
+        modules = tensor_modules(archive)
+    if archive.compiled:
+        from archive.describe.sizes.compiled import compiled_contents  # noqa: PLC0415 (few archives have compiled models)
+
+        contents |= compiled_contents(archive)
+    return contents, modules
+
+
+def companion_pieces(companion: Companion) -> Iterator[Piece]:
+    """The pieces of a companion file: the kind is a table, the part a column."""
+    data, directory = companion.data, companion.opened.directory
+    used = 0
+    for number, (start, end) in directory.places.items():
+        parts = section_parts(data, directory, number, companion.allowance)
+        shares = apportioned(end - start, [weight for _, weight, _ in parts])
+        for (name, _, inflated), stored in zip(parts, shares, strict=True):
+            yield Piece(name.partition(".")[0], name, None, None, None, stored, inflated)
+        used += end - start
+    yield Piece("directory", "directory", None, None, None, len(data) - used, 0)
+
+
+def _labels(name: str | None, modules: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """The labels of a record in the views record and module.
+
+    Args:
+        name: of the record; None for bytes that are no record's.
+        modules: of records that others tell.
+    """
+    if name is None:
+        return None, None
+    label = decoded(encoded(name))
+    if name in modules:
+        return label, modules[name]
+    code = code_of(label) if holds_ranges(label) else label
+    if not is_code(code):
+        return label, None
+    inner = code.removeprefix(PACKAGE_CODE).removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1])
+    return label, inner.replace("/", ".")
+
+
+def _stored(total: int, cells: Sequence[Cell]) -> list[int]:
+    """The stored bytes of each cell: apportioned first to the parts, then to each part's source files."""
+    if len(cells) == 1:
+        return [total]
+    shares = [0] * len(cells)
+    parts: dict[str | None, list[int]] = {}
+    for i, cell in enumerate(cells):
+        parts.setdefault(cell.part, []).append(i)
+    weights = [sum(cells[i].size for i in own) for own in parts.values()]
+    for own, share in zip(parts.values(), apportioned(total, weights), strict=True):
+        for i, stored in zip(own, apportioned(share, [cells[i].size for i in own]), strict=True):
+            shares[i] = stored
+    return shares
+
+
+def apportioned(total: int, weights: Sequence[int]) -> list[int]:
+    """Split a number in proportion to weights, by largest remainder; equal remainders: the first.
+
+    >>> apportioned(10, [1, 1, 0, 1])
+    [4, 3, 0, 3]
+    """
+    whole = sum(weights)
+    if not whole:  # the first takes all
+        return [total if i == 0 else 0 for i in range(len(weights))]
+    shares = [total * weight // whole for weight in weights]
+    order = sorted(range(len(weights)), key=lambda i: -(total * weights[i] % whole))
+    for i in order[: total - sum(shares)]:
+        shares[i] += 1
+    return shares

@@ -1,0 +1,145 @@
+"""The bytes of exported programs: of which node's module and source they are, and which are metadata.
+
+A node of a graph inside of another has no modules in non-strict export. Then it has those of the node that
+holds the graph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError
+from archive.describe.sizes.account import Part
+from archive.describe.sizes.contents import Cell
+from archive.describe.sizes.stretches import UNNAMED_FILE
+from archive.failures.lookups.nodes import ONLY
+from archive.formats.exported.json_text import read_json
+from archive.formats.exported.kinds import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
+from archive.formats.exported.modules import parse_modules
+from archive.formats.exported.places import node_bytes
+from archive.formats.exported.traces import OWN_FILES, parse_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from archive.formats.exported.modules import Instance
+    from archive.formats.exported.places import NodeBytes
+    from archive.reader.archive import Archive
+
+TOP_MODULE = "(top)"
+WRAPPED = "_export_root"
+"""The attribute of PyTorch's own module that holds the model, in some strict exports."""
+CONFIG = re.compile(
+    r"(?P<folder>data/(?:weights|constants)/)(?P<program>.*)_(?:weights|constants)_config\.json"
+)
+
+
+def program_contents(archive: Archive) -> dict[str, list[Cell]]:
+    """The cells of each program's record, by name. A record that is no program is one cell."""
+    return {record: _cells(archive, name, record) for name, record in archive.programs.records.items()}
+
+
+def _cells(archive: Archive, name: str, record: str) -> list[Cell]:
+    size = archive.records[record].size
+    labels = _Labels(name)
+    sums: Counter[Cell] = Counter()
+    try:
+        with archive.allowance.part() as part:
+            _add(sums, node_bytes(archive.records[record].view(), part), labels, None)
+    except ArchiveError:
+        return [Cell(Part.UNREADABLE, None, size)]
+    rest = Cell(None, None, size - sums.total())
+    return [rest, *(cell._replace(size=count) for cell, count in sums.items() if count)]
+
+
+def _add(sums: Counter[Cell], nodes: Sequence[NodeBytes], labels: _Labels, outer: str | None) -> None:
+    """Add the bytes of some nodes, and of those inside of them.
+
+    Args:
+        sums: bytes by cell, whose own size is 0.
+        nodes: their bytes.
+        labels: gives modules and sources.
+        outer: the module of the node that holds them.
+    """
+    for node in nodes:
+        texts = {one.key: one.text for one in node.metadata}
+        module = labels.module(texts.get(MODULES)) or outer
+        source = labels.source(texts.get(STACK_TRACE))
+        sums[Cell(None, source, 0, None, module)] += node.own
+        for key, _, size in node.metadata:
+            kind = metadata_kind(key)
+            sums[Cell(key if key in KIND_BY_KEY else kind, source, 0, kind, module)] += size
+        _add(sums, node.inner, labels, module)
+
+
+class _Labels:
+    """The modules and sources of a program's nodes.
+
+    Args:
+        program: its name.
+    """
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._modules: dict[str, str | None] = {}
+        self._sources: dict[str, str] = {}
+
+    def module(self, text: str | None) -> str | None:
+        """The innermost module of a module stack; None where there is none, or it is no stack."""
+        if text is None:
+            return None
+        if text not in self._modules:
+            instances = parse_modules(text)
+            self._modules[text] = module_label(self._program, _path(instances)) if instances else None
+        return self._modules[text]
+
+    def source(self, text: str | None) -> str:
+        """The file of the innermost frame that is not PyTorch's; of the innermost one if all are."""
+        if text is None:
+            return UNNAMED_FILE
+        if text not in self._sources:
+            trace = parse_trace(text)
+            files = [frame.file for frame in reversed(trace.frames)] if trace else [UNNAMED_FILE]
+            self._sources[text] = next((file for file in files if not OWN_FILES.match(file)), files[0])
+        return self._sources[text]
+
+
+def _path(instances: Sequence[Instance]) -> str:
+    """The path of the innermost module, from the top module of the model itself."""
+    top, *inner = instances
+    path = instances[-1].path
+    if inner and inner[0].path == WRAPPED and inner[0].class_name == top.class_name:
+        return "" if path == WRAPPED else path.removeprefix(f"{WRAPPED}.")
+    return path
+
+
+def module_label(program: str, path: str) -> str:
+    """The label of a module: its path, behind the program's name unless PyTorch chose that."""
+    label = path or TOP_MODULE
+    return label if program == ONLY else f"{program}:{label}"
+
+
+def tensor_modules(archive: Archive) -> dict[str, str]:
+    """The label of the module that each tensor's record belongs to; of several, the first."""
+    found: dict[str, str] = {}
+    for record in archive.records:
+        if config := CONFIG.fullmatch(record):
+            for name, tensor in _tensors(archive, record):
+                label = module_label(config["program"], name.rpartition(".")[0])
+                found.setdefault(config["folder"] + tensor, label)
+    return found
+
+
+def _tensors(archive: Archive, record: str) -> Iterator[tuple[str, str]]:
+    """The names of tensors in a table of tensors, and those of their records; none where it is broken."""
+    try:
+        with archive.allowance.part() as part:
+            table: Any = read_json(archive.records[record].view(), part)
+    except ArchiveError:
+        return
+    config = table.get("config") if isinstance(table, dict) else None
+    for name, one in config.items() if isinstance(config, dict) else ():
+        if isinstance(one, dict) and isinstance(path := one.get("path_name"), str):
+            yield name, path

@@ -1,0 +1,341 @@
+"""The stream that a failure's lines belong to, found from the line in which the failure begins."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.strings import decoded
+from archive.failures.documents import form_of
+from archive.failures.encoded_lines import BLANK, NUMBER_MARK, has_encoded, outer
+from archive.failures.families import known_message
+from archive.failures.forms import LITERAL, Cells, Ended, Prefixed, Quoted, recodings
+from archive.failures.lines import Line, Lines, without_end
+from archive.failures.sources import is_source
+from archive.failures.streams import Inner, Plain
+from archive.failures.tracebacks import FRAME_HEADER, NOT_CODE, RANGE_MARKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from archive.failures.streams import Stream
+
+MARKS = (
+    b"Debug info for handle",
+    b"Traceback of TorchScript",
+    b"While executing %",
+    b'File "<eval_with_key>',
+    b'File \\"<eval_with_key>',  # in a string of JSON
+    b'm"<eval_with_key>',  # in colour
+    b'm\\"<eval_with_key>',
+    b" API call failed at ",
+    b"Exception raised from cpp_",
+    b"_cpp_",
+    b"KernelCall failed at instruction",
+    b"CALL_DELEGATE execute failed at instruction",
+)
+"""Each failure has one of these in its first line."""
+LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
+OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
+ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)(?:%b|%b)" % (LETTERS, OTHERS))
+"""A failure that PyTorch printed with newlines, which became something else."""
+MOST_NESTED = 4
+"""How deep JSON in strings of JSON is looked into."""
+MOST_ABOVE = 100
+"""Lines above a failure that are looked at, however many streams they are of."""
+MAX_ABOVE = 1 << 20
+"""Bytes of these lines, together; the one directly above is always kept."""
+
+BEGINS = re.compile(
+    rb"Traceback%bof%bTorchScript(?!,|%2C)|debug_handles(?::|%(?:25)*3A)|".replace(b"%b", BLANK)
+    + NUMBER_MARK.pattern
+)
+"""A failure that TorchScript or the lite interpreter prints, and no traceback of its original code."""
+
+NOTHING = Plain(Line(b"", 0), Lines(()))
+SEPARATORS = (b",", b";", b"\t")
+"""Stand between the cells of a table."""
+STRUCTURE = {*b"\"'<>[]{}&\\%|"}
+"""Characters behind a failure that may be those of a text around it."""
+BLANKS = re.compile(rb"(?: |&nbsp;)+\Z")
+HERE = b"<--- HERE"
+MOST_SHOWN = 16
+"""Lines of a frame in which its marking is looked for."""
+MAX_TEXTS = 5
+"""Lines of its stream above a failure in which its error message is looked for."""
+
+
+def has_failure(text: bytes) -> bool:
+    """Whether there may be a failure in a text."""
+    return any(mark in text for mark in MARKS) or has_encoded(text)
+
+
+def begins_failure(line: bytes) -> bool:
+    """Whether a line has a failure's words, which are to be explained, or told."""
+    return BEGINS.search(line) is not None
+
+
+def is_escaped(line: bytes) -> bool:
+    """Whether the newlines of a line's failure are escapes, so that an explanation must not have others."""
+    return ESCAPED.search(line) is not None
+
+
+class Above:
+    """The lines above one of a log.
+
+    Args:
+        lines: the first ones.
+    """
+
+    def __init__(self, lines: Iterable[bytes] = ()) -> None:
+        self._lines = deque[bytes](lines, MOST_ABOVE)
+        self._size = sum(map(len, self._lines))
+
+    def add(self, line: bytes) -> None:
+        """Add the next line."""
+        if len(self._lines) == MOST_ABOVE:
+            self._size -= len(self._lines[0])
+        self._lines.append(line)
+        self._size += len(line)
+        while self._size > MAX_ABOVE and len(self._lines) > 1:
+            self._size -= len(self._lines.popleft())
+
+    def add_last(self, lines: bytes) -> None:
+        """Add whole lines, as many as are kept."""
+        for line in lines.rsplit(b"\n", MOST_ABOVE + 1)[-MOST_ABOVE - 1 : -1]:
+            self.add(line + b"\n")
+
+    def nearest(self) -> Iterator[bytes]:
+        """The lines, the one directly above first."""
+        return reversed(self._lines)
+
+
+class Beginning(NamedTuple):
+    """A line in which a failure begins.
+
+    Attributes:
+        plain: the log from this line on.
+        quotes: the strings around the failure's text, the outermost first.
+        text: the failure's text in the line.
+        has_end: whether the innermost string has a line end behind it.
+    """
+
+    plain: Plain
+    quotes: tuple[Quoted, ...]
+    text: bytes
+    has_end: bool
+
+    @classmethod
+    def of(cls, first: Line, lines: Lines) -> Beginning | None:
+        """The beginning of a failure; None if it stands in a text of several lines, or in none of JSON.
+
+        Args:
+            first: the line.
+            lines: those behind it.
+        """
+        plain, quotes, has_end = Plain(first, lines), list[Quoted](), False
+        text = without_end(first.data)
+        while strings := [found for found in LITERAL.finditer(text) if has_failure(found[0])]:
+            start, stop = strings[0].span()
+            if _is_cell(text, start, stop):
+                break
+            quote = Quoted(text[:start], text[stop:])
+            part = quote.part(0, text)
+            if part is None or len(strings) > 1 or len(quotes) == MOST_NESTED:
+                return None
+            if next(outer(text), None):
+                return None
+            quotes.append(quote)
+            text, has_end = part.text, bool(part.end)
+        return (
+            None
+            if is_escaped(text) or next(outer(text), None)
+            else cls(plain, tuple(quotes), text, has_end=has_end)
+        )
+
+    @classmethod
+    def plainly(cls, first: Line, lines: Lines) -> Beginning:
+        """The beginning of a failure in a line whose strings do not count."""
+        return cls(Plain(first, lines), (), without_end(first.data), has_end=False)
+
+    def stream(self, prefix: bytes = b"") -> Stream:
+        """The lines from this one on that have the same strings and prefix around the text.
+
+        Args:
+            prefix: what stands before the text in the innermost string; b"" if nothing does.
+        """
+        stream: Stream = self.plain
+        for form in self.quotes:
+            stream = Inner(stream, form)
+        return Inner(stream, Prefixed(prefix)) if prefix else stream
+
+    def followed(
+        self, prefix: bytes, is_second: Callable[[bytes], object], *, is_patient: bool = True
+    ) -> Stream:
+        """The failure's stream, as its second line shows it.
+
+        Args:
+            prefix: what stands before the text. The first line alone may have it.
+            is_second: whether a text may be the second line.
+            is_patient: whether to wait for that line, however long the log pauses.
+        """
+        exact, line = self.stream(prefix), self.plain.text(1, is_patient=is_patient)
+        if line is None or _is(is_second, exact.text_of(line)):
+            return exact
+        if _is(is_second, exact.loosened.text_of(line)):
+            return exact.loosened
+        unprefixed = self.stream()
+        second = unprefixed.text(1, is_patient=is_patient)
+        return unprefixed if prefix and _is(is_second, second) else exact
+
+    def framed(self, prefix: bytes, tail: bytes) -> Stream | None:
+        """The stream of a traceback, as the first frame shows it; None where there is none of its form.
+
+        Args:
+            prefix: what stands before its heading. The first line alone may have it.
+            tail: what stands behind it.
+        """
+        line = self.plain.text(1)
+        for stream in self._forms(prefix, tail):
+            if line is not None and _is(FRAME_HEADER.fullmatch, stream.text_of(line)) and shows_frame(stream):
+                return stream
+        return None if tail.strip(b" ") else self.followed(prefix, _is_frame)
+
+    def _forms(self, prefix: bytes, tail: bytes) -> Iterator[Stream]:
+        """The streams that a failure's lines may be, by what stands around the first one."""
+        cells = self._cells(prefix, tail)
+        bases: list[Stream]
+        if tail.strip(b" "):
+            bases = [Inner(self.stream(), Ended(prefix, tail))]
+        else:
+            bases = [self.stream(prefix), *([self.stream()] if prefix else [])]
+        for base in (one for exact in bases for one in (exact, exact.loosened)):
+            yield base
+            for form in recodings():
+                yield Inner(base, form)
+        yield from (cells, cells.loosened) if cells else ()
+
+    def _cells(self, prefix: bytes, tail: bytes) -> Stream | None:
+        """The stream of a table's cells; None where nothing shows that a failure stands in one."""
+        if prefix.endswith(b'"') and tail.startswith(b'"'):
+            prefix, tail = prefix[:-1], tail[1:]
+        if not prefix.endswith(SEPARATORS) or (tail and not tail.startswith(SEPARATORS)):
+            return None
+        around = Ended(prefix, tail) if tail else Prefixed(prefix)
+        return Inner(Inner(self.stream(), around), Cells())
+
+    def preceded(self, prefix: bytes, tail: bytes, above: Above) -> Preceding | None:
+        """The failure's stream, as the lines above show it; None if they do not show what its tail is.
+
+        Args:
+            prefix: what stands before the text. The first line alone may have it.
+            tail: what stands behind it.
+            above: the lines above.
+        """
+        for stream in self._ended(prefix, tail):
+            for one in preceding(stream, above):
+                if one.is_near:
+                    return one
+        if STRUCTURE & {*tail} and not FRAME_HEADER.fullmatch(tail):  # as PyTorch 1.9 goes on
+            return None
+        if not self.quotes and (document := form_of(map(without_end, above.nearest()), self._below)):
+            return preceding(Inner(self.stream(), document), above)[0]
+        exact, numbered = preceding(self.stream(prefix), above)
+        options: list[Preceding] = [exact, numbered, *(preceding(self.stream(), above) if prefix else ())]
+        for one in options:
+            if one.ends_message:
+                return one
+        # What stands before the text is a logger's prefix only if the line above has it, too.
+        return (exact if exact.texts else numbered) if numbered.texts else options[-1]
+
+    def _below(self, at: int) -> bytes | None:
+        return self.plain.text(at, is_patient=False)
+
+    def _ended(self, prefix: bytes, tail: bytes) -> Iterator[Stream]:
+        """The streams of lines that have a tail, or are cells of a table."""
+        if cells := self._cells(prefix, tail):
+            yield cells
+        if tail.lstrip(b" ").startswith(b"<br"):
+            entities, *_ = recodings()
+            yield Inner(Inner(self.stream(), Ended(BLANKS.sub(b"", prefix), tail)), entities)
+        elif tail.strip(b" "):
+            yield Inner(self.stream(), Ended(prefix, tail))
+
+
+class Preceding(NamedTuple):
+    """Lines above a failure of the lite interpreter that may be of its stream.
+
+    Attributes:
+        stream: the stream.
+        texts: their texts, the nearest first.
+        is_near: whether the line directly above is of the same logger.
+    """
+
+    stream: Stream
+    texts: Sequence[bytes]
+    is_near: bool
+
+    @property
+    def ends_message(self) -> bool:
+        """Whether they are the failure's message.
+
+        PyTorch prints an empty line between message and handles, which some loggers leave out.
+        """
+        nearest = self.texts[0] if self.texts else b"-"
+        return not nearest.strip() or (self.is_near and known_message(decoded(nearest)) != "")
+
+
+def preceding(stream: Stream, above: Above) -> tuple[Preceding, Preceding]:
+    """The lines of a stream above a failure, and those directly above it that differ in numbers, too."""
+    exact = (text for line in above.nearest() if (text := stream.text_of(line)) is not None)
+    numbered = takewhile(_is_there, map(stream.loosened.text_of, above.nearest()))
+    near = [text for text in islice(numbered, MAX_TEXTS) if text is not None]
+    is_near = bool(near)
+    return (
+        Preceding(stream, list(islice(exact, MAX_TEXTS)), is_near),
+        Preceding(stream.loosened, near, is_near),
+    )
+
+
+def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
+    """The texts of the strings that stand in the same place of lines above.
+
+    Args:
+        head: what stands before the string in a line.
+        tail: what stands behind it.
+        above: the lines above.
+    """
+    exact, numbered = preceding(Inner(NOTHING, Quoted(head, tail)), above)
+    return Above(reversed(exact.texts or numbered.texts))
+
+
+def _is_frame(line: bytes) -> bool:
+    return FRAME_HEADER.fullmatch(line) is not None or is_source(line)
+
+
+def shows_frame(stream: Stream) -> bool:
+    """Whether the first frame of a traceback is marked, so that its lines are those of the log."""
+    for at in range(2, 2 + MOST_SHOWN):
+        line = stream.text(at, is_patient=False)
+        if line is None or NOT_CODE.match(line):
+            return False
+        if RANGE_MARKING.fullmatch(line) and line.endswith(HERE):
+            return True
+    return False
+
+
+def _is_cell(line: bytes, start: int, stop: int) -> bool:
+    """Whether a string is a cell of a table in CSV, whose quotes are doubled and not escaped."""
+    before, behind = line[:start], line[stop:]
+    is_between = before.endswith(SEPARATORS) and (not behind or behind.startswith(SEPARATORS))
+    return is_between and not {*b"{["} & {*before} and b"\\" not in line[start:stop]
+
+
+def _is_there(text: bytes | None) -> bool:
+    return text is not None
+
+
+def _is(is_second: Callable[[bytes], object], text: bytes | None) -> bool:
+    return text is not None and bool(is_second(text))

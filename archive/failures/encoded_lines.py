@@ -1,0 +1,268 @@
+"""The parts of a line that hold a failure of several lines, whatever they are encoded in."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.failures.encodings import (
+    BREAK,
+    NUMBERS,
+    PYTHON,
+    URL,
+    Encoded,
+    numbers_of,
+    of_backslashes,
+    of_command,
+    of_entities,
+    of_numbers,
+    of_octal,
+    of_python,
+    of_returns,
+    of_url,
+)
+from archive.failures.forms import quoted, unquoted
+from archive.failures.lines import STRING, without_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Find = Callable[[bytes, int, re.Match[bytes]], "Region | None"]
+
+BLANK = rb"(?: |%(?:25)*20|\+)"
+MARK = re.compile(rb"Traceback%bof%bTorchScript|Debug%binfo%bfor%bhandle".replace(b"%b", BLANK))
+"""Begins a failure of TorchScript or of the lite interpreter, in a URL too."""
+URL_MARK = re.compile(rb"(?:Traceback(?:%(?:25)*20|\+)of|Debug(?:%(?:25)*20|\+)info)(?:%(?:25)*20|\+)")
+NUMBER_MARK = re.compile(
+    b"|".join(numbers_of(text).pattern for text in (b"Traceback of TorchScript (", b"Debug info for handle"))
+)
+MOST_QUOTES = 16
+"""Quotes before a failure at which its string may begin."""
+MOST_UNREAD = 8
+"""Failures of a line, in no encoding that is known, behind which no more are sought in it."""
+TAG = re.compile(rb"<(?!br ?/?>)[^<>]*>")
+ITEM = rb"""(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+')"""
+LIST = re.compile(rb"\[" + ITEM + rb"(?:, ?" + ITEM + rb")++\]")
+ITEMS = re.compile(ITEM)
+
+
+AGAIN = re.compile(rb"[\n\r\\%]")
+TWICE = re.compile(rb"(?:not found\.|\(most recent call last\):)\\\\+(?:n|r)")
+"""A failure that was escaped twice."""
+
+
+class Region(NamedTuple):
+    """A part of a line that holds an encoded text.
+
+    Attributes:
+        start: its first byte.
+        stop: the one behind its last.
+        encoded: the text.
+    """
+
+    start: int
+    stop: int
+    encoded: Encoded
+
+
+def has_encoded(line: bytes) -> bool:
+    """Whether a failure may stand in a line in such an encoding that its words are no words there."""
+    return URL_MARK.search(line) is not None or NUMBER_MARK.search(line) is not None
+
+
+def regions(line: bytes) -> Iterator[Region]:
+    """The parts of a line that hold a failure, from left to right, each in an encoding that is not JSON's."""
+    return _regions(line, (_numbers, _list, _literal, _url, _entities, _command, _octal, _returns, _field))
+
+
+def outer(line: bytes) -> Iterator[Region]:
+    """The parts that are around strings of JSON: lists of lines, and strings and fields with JSON in them."""
+    has_list, is_twice = OPENING.search(line) is not None, TWICE.search(line) is not None
+    return _regions(line, (_outside, *((_list,) if has_list else ()))) if has_list or is_twice else iter(())
+
+
+def _regions(line: bytes, finds: Sequence[Find]) -> Iterator[Region]:
+    """The parts of a line that one of several functions finds."""
+    text, at, unread = without_end(line), 0, 0
+    while unread < MOST_UNREAD and (mark := _next_mark(text, at)):
+        region = _region(text, at, mark, finds)
+        if region is None:
+            at, unread = mark.end(), unread + 1
+        else:
+            yield region
+            at = region.stop
+
+
+def _next_mark(text: bytes, at: int) -> re.Match[bytes] | None:
+    found = [one for pattern in (MARK, NUMBER_MARK) if (one := pattern.search(text, at))]
+    return min(found, key=lambda one: one.start(), default=None)
+
+
+def _region(text: bytes, least: int, mark: re.Match[bytes], finds: Sequence[Find]) -> Region | None:
+    """The part of a line around a mark that holds several lines; None if no encoding is known.
+
+    Args:
+        text: the line.
+        least: the byte at which the part may begin.
+        mark: begins the failure.
+        finds: each finds the parts of one encoding.
+    """
+    for find in finds:
+        region = find(text, least, mark)
+        # What is escaped twice has its line ends in the encoding within.
+        if region and (find is _outside or AGAIN.search(region.encoded.text)):
+            return region
+    return None
+
+
+def _made(text: bytes, start: int, stop: int, read: Callable[[bytes], Encoded | None]) -> Region | None:
+    encoded = read(text[start:stop])
+    return None if encoded is None else Region(start, stop, encoded)
+
+
+def _numbers(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
+    start = text.rfind(b"[", least, mark.start())
+    found = NUMBERS.match(text, start) if start >= 0 and mark[0][:1].isdigit() else None
+    return found and _made(text, *found.span(), of_numbers)
+
+
+def _around(
+    text: bytes, pattern: re.Pattern[bytes], begins: re.Pattern[bytes], least: int, mark: re.Match[bytes]
+) -> Iterator[re.Match[bytes]]:
+    """Matches that begin before a mark and end behind it, the shortest first."""
+    starts = [one.start() for one in begins.finditer(text, least, mark.start())]
+    for start in reversed(starts[-MOST_QUOTES:]):
+        found = pattern.match(text, start)
+        if found and found.end() >= mark.end():
+            yield found
+
+
+OPENING = re.compile(rb"\[(?=[\"'])")
+SINGLE = re.compile(rb"(?:(?<![\w\\])|(?<=\b[bB])(?<!\w\w))'")
+DOUBLE = re.compile(rb'(?:\b[bB])?(?<!\\)"')
+BEHIND = b" )]},;"
+"""What may stand behind a string of Python's; or the line ends."""
+
+
+def _list(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
+    """A list of lines, as JSON or Python write it."""
+    found = next(_around(text, LIST, OPENING, least, mark), None)
+    if found is None:
+        return None
+    before = STRING.finditer(text, least, found.start() + 1)
+    if any(one["closed"] is None for one in before):  # the list itself stands in a string of JSON
+        return None
+    return _made(text, *found.span(), of_list)
+
+
+def _literal(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
+    """A string of Python's."""
+    found_by = (_around(text, PYTHON, quote, least, mark) for quote in (SINGLE, DOUBLE))
+    for found in chain.from_iterable(found_by):
+        if region := _made(text, *found.span(), of_python):
+            return region
+        if found[0].startswith(b"'"):
+            inner = _made(text, found.start() + 1, found.end() - 1, of_backslashes)
+            if inner and b"\n" in inner.encoded.text:
+                return inner
+    return None
+
+
+def _outside(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
+    """A string of Python's with strings of JSON in it, or a field between tabs."""
+    if text.find(b"\t", least) >= 0:
+        return _field(text, least, mark)
+    for found in _around(text, PYTHON, SINGLE, least, mark):
+        is_around = (
+            b'"' in text[found.start() : mark.start()] and text[found.end() : found.end() + 1] in BEHIND
+        )
+        if is_around and (region := _made(text, *found.span(), of_python)):
+            return region
+    return None
+
+
+def _url(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
+    if URL_MARK.match(text, mark.start()) is None:
+        return None
+    for found in URL.finditer(text, least):
+        if found.end() >= mark.end():
+            return _made(text, *found.span(), of_url)
+    return None
+
+
+def _command(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
+    is_there = re.compile(rb"%0[aA]").search(text, least) is not None and b" " in mark[0]
+    return _made(text, least, len(text), of_command) if is_there else None
+
+
+def _octal(text: bytes, least: int, _: re.Match[bytes]) -> Region | None:
+    return _made(text, least, len(text), of_octal) if b"#012" in text else None
+
+
+def _entities(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
+    """The text between two tags, or an attribute."""
+    if BREAK.search(text, least) is None:
+        return None
+    tags = [one.end() for one in TAG.finditer(text, least, mark.start())]
+    start = tags[-1] if tags else least
+    stop = behind.start() if (behind := TAG.search(text, mark.end())) else len(text)
+    is_between = b"<" not in BREAK.sub(b"", text[start:stop])
+    if is_between and (region := _made(text, start, stop, of_entities)):
+        return region
+    quote = text.rfind(b'"', least, mark.start()) + 1
+    end = text.find(b'"', mark.end())
+    return _made(text, quote, end, of_entities) if quote > least and end > 0 else None
+
+
+def _returns(text: bytes, least: int, _: re.Match[bytes]) -> Region | None:
+    return _made(text, least, len(text), of_returns) if b"\r" in text[least:] else None
+
+
+def _field(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
+    """A field between tabs or quotes, whose escapes are backslashes."""
+    if b"\\" not in text:
+        return None
+    start = max(text.rfind(b"\t", least, mark.start()) + 1, least)
+    end = text.find(b"\t", mark.end())
+    if start > least or end >= 0:
+        return _made(text, start, end if end >= 0 else len(text), of_backslashes)
+    quote = text.rfind(b'"', least, mark.start()) + 1
+    stop = text.find(b'"', mark.end())
+    if quote > least and stop > 0:
+        return _made(text, quote, stop, of_backslashes)
+    is_bare = not {*b"\"'"} & {*text[least : mark.start()]}
+    return _made(text, least, len(text), of_backslashes) if is_bare else None
+
+
+def of_list(data: bytes) -> Encoded | None:
+    """The text whose lines are the items of a list."""
+    literals = ITEMS.findall(data)
+    between = b", " if data.startswith(b", ", len(literals[0]) + 1) else b","
+    items = [_item(one) for one in literals]
+    texts = [b"" if one is None else one.text for one in items]
+    if None in items or b"[" + between.join(literals) + b"]" != data:
+        return None
+    is_ended = sum(one.endswith(b"\n") for one in texts) * 2 > len(texts)
+    if any(b"\n" in one.removesuffix(b"\n" if is_ended else b"") for one in texts):
+        return None
+    write, known = items[0].write if items[0] else bytes, dict(zip(texts, literals, strict=True))
+    is_ascii = data.isascii()
+
+    def written(text: bytes) -> bytes:
+        lines = text.splitlines(keepends=True) if is_ended else text.split(b"\n")
+        made = (
+            known.get(line) or (quoted(line, is_ascii=is_ascii) if literals[0][:1] == b'"' else write(line))
+            for line in lines
+        )
+        return b"[" + between.join(made) + b"]"
+
+    text = (b"" if is_ended else b"\n").join(texts)
+    return Encoded(text, written) if written(text) == data else None
+
+
+def _item(literal: bytes) -> Encoded | None:
+    """An item of a list: a string of JSON, or of Python's."""
+    if literal.startswith(b'"') and STRING.fullmatch(literal) and (text := unquoted(literal)) is not None:
+        return Encoded(text, lambda text: quoted(text, is_ascii=literal.isascii()))
+    return of_python(literal)

@@ -1,0 +1,260 @@
+"""Explains the failures in a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.spending import Spending
+from archive.debuginfo.symbolicate import Style
+from archive.failures.archive_answers import ArchiveAnswers
+from archive.failures.beginnings import (
+    MOST_NESTED,
+    Above,
+    Beginning,
+    begins_failure,
+    has_failure,
+    is_escaped,
+    texts_above,
+)
+from archive.failures.causes import Causes
+from archive.failures.eval_frames import EVAL_FRAME, EvalTraceback, statement_in
+from archive.failures.failures import HANDLES_NOT_FOUND, LiteFailure
+from archive.failures.instructions import INSTRUCTION, InstructionFailure, is_argument
+from archive.failures.json_lines import explained_strings
+from archive.failures.kernel_lines import named_line
+from archive.failures.kernels import KernelLine
+from archive.failures.lines import SPLITS, InnerLines, Lines
+from archive.failures.nodes import EXECUTING, NodeFailure
+from archive.failures.nodes import HEADING as NODE_HEADING
+from archive.failures.notes import Notes
+from archive.failures.redacted import RedactedTraceback
+from archive.failures.sources import shows_source
+from archive.failures.tracebacks import FRAME_HEADER, SERIALIZED_START, TRACEBACK_START
+from archive.failures.utf16 import in_utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from archive.failures.failures import Answer, Answers
+    from archive.failures.lines import Line
+    from archive.failures.streams import Stream
+    from archive.reader.archive import Archive
+
+ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
+UNREAD_NOTE = "a failure in a form of lines that is not read, or in none"
+SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
+HEADING = b"Traceback of TorchScript (most recent call last):"
+UNPROVEN = (LiteFailure, NodeFailure, EvalTraceback, KernelLine, InstructionFailure)
+"""Failures that show nothing of the model's own code."""
+LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
+
+
+@bounded
+def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURRENT) -> Iterator[bytes]:
+    """Explain the failures in a log.
+
+    Args:
+        log: the log, in lines or any other pieces. An empty piece is a pause: what may be a whole failure
+            is then explained.
+        archive: the model that failed.
+        style: the release whose wording explains the lite interpreter's failures.
+
+    ``output`` of ``archive.limits`` bounds the bytes of one explanation, and ``work`` its steps. Those of a
+    log together may have four times the bytes, and 256 more for each byte of the log, and sixteen times the
+    steps, and four more for each byte. A failure beyond a bound stays as it is, and a note of the
+    ``Explainer`` says so; ``archive.open(file, limits=Limits(output=..., work=...))`` allows more.
+
+    Yields:
+        The log with its failures explained, in pieces.
+
+    Raises:
+        ArchiveError: a record that is needed is broken.
+    """
+    return Explainer.of(archive, style=style).explain(log)
+
+
+class Explainer:
+    """Explains the failures in logs, and counts them.
+
+    Args:
+        answers: what failures are explained by.
+        spending: counts the steps and bytes of all explanations.
+
+    Attributes:
+        explained: the number of failures that were explained.
+        named: the number of these that name the archive.
+        unknown: the number of failures that stay unexplained.
+        ambiguous: the number of these that some model may have, and it cannot be told which or how.
+        causes: the explained failures by their causes.
+    """
+
+    def __init__(self, answers: Answers, spending: Spending) -> None:
+        self.answers = answers
+        self.spending = spending
+        self.explained = self.named = self.unknown = self.ambiguous = 0
+        self.causes = Causes()
+        self._unproven = 0
+        self._notes = Notes(spending)
+
+    @classmethod
+    def of(cls, archive: Archive, *, style: Style = Style.CURRENT) -> Explainer:
+        """An explainer of one model's failures.
+
+        Args:
+            archive: the model that failed.
+            style: the release whose wording explains the lite interpreter's failures.
+        """
+        spending = Spending(archive.limits)
+        return cls(ArchiveAnswers(archive, style, spending), spending)
+
+    @property
+    def notes(self) -> list[str]:
+        """Failures not explained, or not for certain: each note once, with the number of its first line."""
+        return self._notes.texts
+
+    @property
+    def caveat(self) -> str:
+        """The assumption behind failures whose handles or nodes name no archive; "" if there are none."""
+        if not self._unproven:
+            return ""
+        count = "1 failure is" if self._unproven == 1 else f"{self._unproven} failures are"
+        return f"nothing in the log names the model: {count} explained because nothing contradicts it"
+
+    @bounded
+    def explain(self, log: Iterable[bytes]) -> Iterator[bytes]:
+        """Explain the failures in a log, as :func:`explain` does.
+
+        Raises:
+            ArchiveError: a record that is needed is broken.
+        """
+        return in_utf8(
+            self.spending.counted(log),
+            lambda log: self._explained(Lines(log, is_quiet=self._is_quiet), MOST_NESTED, Above()),
+        )
+
+    def _is_quiet(self, lines: bytes) -> bool:
+        """Whether each of some lines stays as it is, and tells nothing of others; false if unsure."""
+        return SPLITS not in lines and not has_failure(lines) and self.answers.is_quiet(lines)
+
+    def _explained(self, lines: Lines, nested: int, above: Above) -> Iterator[bytes]:
+        """Lines with the failures in them explained.
+
+        Args:
+            lines: the lines.
+            nested: how deep JSON may be in strings of JSON.
+            above: the lines above them.
+        """
+        while (line := lines.take()) is not None:
+            if line.output is not None:
+                yield line.unchanged(line.output)
+                continue
+            if line.count > 1:
+                self.answers.saw(next(line.parted()).data, line.number)  # it tells where another log begins
+                above.add_last(line.data)
+                yield line.data
+                continue
+            self.answers.saw(line.data, line.number)
+            is_plain = not has_failure(line.data)
+            written = self.answers.named(line.data) if is_plain else self._line(line, lines, nested, above)
+            yield line.unchanged(written)
+            above.add(line.data)
+
+    def _line(self, line: Line, lines: Lines, nested: int, above: Above) -> bytes:
+        """What is written in the place of a line that may have a failure."""
+        beginning = Beginning.of(line, lines) if line.is_whole else None
+        plainly = Beginning.plainly(line, lines)
+        written = None if beginning is None else self._failure(beginning, above)
+        if written is None:
+            written = self._strings(line, nested, above)
+        if written is None and line.is_whole:
+            if beginning is None:
+                written = self._failure(plainly, above)
+            if written is None and begins_failure(line.data):
+                return self._left(line, UNREAD_NOTE)
+        return line.data if written is None else written
+
+    def _strings(self, line: Line, nested: int, above: Above) -> bytes | None:
+        """A line with the failures in its strings explained; None where its failure is in none."""
+        has_above = False
+
+        def inside(text: bytes, head: bytes, tail: bytes) -> bytes:
+            nonlocal has_above
+            # Lines of a text may be records; then no line has several such strings.
+            texts = Above() if has_above else texts_above(head, tail, above)
+            has_above = True
+            return b"".join(self._explained(InnerLines(text, line.number), nested - 1, texts))
+
+        explained = explained_strings(line.data, inside) if nested else None
+        if explained is not None:
+            return explained
+        if not line.is_whole:
+            begins = HEADING in line.data or HANDLES_NOT_FOUND.match(line.data)
+            return self._left(line, LONG_NOTE) if begins else None
+        return self._left(line, ESCAPED_NOTE) if is_escaped(line.data) else None
+
+    def _left(self, line: Line, why: str) -> bytes:
+        """A line whose failure is left, which is counted, with the reason."""
+        self.unknown += 1
+        self._notes.add(line.number, why)
+        return line.data
+
+    def _failure(self, beginning: Beginning, above: Above) -> bytes | None:
+        """What is written in the place of the first line of a failure; None where none begins."""
+        answer = None
+        if found := HANDLES_NOT_FOUND.match(beginning.text):
+            before = beginning.preceded(found["prefix"], beginning.text[found.end() :], above)
+            if before and (not beginning.quotes or beginning.has_end or before.ends_message):
+                answer = self.answers.of_handles(LiteFailure(before.stream, before.texts))
+        elif heading := TRACEBACK_START.fullmatch(beginning.text):
+            stream = beginning.framed(heading["prefix"], heading["tail"])
+            return (
+                None if stream is None else self._traceback(stream, above, is_quoted=bool(beginning.quotes))
+            )
+        elif serialized := SERIALIZED_START.fullmatch(beginning.text):
+            stream = beginning.followed(serialized["prefix"], FRAME_HEADER.fullmatch)
+            answer = self.answers.of_serialized(stream)
+        elif executing := EXECUTING.fullmatch(beginning.text):
+            answer = self.answers.of_node(beginning.followed(executing["prefix"], NODE_HEADING.__eq__))
+        elif framed := EVAL_FRAME.fullmatch(beginning.text):
+            answer = self.answers.of_frames(beginning.followed(framed["prefix"], statement_in))
+        elif kernel := named_line(beginning.text):
+            below = beginning.followed(kernel.prefix, lambda _: True, is_patient=False)
+            answer = self.answers.of_kernel(below)
+        elif failing := INSTRUCTION.fullmatch(beginning.text):
+            below = beginning.followed(failing["prefix"], is_argument, is_patient=False)
+            answer = self.answers.of_instruction(below)
+        return None if answer is None else self._answered(answer)
+
+    def _traceback(self, stream: Stream, above: Above, *, is_quoted: bool) -> bytes | None:
+        """What is written in the place of a traceback's heading; None where no frame follows."""
+        answer = self.answers.of_traceback(stream)
+        if answer is None and shows_source(stream, next(above.nearest(), b"")):
+            return stream.line(0).data
+        if is_quoted and not FRAME_HEADER.fullmatch(stream.text(1) or b""):
+            return self._left(stream.line(0), SPREAD_NOTE)
+        return None if answer is None else self._answered(answer)
+
+    def _answered(self, answer: Answer) -> bytes:
+        """The first line of a failure, with its explanation if there is one; the other lines wait for it."""
+        failure, text = answer.failure, answer.text
+        for line, note in answer.notes:
+            self._notes.add(failure.stream.line(line).number, note)
+        first = failure.stream.line(0)
+        if text is None or not self._notes.may_write(failure.size(text)):
+            self.unknown += 1
+            self.ambiguous += answer.is_possible
+            return first.data
+        self.explained += 1
+        self.causes.add(answer, first.number)
+        self.named += answer.is_named
+        shows_code = (
+            failure.shows_code
+            if isinstance(failure, RedactedTraceback)
+            else not isinstance(failure, UNPROVEN)
+        )
+        self._unproven += not (shows_code or answer.is_named)
+        written, *others = failure.explained(text)
+        for at, output in enumerate(others, 1):
+            failure.stream.line(at).output = output
+        return written

@@ -1,0 +1,231 @@
+"""Splits the digits of ``debug_handles:{24188}``: PyTorch prints handles without a separator.
+
+A *reading* splits the digits into handles. ``24188`` may be the handle 24188, or 24 inside of 188, or 241
+inside of 88. The handles of one failure, innermost first, are
+
+- the operations of delegated modules, if any: they are in the call-stack map, but in no method's
+  instructions;
+- then one instruction of each method that was running. The innermost instruction failed or, behind delegated
+  operations, called the backend's ``execute``. Each further instruction called a method through an
+  interface, and that method has the name of the one before it::
+
+      24188  =  24                 188
+                in m.inner         in top.forward: INTERFACE_CALL "inner"
+
+An archive with unique handles prints its instructions' handles with 18 digits: they are split by their width,
+and only delegated operations in front of them are sought: see :mod:`archive.debuginfo.unique_handles`.
+
+Each handle is in the call-stack map and stands in a reading once, no two instructions are of the same method,
+and decimal numbers have no leading zeros. Where several readings are left, a reading is likelier
+
+1. if it ends in a method of the top module;
+2. if its delegated operations fit: the blob of the lowered module that is called here names them all, as far
+   as it can be read, and each operation around another one is a call.
+
+Failures of real models need every rule. Where the rules preferred a single reading, it was the true one each
+time: see ``tests/support/ambiguous_models.py``. Where several readings are equally likely, none is taken.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.steps import Steps
+from archive.base.strings import decoded
+from archive.debuginfo.unique_handles import DIGITS, looks_unique
+from archive.failures.operations import Operations
+from archive.formats.instructions import INTERFACE_CALL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from archive.reader.archive import Archive
+
+MAX_HANDLES = 16
+"""Handles of one failure: modules inside one another, each called through an interface or a backend."""
+MAX_READINGS = 1_000
+"""Readings that are looked at, those with the fewest handles first."""
+STEPS_A_HANDLE = 4
+"""Steps of each handle of a reading, which is compared with the rules."""
+EXECUTE_METHOD = b"execute"
+"""The method of a backend that runs a lowered module."""
+
+
+def resolve_handles(archive: Archive, digits: str) -> list[tuple[int, ...]]:
+    """Split the handles that PyTorch printed one behind the other.
+
+    Args:
+        archive: the model that failed.
+        digits: the text between the braces.
+
+    Returns:
+        Every reading that fits the archive, the likeliest first; each as ``Archive.symbolicate`` takes it,
+        inner handles first. At most 1,000 readings are looked at, of no more than 16 handles each.
+
+    Raises:
+        ArchiveError: a record that is needed is broken.
+        LimitError: the search takes more steps than ``Limits.work`` allows.
+    """
+    return HandleSplits(archive).fitting(digits, Steps(archive.limits.work))
+
+
+class ReadingState(NamedTuple):
+    """The state of a reading after some handles.
+
+    Attributes:
+        at: the number of digits read.
+        callee: the name of the method that the next instruction must call.
+        in_methods: whether an instruction of a method was read; behind one there is no delegated operation.
+    """
+
+    at: int
+    callee: bytes
+    in_methods: bool
+
+
+class Digits(NamedTuple):
+    """The digits of a failure.
+
+    Attributes:
+        text: all of them.
+        plain: how many there are in front of the unique handles.
+    """
+
+    text: str
+    plain: int
+
+    @property
+    def has_unique(self) -> bool:
+        """Whether they end with unique handles, whose instructions then have no other form."""
+        return self.plain < len(self.text)
+
+
+class HandleSplits:
+    """Splits the joined handles of an archive, by the rules of this module.
+
+    Args:
+        archive: the archive, or companion.
+
+    Attributes:
+        operations: the archive's operations by their handles.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._form = archive.handle_form
+        self.operations = Operations(archive)
+
+    def likeliest(self, readings: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """The readings that rank first; several if the rules do not tell them apart."""
+        ranks = {reading: self._rank(reading) for reading in readings}
+        best = min(ranks.values(), default=None)
+        return [reading for reading, rank in ranks.items() if rank == best]
+
+    def names_archive(self, digits: str) -> bool:
+        """Whether digits end with a unique handle of the archive."""
+        return bool(self._form.split(digits)[1])
+
+    def fitting(self, digits: str, steps: Steps) -> list[tuple[int, ...]]:
+        """Every reading that fits the archive, as :func:`resolve_handles` returns them.
+
+        Raises:
+            LimitError: the search takes more steps than allowed.
+        """
+        one = Digits(digits, len(self._form.split(digits)[0]))
+        longest = MAX_HANDLES * (DIGITS if one.has_unique else self.operations.most_digits)
+        if len(digits) > longest or not (digits.isascii() and digits.isdecimal()):
+            return []
+        if not one.has_unique and (looks_unique(digits) or (self._form.prefix and len(digits) >= DIGITS)):
+            return []  # they end with a unique handle, and it is another archive's
+        found = []
+        for reading in islice(self._readings(one, steps), MAX_READINGS):
+            steps.take(STEPS_A_HANDLE * len(reading))
+            if self._is_stack(reading):
+                found.append(reading)
+        return sorted(found, key=lambda one: (self._rank(one), one)) if len(found) > 1 else found
+
+    def _readings(self, digits: Digits, steps: Steps) -> Iterator[tuple[int, ...]]:
+        """All readings, those with few handles first.
+
+        Readings of n handles form a tree that grows with every digit, and most of its branches end before the
+        last digit. ``leads_on`` asks whether a branch ends well before it is followed. The steps of a state,
+        and the answers, are cached: there are few states, though many readings.
+        """
+
+        @cache
+        def steps_of(state: ReadingState) -> list[tuple[int, ReadingState]]:
+            return list(self._steps(digits, state, steps))
+
+        @cache
+        def leads_on(state: ReadingState, left: int) -> bool:
+            if state.at == len(digits.text):
+                return state.in_methods and not left
+            return left > 0 and any(leads_on(step, left - 1) for _, step in steps_of(state))
+
+        def readings(state: ReadingState, handles: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
+            if state.at == len(digits.text):
+                yield handles
+                return
+            ahead = steps_of(state)
+            steps.take(len(ahead))
+            for handle, step in ahead:
+                if leads_on(step, left - 1):
+                    yield from readings(step, (*handles, handle), left - 1)
+
+        start = ReadingState(0, b"", in_methods=False)
+        for count in range(1, MAX_HANDLES + 1):
+            if leads_on(start, count):
+                yield from readings(start, (), count)
+
+    def _next(self, digits: Digits, at: int) -> Iterator[tuple[int, int]]:
+        """The handles that may begin at a digit, as tables have them, each with the digit behind it."""
+        if at >= digits.plain:
+            yield self._form.known_as(int(digits.text[at : at + DIGITS])), at + DIGITS
+            return
+        longest = 1 if digits.text[at] == "0" else self.operations.most_digits
+        for end in range(at + 1, min(at + longest, digits.plain) + 1):
+            yield self._form.known_as(int(digits.text[at:end])), end
+
+    def _steps(self, digits: Digits, state: ReadingState, steps: Steps) -> Iterator[tuple[int, ReadingState]]:
+        """The handles that may come next, each with the state behind it."""
+        known = self.operations
+        for handle, end in self._next(digits, state.at):
+            steps.take()
+            if handle not in known:
+                continue
+            one = known[handle]
+            if known.has_methods and one.method < 0:
+                # No instruction's handle: a delegated operation, if no method's instruction came before.
+                if not state.in_methods and end <= digits.plain:
+                    yield handle, ReadingState(end, EXECUTE_METHOD, in_methods=False)
+            # The innermost handle may be any instruction's; a further one must call what is inside of it.
+            elif end <= digits.plain and digits.has_unique:
+                continue  # an instruction's handle is unique here
+            elif not state.at or (one.may_call and one.instruction in (None, (INTERFACE_CALL, state.callee))):
+                yield handle, ReadingState(end, one.method_name.rpartition(b".")[2], in_methods=True)
+
+    def _is_stack(self, handles: tuple[int, ...]) -> bool:
+        """Whether no handle stands twice, and no method has two instructions: it runs one at a time."""
+        methods = [method for handle in handles if (method := self.operations[handle].method) >= 0]
+        return len(set(methods)) == len(methods) and len(set(handles)) == len(handles)
+
+    def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool]:
+        """The rank of a reading by the module's two rules; the likeliest has the smallest."""
+        owner = decoded(self.operations[handles[-1]].method_name).rpartition(".")[0]
+        return owner != self._archive.qualified_top, not self._fits(handles)
+
+    def _fits(self, handles: tuple[int, ...]) -> bool:
+        """Whether the delegated operations, if any, fit the instruction that called the backend."""
+        known = self.operations
+        delegated = [handle for handle in handles if known[handle].method < 0]
+        if not delegated or not known.has_methods:
+            return True
+        if not all(known[handle].may_call for handle in delegated[1:]):
+            return False
+        # Inlined calls may lie between the method and the backend: the innermost module is the lowered one.
+        caller = handles[len(delegated)]
+        owner = known.module_type(caller) or decoded(known[caller].method_name).rpartition(".")[0]
+        blob = known.blobs.get(owner)
+        return not blob or blob.issuperset(delegated)

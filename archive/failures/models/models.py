@@ -1,0 +1,311 @@
+"""Models that failures may come from: files, and the facts by which a failure names its model."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict, defaultdict
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import takewhile
+from pathlib import Path
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.debuginfo.unique_handles import prefix_at_end
+from archive.reader import opening
+from archive.reader.facts import facts_of
+from archive.reader.recognition import READ_KINDS, FileKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from archive.reader.archive import Archive
+    from archive.reader.facts import Facts
+    from archive.store.client.server import Server
+    from archive.store.entries import Entry
+    from archive.store.entry_json import Listed
+    from archive.store.store import Store
+
+K = TypeVar("K", int, str)
+T = TypeVar("T")
+MOST_OPEN, LEAST_OPEN, BYTES_OPEN = 256, 32, 1 << 21
+"""Models that are open at a time: as many as are asked about one failure, for each is asked in turn; fewer
+where their files have more bytes together. Of the others, the facts alone are kept."""
+BEGINNING = 8
+"""Digits that the beginning of an archive id has at least."""
+KINDS = {*READ_KINDS, FileKind.COMPANION}
+
+
+class Model:
+    """A model by its file, an archive or a companion.
+
+    Args:
+        file: the file's path.
+        companion: the path of its companion, where it was split off.
+        limits: what the file may cost.
+        mapped: whether the file is mapped.
+
+    Attributes:
+        file: as given.
+    """
+
+    def __init__(
+        self,
+        file: str | os.PathLike[str],
+        companion: str | os.PathLike[str] | None = None,
+        *,
+        limits: Limits,
+        mapped: bool = True,
+    ) -> None:
+        self.file = os.fspath(file)
+        self._companion = companion
+        self._limits = limits
+        self._mapped = mapped
+
+    def __repr__(self) -> str:
+        return f"<Model {self.file!r}>"
+
+    def open(self) -> Archive:
+        """The model's archive or companion.
+
+        Raises:
+            ArchiveError: the file is of another kind, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        return opening.open(self.file, companion=self._companion, limits=self._limits, mapped=self._mapped)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The facts by which a failure names the model.
+
+        Raises:
+            ArchiveError: the file is of another kind, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        with self.open() as opened:
+            return facts_of(opened)
+
+    @property
+    def has_facts(self) -> bool:
+        """Whether the facts are known, so that they are asked though the file cannot be read any more."""
+        return "facts" in vars(self)
+
+    @cached_property
+    def lacks_debug_info(self) -> bool:
+        """Whether the file has no source ranges: a companion has them, if it was split.
+
+        Raises:
+            ArchiveError: the file is of another kind, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        with self.open() as opened:
+            return opened.companion is None and not opened.range_records
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of its file; many where it is elsewhere."""
+        try:
+            return Path(self.file).stat().st_size
+        except OSError:
+            return BYTES_OPEN
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What a log may call the model: its file, with and without folder and ending; its top class."""
+        return self.facts.names(self.file) | {self.file}
+
+
+class KeptModel(Model):
+    """A model by its companion in a store, whose facts are known without opening it.
+
+    Args:
+        store: the store, here or behind a server.
+        entry: what it knows of the companion.
+    """
+
+    def __init__(self, store: Store | Server, entry: Entry | Listed) -> None:
+        super().__init__(entry.label, limits=DEFAULT_LIMITS)
+        self.facts = entry.facts
+        self.size = entry.size
+        self._store = store
+        self._entry = entry
+
+    def open(self) -> Archive:
+        """The companion.
+
+        Raises:
+            ArchiveError: its file was changed, or there is none any more.
+            OSError: it cannot be read.
+        """
+        return self._store.opened(self._entry.archive_id)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What a log may call the model: the file that was added, and the top class."""
+        return self.facts.names(self._entry.file) | {self.file}
+
+
+class Opened:
+    """A model that is open, or about to be.
+
+    Attributes:
+        lock: held by the thread that uses it.
+        archive: its archive; None until it is opened.
+        users: how many threads use it or wait for that.
+        made: what each user has made of the archive, as long as it is open and the user is there.
+    """
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        self.archive: Archive | None = None
+        self.users = 0
+        self.made: WeakKeyDictionary[object, Any] = WeakKeyDictionary()
+
+    def close(self) -> None:
+        """Close the archive."""
+        if self.archive is not None:
+            self.archive.close()
+
+
+class Models:
+    """Models, found by what a log says of them; those used last stay open. Threads may share them.
+
+    Args:
+        models: the models; the order is that in which they are listed.
+
+    Attributes:
+        all: the models.
+        unread: the files that could not be read, each with the reason.
+    """
+
+    def __init__(self, models: Iterable[Model]) -> None:
+        self.all: Sequence[Model] = list(models)
+        self.unread: dict[str, str] = {}
+        self._open: OrderedDict[Model, Opened] = OrderedDict()
+        self._open_bytes = 0
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __add__(self, others: Models) -> Models:
+        """These models and others, none of them open yet."""
+        both = Models([*self.all, *others.all])
+        both.unread = self.unread | others.unread
+        return both
+
+    @cached_property
+    def by_prefix(self) -> Mapping[int, Sequence[Model]]:
+        """The models whose unique handles have a prefix."""
+        return self._grouped(lambda model: [model.facts.prefix] if model.facts.prefix else [])
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Sequence[Model]]:
+        """The models that an id stands for."""
+        return self._grouped(lambda model: model.facts.ids)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Sequence[Model]]:
+        """The models that a log may call by a name."""
+        return self._grouped(lambda model: model.names)
+
+    def named_by(self, handles: Sequence[Sequence[int]]) -> Sequence[Model]:
+        """The models that unique handles name, all of them the same; none where they name several or none.
+
+        Args:
+            handles: those of each failure, the outermost last.
+        """
+        prefixes = {prefix_at_end(str(chain[-1])) for chain in handles}
+        return self.by_prefix.get(prefixes.pop(), ()) if len(prefixes) == 1 else ()
+
+    def of_id(self, word: str) -> Sequence[Model]:
+        """The models that an id stands for, or eight or more digits with which an archive id begins."""
+        found = self.by_id.get(word)
+        if found is not None:
+            return found
+        begun = (
+            (self.by_id[one] for one in self.by_id if one.startswith(word)) if len(word) >= BEGINNING else ()
+        )
+        return list(dict.fromkeys(model for models in begun for model in models))
+
+    def _grouped(self, keys: Callable[[Model], Iterable[K]]) -> Mapping[K, Sequence[Model]]:
+        """The models of each key."""
+        found: defaultdict[K, list[Model]] = defaultdict(list)
+        for model in self.all:
+            with self.noting_unread(model):
+                for key in keys(model):
+                    found[key].append(model)
+        return dict(found)
+
+    @contextmanager
+    def noting_unread(self, model: Model) -> Iterator[None]:
+        """Take note of a model that cannot be read, and go on without it."""
+        try:
+            yield
+        except (ArchiveError, OSError) as error:
+            self.unread.setdefault(model.file, str(error))
+
+    @contextmanager
+    def using(self, model: Model, user: object, make: Callable[[Archive], T]) -> Iterator[T]:
+        """What a user makes of a model's archive, for the block; until then no other thread gets the model.
+
+        The archive stays open, and what was made of it is kept, until enough others were opened since.
+
+        Args:
+            model: the model.
+            user: for whom it is made once.
+            make: makes it.
+
+        Raises:
+            ArchiveError: the file is of another kind, or contradicts itself.
+            OSError: it cannot be read.
+        """
+        with self._lock:
+            if model not in self._open:
+                self._open[model] = Opened()
+                self._open_bytes += model.size
+            self._open.move_to_end(model)
+            opened = self._open[model]
+            opened.users += 1
+        try:
+            with opened.lock:
+                if opened.archive is None:
+                    opened.archive = model.open()
+                if user not in opened.made:
+                    opened.made[user] = make(opened.archive)
+                yield opened.made[user]
+        finally:
+            for one in self._given_back(model, opened):
+                one.close()
+
+    def _given_back(self, model: Model, opened: Opened) -> list[Opened]:
+        """What is to be closed when a thread has used a model: those that were not used for longest."""
+        with self._lock:
+            opened.users -= 1
+            if self._open.get(model) is not opened:  # all were closed meanwhile
+                return [] if opened.users else [opened]
+            if opened.archive is None and not opened.users:
+                self._take_out(model)
+            unused = (one for one, other in list(self._open.items()) if not other.users)
+            return [self._take_out(one) for one in takewhile(lambda _: self._has_many_open, unused)]
+
+    @property
+    def _has_many_open(self) -> bool:
+        count = len(self._open)
+        return count > MOST_OPEN or (count > LEAST_OPEN and self._open_bytes > BYTES_OPEN)
+
+    def _take_out(self, model: Model) -> Opened:
+        self._open_bytes -= model.size
+        return self._open.pop(model)
+
+    def close(self) -> None:
+        """Close all models; one that is in use, by its last user."""
+        with self._lock:
+            unused = [one for one in self._open.values() if not one.users]
+            self._open.clear()
+            self._open_bytes = 0
+        for one in unused:
+            one.close()

@@ -1,0 +1,172 @@
+"""Lines of a log that name a model: by an id or a name that a pattern finds, or by an archive id as it is."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.errors import shown
+from archive.base.strings import decoded
+from archive.failures.beginnings import has_failure
+from archive.failures.models.patterns import Pattern
+from archive.failures.shapes import TIMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.failures.models.models import Model, Models
+    from archive.failures.streams import Stream
+
+ARCHIVE_ID = re.compile(rb"(?<![0-9a-fA-F])[0-9a-f]{32}(?![0-9a-fA-F])")
+NEAR = 5
+"""Lines above a failure in which an archive id names its model, without any pattern."""
+MAX_SEARCHED = 1 << 14
+"""Bytes of a line in which names are sought."""
+MOST_NAMED = 64
+"""Lines that name a model and are remembered: those of other processes may stand between them."""
+
+
+class Named(NamedTuple):
+    """A line that names models.
+
+    Attributes:
+        models: those that it may mean; none where no model has that id or name.
+        text: the id or name.
+        line: the line's number.
+        data: the line.
+    """
+
+    models: Sequence[Model]
+    text: str
+    line: int
+    data: bytes
+
+    def __str__(self) -> str:
+        return f"line {self.line} names {shown(self.text)}"
+
+
+class Naming:
+    """Takes note of the lines that name a model. What a pattern finds holds until it finds something else.
+
+    Lines of several processes may stand between one another. A line that differs from a failure's own lines
+    in the numbers around its text may be another process's; one that does not differ holds before it.
+
+    Args:
+        models: the models.
+        ids: a pattern whose first group, or whole match, is an archive id, prefix or serialization id. A
+            line in which that is empty names none.
+        names: the same for the name of a file or of the top module's class.
+
+    Raises:
+        ArchiveError: a pattern is no regular expression.
+    """
+
+    def __init__(self, models: Models, *, ids: str | None = None, names: str | None = None) -> None:
+        self._models = models
+        self._patterns = [
+            (Pattern(pattern), known)
+            for pattern, known in ((ids, "by_id"), (names, "by_name"))
+            if pattern is not None
+        ]
+        self._found = deque[Named](maxlen=MOST_NAMED)
+        self._near = deque[Named](maxlen=MOST_NAMED)
+        self._failed = deque[tuple[int, bytes]](maxlen=MOST_NAMED)
+        self._number = 0
+
+    def named(self, stream: Stream) -> Named | None:
+        """The line that names the model of a failure in the line seen last; None where none does.
+
+        Args:
+            stream: the failure's lines.
+        """
+        if self._found:
+            return _latest(self._found, stream)
+        near = [one for one in self._near if self._number - one.line <= NEAR and self._is_for(one, stream)]
+        return _united(near) if near else None
+
+    def _is_for(self, one: Named, stream: Stream) -> bool:
+        """Whether a line near a failure may name its model: no other process's, and no earlier failure's.
+
+        Args:
+            one: the line.
+            stream: the failure's lines.
+        """
+        is_same = stream.text_of(one.data) is not None
+        if not is_same and _process(one.data, stream) is not None:
+            return False
+        between = [data for number, data in self._failed if one.line <= number < self._number]
+        return not any(
+            not is_same or stream.text_of(data) is not None or _process(data, stream) is None
+            for data in between
+        )
+
+    def saw(self, line: bytes, number: int) -> None:
+        """Take note of a line.
+
+        Args:
+            line: the line.
+            number: its number.
+        """
+        if number < self._number:  # another log
+            self._found.clear()
+            self._near.clear()
+            self._failed.clear()
+        self._number = number
+        if len(line) > MAX_SEARCHED:
+            self._found.clear()  # it may name another model further on
+        for pattern, known in self._patterns:
+            name = pattern.found_in(line[:MAX_SEARCHED], number)
+            if name:
+                text = decoded(name)
+                by: Mapping[str, Sequence[Model]] = getattr(self._models, known)
+                self._found.append(Named(by.get(text, ()), text, number, line[:MAX_SEARCHED]))
+                return
+        self._saw_ids(line, number)
+        if has_failure(line):
+            self._failed.append((number, line[:MAX_SEARCHED]))
+
+    def is_quiet(self, lines: bytes) -> bool:
+        """Whether there is nothing in lines that may name a model: patterns are asked of each."""
+        return not self._patterns and ARCHIVE_ID.search(lines) is None
+
+    def _saw_ids(self, line: bytes, number: int) -> None:
+        """Take note of the archive ids in a line, wherever they stand: a failure may be of each model."""
+        found = [decoded(one[0]) for one in ARCHIVE_ID.finditer(line)]
+        ids = [one for one in found if one in self._models.by_id]
+        if not ids:
+            return
+        models = [model for one in ids for model in self._models.by_id[one]]
+        self._near.append(Named(models, ids[-1], number, line[:MAX_SEARCHED]))
+
+
+def _latest(found: Sequence[Named], stream: Stream) -> Named:
+    """The latest of the lines that name a model and may be a failure's own; several where it cannot be told.
+
+    Args:
+        found: the lines.
+        stream: the failure's lines.
+    """
+    others: list[Named] = []
+    for one in reversed(found):
+        if stream.text_of(one.data) is not None:
+            return _united([one, *others])
+        if _process(one.data, stream) is None:
+            others.append(one)
+    if others and others[0] is found[-1]:
+        return found[-1]
+    # Numbers differ between lines of one process, too. The latest line of each process may be meant.
+    return _united(list({_process(one.data, stream): one for one in found if one not in others}.values()))
+
+
+def _process(line: bytes, stream: Stream) -> bytes | None:
+    """What tells a line's process from others of the same logger; None for a line of another form."""
+    text = stream.loosened.text_of(line)
+    return None if text is None else TIMES.sub(b"", line.replace(text, b""))
+
+
+def _united(found: Sequence[Named]) -> Named:
+    """All models that lines name; none if one of the lines names a model that is not there."""
+    models = [model for one in found for model in one.models]
+    stranger = next((one for one in found if not one.models), None)
+    return stranger or max(found, key=lambda one: one.line)._replace(models=list(dict.fromkeys(models)))

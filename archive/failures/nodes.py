@@ -1,0 +1,255 @@
+"""A failure of ``torch.fx.Interpreter`` in a program without metadata → the same with its source.
+
+The interpreter names the node that it executed, and prints ``None`` where no stack trace is recorded::
+
+    While executing %relu : [num_users=1] = call_function[target=torch.ops.aten.relu.default](args = …
+    Original traceback:
+    None
+
+``None`` is replaced by the trace of the node that has this name, target and arguments. Source: PyTorch 2.13,
+``Interpreter.run`` in ``torch/fx/interpreter.py`` and ``Node.format_node`` in ``torch/fx/node.py``.
+
+A redacted program has traces, of which PyTorch prints what is left; the companion's take their places.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from archive.base.strings import decoded
+from archive.failures.failures import Answer, Cause
+from archive.failures.fits import is_message
+from archive.failures.lookups.nodes import Node, loaded_nodes
+from archive.failures.redacted import RedactedTraceback, found_at
+from archive.failures.redacted_lines import HEADER, Exactly
+from archive.failures.tracebacks import PYTORCH_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from archive.failures.failures import Failure
+    from archive.failures.redacted_lines import Likeness
+    from archive.failures.streams import Stream
+    from archive.formats.exported.sites import NodeSite
+    from archive.formats.exported.traces import Frame
+    from archive.reader.archive import Archive
+
+EXECUTING = re.compile(
+    rb"(?P<prefix>.*?)While executing %(?P<name>\w+) : (?:[^=]*?)\[num_users=\d+\] = "
+    rb"call_function\[target=(?P<target>[^\]]+)\]\((?P<arguments>args = .*)\)"
+)
+HIERARCHY, HEADING, UNKNOWN = b"Module hierarchy:", b"Original traceback:", b"None"
+FRAME, INDENT = b'File "', b"  "
+"""What the lines of a source begin with: the first frame may have no indentation."""
+FETCHING, WITH_EFFECTS = "operator.getitem", "torch.ops.higher_order.with_effects"
+UNKNOWN_CALL = "PyTorch makes it when it loads the program, which the companion alone does not tell"
+PLACE = 2
+"""The line of the failure in whose place its source is written."""
+NOT_HERE = "its redacted trace is none of this node's: the failure is another model's, or version's"
+MAX_LISTED = 3
+MAX_LINES = 10_000
+"""Lines of one source."""
+
+
+class NodeFailure:
+    """Three lines of the interpreter that name a node.
+
+    Args:
+        stream: the lines, the one with the node's name first.
+
+    Attributes:
+        stream: as given.
+        name: the node's name.
+        target: what the node calls.
+        arguments: what it is called with, as printed.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        found = EXECUTING.fullmatch(stream.text(0) or b"")
+        assert found is not None  # noqa: S101 (else it is no failure)
+        self.name, self.target = decoded(found["name"]), decoded(found["target"])
+        self.arguments = decoded(found["arguments"])
+
+    @property
+    def key(self) -> bytes:
+        """The same for failures of the same node, target and arguments."""
+        return digest(self.name, self.target, self.arguments)
+
+    def is_of(self, site: NodeSite) -> bool:
+        """Whether a node has this name, target and arguments; true if what it is called with is not known."""
+        # Python's operators are recorded by the module that they are defined in, `_operator`.
+        if site.name != self.name or site.target not in (self.target, f"_{self.target}"):
+            return False
+        return site.record is None or is_message(self.arguments, site)
+
+    def leave(self) -> None:
+        """Let the lines of the source stay as they are: no frame of it is the first one of a traceback."""
+        if self.stream.text(1) == HEADING:
+            leave_source(self.stream, PLACE)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether PyTorch printed a source."""
+        return self.stream.text(1) == HEADING and self.stream.text(PLACE) != UNKNOWN
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Whether PyTorch knew no source."""
+        return self.stream.text(1) == HEADING and self.stream.text(PLACE) == UNKNOWN
+
+    def size(self, text: bytes) -> int:
+        """The bytes that an explanation has in the log."""
+        return len(text) + (text.count(b"\n") + 1) * self.stream.cost(PLACE)
+
+    def explained(self, text: bytes) -> Iterator[bytes]:
+        """The three lines, with an explanation in the place of the last one."""
+        yield self.stream.line(0).data
+        yield self.stream.line(1).data
+        yield self.stream.written(PLACE, text)
+
+
+def is_unknown(target: str, archive: Archive) -> bool:
+    """Whether a program may have a call that a companion alone does not tell: it fetches, or has a token."""
+    alone = [
+        site
+        for program in archive.programs.values()
+        for site in program.sites.values()
+        if site.record is None
+    ]
+    return bool(alone) and (target == FETCHING or any(site.target == WITH_EFFECTS for site in alone))
+
+
+def digest(*texts: str) -> bytes:
+    """The digest of some texts, which may be long."""
+    return blake2b("\n".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def answer(archive: Archive, failure: NodeFailure) -> Answer:
+    """An archive's answer to a failure of the interpreter."""
+    nodes = [node for node in loaded_nodes(archive.programs) if failure.is_of(node.site)]
+    what = f"node {failure.name}, {failure.target}"
+    if not nodes and is_unknown(failure.target, archive):
+        return Answer(failure, None, ((0, f"{what}: {UNKNOWN_CALL}"),), is_possible=True)
+    return answer_of(failure, what, nodes, lambda node: node.site.trace or "")
+
+
+def redacted_answer(
+    archive: Archive, bare: Archive | None, like: Likeness, failure: NodeFailure
+) -> Answer | None:
+    """The answer to a failure whose trace is redacted; None where the log shows no redacted trace.
+
+    Args:
+        archive: the archive as it was.
+        bare: the redacted archive, if it is at hand.
+        like: tells whether a line of another redaction stands for one of the original.
+        failure: the failure.
+    """
+    nodes = [
+        (Node(form, site), (name, number), path)
+        for name, program in archive.programs.items()
+        for number, form in enumerate(program.forms)
+        for path, site in form.sites.items()
+        if failure.is_of(site)
+    ]
+    shown = []
+    if bare is not None:
+        traces = {
+            (form, path): bare.programs[form[0]].forms[form[1]].sites[path].trace for _, form, path in nodes
+        }
+        shown = _shown(failure.stream, [(node, traces[form, path]) for node, form, path in nodes], Exactly())
+    shown = shown or _shown(failure.stream, [(node, node.site.trace) for node, _, _ in nodes], like)
+    what, found = f"node {failure.name}, {failure.target}", [node for node, _ in shown]
+    if not shown and nodes and is_bare(failure.stream):
+        failure.leave()
+        return Answer(failure, None, ((0, f"{what}: {NOT_HERE}"),))
+    if all(_stop(failure.stream, node.site.trace or "", Exactly()) for node in found):
+        return None  # it shows the original
+    return answer_of(shown[0][1], what, found, lambda node: node.site.trace or "")
+
+
+def _shown(
+    stream: Stream, traces: Iterable[tuple[Node, str | None]], like: Likeness
+) -> list[tuple[Node, RedactedTraceback]]:
+    """The nodes whose trace a log shows, with its lines."""
+    found = ((node, _stop(stream, trace, like)) for node, trace in traces if trace)
+    return [(node, RedactedTraceback(stream, PLACE, stop)) for node, stop in found if stop]
+
+
+def _stop(stream: Stream, trace: str, like: Likeness) -> int:
+    """The line behind a trace; 0 where the log shows another one, or more frames."""
+    found = found_at(stream, PLACE, _encoded(trace), like)
+    behind = stream.text(found.stop, is_patient=False) if found else None
+    return found.stop if found and not (behind or b"").startswith((INDENT, FRAME)) else 0
+
+
+def is_bare(stream: Stream) -> bool:
+    """Whether a log shows frames of a trace, and no line of code below them."""
+    at = PLACE
+    while HEADER.fullmatch(stream.text(at, is_patient=False) or b""):
+        at += 1
+    return at > PLACE and not (stream.text(at, is_patient=False) or b"").startswith(INDENT)
+
+
+def is_source(stream: Stream, at: int) -> bool:
+    """Whether the source of a node stands in a log, as an explanation writes it, from a line on."""
+    return (stream.text(at) or b"").startswith(HIERARCHY) and stream.text(at + 1) == HEADING
+
+
+def leave_source(stream: Stream, at: int) -> None:
+    """Let the frames of a source stay as they are.
+
+    Args:
+        stream: the lines.
+        at: the line behind the source's heading, or the heading itself.
+    """
+    first = at + (stream.text(at) == HEADING)
+    at = first
+    while at < first + MAX_LINES and (line := stream.text(at, is_patient=False)) is not None:
+        if not line.startswith(INDENT) and not (at == first and line.startswith(FRAME)):
+            return
+        stream.line(at).output = stream.line(at).data
+        at += 1
+
+
+def answer_of(failure: Failure, what: str, nodes: Sequence[Node], text: Callable[[Node], str]) -> Answer:
+    """The answer to a failure by the nodes that it may be of.
+
+    Args:
+        failure: the failure.
+        what: its node in words.
+        nodes: those that it may be of.
+        text: of a node, what explains it.
+    """
+    if not nodes:
+        return Answer(failure, None, ((0, f"{what}: this archive has none: the failure is another model's"),))
+    if len({text(node) for node in nodes}) > 1:
+        why = f"may be {listed(nodes)}, and nothing tells which"
+        return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
+    if nodes[0].site.trace is None:
+        return Answer(failure, None, ((0, f"{what}: no source is recorded for it here"),))
+    return Answer(failure, _encoded(text(nodes[0])), is_possible=True, cause=_cause(nodes[0]))
+
+
+def listed(nodes: Sequence[Node]) -> str:
+    """The first of some nodes, and how many more there are."""
+    more = f" or {len(nodes) - MAX_LISTED} more" if len(nodes) > MAX_LISTED else ""
+    return " or ".join(node.label for node in nodes[:MAX_LISTED]) + more
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _cause(node: Node) -> Cause:
+    frame = innermost(node.site.frames.frames if node.site.frames else ())
+    place = ("", 0) if frame is None else (frame.file, frame.line)
+    return Cause(*place, node.hierarchy, "")
+
+
+def innermost(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame that is not PyTorch's own, or else the innermost; None where there is none."""
+    own = (one for one in reversed(frames) if not PYTORCH_FILE.search(one.file))
+    return next(own, frames[-1] if frames else None)

@@ -1,0 +1,171 @@
+"""An archive's answers to failures of redacted archives, in which PyTorch has printed what is left of source.
+
+What a redacted archive prints is known to the byte where it is at hand, with its companion. Else, and of
+other redactions of the same model, the place is told by lines, functions, last parts of paths and the module
+hierarchy; in a traceback of serialized code, by that code.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from archive.base.errors import LimitError
+from archive.base.strings import decoded
+from archive.container.names import encoded
+from archive.failures import nodes
+from archive.failures.failures import Answer, Cause
+from archive.failures.notes import why_left
+from archive.failures.outline import Outline
+from archive.failures.redacted import HEADED, Sign, file_at, found_at, sign_at
+from archive.failures.redacted_handles import SEVERAL_NOTE, RedactedHandles
+from archive.failures.redacted_lines import Exactly, Loosely, LooselyTraced, last_part
+from archive.failures.tracebacks import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from archive.base.spending import Spending
+    from archive.failures.lite import LiteAnswers
+    from archive.failures.nodes import NodeFailure
+    from archive.failures.redacted_handles import Found
+    from archive.failures.streams import Stream
+    from archive.failures.tracebacks import Traceback
+    from archive.reader.archive import Archive
+
+NOT_HERE = "redacted source that no place of this model gives: the failure is another model's, or version's"
+OTHER_SOURCE = "source that this model does not have there: the failure is another model's, or version's"
+OTHER_REDACTION = "not as this redacted archive prints it, but as another redaction of the model may"
+
+
+class RedactedAnswers:
+    """The answers of an archive to failures whose source is redacted.
+
+    Args:
+        archive: the model that failed.
+        lite: answers failures of the lite interpreter.
+        spending: counts the steps of all explanations.
+        names: names by the hashes that stand for them.
+    """
+
+    def __init__(
+        self, archive: Archive, lite: LiteAnswers, spending: Spending, names: Mapping[bytes, bytes]
+    ) -> None:
+        self._archive, self._lite, self._spending, self._names = archive, lite, spending, names
+
+    # The lite interpreter
+
+    def of_lite(self, stream: Stream, hierarchy: bytes) -> Answer | None:
+        """The answer to a traceback of the lite interpreter; None where it shows no redacted source.
+
+        Args:
+            stream: its lines, the heading first.
+            hierarchy: the module hierarchy above; b"" where there is none.
+        """
+        if not self._archive.handles:
+            return None
+        sign, steps = sign_at(stream, 1, self.files), self._spending.of_one_failure()
+        try:
+            if found := self._exact.of(stream, hierarchy, Exactly(), steps) if self._exact else None:
+                return self._answer(found)
+            if sign is Sign.NONE:
+                return None
+            found = self._loose.of(stream, hierarchy, self._like, steps)
+        except LimitError as error:
+            return Answer(Outline(stream), None, ((0, why_left(error)),), is_possible=True)
+        finally:
+            self._spending.spend(steps.taken)
+        if found:
+            return self._answer(found, OTHER_REDACTION if self._exact else "")
+        return self._not_here(stream, 1, sign)
+
+    def _not_here(self, stream: Stream, at: int, sign: Sign) -> Answer | None:
+        """The answer to redacted source that is not this model's; None where that is not certain."""
+        is_ours = file_at(stream, at) in map(last_part, self.files)
+        if sign is Sign.PARTLY and not (self._exact and is_ours):
+            return None
+        return Answer(Outline(stream), None, ((0, NOT_HERE if sign is Sign.BLANK else OTHER_SOURCE),))
+
+    def _answer(self, found: Found, note: str = "") -> Answer | None:
+        """The answer by the handles that were found; None where the log shows the original itself."""
+        if found.is_shown:
+            return None
+        if found.original is None:
+            return Answer(found.failure, None, ((0, found.note),), is_possible=found.note == SEVERAL_NOTE)
+        known = self._archive.symbolicate(found.handles, self._lite.style)
+        place = place_of(frame.range for frame in reversed(known.frames))
+        cause = Cause(*place, known.module_hierarchy, "")
+        notes = ((0, note),) if note else ()
+        return Answer(found.failure, found.original, notes, is_possible=True, cause=cause)
+
+    # Serialized code
+
+    def of_serialized(
+        self, stream: Stream, traceback: Traceback, original: Callable[[], bytes]
+    ) -> Answer | None:
+        """The answer to a traceback of serialized and of original code; None where the latter is as it was.
+
+        Args:
+            stream: the lines.
+            traceback: that of serialized code.
+            original: gives the traceback of the original code.
+        """
+        is_whole = traceback.frames and not traceback.is_too_long
+        stop = traceback.frames[-1].stop if is_whole else 0
+        sign = sign_at(stream, stop + HEADED, self.files) if is_whole else Sign.NONE
+        if sign is Sign.NONE:
+            return None
+        foreign = next((frame for frame in traceback.frames if frame.is_foreign), None)
+        if foreign is not None:
+            return (
+                Answer(traceback, None, ((foreign.first, foreign.problem),)) if sign is Sign.BLANK else None
+            )
+        try:
+            text = original()
+        except LimitError as error:
+            return Answer(traceback, None, ((0, why_left(error)),), is_possible=True)
+        if found_at(stream, stop, text, Exactly()):
+            return None
+        failure = found_at(stream, stop, text, self._like)
+        if failure is None:
+            return self._not_here(stream, stop + HEADED, sign)
+        place = place_of(frame.original for frame in reversed(traceback.frames))
+        cause = Cause(*place, decoded(traceback.frames[-1].function), "")
+        failure.renamed = traceback.renamed
+        return Answer(failure, text, is_possible=True, cause=cause)
+
+    # Exported programs
+
+    def of_node(self, failure: NodeFailure) -> Answer | None:
+        """The answer to a failure of the interpreter that has a source; None where that is not redacted."""
+        if not self._archive.programs:
+            return None
+        sites = (site for program in self._archive.programs.values() for site in program.sites.values())
+        files = {encoded(frame.file) for site in sites if site.frames for frame in site.frames.frames}
+        like = LooselyTraced(files, self._names)
+        return nodes.redacted_answer(self._archive, self._archive.redacted, like, failure)
+
+    # Facts
+
+    @cached_property
+    def _exact(self) -> RedactedHandles | None:
+        """By what the redacted archive prints; None where it is not at hand, or prints nothing."""
+        bare = self._archive.redacted
+        if bare is None or not bare.range_records:
+            return None
+        return RedactedHandles(self._archive, bare, self._lite.splits.operations, self._lite.style)
+
+    @cached_property
+    def _loose(self) -> RedactedHandles:
+        return RedactedHandles(self._archive, self._archive, self._lite.splits.operations, self._lite.style)
+
+    @cached_property
+    def files(self) -> frozenset[bytes]:
+        """The paths of the model's source files."""
+        sources = self._archive.range_table.sources
+        named = {one for one in sources.filename.tolist() if one >= 0}
+        return frozenset(bytes(sources.strings.data(one)) for one in named)
+
+    @cached_property
+    def _like(self) -> Loosely:
+        return Loosely(self.files, self._names)

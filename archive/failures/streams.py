@@ -1,0 +1,178 @@
+r"""The lines of a log that one process wrote, without what a logger put around each of them.
+
+Docker, Kubernetes, journald, syslog and logcat write each line that a process prints as a record of its own:
+
+    2026-03-01T10:00:00.123456789Z stderr F   File "code/__torch__/net.py", line 8, in forward
+    {"log":"  File \"code/__torch__/net.py\", line 8, in forward\n","stream":"stderr","time":"2026-03-01T…"}
+
+A failure then takes several records, and those of other processes may stand between them. A *stream* is one
+process's part of the log: lines whose prefix, or whose JSON around the text, is that of the first line, but
+for times and levels. Streams are nested: JSON may stand behind a prefix, and a prefix in a string of JSON.
+
+Some loggers number lines, so that no two have the same prefix. Then lines belong together that directly
+follow one another, and differ in numbers.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from archive.failures.lines import Line, ending, without_end
+
+if TYPE_CHECKING:
+    from archive.failures.forms import Form, Part
+    from archive.failures.lines import Lines
+
+MAX_BETWEEN = 200
+"""Lines of others that may stand between two lines of a stream."""
+
+
+class Stream(Protocol):
+    """The lines of a stream, from the first line of a failure on."""
+
+    @property
+    def loosened(self) -> Stream:
+        """The lines that directly follow one another, and differ in numbers around the text."""
+
+    def line(self, at: int) -> Line:
+        """A line of the log, of those whose text was asked for; 0 is the first one."""
+
+    def text(self, at: int, *, is_patient: bool = True) -> bytes | None:
+        """A line's text without line end; None where the stream ends.
+
+        Args:
+            at: its number in the stream; 0 is the first line.
+            is_patient: whether to wait for it, however long the log pauses.
+        """
+
+    def text_of(self, line: bytes) -> bytes | None:
+        """The text of any line of the log; None if it is none of the stream."""
+
+    def written(self, at: int, text: bytes, *, is_open: bool = False) -> bytes:
+        """A line with another text in its place.
+
+        Args:
+            at: its number.
+            text: one line or several, without the last line's end; each becomes a line like this one.
+            is_open: whether the last line shall have no end, as far as the form of lines allows it.
+        """
+
+    def cost(self, at: int) -> int:
+        """The bytes that stand around each line of :meth:`written`."""
+
+
+class Plain:
+    """All lines of a log, from one on.
+
+    Args:
+        first: the line.
+        lines: those behind it.
+    """
+
+    def __init__(self, first: Line, lines: Lines) -> None:
+        self._lines = [first]
+        self._ahead = lines
+        self._end = ending(first.data)
+        self._seen = 0
+
+    @property
+    def loosened(self) -> Stream:
+        """The same: nothing stands around its text."""
+        return self
+
+    def line(self, at: int) -> Line:
+        """A line of the log."""
+        return self._lines[at]
+
+    def text(self, at: int, *, is_patient: bool = True) -> bytes | None:
+        """A line's text; lines that belong to a failure above are left out."""
+        while len(self._lines) <= at:
+            line = self._ahead.peek(self._seen, is_patient=is_patient)
+            if line is None:
+                return None
+            self._seen += 1
+            if line.output is None:
+                self._lines.append(line)
+        return without_end(self._lines[at].data)
+
+    def text_of(self, line: bytes) -> bytes | None:
+        """The text of any line."""
+        return without_end(line)
+
+    def written(self, at: int, text: bytes, *, is_open: bool = False) -> bytes:
+        """A line with another text in its place."""
+        data = self._lines[at].data
+        end = b"" if is_open else data[len(without_end(data)) :]
+        return text.replace(b"\n", self._end) + end
+
+    def cost(self, at: int) -> int:  # noqa: ARG002 (it is the same for all)
+        """The bytes of a line end."""
+        return len(self._end)
+
+
+class Inner:
+    """A stream within another one.
+
+    Args:
+        parent: the other one.
+        form: takes its lines apart.
+        is_numbered: whether its lines differ in numbers, so that they are known only if they directly follow
+            one another.
+    """
+
+    def __init__(self, parent: Stream, form: Form, *, is_numbered: bool = False) -> None:
+        self.parent = parent
+        self.form = form
+        self._most_between = 0 if is_numbered else MAX_BETWEEN
+        self._parts: list[Part] = []
+        self._sought = 0
+
+    @cached_property
+    def loosened(self) -> Stream:
+        """The lines that directly follow one another, and differ in numbers around the text."""
+        return Inner(self.parent.loosened, self.form.loosened, is_numbered=True)
+
+    def line(self, at: int) -> Line:
+        """A line of the log."""
+        return self.parent.line(self._parts[at].at)
+
+    def text(self, at: int, *, is_patient: bool = True) -> bytes | None:
+        """A line's text without line end; None where the stream ends."""
+        while len(self._parts) <= at:
+            last = self._parts[-1].at if self._parts else -1
+            between = self._sought - last - 1
+            if between > self._most_between:
+                return None
+            # Behind lines of others a pause ends the stream: they are not held back for long.
+            text = self.parent.text(self._sought, is_patient=is_patient and not between)
+            if text is None:
+                return None
+            part = self.form.part(self._sought, text)
+            if part is not None:
+                self._parts.append(part)
+            self._sought += 1
+        return self._parts[at].text
+
+    def text_of(self, line: bytes) -> bytes | None:
+        """The text of any line of the log; None if it is none of the stream."""
+        outer = self.parent.text_of(line)
+        part = None if outer is None else self.form.part(0, outer)
+        return None if part is None else part.text
+
+    def written(self, at: int, text: bytes, *, is_open: bool = False) -> bytes:  # noqa: ARG002 (records end)
+        """A line with another text in its place."""
+        part = self._parts[at]
+        outer = self.parent.text(part.at) or b""
+        before, behind = outer[: part.start], outer[part.stop :]
+        lines = (
+            before + self.form.written(one + part.end, outer, part) + behind for one in text.split(b"\n")
+        )
+        return self.parent.written(part.at, b"\n".join(lines))
+
+    def cost(self, at: int) -> int:
+        """The bytes that stand around each line."""
+        part = self._parts[at]
+        outer = self.parent.text(part.at) or b""
+        empty = self.form.written(part.end, outer, part)
+        return self.parent.cost(part.at) + len(outer) - (part.stop - part.start) + len(empty)

@@ -1,0 +1,293 @@
+"""A traceback over serialized code → the same, and the traceback over the original code behind it.
+
+A frame's line and marking give a byte position in the code record, and the record's source ranges map the
+position to the original range. The log must show the very lines of this archive's record; otherwise the frame
+is another model's. The second traceback follows PyTorch's ``format_stack_trace``
+(``torch/csrc/jit/frontend/source_range.cpp``):
+
+- a function has the name of the serialized frame;
+- a null range prints nothing;
+- a frame without any range is repeated;
+- if no frame has a range, there is no second traceback.
+
+PyTorch 1.4 and older print other tracebacks, which are not read here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.errors import LimitError
+from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
+from archive.failures.code_lines import CodeLines
+from archive.failures.code_records import CODE_FOLDERS, problem_of
+from archive.failures.lines import ending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from archive.base.limits import Limits
+    from archive.base.steps import Steps
+    from archive.debuginfo.model import SourceRange
+    from archive.failures.code_records import CodeRecord
+    from archive.failures.streams import Stream
+    from archive.reader.line_digests import LineDigests
+
+TRACEBACK_START = re.compile(
+    rb"(?P<prefix>.*)Traceback of TorchScript \(most recent call last\):(?P<tail>.*)"
+)
+SERIALIZED_START = re.compile(
+    rb"(?P<prefix>.*)Traceback of TorchScript, serialized code \(most recent call last\):"
+)
+"""Begins a traceback behind which that of the original code stands."""
+FRAME_HEADER = re.compile(
+    rb'  File "(?!"[^,])(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?'
+)
+FRAME = b'  File "'
+"""Begins a frame's heading."""
+RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
+NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
+CODE = re.compile(rb"  |def |class |[\w.]+ = ")
+"""Begins a line of generated code; behind a marking no other one is part of an excerpt."""
+ORIGINAL_HEADING = b"\nTraceback of TorchScript, original code (most recent call last):\n"
+PYTORCH_FILE = re.compile(r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]")
+"""The path of a file of PyTorch."""
+
+TORN_NOTE = "a traceback that breaks off within its first frame, or has lines of others in it"
+BEHIND = CONTEXT - 1
+"""Lines that PyTorch prints behind a range, unless its source ends before."""
+CUT_NOTE = "the traceback breaks off here: it is explained as far as it goes"
+MAX_LINES = 10_000
+"""Lines of one traceback."""
+MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedFrame:
+    """A frame of a traceback in a log.
+
+    Attributes:
+        first: the frame's first line, counted from the heading.
+        stop: the line behind its last one.
+        file: the file's name as printed.
+        function: the function's name as printed; empty where none is.
+        original: the range that the code comes from; None where none is recorded.
+        problem: why there is no range.
+        is_foreign: whether the archive's code differs from the frame's.
+    """
+
+    first: int
+    stop: int
+    file: bytes
+    function: bytes
+    original: SourceRange | None
+    problem: str
+    is_foreign: bool
+
+    @property
+    def is_serialized(self) -> bool:
+        """Whether the frame's file is a code record's."""
+        return self.file.startswith(CODE_FOLDERS)
+
+
+class Traceback:
+    """A traceback in a log.
+
+    Args:
+        stream: its lines, the heading first.
+        code: file name in the traceback → code record.
+
+    Attributes:
+        stream: as given.
+        raw: the texts of the lines that are part of it.
+        renamed: the lines whose names were hashes, with their names, by their place in ``raw``.
+        frames: the frames; raw lines behind the last one are no part of the traceback.
+        is_too_long: whether reading was given up.
+        is_torn: whether a frame of serialized code breaks off.
+        cut: the line, counted from the heading, at which a traceback breaks off; 0 where it is whole.
+    """
+
+    def __init__(self, stream: Stream, code: Callable[[bytes], CodeRecord]) -> None:
+        self.stream = stream
+        self.raw = [stream.text(0) or b""]
+        self.renamed: dict[int, bytes] = {}
+        self.is_too_long = self.is_torn = False
+        self.cut = 0
+        self._size = len(self.raw[0])
+        self._code = code
+        self.frames = list(iter(self._frame, None))
+        behind = self._peek(is_patient=False) if self.frames else None
+        if behind is not None and CODE.match(behind) and not self.cut:
+            self.cut = len(self.raw)  # a frame's heading is missing
+
+    def _peek(self, *, is_patient: bool = True) -> bytes | None:
+        """The next line; None where the traceback ends for certain, or may end and the log pauses."""
+        return None if self.is_too_long else self.stream.text(len(self.raw), is_patient=is_patient)
+
+    def _take(self, line: bytes) -> None:
+        """Take the next line, and give up reading if there are too many."""
+        self._size += len(line)
+        self.raw.append(line)
+        self.is_too_long = len(self.raw) > MAX_LINES or self._size > MAX_BYTES
+
+    def _frame(self) -> LoggedFrame | None:
+        """Take the next frame; None where none follows.
+
+        A frame is a heading, lines of code, and a marking below the last of them::
+
+              File "code/__torch__/net.py", line 8, in forward
+                x: Tensor) -> Tensor:
+                weight = self.weight
+                return torch.matmul(x, weight)
+                       ~~~~~~~~~~~~ <--- HERE
+
+        The heading names the marked line, so the lines shown end there. More lines may follow.
+        """
+        first = len(self.raw)
+        # Behind a whole frame the traceback may have ended: what is written then is not held back for long.
+        heading = self._peek(is_patient=first == 1) or b""
+        header = FRAME_HEADER.fullmatch(heading)
+        if not header:
+            return None
+        self._take(heading)
+        shown: list[bytes] = []
+        while (line := self._peek()) is not None and not RANGE_MARKING.fullmatch(line):
+            if len(shown) == CONTEXT or NOT_CODE.match(line):
+                line = None
+                break
+            shown.append(line)
+            self._take(line)
+        if line is None:
+            self.is_torn = header["file"].startswith(CODE_FOLDERS)
+            self.cut = first
+            return None
+        code, number = self._code(header["file"]), int(header["line"])
+        fits, first_column = code.shows(shown, number), 0
+        if fits:
+            first_column, last_column = code.columns(number, shown[-1], line)
+            fits = code.marks(number, first_column, last_column)
+        # With the record at hand, the lines that follow must be the record's.
+        other = self._take_rest(code, code.lines if fits else None, number)
+        fits = fits and not other
+        if fits:
+            logged = self.raw[first:]
+            pairs = enumerate(zip(code.as_written(header, logged[1:]), logged, strict=True), first)
+            self.renamed |= {at: own for at, (own, line) in pairs if own != line}
+        original = code.original(number, first_column) if fits else None
+        problem = "" if original else problem_of(code, other or number, fits=fits)
+        function = header["function"] or b""
+        if original and function:
+            function = code.function(number, function)
+        return LoggedFrame(first, len(self.raw), header["file"], function, original, problem, not fits)
+
+    def _take_rest(self, record: CodeRecord, code: CodeLines | LineDigests | None, number: int) -> int:
+        """Take the rest of a frame: further markings, and the lines between and behind them.
+
+        Args:
+            record: the frame's.
+            code: its lines. If they are not known, lines are taken that look like code.
+            number: the marked line.
+
+        Returns:
+            The line of the record that the log should show, and shows otherwise; 0 where there is none.
+        """
+        here, unmarked, size = False, 0, 0 if code is None else len(code)
+        most = record.most_unmarked if code is None else CONTEXT
+
+        def lacks() -> bool:  # a range that ends before its last line's first word has no "HERE"
+            return number < size and unmarked < BEHIND
+
+        while unmarked < most and (line := self._peek(is_patient=lacks())) is not None:
+            marking = None if here else RANGE_MARKING.fullmatch(line)
+            if marking:
+                here, unmarked = bool(marking["here"]), 0
+            else:
+                if code is not None and self._breaks_off_within(line) and _may_begin(code, number + 1, line):
+                    self.cut = len(self.raw)
+                    self._take(line)
+                    return 0
+                is_code = CODE.match(line) is not None and not NOT_CODE.match(line)
+                if not is_code or (code is not None and not code.is_line(number + 1, line)):
+                    return number + 1 if lacks() and not self._breaks_off(line) else 0
+                number += 1
+                unmarked += 1
+            self._take(line)
+        if lacks():
+            self.cut = len(self.raw) - 1
+        return 0
+
+    def _breaks_off_within(self, line: bytes) -> bool:
+        """Whether the log ends within a line."""
+        return bool(line) and self.stream.line(len(self.raw)).data.endswith(line)
+
+    def _breaks_off(self, line: bytes) -> bool:
+        """Whether an excerpt breaks off above a line, which is of something else in the log."""
+        is_other = not CODE.match(line) and not NOT_CODE.match(line)
+        self.cut = len(self.raw) - 1 if is_other else self.cut
+        return is_other
+
+    def original(self, limits: Limits, steps: Steps) -> bytes:
+        """The traceback of the original code: each frame's original source, or else its own lines.
+
+        Raises:
+            LimitError: it would be too long, or take too many steps.
+        """
+        text = bytearray(ORIGINAL_HEADING)
+        for frame in self.frames:
+            if frame.original is None:
+                text += b"".join(line + b"\n" for line in self.raw[frame.first : frame.stop])
+            else:
+                text += bounded_excerpt(frame.original, frame.function, limits, steps)
+            if len(text) > limits.output:
+                raise LimitError("output", limits.output, len(text))
+        return bytes(text)
+
+    def size(self, original: bytes) -> int:
+        """The bytes that a traceback of the original code has in the log."""
+        lines = original.count(b"\n")
+        return len(original) + lines * (self.stream.cost(self.frames[-1].stop - 1) - 1)
+
+    def explained(self, original: bytes) -> Iterator[bytes]:
+        """The traceback's lines, with the traceback of the original code behind the last frame."""
+        last = self.frames[-1].stop - 1
+        heading = self.raw[0].replace(b"TorchScript (most", b"TorchScript, serialized code (most")
+        yield self.stream.written(0, heading)
+        for at in range(1, last):
+            yield written(self.stream, at, self.renamed)
+        line, is_open = written(self.stream, last, self.renamed), not original.endswith(b"\n")
+        # A log may end within the traceback's last line.
+        end = b"" if line.endswith(b"\n") else ending(self.stream.line(0).data)
+        yield line + end + self.stream.written(last, original.removesuffix(b"\n"), is_open=is_open)
+
+
+def _may_begin(code: CodeLines | LineDigests, number: int, line: bytes) -> bool:
+    """Whether a line of the code may begin as one does. Of digests, any line of code may."""
+    if isinstance(code, CodeLines):
+        return code.begins(number, line)
+    is_code = CODE.match(line) is not None and not FRAME.startswith(line[: len(FRAME)])
+    return number <= len(code) and is_code
+
+
+def written(stream: Stream, at: int, others: Mapping[int, bytes]) -> bytes:
+    """A line of a log, or another one in its place."""
+    line = stream.line(at)
+    return stream.written(at, others[at]) if at in others else line.unchanged(line.data)
+
+
+def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
+    """File and line of what failed: of the innermost range that is not in PyTorch's own files.
+
+    Args:
+        spans: the ranges of the frames, innermost first; None where none is known.
+
+    Returns:
+        Those of the innermost range where all are PyTorch's; "" and 0 where no file is known.
+    """
+    known = [one for one in spans if one and not one.source.is_null and one.source.filename is not None]
+    places = [(str(one.source.filename), one) for one in known]
+    if not places:
+        return "", 0
+    file, span = next((place for place in places if not PYTORCH_FILE.search(place[0])), places[0])
+    return file, span.line

@@ -1,0 +1,116 @@
+"""E-mail addresses, URLs and numbers of networks in texts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from archive.privacy.leaks.kinds import LeakKind
+from archive.privacy.leaks.vocabulary import Found
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+USER = rb"[A-Za-z0-9\x80-\xff][\w.+\x80-\xff-]{0,63}"
+TOP = (
+    rb"(?i:com|org|net|edu|gov|mil|int|info|biz|dev|app|cloud|tech|name|xyz|site|online|museum|email|systems|london"
+    rb"|berlin|local|localdomain|internal|intranet|intra|corp|lan|home|example|test)"
+    rb"|(?!(?:py|so|sh|md|cc|rs)(?!\w))(?:[a-z]{2}|[A-Z]{2})"
+)
+"""Top domains. ``a@b.mT`` is a product; of countries, those that are endings of files are none."""
+MAILBOX = re.compile(rb"(?<![\w.+@\x80-\xff-])" + USER + rb"\Z")
+DOMAIN = re.compile(
+    rb"(?:[A-Za-z0-9\x80-\xff-]{1,63}\.){1,5}(?:" + TOP + rb")(?![\w(\[@-]|[ ]?=|\.\w)"
+    rb"|\[?(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
+)
+REPOSITORY = re.compile(rb":[\w.~-]+(?:/[\w.~-]+)+")
+"""What follows a host where ``git`` is told a repository."""
+AT_PROMPT = re.compile(rb"([A-Za-z][\w-]{1,62}(?:\.[\w-]{1,62}){0,4}):(?=[~/])")
+"""What follows ``@`` in a prompt, and where ``scp`` is told a file: ``ann@node17:~/net$``."""
+SCHEME = re.compile(rb"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]{1,20}\Z")
+MOST_BEFORE = 65
+"""Bytes before ``@`` or ``://`` in which an address may begin, and the one before."""
+LOCATION = re.compile(
+    rb"[A-Za-z]:\\[^\x00-\x20\x7f\"'<>`{}|^\x80-\xff]+"
+    rb"|(?=[\w\[/%])[^\x00-\x20\x7f\"'<>`\\{}|^\x80-\xff]+"
+)
+"""What follows a scheme; a drive's path has backslashes, though no URL may."""
+URL_TRIMMED = b".,;:!)]*#"
+PUBLIC = re.compile(
+    rb"(?i:https?)://(?:[\w-]+\.)*(?:pytorch\.org|python\.org|arxiv\.org|doi\.org|wikipedia\.org|w3\.org|apache\.org"
+    rb"|numpy\.org|scipy\.org|nvidia\.com|openreview\.net)(?=[/:?#]|$)"
+    rb"|https?://(?:www\.)?github\.com/(?:pytorch|python|numpy)(?=[/?#]|$)"
+)
+"""URLs that PyTorch's own docstrings have, and that everyone knows."""
+WEB = re.compile(rb"(?<![\w./@-])www\.[A-Za-z0-9-]+\.[\w./-]*[\w/]")
+PRIVATE = (
+    (b"10.", rb"10(?:\.\d{1,3}){3}"),
+    (b"192.168.", rb"192\.168(?:\.\d{1,3}){2}"),
+    (b"172.", rb"172\.(?:1[6-9]|2\d|3[01])(?:\.\d{1,3}){2}"),
+    (b"169.254.", rb"169\.254(?:\.\d{1,3}){2}"),
+)
+NETWORKS = [
+    (start, re.compile(rb"(?<![\w.-])" + pattern + rb"(?::\d{1,5})?(?![\w.-])")) for start, pattern in PRIVATE
+]
+"""What addresses of private networks begin with, and their pattern. Others look like versions."""
+SID = re.compile(rb"S-1-5-21(?:-\d{1,10}){3,4}(?!\d)")
+"""The number of an account of Windows."""
+MOST_OF_BYTE = 255
+
+
+def addresses(data: bytes) -> Iterator[Found]:
+    """The e-mail addresses, URLs, network addresses and account numbers in a text."""
+    end = 0
+    for one in sorted([*_urls(data), *_mailboxes(data)], key=lambda one: (one.at, -len(one.text))):
+        if one.at >= end:
+            yield one
+            end = one.at + len(one.text)
+    yield from _numbers(data)
+
+
+def _urls(data: bytes) -> Iterator[Found]:
+    end = 0
+    for at, start in _begun(data, b"://", SCHEME):
+        rest = LOCATION.match(data, at + 3) if start >= end else None
+        if rest is not None:
+            end = rest.end()
+            if not PUBLIC.match(data, start):
+                yield Found(LeakKind.URL, start, data[start:end].rstrip(URL_TRIMMED))
+    if b"www." in data:
+        for one in WEB.finditer(data):
+            if not PUBLIC.match(b"http://" + one[0]):
+                yield Found(LeakKind.URL, one.start(), one[0])
+
+
+def _mailboxes(data: bytes) -> Iterator[Found]:
+    for at, start in _begun(data, b"@", MAILBOX):
+        domain, prompt = DOMAIN.match(data, at + 1), AT_PROMPT.match(data, at + 1)
+        if prompt and start + 1 < at:
+            yield Found(LeakKind.USER, start, data[start:at])
+            yield Found(LeakKind.HOST, at + 1, prompt[1])
+        elif domain:
+            repository = REPOSITORY.match(data, domain.end())
+            end, kind = (repository.end(), LeakKind.URL) if repository else (domain.end(), LeakKind.EMAIL)
+            yield Found(kind, start, data[start:end])
+
+
+def _numbers(data: bytes) -> Iterator[Found]:
+    for start, pattern in NETWORKS:
+        if start in data:
+            for one in pattern.finditer(data):
+                if max(map(int, one[0].partition(b":")[0].split(b"."))) <= MOST_OF_BYTE:
+                    yield Found(LeakKind.HOST, one.start(), one[0])
+    if b"S-1-5-21-" in data:
+        for one in SID.finditer(data):
+            yield Found(LeakKind.USER, one.start(), one[0])
+
+
+def _begun(data: bytes, mark: bytes, before: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
+    """Where a mark stands, and where what belongs before it begins."""
+    at = data.find(mark)
+    while at >= 0:
+        low = max(at - MOST_BEFORE, 0)
+        begun = before.search(data[low:at])
+        if begun:
+            yield at, low + begun.start()
+        at = data.find(mark, at + len(mark))

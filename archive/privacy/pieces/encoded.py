@@ -1,0 +1,279 @@
+"""Texts of few letters that stand for other bytes: base64, base32, base85 and hexadecimal digits.
+
+Names and paths are of such letters, too: a run counts as encoded if what comes out is text, or begins as a
+pickle, a zip or a compressed stream does. A long run of base64 of which nothing such comes out is masked if
+its letters are random: a path can stand in it by chance alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+ALPHANUMERIC = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+FILES = re.compile(
+    rb"\x80[\x02-\x05]|PK\x03\x04|\x1f\x8b\x08|\x28\xb5\x2f\xfd|\xfd7zXZ|BZh[1-9]|\x78[\x01\x5e\x9c\xda]|\x7fELF"
+    rb"|\x5d\0\0[\0-\x80]"
+)
+"""First bytes of pickles, zips, compressed streams and shared objects."""
+MAGICS = (*(b"\x80%c" % number for number in range(2, 6)), b"PK", b"\x1f\x8b", b"\x28\xb5", b"\xfd7", b"BZ")
+MAGICS += (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda", b"\x7fE", b"]\0", b"}q", b"]q", b"(X", b"(U")
+"""First two bytes of them."""
+TEXT = bytes({*range(32, 127), *b"\t\n\r"})
+IN_LATIN = re.compile(
+    rb"\xc2\x80[\x02-\x05]|PK\x03\x04|\x1f\xc2\x8b\x08|\x28\xc2\xb5\x2f\xc3\xbd|\xc3\xbd7zXZ|BZh[1-9]"
+    rb"|\x78(?:\x01|\x5e|\xc2\x9c|\xc3\x9a)|\x7fELF|\x5d\0\0[\0-\x7f]"
+)
+"""The same in Latin-1 as UTF-8, which pickles of protocol 2 have for ``bytes``."""
+LATIN_HEADS = (
+    *OLD_FIRST,
+    b"\xc2\x80",
+    b"PK",
+    b"\x1f",
+    b"\x28\xc2",
+    b"\xc3\xbd",
+    b"BZh",
+    b"\x78",
+    b"\x7f",
+    b"\x5d\0",
+)
+FIRST_WIDE = 0x80
+"""The first byte that stands for no character of ASCII."""
+LINE = 60
+"""Letters of the shortest line of base64 in lines."""
+MASKED = 512
+"""Letters of the shortest run that is masked."""
+SAMPLE = 4096
+BITS = 4.8
+"""Bits of entropy a letter, of a long run that is no text: words have some 4, base64 nearly 6."""
+
+
+@dataclass(frozen=True)
+class Letters:
+    """A way to write bytes in letters.
+
+    Attributes:
+        name: what it is called.
+        alphabet: the letters.
+        shortest: letters of the shortest run that is decoded: chance makes no text of as many bytes.
+        head: what runs begin with that stand for text or for a file; others are not decoded.
+        run: a run, from its first letter on.
+        read: the bytes that letters stand for; raises ValueError for letters that stand for none.
+    """
+
+    name: str
+    alphabet: bytes
+    shortest: int
+    head: re.Pattern[bytes]
+    run: re.Pattern[bytes]
+    read: Callable[[bytes], bytes]
+
+    @cached_property
+    def classes(self) -> bytes:
+        """Translates bytes to ``a`` for letters, to 0 for others."""
+        return bytes(ord("a") if code in self.alphabet else 0 for code in range(256))
+
+    @cached_property
+    def long(self) -> re.Pattern[bytes]:
+        """Letters that are enough to be decoded, in :attr:`classes`."""
+        return re.compile(b"a" * self.shortest + b"a*+")
+
+    def decoded(self, letters: bytes) -> bytes | None:
+        """What a run stands for; None where that is neither text nor a file that is known."""
+        try:
+            head = self.read(letters[: self.shortest])
+            if not (FILES.match(head) or OLD.match(head) or _is_text(head)):
+                return None
+            data = self.read(letters)
+        except ValueError:
+            return None
+        return data if is_file(data) or _is_text(data) else None
+
+
+def _of_base64(run: bytes) -> bytes:
+    letters = run.replace(b"\r", b"").replace(b"\n", b"").rstrip(b"=")
+    if len(letters) % 4 == 1:  # one letter is less than a byte
+        letters = letters[:-1]
+    other = b"-_" if b"-" in run or b"_" in run else None
+    return base64.b64decode(letters + b"=" * (-len(letters) % 4), other)
+
+
+def _of_base32(run: bytes) -> bytes:
+    letters = run.rstrip(b"=").upper()
+    whole = len(letters) - {1: 1, 3: 1, 6: 1}.get(len(letters) % 8, 0)  # letters that make no byte
+    return base64.b32decode(letters[:whole] + b"=" * (-whole % 8))
+
+
+def _of_hex(run: bytes) -> bytes:
+    return bytes.fromhex(run[: len(run) & ~1].decode())
+
+
+def _heads85(letters: bytes) -> bytes:
+    """A pattern of what base85 begins with that stands for a file: two letters tell two bytes nearly."""
+    heads = set()
+    for magic in MAGICS:
+        low, high = (int.from_bytes(magic.ljust(4, fill)) // 85**3 for fill in (b"\0", b"\xff"))
+        heads |= {bytes(letters[one] for one in divmod(number, 85)) for number in range(low, high + 1)}
+    return b"|".join(map(re.escape, sorted(heads)))
+
+
+ASCII = rb"[I-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589]."
+"""Three bytes of ASCII in base64."""
+BASE64 = Letters(
+    "base64",
+    ALPHANUMERIC + b"+/-_",
+    24,
+    re.compile(
+        rb"(?:"
+        + ASCII
+        + rb"){2}|[CDw-z0-7]|gA|UEsDB|H4sI|KLUv|/Td6|_Td6|Qlpo|eAE|eF4|eJw|eNo|f0VM|XQAA|[fX][XS]|K[FG]",
+        re.DOTALL,
+    ),
+    re.compile(rb"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{1,76}={0,2}|[A-Za-z0-9+/_-]++={0,2}"),
+    _of_base64,
+)
+"""In lines, as e-mail has it, or in one."""
+HEX = Letters(
+    "hexadecimal digits",
+    b"0123456789ABCDEFabcdef",
+    24,
+    re.compile(
+        rb"(?:[2-7c-fC-F][0-9A-Fa-f]|09|0[aAdD]|[89abAB][0-9A-Fa-f]){8}|80|50|1[fF]|28|[fF]d|42|78|5[dD]"
+    ),
+    re.compile(rb"[0-9A-Fa-f]++"),
+    _of_hex,
+)
+BASE32 = Letters(
+    "base32",
+    ALPHANUMERIC[:52] + b"234567",
+    32,
+    re.compile(rb"(?:[A-Z2-7]{32}|[a-z2-7]{32})"),
+    re.compile(rb"(?:[A-Z2-7]++|[a-z2-7]++)={0,6}"),
+    _of_base32,
+)
+IN_BASE85 = b"0123456789" + ALPHANUMERIC[:52] + b"!#$%&()*+-;<=>?@^_`{|}~"
+BASE85 = Letters(
+    "base85",
+    IN_BASE85,
+    25,
+    re.compile(rb"(?:[3A-Za-e][%s]{4}){4}|" % re.escape(IN_BASE85) + _heads85(IN_BASE85)),
+    re.compile(rb"[%s]++" % re.escape(IN_BASE85)),
+    base64.b85decode,
+)
+IN_ASCII85 = bytes(range(ord("!"), ord("u") + 1))
+ASCII85 = Letters(
+    "Ascii85",
+    IN_ASCII85 + b"z",
+    25,
+    re.compile(rb"(?:[$+-I][%s]{4}){4}|" % re.escape(IN_ASCII85) + _heads85(IN_ASCII85)),
+    re.compile(rb"[%sz]++" % re.escape(IN_ASCII85)),
+    base64.a85decode,
+)
+WAYS = (BASE64, HEX, BASE32, BASE85, ASCII85)
+"""All ways that are read."""
+
+
+class Run(NamedTuple):
+    """A stretch of a text that is encoded.
+
+    Attributes:
+        start: its first letter.
+        end: behind its last one.
+        data: what it stands for; None where that is neither text nor a file that is known.
+        is_masked: whether its letters tell nothing: they are many, and random.
+        how: it is encoded.
+    """
+
+    start: int
+    end: int
+    data: bytes | None
+    is_masked: bool
+    how: str
+
+
+def runs(text: bytes) -> Iterator[Run]:
+    """What is encoded in a text: runs that are decoded, or masked."""
+    for way in WAYS:
+        for at, end in _begun(text, way):
+            data = way.decoded(text[at:end]) if way.head.match(text, at) else None
+            is_masked = way is BASE64 and end - at >= MASKED and _is_random(text[at : min(end, at + SAMPLE)])
+            if data is not None or is_masked:
+                yield Run(at, end, data, is_masked, way.name)
+
+
+def has_runs(joined: bytes, texts: Sequence[bytes]) -> Iterator[int]:
+    """The numbers of texts that may be encoded in part: by their letters, and by what these begin with.
+
+    Args:
+        joined: the texts with NUL between them.
+        texts: the same.
+    """
+    begun = [
+        one.start()
+        for way in WAYS
+        for one in way.long.finditer(joined.translate(way.classes))
+        if way.head.match(joined, one.start()) or (way is BASE64 and _goes_on(joined, *one.span()))
+    ]
+    starts = [0, *accumulate(len(text) + 1 for text in texts)] if begun else []
+    for at in begun:
+        yield bisect_right(starts, at) - 1
+
+
+def _goes_on(joined: bytes, at: int, end: int) -> bool:
+    """Whether letters that stand for no text are so many that they are masked, in one line or in several."""
+    return end - at >= MASKED or (end - at >= LINE and joined[end : end + 1] in b"\r\n")
+
+
+def _begun(text: bytes, way: Letters) -> Iterator[tuple[int, int]]:
+    """Where runs begin that are long enough to be decoded, and where they end."""
+    end = 0
+    for letters in way.long.finditer(text.translate(way.classes)):
+        if letters.start() >= end:
+            one = way.run.match(text, letters.start())
+            end = one.end() if one else letters.end()
+            yield letters.start(), end
+
+
+def from_latin(text: bytes) -> bytes | None:
+    """The file that a string is in Latin-1; None for any other."""
+    if not (IN_LATIN.match(text) or (OLD.match(text) and text.endswith(b".") and not text.isascii())):
+        return None
+    try:
+        data = text.decode().encode("latin-1")
+    except UnicodeError:
+        return None
+    return data if is_file(data) else None
+
+
+def is_file(data: bytes) -> bool:
+    """Whether bytes are no text: a pickle, a zip, a stream."""
+    return FILES.match(data) is not None or is_pickle(data)
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether bytes are UTF-8 without controls, the last character perhaps cut."""
+    odd = data.translate(None, TEXT)
+    if odd and min(odd) < FIRST_WIDE:
+        return False
+    try:
+        data.decode()
+    except UnicodeDecodeError as problem:
+        return problem.end == len(data)
+    return True
+
+
+def _is_random(letters: bytes) -> bool:
+    counts = Counter(letters).values()
+    return -sum(count / len(letters) * math.log2(count / len(letters)) for count in counts) >= BITS

@@ -1,0 +1,214 @@
+"""Compressed streams and sections: found by their first bytes, unpacked within a budget.
+
+gzip, zlib, xz, lzma and bzip2 are read by Python's own modules, zstd by zstandard. Bare deflate has no first
+bytes: it is tried where a record begins as nothing else does, and counts if text comes out. Sections of
+shared objects may be compressed by zlib or zstd: SHF_COMPRESSED (System V ABI, chapter 4, "Section
+Compression"), and ``.zdebug_*`` of older binutils, which begin with ``ZLIB`` and the size.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import re
+import struct
+import zlib
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import zstandard
+
+from archive.formats.elf.parse import is_elf, parse_object
+from archive.privacy.pieces.layer import SHORTEST
+from archive.privacy.pieces.plain_strings import ASCII_TEXT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+HEADS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2"}
+HEADS |= dict.fromkeys((b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"), "zlib")
+"""First bytes of streams."""
+ALONE = re.compile(rb"\x5d\0\0(?:[\x01-\x80]\0|\0[\x01-\x08])(?:\xff{8}|.{4}[\0\1]\0{3})", re.DOTALL)
+"""The first bytes of lzma's own format, as all encoders write it: properties, window, size."""
+NAMES = ("deflate", "gzip", "zlib", "zstd", "xz", "lzma", "bzip2")
+"""What is unpacked, in words."""
+TRIED = 1 << 10
+"""Bytes of what bare deflate may stand for that have to be text."""
+ELSEWHERE = (
+    *((how, magic, 0) for magic, how in HEADS.items() if how not in ("zlib", "bzip2")),
+    ("bzip2", b"1AY&SY", 4),
+)
+"""What streams have near their first byte, and how far behind: those of zlib begin as anything does."""
+UNREAD = {b"7z\xbc\xaf": "7z", b"\x04\x22\x4d\x18": "lz4", b"\x1f\x9d": "compress", b"Rar!": "RAR"}
+"""The first bytes of compressed files that are not unpacked."""
+SHF_COMPRESSED = 0x800
+BY_NUMBER = {1: "zlib", 2: "zstd"}
+"""Of ch_type."""
+CHDR = {64: "IIQQ", 32: "III"}
+OLD_HEAD = 12
+"""Bytes before the stream in a section of older binutils: ``ZLIB`` and the size."""
+WINDOW = 1 << 27
+"""Bytes of the largest window of zstd that is allowed; also what xz may take."""
+PART = 1 << 20
+"""Bytes that are unpacked at once, at most some 32 times as many."""
+WBITS = {"gzip": 16 + zlib.MAX_WBITS, "zlib": zlib.MAX_WBITS, "deflate": -zlib.MAX_WBITS}
+CHUNK = 1 << 14
+"""Bytes of a stream that are read at once."""
+
+
+class _Stream(Protocol):
+    """What decompressors have in common."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the stream has ended."""
+
+    def decompress(self, data: bytes, /) -> bytes:
+        """What is in more of the stream."""
+
+
+class Stream(NamedTuple):
+    """Compressed bytes.
+
+    Attributes:
+        how: they are compressed.
+        start: their first byte.
+    """
+
+    how: str
+    start: int
+
+
+class Unpacked(NamedTuple):
+    """What a stream holds.
+
+    Attributes:
+        data: what could be read.
+        problem: why that is not all; "" if it is.
+        work: bytes that were read and made.
+    """
+
+    data: bytes
+    problem: str
+    work: int
+
+
+def how_packed(data: memoryview) -> str:
+    """How bytes are compressed by what they begin with; "" for others."""
+    head = bytes(data[:6])
+    how = next((how for magic, how in HEADS.items() if head.startswith(magic)), "")
+    return how or ("lzma" if ALONE.match(data[:16]) else "")
+
+
+def is_deflate(data: memoryview) -> bool:
+    """Whether bytes that begin like nothing else are a bare stream of deflate that holds text."""
+    try:
+        made = zlib.decompressobj(-zlib.MAX_WBITS).decompress(bytes(data[:TRIED]), TRIED)
+    except zlib.error:
+        return False
+    return len(made) >= SHORTEST and len(made.translate(None, ASCII_TEXT)) * 8 <= len(made)
+
+
+def streams(data: bytes) -> Iterator[Stream]:
+    """Where streams may begin behind the first byte."""
+    if data.isascii():
+        return
+    for how, magic, shift in ELSEWHERE:
+        at = data.find(magic, shift + 1)
+        while at >= 0:
+            yield Stream(how, at - shift)
+            at = data.find(magic, at + 1)
+    for one in ALONE.finditer(data, 1):
+        yield Stream("lzma", one.start())
+
+
+def unread(data: memoryview) -> str:
+    """How a file is compressed that is not unpacked here; "" for any other."""
+    return next((how for magic, how in UNREAD.items() if data[: len(magic)] == magic), "")
+
+
+def unpacked(how: str, data: memoryview, limit: int) -> Unpacked:
+    """What a stream holds; what is behind it is left.
+
+    Args:
+        how: it is compressed.
+        data: the stream, and what is behind it.
+        limit: bytes that are unpacked, at most.
+    """
+    pieces: list[bytes] = []
+    parts = _by_length(how, data) if how in ("bzip2", "xz", "lzma") else _by_chunk(how, data)
+    size = read = 0
+    problem = ""
+    try:
+        for piece, taken in parts:
+            size += len(piece)
+            read += taken
+            pieces.append(piece)
+            if size + read > limit:
+                problem = f"more than {limit:,} bytes"
+                break
+    except (zlib.error, lzma.LZMAError, OSError, EOFError, zstandard.ZstdError) as broken:
+        problem = str(broken)
+    return Unpacked(b"".join(pieces), problem, size + read)
+
+
+def _by_chunk(how: str, data: memoryview) -> Iterator[tuple[bytes, int]]:
+    """Parts of a stream of which a chunk holds little: zlib makes 1 KB of a byte at most, zstd 32 KB."""
+    if how == "zstd":
+        return _parts(zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj(), data, CHUNK >> 4)
+    return _parts(zlib.decompressobj(WBITS[how]), data, CHUNK)
+
+
+def _parts(stream: _Stream, data: memoryview, chunk: int) -> Iterator[tuple[bytes, int]]:
+    for at in range(0, len(data), chunk):
+        yield stream.decompress(bytes(data[at : at + chunk])), chunk
+        if stream.eof:
+            return
+    raise EOFError("its end is missing")
+
+
+def _by_length(how: str, data: memoryview) -> Iterator[tuple[bytes, int]]:
+    """Parts of a stream of which a chunk may hold much."""
+    form = lzma.FORMAT_XZ if how == "xz" else lzma.FORMAT_ALONE
+    stream = bz2.BZ2Decompressor() if how == "bzip2" else lzma.LZMADecompressor(form, WINDOW)
+    for at in range(0, len(data), CHUNK):
+        yield stream.decompress(data[at : at + CHUNK], PART), CHUNK
+        while not stream.eof and not stream.needs_input:
+            yield stream.decompress(b"", PART), 0
+        if stream.eof:
+            return
+    raise EOFError("its end is missing")
+
+
+class PackedSection(NamedTuple):
+    """A compressed section of a shared object.
+
+    Attributes:
+        name: of the section.
+        how: it is compressed; "" where that is not known.
+        data: its stream.
+    """
+
+    name: str
+    how: str
+    data: memoryview
+
+
+def packed_sections(data: memoryview) -> Iterator[PackedSection]:
+    """The compressed sections of a shared object; none of other bytes.
+
+    Raises:
+        ArchiveError: its headers contradict one another.
+    """
+    if not is_elf(data):
+        return
+    made = parse_object(data)
+    for one in made.sections:
+        section = data[one.offset : one.end]
+        if one.flags & SHF_COMPRESSED:
+            head = struct.Struct(made.order + CHDR[made.bits])
+            if len(section) >= head.size:
+                how = BY_NUMBER.get(head.unpack_from(section)[0], "")
+                yield PackedSection(one.name, how, section[head.size :])
+        elif one.name.startswith(".zdebug_") and bytes(section[:4]) == b"ZLIB":
+            yield PackedSection(one.name, "zlib", section[OLD_HEAD:])

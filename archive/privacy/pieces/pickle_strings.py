@@ -1,0 +1,260 @@
+"""Strings of a pickle, found by its instructions: they have any bytes, and letters may stand behind them.
+
+Instructions of a known length are passed over by one regular expression: records of source ranges are small,
+where columns would cost more than they save. Pickles of protocols 0 and 1, which have no mark, are known by
+Python's reading them up to their last instruction.
+"""
+
+from __future__ import annotations
+
+import codecs
+import pickletools
+import re
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.pickles.ops import (
+    BINUNICODE,
+    BINUNICODE8,
+    CODE_OF,
+    FIXED_SIZE,
+    LONG1,
+    OPCODES,
+    PROTO,
+    STOP,
+)
+from archive.privacy.pieces.escapes import shift
+from archive.privacy.pieces.layer import PART, Layer, counted
+from archive.privacy.pieces.plain_strings import TO_NUL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.limits import Allowance
+    from archive.privacy.pieces.layer import Outer
+
+GLOBAL = CODE_OF["GLOBAL"]
+PROTOCOL = b"\x80\2"
+PICKLE = re.compile(rb"\x80[\x02-\x05]")
+OLD_FIRST = frozenset(bytes([code]) for code in b"(]})cVSUXT")
+"""First bytes of pickles of protocols 0 and 1 that have strings."""
+OLD = re.compile(
+    rb"\([ldtVSUXTIFLKJMGN(\]})cp]|[\]})](?:q|p\d|\()|c[A-Za-z_][\w.]*\n[A-Za-z_][\w.]*\n|V[^\n]*\n|S['\"]|[UXT]",
+)
+MOST_IN_ROW = 16
+"""Pickles behind one another that are read; PyTorch's former format has five."""
+TEXT_HEADS = {BINUNICODE: 5, BINUNICODE8: 9}
+"""Bytes of an instruction before its text."""
+PYTHON_HEADS = {
+    pickletools.TAKEN_FROM_ARGUMENT1: 2,
+    pickletools.TAKEN_FROM_ARGUMENT4: 5,
+    pickletools.TAKEN_FROM_ARGUMENT4U: 5,
+    pickletools.TAKEN_FROM_ARGUMENT8U: 9,
+}
+"""The same by how ``pickletools`` finds the end of the text; 1 for all others, which are lines."""
+BEHIND = {"STRING": 2, "UNICODE": 1}
+"""Bytes behind a text of a line: its newline, and the quote before that."""
+MOST_OPCODES = 1 << 20
+"""Opcodes that Python reads, in a second or so; what stands behind them is read as one text."""
+CHARGED = 1 << 10
+"""Strings whose memory is asked for at once."""
+SPAN = 160
+"""Bytes of memory that the place of a string costs."""
+WIDEST = 1 << 63
+"""Integers are of 64 bits."""
+
+
+def _of_fixed_size() -> re.Pattern[bytes]:
+    """Matches instructions of a fixed length, but for those that a pickle begins and ends with."""
+    ways = []
+    for size in sorted(set(FIXED_SIZE.values())):
+        some = (op.code for op in OPCODES if FIXED_SIZE.get(op.argument) == size)
+        codes = bytes(code for code in some if code not in (PROTO, STOP))
+        ways.append(b"[%s].{%d}" % (re.escape(codes), size - 1) if size > 1 else b"[%s]" % re.escape(codes))
+    return re.compile(b"(?s:" + b"|".join(ways) + b")*+")
+
+
+FIXED = _of_fixed_size()
+
+
+class PickleLayer(Layer):
+    """Strings of a pickle, and its classes as ``module.name.``: so they are known from strings.
+
+    Args:
+        data: the pickle.
+        starts: where each string begins.
+        counts: how often each is there.
+        classes: those that are a class: two lines.
+        lines: what strings of protocol 0 stand for, which have escapes.
+        outer: tells where ``data`` comes from.
+    """
+
+    def __init__(  # noqa: PLR0917 (what a layer is made of)
+        self,
+        data: bytes,
+        starts: dict[bytes, int],
+        counts: Mapping[bytes, int],
+        classes: set[bytes],
+        lines: Mapping[bytes, bytes],
+        outer: Outer,
+    ) -> None:
+        super().__init__(data, counts, outer)
+        self._starts = starts
+        self._classes = classes
+        self._lines = lines
+
+    def whole(self, raw: bytes) -> bytes:
+        """The string with its controls: it may be a pickle itself."""
+        return self._lines.get(raw, raw)
+
+    def decoded(self, raw: bytes) -> bytes:
+        """The string; controls, which opcodes are among, as NUL."""
+        return raw.replace(b"\n", b".") if raw in self._classes else self.whole(raw).translate(TO_NUL)
+
+    def shift(self, raw: bytes, position: int) -> int:
+        """Bytes before a position in a decoded string, as the string stands there."""
+        return shift(raw, position) if raw in self._lines else position
+
+    @property
+    def first(self) -> Mapping[bytes, int]:
+        """Where each string begins that is there first."""
+        return self._starts
+
+
+class Spans(NamedTuple):
+    """Where strings of a pickle are, first byte and the one behind the last.
+
+    Attributes:
+        texts: those of 32 bits of length.
+        long: those of 64.
+        classes: modules and names of classes, with the newline between.
+        lines: those of protocol 0, without newlines and quotes.
+    """
+
+    texts: list[tuple[int, int]]
+    long: list[tuple[int, int]]
+    classes: list[tuple[int, int]]
+    lines: list[tuple[int, int]]
+
+
+def is_pickle(data: bytes) -> bool:
+    """Whether bytes are a pickle of any protocol; one of 0 or 1 if Python reads it up to its end."""
+    if PICKLE.match(data):
+        return True
+    if OLD.match(data) is None:
+        return False
+    with suppress(ValueError, OverflowError, UnicodeError):
+        return any(op.name == "STOP" for op, _, _ in islice(pickletools.genops(data), MOST_OPCODES))
+    return False
+
+
+def of_pickle(data: bytes, allowance: Allowance, outer: Outer) -> PickleLayer:
+    """The strings of a pickle; of bytes that only begin like one, all of them behind.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+    with allowance.part() as part:
+        spans, end = Spans([], [], [], []), 0
+        for _ in range(MOST_IN_ROW):
+            rest = data[end:] if end else data
+            try:
+                some, length = _of_torch(rest, part)
+            except ValueError:
+                some, length = _of_python(rest)
+            for kept, added in zip(spans, some, strict=True):
+                kept.extend((end + begin, end + stop) for begin, stop in added)
+            end += length
+            if not length or end >= len(data) or not is_pickle(data[end:]):
+                break
+        texts, classes = [*spans.texts, *spans.long, *spans.lines], spans.classes
+        behind = [] if end >= len(data) else [(end, len(data))]
+        every = [*texts, *classes, *behind]
+        part.take(PART * len(every), "strings of a pickle")
+        strings = [data[begin:end] for begin, end in every]
+        first = dict(zip(reversed(strings), [begin for begin, _ in reversed(every)], strict=True))
+        names = strings[len(texts) : len(texts) + len(classes)]
+        lines = {data[begin:stop]: _of_line(data, begin, stop) for begin, stop in spans.lines}
+        return PickleLayer(data, first, counted(strings, allowance), set(names), lines, outer)
+
+
+def _of_line(data: bytes, begin: int, end: int) -> bytes:
+    """What a text of protocol 0 stands for; Python 2 wrote some in quotes."""
+    line = data[begin:end]
+    try:
+        if data[begin - 1 : begin] == b"V":
+            return line.decode("raw-unicode-escape").encode(errors="surrogatepass")
+        return codecs.escape_decode(line)[0]
+    except ValueError:  # an escape that Python does not know
+        return line
+
+
+def _of_torch(data: bytes, allowance: Allowance) -> tuple[Spans, int]:
+    """Where the strings of a pickle of PyTorch's opcodes are, and the byte behind its last instruction.
+
+    Raises:
+        ValueError: it is none.
+        LimitError: they would take more memory than allowed.
+    """
+    spans = Spans([], [], [], [])
+    found = 0
+    kinds = {BINUNICODE: spans.texts, BINUNICODE8: spans.long}
+    at = len(PROTOCOL) if data.startswith(PROTOCOL) else len(data)
+    while at < len(data):
+        fixed = FIXED.match(data, at)
+        at = fixed.end() if fixed else at
+        code = data[at] if at < len(data) else None
+        if code in kinds:
+            begin = at + TEXT_HEADS[code]
+            at = begin + int.from_bytes(data[at + 1 : begin], "little")
+            kinds[code].append((begin, at))
+        elif code == GLOBAL:
+            begin, at = at + 1, _behind_lines(data, at + 1, allowance.limits.name_bytes)
+            spans.classes.append((begin, at))
+        elif code == LONG1:
+            at = _behind_integer(data, at + 1)
+        elif code == STOP:
+            return spans, at + 1
+        else:
+            break
+        found += 1
+        if found % CHARGED == 0:
+            allowance.take(CHARGED * SPAN, "strings of a pickle")
+    raise ValueError(at)
+
+
+def _behind_lines(data: bytes, at: int, most: int) -> int:
+    """The byte behind two lines."""
+    name = data.find(b"\n", at, at + most) + 1
+    end = data.find(b"\n", name, at + most) + 1
+    if not name or not end:
+        raise ValueError(at)
+    return end
+
+
+def _behind_integer(data: bytes, at: int) -> int:
+    """The byte behind an integer with a byte of length before it."""
+    end = at + 1 + int.from_bytes(data[at : at + 1])
+    if not -WIDEST <= int.from_bytes(data[at + 1 : end], "little", signed=True) < WIDEST:
+        raise ValueError(at)
+    return end
+
+
+def _of_python(data: bytes) -> tuple[Spans, int]:
+    """Where texts and names of classes are, by Python, which has more opcodes than those of TorchScript."""
+    spans = Spans([], [], [], [])
+    begin, kept, end, behind = 0, spans.texts, 0, 0
+    with suppress(ValueError, OverflowError, UnicodeError):  # no pickle from there on
+        for op, argument, at in islice(pickletools.genops(data), MOST_OPCODES):
+            end = at or 0
+            if begin:
+                kept.append((begin, end - behind))
+            is_text = isinstance(argument, str | bytes | bytearray)
+            begin = end + PYTHON_HEADS.get(op.arg.n, 1) if is_text and op.arg else 0
+            behind = BEHIND.get(op.name, 0)
+            begin += bool(begin) and op.name == "STRING"
+            kept = spans.classes if op.name in ("GLOBAL", "INST") else spans.texts
+            kept = spans.lines if op.name in BEHIND else kept
+            end += 1
+    return spans, end

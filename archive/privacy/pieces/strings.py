@@ -1,0 +1,232 @@
+"""The strings of a piece, line by line, each line once: files repeat them at every node, a search need not.
+
+A frame of a Python stack stays one line with the source that follows it. Strings that are JSON or pickles
+themselves are read in the same way, and so are those that have escapes, once more without these; what base64
+and the like in them stand for is a piece of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.privacy.pieces.encoded import LATIN_HEADS, from_latin, has_runs, is_file, runs
+from archive.privacy.pieces.escapes import EscapeLayer, escaped
+from archive.privacy.pieces.json_strings import JsonLayer
+from archive.privacy.pieces.layer import SHORTEST
+from archive.privacy.pieces.layers import Inner, layers, layers_within, long_strings, with_form
+from archive.privacy.pieces.pickle_strings import PickleLayer
+from archive.privacy.pieces.plain_strings import has_wide
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.base.limits import Allowance
+    from archive.privacy.pieces.layer import Layer
+
+DEEPEST = 4
+"""Strings within strings so deep are read."""
+FRAME = b'File "'
+FRAMES = re.compile(rb'\n(?=[ \t]*File ")')
+LINE = 160
+"""Bytes of memory that a line costs besides its text."""
+
+
+class String(NamedTuple):
+    """A string as it stands in a layer.
+
+    Attributes:
+        layer: that it stands in.
+        raw: as it stands there.
+    """
+
+    layer: Layer
+    raw: bytes
+
+    def place(self, position: int) -> int:
+        """The byte of the record that a position in the decoded string comes from."""
+        return self.layer.place(self.raw, position)
+
+
+class Encoded(NamedTuple):
+    """What a part of a string stands for.
+
+    Attributes:
+        data: the bytes.
+        how: they are encoded.
+        string: that they are in.
+        start: the first encoded letter in the decoded string.
+    """
+
+    data: bytes
+    how: str
+    string: String
+    start: int
+
+    @property
+    def is_file(self) -> bool:
+        """Whether that is no text: a pickle, a zip, a stream."""
+        return is_file(self.data)
+
+    @property
+    def place(self) -> int:
+        """The first encoded byte in the record."""
+        return self.string.place(self.start)
+
+
+class Strings:
+    """The strings of some bytes.
+
+    Args:
+        data: the bytes.
+        allowance: takes the memory that the strings cost.
+        shortest: bytes of a string of JSON that may tell something.
+        in_numbers: whether the bytes are numbers, which have short strings by chance.
+
+    Attributes:
+        encoded: what base64 and the like in them stand for, and ``bytes`` of Python that are files.
+        layers: pickles, JSON and texts, each as it stands in the one before; of numbers none.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+
+    def __init__(
+        self, data: bytes, allowance: Allowance, shortest: int = 1, *, in_numbers: bool = False
+    ) -> None:
+        self._allowance = allowance
+        self._shortest = shortest
+        self._times: dict[bytes, int] = {}
+        self._first: dict[bytes, tuple[Layer, bytes, int]] = {}
+        self.encoded: list[Encoded] = []
+        self.layers: list[Layer] = []
+        found = long_strings(data, allowance) if in_numbers else layers(data, allowance, int, shortest)
+        for layer in found:
+            self._read(layer, 1, 0)
+        if in_numbers:
+            self.layers = []
+
+    @property
+    def json(self) -> bytes | None:
+        """The bytes if they are JSON; None else."""
+        first = next(iter(self.layers), None)
+        return first.data if isinstance(first, JsonLayer) else None
+
+    @cached_property
+    def data(self) -> bytes:
+        """The lines, each once, with NULs between them."""
+        self._allowance.take(sum(map(len, self._times)), "lines of strings")
+        return b"\0".join(self._times)
+
+    @cached_property
+    def _lines(self) -> list[bytes]:
+        return list(self._times)
+
+    @cached_property
+    def _at(self) -> Sequence[int]:
+        return [0, *accumulate(len(line) + 1 for line in self._times)]
+
+    def line(self, position: int) -> bytes:
+        """The line that stands at a position in ``data``."""
+        return self._lines[bisect_right(self._at, position) - 1]
+
+    def times(self, position: int) -> int:
+        """How often the line is there that stands at a position in ``data``."""
+        return self._times[self.line(position)]
+
+    def place(self, position: int) -> int:
+        """The first byte of the record at which there is what stands at a position in ``data``."""
+        number = bisect_right(self._at, position) - 1
+        layer, raw, begin = self._first[self._lines[number]]
+        return layer.place(raw, begin + position - self._at[number])
+
+    def _read(self, layer: Layer, times: int, depth: int) -> None:
+        """Take the lines of a layer's strings, and read the layers of those that have their own."""
+        self.layers.append(layer)
+        raws = list(layer.counts)
+        texts = [layer.decoded(raw) for raw in raws]
+        counts = [times * number for number in layer.counts.values()]
+        wholes = _wholes(layer, raws, texts)
+        within: dict[int, list[Inner]] = defaultdict(list)
+        formed = with_form(wholes) if depth < DEEPEST else []
+        if isinstance(layer, PickleLayer) and depth < DEEPEST:
+            formed = sorted({*formed, *(number for number, whole in enumerate(wholes) if has_wide(whole))})
+        for number in formed:
+            if len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer):
+                within[counts[number]].append(Inner(raws[number], wholes[number]))
+                texts[number] = b""
+        with self._allowance.lent(sum(map(len, texts)), "texts of strings"):
+            joined = b"\0".join(texts)
+        lines = len(texts) + joined.count(b"\n")
+        self._allowance.take(LINE * lines + len(joined), "lines of strings")
+        self._decode(layer, raws, texts, joined)
+        self._add(layer, raws, texts, counts)
+        some = list(escaped(joined, texts)) if depth < DEEPEST else []
+        if some:
+            self._unescape(layer, {texts[at]: (raws[at], counts[at]) for at in some}, depth)
+        for number, strings in within.items():
+            for one in layers_within(layer, strings, self._allowance, self._shortest):
+                self._read(one, number, depth + 1)
+
+    def _add(self, layer: Layer, raws: list[bytes], texts: list[bytes], counts: list[int]) -> None:
+        """Count the lines of some texts."""
+        lines, first = self._times, self._first
+        for raw, text, times in zip(raws, texts, counts, strict=True):
+            if b"\n" in text:
+                self._add_lines(layer, raw, text, times)
+            elif text in lines:
+                lines[text] += times
+            elif text:
+                lines[text] = times
+                first[text] = layer, raw, 0
+
+    def _add_lines(self, layer: Layer, raw: bytes, text: bytes, times: int) -> None:
+        some = FRAMES.split(text) if FRAME in text else text.split(b"\n")
+        at = 0
+        for line in some:
+            if len(line) >= SHORTEST or len(some) == 1:
+                if line in self._times:
+                    self._times[line] += times
+                else:
+                    self._times[line] = times
+                    self._first[line] = layer, raw, at
+            at += len(line) + 1
+
+    def _unescape(self, layer: Layer, by_text: Mapping[bytes, tuple[bytes, int]], depth: int) -> None:
+        """Read texts that have escapes without these; each comes with its string, and how often."""
+        with self._allowance.lent(2 * sum(map(len, by_text)), "texts without escapes"):
+            raws = {text: raw for text, (raw, _) in by_text.items()}
+            counts = {text: times for text, (_, times) in by_text.items()}
+            self._read(EscapeLayer(layer, raws, counts), 1, depth + 1)
+
+    def _decode(self, layer: Layer, raws: list[bytes], texts: list[bytes], joined: bytes) -> None:
+        """Keep what parts of texts stand for; texts lose letters that tell nothing."""
+        with self._allowance.lent(len(joined), "letters of what is encoded"):
+            encoded = set(has_runs(joined, texts))
+        latin = _wholes(layer, raws, texts)
+        encoded.update(number for number, text in enumerate(latin) if text.startswith(LATIN_HEADS))
+        for number in sorted(encoded):
+            texts[number] = self._decoded(String(layer, raws[number]), texts[number], latin[number])
+
+    def _decoded(self, string: String, text: bytes, whole: bytes) -> bytes:
+        file = from_latin(whole)
+        if file is not None:
+            self.encoded.append(Encoded(file, "bytes", string, 0))
+        masked = None
+        for one in runs(text):
+            if one.data is not None:
+                self._allowance.take(LINE + len(one.data), "what is encoded")
+                self.encoded.append(Encoded(one.data, one.how, string, one.start))
+            if one.is_masked:
+                masked = masked or bytearray(text)
+                masked[one.start : one.end] = bytes(one.end - one.start)
+        return text if masked is None else bytes(masked)
+
+
+def _wholes(layer: Layer, raws: list[bytes], texts: list[bytes]) -> list[bytes]:
+    """Strings with their controls, which are opcodes where a string is a pickle."""
+    return [layer.whole(raw) for raw in raws] if isinstance(layer, PickleLayer) else texts

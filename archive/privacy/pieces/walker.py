@@ -1,0 +1,300 @@
+"""A file → its pieces: records as stored and inflated, what is between, and what is packed in records.
+
+What is packed is read within bounds (:mod:`archive.privacy.pieces.bounds`). What cannot be read is told, and so is
+what is beyond a bound.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_right
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, LimitError
+from archive.base.mapped import Mapped
+from archive.companion.magic import is_companion
+from archive.container.container import Container
+from archive.container.end import has_end
+from archive.formats.record_kinds import RecordKind
+from archive.privacy.pieces.bounds import DEEPEST, Bounds
+from archive.privacy.pieces.packed import (
+    Stream,
+    how_packed,
+    is_deflate,
+    packed_sections,
+    streams,
+    unpacked,
+    unread,
+)
+from archive.privacy.pieces.piece import Member, Piece, Places
+from archive.privacy.pieces.zips import ZIP_HEAD, embedded, fields, unlisted
+from archive.reader.recognition import kind_in, recognise_zip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from _typeshed import ReadableBuffer
+
+    from archive.base.limits import Allowance
+    from archive.container.record import Record
+    from archive.privacy.pieces.strings import Encoded
+    from archive.reader.recognition import FileKind
+
+BETWEEN = "between records"
+"""The record that stands for none where a place has to be named."""
+INSIDE = "!"
+"""Stands between a record and what is in it."""
+OBJECTS = ("custom_obj", "opaque_obj")
+"""Parts of the names of records that lie among tensors and are pickles: ``data/constants/custom_obj_0``."""
+
+
+class Walker:
+    """Goes through a file.
+
+    Args:
+        allowance: the memory that the file may cost.
+        deep: whether the bytes of tensors are read, too.
+
+    Attributes:
+        members: the records that were met.
+        roots: the folders that all records of a zip are in.
+        read: bytes that were read.
+        stored: bytes of what is packed, which were given besides.
+        passed_over: bytes of tensors that were not.
+        problems: what could not be read as it should, and was read as plain bytes.
+    """
+
+    def __init__(self, allowance: Allowance, *, deep: bool = False) -> None:
+        self._allowance = allowance
+        self._deep = deep
+        self._bounds = Bounds(allowance)
+        self.members: list[Member] = []
+        self.roots: set[str] = set()
+        self.read = 0
+        self.stored = 0
+        self.passed_over = 0
+        self.problems = self._bounds.problems
+
+    def file(self, mapped: Mapped) -> Iterator[Piece]:
+        """The pieces of a file.
+
+        Raises:
+            ArchiveError: it is a zip that contradicts itself, or a broken companion.
+            LimitError: it asks for more memory than allowed.
+        """
+        if is_companion(mapped.data):
+            yield from self._companion(mapped.data, "", RecordKind.COMPANION)
+        elif has_end(mapped.data):
+            with Container(mapped, self._allowance, rooted=False) as container:
+                yield from self.zip(container)
+        else:
+            yield from self._plain(mapped.data, "", RecordKind.OTHER, 0)
+
+    def zip(self, container: Container, inside: str = "", depth: int = 0) -> Iterator[Piece]:
+        """The pieces of a zip."""
+        kind = recognise_zip(container, look=False).kind
+        self.roots.add(container.root)
+        yield from self._between(container, inside, depth)
+        for record in container.records.values():
+            yield from self._record(record, kind, inside, depth)
+
+    def _between(self, container: Container, inside: str, depth: int) -> Iterator[Piece]:
+        """The bytes of a zip that are no record's: headers with names, padding, directory, comment."""
+        whole = container.data
+        pieces: list[ReadableBuffer] = []
+        at, source, end, length = [0], [0], 0, 0
+        places = sorted((one.place.data, one.stored_size) for one in container.records.values())
+        for start, size in [*places, (len(whole), 0)]:
+            for low, high in fields(whole, end, start):
+                at.append(length)
+                source.append(low)
+                pieces += [whole[low:high], b"\0"]
+                length += high - low + 1
+            end = max(end, start + size)
+        name = inside.removesuffix(INSIDE)
+        with self._allowance.part() as part:
+            part.take(length, "what is between records")
+            data = memoryview(b"".join(pieces))
+            yield from self._texts(Piece(name, RecordKind.OTHER, data, part, place=Places(at, source)), depth)
+        for place in unlisted(whole, source[1:], {start for start, _ in places}):
+            stream = Stream("deflate", place)
+            yield from self._stream(stream, whole, name or BETWEEN, RecordKind.OTHER, depth)
+
+    def _record(self, record: Record, file: FileKind, inside: str, depth: int) -> Iterator[Piece]:
+        kind = kind_in(file, record.name)
+        name = inside + record.name
+        self.members.append(Member(name, kind, record.size, record.entry.modified))
+        if not (record.size or record.stored_size):
+            return
+        is_tensor = kind is RecordKind.TENSOR and not _is_object(record)
+        if is_tensor and not self._deep:
+            self.passed_over += record.size
+            return
+        if record.entry.deflated:
+            yield self._packed(record.raw(), name, kind)
+        try:
+            data = record.view()
+        except LimitError:
+            raise
+        except ArchiveError as problem:  # damaged: what is stored is read all the same
+            self._bounds.tell(name, f"{problem.found or problem}; its stored bytes were read")
+            data = record.raw()
+        if is_tensor:
+            yield from self._tensor(data, name, kind, depth)
+        else:
+            yield from self._content(data, name, kind, depth)
+
+    def _tensor(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
+        """The bytes of a tensor, and what they are packed in as a whole; by chance they begin as anything."""
+        with self._allowance.part() as part:
+            yield Piece(name, kind, data, part, in_numbers=True)
+        self.read += len(data)
+        yield from self._stream_at_start(data, name, kind, depth, how_packed(data))
+
+    def _content(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
+        """The pieces of a record: of the zip or companion that it is, or its bytes and what is in them."""
+        try:
+            if is_companion(data):
+                yield self._packed(data, name, kind)
+                yield from self._companion(data, name, kind)
+                return
+            if has_end(data) and depth < DEEPEST:
+                yield self._packed(data, name, kind)
+                yield from self._zip_in(data, name, depth)
+                return
+        except LimitError:
+            raise
+        except ArchiveError as problem:
+            self._bounds.tell(name, f"{problem}; it was read as plain bytes")
+        yield from self._plain(data, name, kind, depth)
+
+    def _packed(self, data: memoryview, name: str, kind: RecordKind) -> Piece:
+        """Bytes as stored."""
+        self.stored += len(data)
+        return Piece(name, kind, data, self._allowance, is_packed=True)
+
+    def _zip_in(self, data: memoryview, name: str, depth: int) -> Iterator[Piece]:
+        with Container(Mapped(data, name), self._allowance, rooted=False) as container:
+            yield from self.zip(container, name + INSIDE, depth + 1)
+
+    def _companion(self, data: memoryview, name: str, kind: RecordKind) -> Iterator[Piece]:
+        """The strings of a companion, its raw records, and what stood behind shared objects."""
+        from archive.companion.parse import parse_companion  # noqa: PLC0415 (most archives have none)
+
+        contents = parse_companion(data, self._allowance)
+        strings = b"\0".join(contents.strings.copies())
+        with self._allowance.part() as part:
+            part.take(len(strings), "strings of a companion")
+            yield from self._texts(Piece(name, kind, memoryview(strings), part), 0)
+        for record, raw in contents.raw_records.items():
+            yield from self._plain(memoryview(raw), f"{name}{INSIDE}{record}", kind, 0)
+        if contents.behind:
+            yield from self._plain(memoryview(contents.behind), f"{name}{INSIDE}behind segments", kind, 0)
+
+    def _plain(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
+        """Bytes that are neither zip nor companion, and what is in them."""
+        with self._allowance.part() as part:
+            piece = Piece(name, kind, data, part)
+            yield from self._texts(piece, depth)
+            how = how_packed(data) or ("deflate" if is_deflate(data) else "")
+            yield from self._stream_at_start(data, name, kind, depth, how)
+            for stream in streams(piece.bytes):
+                yield from self._stream(stream, data, name, kind, depth)
+            yield from self._zips(piece, depth)
+        yield from self._sections(data, name, kind, depth)
+        how = unread(data)
+        if how:
+            self._bounds.tell(name, f"compressed by {how}, which is not read")
+
+    def _texts(self, piece: Piece, depth: int) -> Iterator[Piece]:
+        """A piece, and what base64 and the like in it stand for."""
+        self.read += len(piece.data)
+        yield piece
+        yield from self._in_letters(piece.strings.encoded, piece.record, piece.kind, depth)
+
+    def _in_letters(
+        self, encoded: Sequence[Encoded], name: str, kind: RecordKind, depth: int
+    ) -> Iterator[Piece]:
+        """What letters stand for: all texts of one way in one piece, and each file."""
+        for how in dict.fromkeys(one.how for one in encoded):
+            texts = [one for one in encoded if one.how == how and not one.is_file]
+            if texts:
+                at = [0, *accumulate(len(one.data) + 1 for one in texts)]
+                data = memoryview(b"\0".join(one.data for one in texts))
+                self.read += len(data)
+                with self._allowance.part() as part:
+                    place = partial(_place_in, texts, at)
+                    yield Piece(f"{name}{INSIDE}{how}", kind, data, part, place=place)
+        for one in encoded:
+            inside = f"{name}{INSIDE}{one.how}"
+            if one.is_file and self._bounds.may_unpack(inside, depth):
+                yield from self._content(memoryview(one.data), inside, kind, depth + 1)
+
+    def _stream_at_start(
+        self, data: memoryview, name: str, kind: RecordKind, depth: int, how: str
+    ) -> Iterator[Piece]:
+        if how:
+            yield from self._stream(Stream(how, 0), data, name, kind, depth)
+
+    def _stream(
+        self, stream: Stream, data: memoryview, name: str, kind: RecordKind, depth: int
+    ) -> Iterator[Piece]:
+        """What a stream holds, if it is one."""
+        inside = f"{name}{INSIDE}{stream.how}" + (f" at byte {stream.start:,}" if stream.start else "")
+        if not self._bounds.may_unpack(inside, depth):
+            return
+        content = unpacked(stream.how, data[stream.start :], self._bounds.limit)
+        self._bounds.spend(content.work)
+        if (
+            content.problem and not stream.start and stream.how not in ("zlib", "deflate")
+        ):  # others begin so by chance
+            self._bounds.tell(inside, content.problem)
+        if content.data:
+            with self._allowance.lent(len(content.data), "what a stream holds"):
+                yield from self._content(memoryview(content.data), inside, kind, depth + 1)
+
+    def _zips(self, piece: Piece, depth: int) -> Iterator[Piece]:
+        """The zips that stand somewhere in a piece."""
+        for at, end in embedded(piece.bytes):
+            inside = f"{piece.record}{INSIDE}zip at byte {at:,}"
+            if self._bounds.may_unpack(inside, depth):
+                try:
+                    yield from self._zip_in(piece.data[at:end], inside, depth)
+                except LimitError:
+                    raise
+                except ArchiveError as problem:
+                    self._bounds.tell(inside, f"{problem}")
+
+    def _sections(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
+        """The compressed sections of a shared object, unpacked."""
+        try:
+            for one in packed_sections(data):
+                inside = f"{name}{INSIDE}{one.name}"
+                if one.how:
+                    yield from self._stream(Stream(one.how, 0), one.data, inside, kind, depth)
+                else:
+                    self._bounds.tell(inside, "compressed in a way that is not known")
+        except LimitError:
+            raise
+        except ArchiveError as problem:
+            self._bounds.tell(name, f"{problem}")
+
+
+def _place_in(texts: Sequence[Encoded], at: Sequence[int], position: int) -> int:
+    """The place of the text that a position is in."""
+    return texts[bisect_right(at, position) - 1].place
+
+
+def _is_object(record: Record) -> bool:
+    """Whether a record among tensors is a zip or a pickle, by its first bytes and its name."""
+    if any(word in record.name for word in OBJECTS):
+        return True
+    head = record.raw()[:64]
+    if record.entry.deflated:
+        try:
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(head, len(ZIP_HEAD)) == ZIP_HEAD
+        except zlib.error:
+            return True
+    return bytes(head[: len(ZIP_HEAD)]) == ZIP_HEAD

@@ -1,0 +1,245 @@
+"""``redact_companion`` writes a companion that can be given away, as its archive was redacted.
+
+Whoever gets it explains failures by it, of the archive as it was and as it was redacted, with the paths and
+lines that rules leave. Source ranges and programs' metadata are rewritten; of raw records, those of compiled
+models that lead to source stay. All else that a join needs is left out: so nothing comes back of what was
+taken out.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.bounded import bounded
+from archive.base.errors import ArchiveError, ImpossibleError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped, unchanged
+from archive.base.output import replacing
+from archive.companion.build import build_companion
+from archive.companion.contents import Contents
+from archive.container.container import Container, new_member, write_archive
+from archive.container.names import encoded
+from archive.formats.exported.program import Program
+from archive.formats.record_kinds import RecordKind, kind_in_exported
+from archive.normalform.builder import FormBuilder
+from archive.normalform.programs import ProgramPacker
+from archive.privacy.redact.compiled import redacted_compiled
+from archive.privacy.redact.programs import RewrittenMetadata
+from archive.privacy.redact.promises import allowed, judged, telling
+from archive.privacy.redact.proof import prove
+from archive.privacy.redact.ranges import check_lines, redacted
+from archive.privacy.redact.result import left_in
+from archive.privacy.redact.rules import Removed, Rules
+from archive.reader.archive import Archive
+from archive.reader.companion import Companion
+from archive.reader.recognition import check_companion
+from archive.rewrite.split import profile_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.base.mapped import Source
+    from archive.base.output import Sink
+    from archive.normalform.column_names import ColumnName
+    from archive.privacy.redact.promises import Found
+    from archive.privacy.redact.proof import Proof
+    from archive.privacy.redact.rules import PathChoice, Preset, SourceChoice
+
+KEPT: tuple[ColumnName, ...] = ("row.line", "row.column", "module.known", "file.prefix")
+"""Columns that neither paths nor lines change."""
+NAMED: tuple[ColumnName, ...] = ("file.top", "file.qualified_top", "file.redacted")
+"""Facts that are strings."""
+LEADING = {RecordKind.KERNELS, RecordKind.CPP}
+"""Raw records that lead from a compiled model to its source."""
+NEVER_SOUGHT = {"name", "root", "file"}
+"""What a companion has none of."""
+SHOWN = 3
+"""Texts that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompanionRedaction:
+    """The result of the redaction of a companion; sizes in bytes.
+
+    Attributes:
+        size: of the companion.
+        out_size: of the redacted one.
+        sought: how many removed texts it was searched for, by what they are: ``path``, ``folder``, ``line``.
+        unsought: removed texts that it was not searched for, each with what it is: too short, or part of what
+            stays.
+        left: what is still there and was to go, as :class:`archive.Redaction` has it.
+        kept: what ``leaks`` finds in it, and these choices keep.
+        carriers: names that carry the name of a user or host.
+        remedies: how each kind of what is left gets out.
+        unread: what could not be searched, and why.
+        read: bytes that were searched: those of the file, and what is inflated from them.
+        gone: raw records that it does not have.
+        archive_id: of the archive, in hex.
+    """
+
+    size: int
+    out_size: int
+    sought: dict[str, int]
+    unsought: tuple[str, ...]
+    left: tuple[str, ...]
+    kept: tuple[str, ...]
+    carriers: tuple[str, ...]
+    remedies: tuple[str, ...]
+    unread: tuple[str, ...]
+    read: int
+    gone: tuple[str, ...]
+    archive_id: str
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all was searched, and nothing found that was to go."""
+        return not self.left
+
+
+@bounded
+def redact_companion(
+    source: Source,
+    out: Sink,
+    *,
+    preset: Preset | None = None,
+    maps: Sequence[str] = (),
+    paths: PathChoice | None = None,
+    text: SourceChoice | None = None,
+    partial: bool = False,
+    force: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> CompanionRedaction:
+    """Take paths and source text out of a companion, and search the result for all that went.
+
+    The result explains failures as :func:`redact` leaves them in an archive. No join gives the archive again.
+
+    Args:
+        source: the companion.
+        out: where to write the redacted one: a path, or a binary file.
+        preset: as :func:`redact` has it; of its choices, those of paths and source text count.
+        maps: prefixes of paths to replace, ``OLD=NEW``.
+        paths: what becomes of other paths: ``keep``, ``relative``, ``basename``, ``none``.
+        text: which lines of source text stay: ``keep``, ``lines``, ``none``.
+        partial: write the result even if something is left in it, or cannot be searched.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ImpossibleError: something is left, and ``partial`` is not given; or names of the archive are hashes.
+        ArchiveError: an option is wrong, the source is no companion, is broken or changed meanwhile, or the
+            target exists or is no regular file.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    rules = Rules.of(maps, preset, paths=paths, source=text)
+    with replacing(out, force=force) as file, unchanged(source), closing(Mapped(source)) as mapped:
+        check_companion(mapped, limits)
+        with Companion(mapped, limits.allowance(len(mapped.data))) as companion:
+            if companion.salt:
+                why = "its archive has hashes for names, and code that goes leads from these to source"
+                raise ImpossibleError(why, file=mapped.name)
+            texts, more = telling(mapped, rules, limits)
+            removed = Removed(telling=texts, bundled=[f"{one}, not looked for" for one in more])
+            opened = Archive(None, companion=companion)
+            contents = _contents(opened, companion, rules, removed)
+            data = build_companion(contents, profile_named(companion.profile))
+            with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
+                check_lines(opened.range_table, after.range_table, opened.allowance)
+            proof = _proof(data, removed, limits)
+            found = judged(proof.finder.found(allowed(rules)), rules)
+            gone = companion.contents.records.raw.keys() - contents.records.raw.keys()
+            result = _result(companion, data, removed, (proof, found), tuple(sorted(gone)))
+        if not (result.is_clean or partial):
+            raise _refusal(mapped.name, result)
+        file.write(data)
+        return result
+
+
+def _contents(opened: Archive, companion: Companion, rules: Rules, removed: Removed) -> Contents:
+    """What the redacted companion holds."""
+    allowance, before = opened.allowance, companion.contents
+    with allowance.part() as part:
+        table = redacted(opened.range_table, rules, removed, part)
+        others = opened.handle_table, opened.method_table, opened.path_table
+        form = FormBuilder.of(table, *others, allowance=allowance)
+    form.columns |= {name: before.columns[name] for name in KEPT if name in before.columns}
+    for name in NAMED:
+        if name in before.columns:
+            form.columns[name] = form.pool.numbers([bytes(before.strings.data(int(before.columns[name][0])))])
+    if opened.programs:
+        packer = ProgramPacker(form.pool)
+        for program in _programs(opened, rules, removed):
+            packer.add(program)
+        form.columns |= packer.columns()
+    raw = _raw(opened, rules, removed)
+    if raw:
+        form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
+        form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
+    return Contents(before.archive_id, form.form(), b"".join(raw.values()))
+
+
+def _programs(opened: Archive, rules: Rules, removed: Removed) -> list[Program]:
+    """The programs, whose nodes have other metadata."""
+    sites = [site.metadata for program in opened.programs.values() for site in program.sites.values()]
+    rewritten = RewrittenMetadata(sites, rules, removed)
+    programs = []
+    for program in opened.programs.values():
+        changed = {
+            key: replace(site, metadata=rewritten.of(site.metadata)) for key, site in program.sites.items()
+        }
+        programs.append(Program(program.name, program.release, changed.copy))
+    return programs
+
+
+def _raw(opened: Archive, rules: Rules, removed: Removed) -> Mapping[str, bytes]:
+    """The raw records that stay, rewritten; no C++ code without source text."""
+    made = redacted_compiled(opened, rules, removed)
+    kept = {
+        name: data for name, data in made.items() if data is not None and kind_in_exported(name) in LEADING
+    }
+    bare = rules.source == "none"
+    return {
+        name: data for name, data in kept.items() if not (bare and kind_in_exported(name) is RecordKind.CPP)
+    }
+
+
+def _proof(data: bytes, removed: Removed, limits: Limits) -> Proof:
+    """What a search of the companion finds: that of a zip with nothing else in it."""
+    file = BytesIO()
+    write_archive(file, "companion", [new_member("companion", data, compress=False)])
+    mapped = Mapped(file.getvalue(), "the result")
+    allowance = limits.allowance(mapped.weight)
+    with Container(mapped, allowance) as container:
+        return prove(container, removed, allowance)
+
+
+def _result(
+    companion: Companion, data: bytes, removed: Removed, proven: tuple[Proof, Found], gone: tuple[str, ...]
+) -> CompanionRedaction:
+    proof, found = proven
+    return CompanionRedaction(
+        size=companion.size,
+        out_size=len(data),
+        sought={what: count for what, count in proof.sought.items() if what not in NEVER_SOUGHT},
+        unsought=proof.unsought_texts,
+        left=tuple(sorted(left_in(proof, found) + removed.bundled)),
+        kept=found.kept,
+        carriers=tuple(proof.carriers),
+        remedies=found.remedies,
+        unread=tuple(proof.unread),
+        read=proof.read,
+        gone=gone,
+        archive_id=companion.archive_id.hex(),
+    )
+
+
+def _refusal(file: str, result: CompanionRedaction) -> ArchiveError:
+    more = f" and {len(result.left) - SHOWN:,} more" if len(result.left) > SHOWN else ""
+    why = f"would be left: {', '.join(result.left[:SHOWN])}{more}"
+    refusal = ImpossibleError(f"{why}; pass --partial (partial=True) to write it all the same", file=file)
+    refusal.facts = result
+    return refusal

@@ -1,0 +1,126 @@
+"""Names of classes and functions in the metadata of exported programs.
+
+``nn_module_stack`` and ``source_fn_stack`` name classes, and stack traces name functions: these may change.
+Attribute paths of modules stay: they are keys of the state dict, ``torch.export.unflatten`` makes modules of
+them, and PyTorch names inputs after them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import counted
+from archive.formats.exported.functions import build_functions, parse_functions
+from archive.formats.exported.json_text import read_json
+from archive.formats.exported.kinds import FUNCTIONS, MODULES, STACK_TRACE
+from archive.formats.exported.modules import build_modules, parse_modules
+from archive.formats.exported.program import graph_of, nodes
+from archive.formats.exported.traces import OWN_FILES, build_trace, parse_trace
+from archive.privacy.redact.names.words import WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from archive.privacy.redact.names.words import Words
+    from archive.reader.archive import Archive
+
+OWN = re.compile(r"(?:torch|builtins|_operator|operator|math|executorch)\.")
+"""Begins the names of classes and functions of PyTorch and Python."""
+TEXT_BYTES = 200
+"""Bytes of memory that a text of a program costs while its words are noted."""
+
+
+def note_programs(words: Words, opened: Archive) -> list[str]:
+    """Note the names in the programs of an archive.
+
+    Returns:
+        What is to be told of names that stay.
+
+    Raises:
+        ArchiveError: one of them is no program.
+        LimitError: they cost more memory than allowed.
+    """
+    attributes = set[str]()
+    for name, record in opened.programs.records.items():
+        for site in opened.programs[name].sites.values():
+            for key, text in site.metadata.items():
+                words.found.update(_names_in(key, text))
+                attributes.update(_attributes(key, text))
+                words.spoken.update(_others_in(key, text))
+        tree = read_json(opened.records[record].view(), opened.allowance)
+        for _, node, *_ in nodes(graph_of(tree)):
+            node["metadata"] = {}
+        for text in _strings(tree):
+            opened.allowance.take(TEXT_BYTES + len(text), "words of programs", record=record)
+            words.spoken.update(WORDS.findall(text))
+    attributes = {one for one in attributes if not one.isdigit()}
+    words.spoken |= attributes
+    told = f"{counted(len(attributes), 'name')} of attributes, which programs are called by"
+    return [told] if attributes else []
+
+
+def renamed_metadata(metadata: Mapping[str, str], words: Words) -> dict[str, str]:
+    """A node's metadata with other names."""
+    return {key: _renamed(key, text, words) for key, text in metadata.items()}
+
+
+def _renamed(key: str, text: str, words: Words) -> str:
+    if key == MODULES and (stack := parse_modules(text)):
+        return build_modules(tuple(one._replace(class_name=_dotted(one.class_name, words)) for one in stack))
+    if key == FUNCTIONS and (made := parse_functions(text)):
+        return build_functions(tuple(one._replace(function=_dotted(one.function, words)) for one in made))
+    if key == STACK_TRACE and (trace := parse_trace(text)):
+        frames = (
+            frame if OWN_FILES.match(frame.file) else frame._replace(function=words.new(frame.function))
+            for frame in trace.frames
+        )
+        return build_trace(trace._replace(frames=tuple(frames)))
+    return text
+
+
+def _dotted(name: str, words: Words) -> str:
+    return name if OWN.match(name) else ".".join(map(words.new, name.split(".")))
+
+
+def _names_in(key: str, text: str, *, own: bool = False) -> Iterator[str]:
+    """The names of a node's metadata that may change; or those of the same kind that are PyTorch's own."""
+    if key == STACK_TRACE:
+        trace = parse_trace(text)
+        frames = trace.frames if trace else ()
+        yield from (one.function for one in frames if bool(OWN_FILES.match(one.file)) == own)
+        return
+    dotted: list[str] = []
+    if key == MODULES:
+        dotted = [one.class_name for one in parse_modules(text) or ()]
+    elif key == FUNCTIONS:
+        dotted = [one.function for one in parse_functions(text) or ()]
+    yield from (part for name in dotted if bool(OWN.match(name)) == own for part in name.split("."))
+
+
+def _others_in(key: str, text: str) -> Iterator[str]:
+    """The words of a node's metadata that stay."""
+    if key in (MODULES, STACK_TRACE):
+        yield from _names_in(key, text, own=True)
+    else:
+        made = parse_functions(text) if key == FUNCTIONS else None
+        yield from WORDS.findall(text) if made is None else (one.name for one in made)
+
+
+def _attributes(key: str, text: str) -> Iterator[str]:
+    """The names of attributes in a node's metadata."""
+    for one in (parse_modules(text) if key == MODULES else None) or ():
+        yield from filter(None, one.path.split("."))
+
+
+def _strings(value: Any) -> Iterator[str]:  # noqa: ANN401 (JSON)
+    """The strings of JSON, keys, too."""
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, list):
+            stack += one
+        elif isinstance(one, dict):
+            stack += [*one, *one.values()]

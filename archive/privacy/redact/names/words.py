@@ -1,0 +1,232 @@
+"""Which names become hashes, and which ones stay.
+
+A name is a word: one that is hashed is hashed wherever it names something, so that code, pickles and tables
+agree. A word stays
+
+- if PyTorch gives it a meaning: keywords, types, ``forward``, attributes of PyTorch's own modules;
+- if callers need it: methods of the model, their arguments, the fields of what they take and return;
+  methods that nothing in the model calls;
+- if it is a text that the model computes with, too: a pickle has each text once.
+"""
+
+from __future__ import annotations
+
+import keyword
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ImpossibleError, counted, shown
+from archive.companion.hashed_names import SALT_BYTES, hashed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from archive.privacy.redact.names.code import Class, Code
+
+ROOT = "__torch__"
+MANGLED = re.compile(r"___torch_mangle_\d+")
+OWN = re.compile(r"(?:__torch__\.)?torch\.")
+"""Begins the names of PyTorch's own classes."""
+GRAPH_MODULE = re.compile(r"__torch__\.torch\.fx\.graph_module\.")
+"""Begins the names of classes that have the name of a model's own class."""
+CONTAINERS = re.compile(
+    r"__torch__\.torch\.(?:nn\.modules\.(?:container|module)|fx\..*|jit\..*|nn\.utils\.parametrize)"
+    r"(?:\.___torch_mangle_\d+)?\.\w+"
+)
+"""Classes of PyTorch whose attributes are the model's own."""
+NAME = re.compile(r"[^\s():<>,\[\]{}=*&]+")
+"""A name, with dots or without, in a text of types, call stacks or paths of modules."""
+WORDS = re.compile(r"\w+")
+REASONS = {
+    "interface": "that callers need",
+    "methods": "of methods, for classes of C++ may have the same",
+    "values": "that the model computes with",
+}
+"""What is told of names that stay; PyTorch's own are passed over."""
+TRIES = 20
+"""Salts that are tried."""
+SHOWN = 5
+"""Names that a message has."""
+RESERVED = frozenset(
+    """
+    self forward training value name tolist aten prim attribute fork CONSTANTS inf nan infj nanj ops
+    torch annotate uninitialized unchecked_cast isinstance getattr hasattr range print len sorted int
+    float bool str complex number list dict tuple type object super Module NamedTuple Enum Interface
+    ModuleInterface Final Tensor Optional List Dict Tuple Union Any NoneType Future RRef Device
+    Generator Stream Storage Capsule Scalar Layout ScalarType MemoryFormat QScheme Await SymInt SymBool
+    Function Callable function_debug_handles module_debug_info top SELF UNKNOWN UNKNOWN_INSTANCE
+    UNKNOWN_TYPE FunctionName_UNKNOWN GraphModule GraphModuleImpl unknown op_version_set instance min
+    max abs all any sum id input
+    """.split()  # noqa: SIM905 (words, not a list of texts)
+)
+"""Words with a meaning in code, types or call stacks."""
+FIXED = re.compile(
+    r"(?:<.*)?|_?\d+|_+|__\w+__|___torch_mangle_\d+|_is_full_backward_hook|__forked_function\d*"
+)
+
+
+def is_fixed(word: str) -> bool:
+    """Whether a word stays in every archive."""
+    return word in RESERVED or keyword.iskeyword(word) or FIXED.fullmatch(word) is not None
+
+
+@dataclass(slots=True)
+class Words:
+    """The names of an archive, and what becomes of them.
+
+    Attributes:
+        salt: makes the hashes differ from those of other files.
+        found: all names that may be hashed.
+        kept: those that stay, and why.
+        spoken: words that stand elsewhere, too, where they are no names.
+    """
+
+    salt: bytes
+    found: set[str] = field(default_factory=set)
+    kept: dict[str, str] = field(default_factory=dict)
+    spoken: set[str] = field(default_factory=set)
+
+    def keep(self, words: Iterable[str], why: str) -> None:
+        """Let words stay; the first reason counts."""
+        for word in words:
+            self.kept.setdefault(word, why)
+
+    def new(self, word: str) -> str:
+        """What stands in the place of a word."""
+        if word not in self.found or word in self.kept or is_fixed(word):
+            return word
+        return hashed(word, self.salt)
+
+    def dotted(self, name: str) -> str:
+        """A name with dots: of a class, a function, a method, an enum's member or an operator."""
+        before, behind = _parted(name)
+        return before + ".".join(map(self.new, behind.split("."))) if behind else name
+
+    def text(self, text: str) -> str:
+        """A text of types, call stacks or paths, with other names."""
+        pieces, end = [], 0
+        for one in NAME.finditer(text):
+            pieces += [text[end : one.start()], self._part(one[0])]
+            end = one.end()
+        return "".join([*pieces, text[end:]])
+
+    def _part(self, part: str) -> str:
+        if ROOT in part.split("."):
+            return self.dotted(part)
+        return part if OWN.match(part) else ".".join(map(self.new, part.split(".")))
+
+    def note_dotted(self, name: str) -> None:
+        """Note the parts of a name with dots."""
+        before, behind = _parted(name)
+        self.spoken.update(before.split("."))
+        self.found.update(behind.split("."))
+
+    def note_text(self, text: str) -> None:
+        """Note the names in a text of types, call stacks or paths; one that is no name's is spoken."""
+        for one in NAME.findall(text):
+            if ROOT in one.split("."):
+                self.note_dotted(one)
+            elif OWN.match(one):
+                self.spoken.update(one.split("."))
+            else:
+                self.found.update(one.split("."))
+
+    @property
+    def changed(self) -> dict[str, str]:
+        """The words that change, with what stands in their place."""
+        return {word: new for word in self.found if (new := self.new(word)) != word}
+
+    @property
+    def sought(self) -> set[str]:
+        """The words that are to stand nowhere any more."""
+        return self.changed.keys() - self.spoken
+
+    def told(self) -> list[str]:
+        """What is to be told of names that stay, or that stand elsewhere, too."""
+        lines = []
+        for why, reason in REASONS.items():
+            names = sorted(word for word in self.found if self.kept.get(word) == why and not is_fixed(word))
+            lines += [f"{counted(len(names), 'name')} {reason}: {_some(names)}"] if names else []
+        spoken = sorted(self.changed.keys() & self.spoken)
+        lines += (
+            [f"{counted(len(spoken), 'name')} in texts or operators, too: {_some(spoken)}"] if spoken else []
+        )
+        return lines
+
+    def settle(self) -> None:
+        """Take another salt until no two names become one.
+
+        Raises:
+            ImpossibleError: they do for each salt that was tried: there are too many names.
+        """
+        for _ in range(TRIES):
+            news = [*self.changed.values()]
+            if len({*news}) == len(news) and self.found.isdisjoint(news) and self.spoken.isdisjoint(news):
+                return
+            self.salt = os.urandom(SALT_BYTES)
+        raise ImpossibleError(f"{len(self.found):,} names are too many: two become one")
+
+
+def _some(names: Sequence[str]) -> str:
+    """A few names, for a message."""
+    more = len(names) - SHOWN
+    return ", ".join([*map(shown, names[:SHOWN]), *([f"{more:,} more"] if more > 0 else [])])
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """The beginning of a name with dots that is PyTorch's, with its last dot, and what follows."""
+    if found := GRAPH_MODULE.match(name):
+        return found[0], name[found.end() :]
+    before, mark, behind = name.partition(f"{ROOT}.")
+    if not mark or before[-1:] not in ("", ".") or OWN.match(f"{behind}."):
+        return name, ""
+    return before + mark, behind
+
+
+def is_own(name: str) -> bool:
+    """Whether a class is PyTorch's own, and its attributes, too."""
+    return OWN.match(name) is not None and CONTAINERS.fullmatch(name) is None
+
+
+def note_code(words: Words, codes: Mapping[str, Code], top: str, *, has_bound: bool) -> None:
+    """Decide about the names in code.
+
+    Args:
+        words: takes them.
+        codes: the names of each module of code: ``__torch__.models``.
+        top: the model's class.
+        has_bound: whether some classes are C++'s, whose methods no code declares.
+    """
+    classes = {f"{at}.{name}": one for at, code in codes.items() for name, one in code.classes.items()}
+    called = {name for code in codes.values() for name in code.called}
+    words.keep(called.difference(*(one.methods for one in classes.values())), "methods")  # of C++'s classes
+    for name, one in classes.items():
+        words.note_dotted(name)
+        words.found |= {*one.fields, *one.methods}
+        words.found.update(argument for method in one.methods.values() for argument in method.arguments)
+        if is_own(name):
+            words.keep({*one.fields, *one.methods}, "PyTorch's")
+        elif has_bound:
+            words.keep(one.methods, "methods")
+        words.keep((method for method in one.methods if method not in called), "interface")
+    _keep_interface(words, classes, top)
+
+
+def _keep_interface(words: Words, classes: Mapping[str, Class], top: str) -> None:
+    """Let stay what callers of the model's methods need."""
+    seen: set[str] = set()
+    left: set[str] = set()
+    if top in classes:
+        for name, method in classes[top].methods.items():
+            if not name.startswith("_"):
+                words.keep([name, *method.arguments], "interface")
+                left |= method.types
+    while left:
+        name = left.pop()
+        if name in seen or name not in classes or name == top:
+            continue
+        seen.add(name)
+        words.keep(classes[name].fields, "interface")
+        left |= classes[name].types

@@ -1,0 +1,263 @@
+"""Source ranges with other paths and texts. Each range stays on the lines that it was on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts, spread
+from archive.base.errors import ArchiveError
+from archive.debuginfo.tables import SourceTable
+from archive.normalform.builder import FormBuilder
+from archive.normalform.columns import VALUE_BYTES
+from archive.normalform.pool import table_of
+from archive.normalform.records import DebugRecords
+from archive.privacy.redact.comments import comment_of, without_comments
+from archive.privacy.redact.sources import CALL, LINE_BYTES, texts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.columns import Ints
+    from archive.base.limits import Allowance
+    from archive.base.strings import StringTable
+    from archive.debuginfo.tables import RangeTable
+    from archive.privacy.redact.names import Renamed
+    from archive.privacy.redact.rules import Removed, Rules
+    from archive.reader.archive import Archive
+
+
+BLANK = b" "
+ROW_BYTES, SOURCE_BYTES = 64, 80
+"""Bytes of memory that a row and a source cost while they are rewritten."""
+COPIES = 4
+"""Times that a text that is no stack is there while it becomes another one."""
+
+
+class _Strings:
+    """The strings of the new texts: lines with their line feeds, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._ended: dict[bytes, int] = {}
+
+    def pieces(self, lines: Sequence[bytes]) -> list[int]:
+        """The strings that a text is put together of."""
+        *whole, rest = lines
+        numbers = [self._ended.get(line, -1) for line in whole]
+        for at, line in enumerate(whole):
+            if numbers[at] < 0:
+                numbers[at] = self._ended[line] = self.number(line + b"\n")
+        return [*numbers, self.number(rest)] if rest else numbers
+
+    def number(self, string: bytes) -> int:
+        return self._numbers.setdefault(string, len(self._numbers))
+
+    def table(self) -> StringTable:
+        return table_of(self._numbers)
+
+
+def redacted_ranges(
+    opened: Archive, rules: Rules, removed: Removed, renamed: Renamed | None = None
+) -> dict[str, bytes]:
+    """The records of source ranges, rewritten, by the names that they have in the archive.
+
+    Args:
+        opened: the archive.
+        rules: what becomes of paths and texts.
+        removed: takes what is removed.
+        renamed: the same archive with other names; None where they stay.
+    """
+    if not opened.range_records:
+        return {}
+    before = removed.memory
+    with opened.allowance.part() as part:
+        table = redacted(opened.range_table, rules, removed, part, renamed)
+        made = DebugRecords(FormBuilder.of(table, allowance=part).form())
+        former = dict(zip(table.names, opened.range_table.names, strict=True))
+        records = {}
+        for new in made:
+            name = former[new]
+            records[name] = made[new]
+            opened.allowance.take(len(records[name]), "bytes of a record", record=name)
+    opened.allowance.take(removed.memory - before, "lines that are removed")
+    return records
+
+
+def redacted(
+    table: RangeTable, rules: Rules, removed: Removed, allowance: Allowance, renamed: Renamed | None = None
+) -> RangeTable:
+    """The table with other paths and texts, and, of code that was renamed, with other places and names.
+
+    Args:
+        table: source ranges.
+        rules: what becomes of paths and texts.
+        removed: takes what is removed.
+        allowance: the memory that it may cost.
+        renamed: the archive with other names; None where they stay.
+
+    Raises:
+        LimitError: the texts would take more memory than allowed.
+    """
+    sources = table.sources
+    allowance.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(sources), "source ranges")
+    texts = texts_of(sources, allowance)
+    named = sorted({one for one in sources.filename.tolist() if one >= 0})
+    files = dict(zip(named, sources.strings.copies(np.array(named, np.int64)), strict=True))
+    calls = {line for lines in texts.lines if texts.are_calls(lines) for line in lines}
+    in_calls = {found["path"] for found in map(CALL.fullmatch, calls) if found}
+    names = rules.renamed({*files.values(), *in_calls})
+    removed.renamed(names)
+    called = {line: _call(line, names, renamed) for line in calls}
+    strings, pieces = _Strings(), list[list[int]]()
+    start, end = table.start.copy(), table.end.copy()
+    rows_of = _by_text(table.source, texts.number, len(texts.lines))
+    for lines, rows in zip(texts.lines, rows_of, strict=True):
+        if texts.are_calls(lines):
+            new: Sequence[bytes] = [called[line] for line in lines]
+        elif rules.source == "keep":
+            new = lines
+        else:
+            allowance.take(COPIES * sum(map(len, lines)) + LINE_BYTES * len(lines), "lines of sources")
+            marked = _marked(lines, start[rows], end[rows])
+            new = _blanked(lines, marked, removed, keeps=rules.source == "lines")
+        pieces.append(strings.pieces(new))
+        if lines != tuple(new):
+            start[rows], end[rows] = (_moved(one[rows], lines, new) for one in (start, end))
+    filename = [strings.number(names[files[one]]) if one >= 0 else -1 for one in sources.filename.tolist()]
+    first, piece = _of_sources(texts.number, pieces, allowance)
+    return replace(
+        table if renamed is None else renamed.table(table),
+        start=start,
+        end=end,
+        sources=SourceTable(
+            strings.table(), first, piece, np.array(filename, np.int64), sources.line, sources.is_null
+        ),
+        table_first=np.zeros(len(table.names) + 1, np.int64),
+        table=np.zeros(0, np.int64),
+    )
+
+
+def check_lines(
+    before: RangeTable, after: RangeTable, allowance: Allowance, renamed: Renamed | None = None
+) -> None:
+    """Refuse a table whose rows, tags or line numbers are others than before.
+
+    Args:
+        before: of the archive.
+        after: of the redacted one.
+        allowance: the memory that it may cost.
+        renamed: the archive with other names, if they are not kept.
+
+    Raises:
+        ArchiveError: some are.
+        LimitError: the texts would take more memory than allowed.
+    """
+    expected = before if renamed is None else renamed.table(before)
+    same = expected.names == after.names and all(
+        np.array_equal(getattr(expected, name), getattr(after, name)) for name in ("first", "offset", "tag")
+    )
+    old, new = (_line_numbers(table, allowance) for table in (before, after))
+    if not same or not np.array_equal(old, new):
+        raise ArchiveError("source ranges would be on other lines; nothing is written")
+
+
+def _line_numbers(table: RangeTable, allowance: Allowance) -> Ints:
+    """The lines that each row's range begins and ends on (2, n)."""
+    with allowance.part() as part:
+        part.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(table.sources), "source ranges")
+        texts = texts_of(table.sources, part)
+        found = np.stack([table.start, table.end])
+        rows_of = _by_text(table.source, texts.number, len(texts.lines))
+        for rows, lines in zip(rows_of, texts.lines, strict=True):
+            found[:, rows] = np.clip(np.searchsorted(_bounds(lines), found[:, rows], "right"), 1, len(lines))
+    return found + table.sources.line[table.source]
+
+
+def _call(line: bytes, names: dict[bytes, bytes], renamed: Renamed | None) -> bytes:
+    found = CALL.fullmatch(line)
+    if found is None:
+        return line
+    function = found["function"] if renamed is None else renamed.function(found["function"])
+    return names[found["path"]] + found["line"] + function
+
+
+def _blanked(lines: Sequence[bytes], marked: set[int], removed: Removed, *, keeps: bool) -> list[bytes]:
+    """A text without its lines, or with the code of those that a range is on and that tell of nobody.
+
+    Those keep their lengths, so that ranges stay apart, as their tags do. Others become one blank.
+
+    Args:
+        lines: of the text.
+        marked: those that a range is on.
+        removed: takes what is gone.
+        keeps: whether these stay.
+    """
+    made = [BLANK if line else b"" for line in lines]  # PyTorch prints a last line that is not empty
+    bare = without_comments(lines) if keeps and marked else lines
+    telling = removed.telling.lines(bare) if keeps and marked else set()
+    for at, line in enumerate(lines):
+        if keeps and at in marked - telling:
+            made[at] = bare[at]
+            removed.line(bare[at], kept=True)
+            removed.line(comment_of(line, bare[at]), kept=False)
+        else:
+            made[at] = BLANK * len(line) if at in marked else made[at]
+            removed.line(line, kept=False)
+    return made
+
+
+def _bounds(lines: Sequence[bytes]) -> Ints:
+    """Where each line begins, and where another one would behind the last."""
+    return firsts(np.array([len(line) + 1 for line in lines]))
+
+
+def _marked(lines: Sequence[bytes], start: Ints, end: Ints) -> set[int]:
+    """The lines that ranges are on: from the first byte to the last, or the only one of an empty range."""
+    bounds = _bounds(lines)
+    first, behind = (
+        np.searchsorted(bounds, positions, "right") - at
+        for positions, at in ((start, 1), (np.maximum(start, end - 1), 0))
+    )
+    begun, ended = (np.bincount(at, minlength=len(bounds) + 1) for at in (first, behind))
+    return set(np.flatnonzero(np.cumsum(begun - ended)).tolist())
+
+
+def _moved(positions: Ints, before: Sequence[bytes], after: Sequence[bytes]) -> Ints:
+    """Positions in a text as those in another one: on the same line, at most at its end."""
+    old, new = _bounds(before), _bounds(after)
+    line = np.clip(np.searchsorted(old, positions, "right") - 1, 0, len(before) - 1)
+    behind = np.maximum(positions - (old[-1] - 1), 0)  # of a range behind its text
+    moved: Ints = new[line] + np.minimum(positions - old[line], np.diff(new)[line] - 1) + behind
+    return moved
+
+
+def _of_sources(number: Ints, pieces: Sequence[Sequence[int]], allowance: Allowance) -> tuple[Ints, Ints]:
+    """The pieces of each source's text: where each one's begin (s + 1), and all of them.
+
+    Args:
+        number: the text of each source (s).
+        pieces: of each text.
+        allowance: the memory that it may cost.
+    """
+    counts = np.array([len(one) for one in pieces], np.int64)
+    first = firsts(counts[number])
+    allowance.take(VALUE_BYTES * int(first[-1]), "pieces of texts")
+    with allowance.lent(4 * VALUE_BYTES * int(first[-1]), "pieces of texts"):
+        every = np.array([one for some in pieces for one in some], np.int64)
+        return first, every[spread(firsts(counts)[number], counts[number])]
+
+
+def _by_text(source: Ints, number: Ints, count: int) -> list[Ints]:
+    """The rows of each text.
+
+    Args:
+        source: of each row (n).
+        number: the text of each source (s).
+        count: of texts.
+    """
+    text = number[source]
+    order = np.argsort(text, kind="stable")
+    return np.split(order, np.searchsorted(text[order], np.arange(1, count))) if count else []

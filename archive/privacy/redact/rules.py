@@ -1,0 +1,265 @@
+"""The rules by which an archive is rewritten, and what they have removed."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any, Literal
+
+from archive.base.errors import ArchiveError, shown
+from archive.privacy.leaks.vocabulary import home_of
+from archive.privacy.redact.telling import Telling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Self
+
+PathChoice = Literal["keep", "relative", "basename", "none"]
+SourceChoice = Literal["keep", "lines", "none"]
+NameChoice = Literal["keep", "hash"]
+TimeChoice = Literal["keep", "none"]
+IdChoice = Literal["keep", "anew"]
+Preset = Literal["publish", "vendor"]
+CHOICES: dict[str, tuple[str, ...]] = {
+    "paths": ("keep", "relative", "basename", "none"),
+    "source": ("keep", "lines", "none"),
+    "names": ("keep", "hash"),
+    "times": ("none", "keep"),
+    "ids": ("keep", "anew"),
+}
+"""What may be chosen; the first of each is the default."""
+FLAGS = {"times": "time"}
+"""Options of the command with other names."""
+PRESETS: dict[str, dict[str, str | bool]] = {
+    "publish": {
+        "paths": "basename",
+        "source": "none",
+        "ids": "anew",
+        "inputs": False,
+        "extra": False,
+        "people": True,
+    },
+    "vendor": {"paths": "relative", "source": "lines", "inputs": False, "people": True},
+}
+"""Choices for those that a file is to be given to: everybody, or somebody who is to explain its failures."""
+NEW_ROOT = "archive"
+"""The folder of all records where their own one goes; PyTorch's, where a file has no name."""
+
+OPTIONS = (
+    "--for, --map, --paths, --source, --names, --ids, --no-inputs or --no-extra (preset=, maps=, paths=, "
+    "text=, names=, ids=, inputs=False, extra=False)"
+)
+"""Options that take something out."""
+
+NO_FILE = b"?"
+"""Stands for the name of every file with ``--paths none``."""
+SEPARATOR = re.compile(rb"[/\\]")
+LIBRARY = re.compile(rb".*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\](.+)", re.DOTALL)
+ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z][\w+.-]*:[/\\]")
+"""Begins absolute paths, those of drives and URLs (``file:/srv``), too."""
+OUTSIDE = re.compile(rb"~|(?:.*[/\\])?\.\.[/\\]", re.DOTALL)
+"""Begins relative paths that may lead anywhere."""
+TEXT_BYTES = 150
+"""Bytes of memory that a removed text costs besides its own."""
+LEAST_FOLDERS = 2
+"""Folders that absolute paths have in common, at least, to be given relative to them."""
+MOST_FOLDERS = 32
+"""Separators of a path up to which its folders are looked for: all of a deep path's would be quadratic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What is rewritten, and how.
+
+    Attributes:
+        maps: prefixes of paths and what replaces them, the longest first.
+        paths: what becomes of paths that no map fits.
+        source: which lines of source text stay.
+        names: what becomes of names of classes and attributes that loading does not need.
+        times: what becomes of the dates of records.
+        ids: what becomes of the ids of a run in exported programs.
+        inputs: whether sample inputs stay.
+        extra: whether extra files stay.
+        people: whether all that tells of people and machines has to be gone: paths, names, addresses, keys.
+    """
+
+    maps: tuple[tuple[bytes, bytes], ...] = ()
+    paths: PathChoice = "keep"
+    source: SourceChoice = "keep"
+    names: NameChoice = "keep"
+    times: TimeChoice = "none"
+    ids: IdChoice = "keep"
+    inputs: bool = True
+    extra: bool = True
+    people: bool = False
+
+    @classmethod
+    def of(cls, maps: Iterable[str] = (), preset: Preset | None = None, **given: str | bool | None) -> Self:
+        """Rules as options give them.
+
+        Args:
+            maps: ``OLD=NEW`` each.
+            preset: the choices to begin with.
+            given: other attributes; None for those that the preset, or the default, decides.
+
+        Raises:
+            ArchiveError: a map is not ``OLD=NEW``, there is no such choice, or nothing is to be rewritten.
+        """
+        pairs = [one.partition("=") for one in maps]
+        for one in pairs:
+            if not one[0] or not one[1]:
+                raise ArchiveError(expected="a map OLD=NEW", found="".join(one) or "nothing")
+        if preset is not None and preset not in PRESETS:
+            raise ArchiveError(expected=" or ".join(PRESETS), found=preset)
+        chosen: dict[str, Any] = dict(PRESETS.get(preset or "", {}))
+        chosen |= {name: choice for name, choice in given.items() if choice is not None}
+        for name, choices in CHOICES.items():
+            if chosen.get(name, choices[0]) not in choices:
+                raise ArchiveError(expected=" or ".join(choices), found=str(chosen[name]))
+        if chosen.get("names") == "hash" and chosen.setdefault("source", "none") != "none":
+            raise ArchiveError("names stand in source text: hashes need --source none (text='none')")
+        try:  # OLD may be a path of any bytes; NEW is written where PyTorch writes text
+            encoded = [(old.encode(errors="surrogateescape"), new.encode()) for old, _, new in pairs]
+        except UnicodeEncodeError as error:
+            found = shown(error.object)
+            raise ArchiveError(expected="a map OLD=NEW whose NEW is UTF-8", found=found) from None
+        rules = cls(maps=tuple(sorted(encoded, key=lambda pair: -len(pair[0]))), **chosen)
+        if rules == cls(times=rules.times):
+            raise ArchiveError(f"nothing to redact: give {OPTIONS}")
+        return rules
+
+    @property
+    def asked(self) -> str:
+        """The choices that are not the defaults, as options of the command."""
+        words = [f"--map {old.decode(errors='replace')}={new.decode()}" for old, new in self.maps]
+        words += [
+            f"--{FLAGS.get(name, name)} {getattr(self, name)}"
+            for name, (default, *_) in CHOICES.items()
+            if getattr(self, name) != default
+        ]
+        words += [f"--no-{name}" for name in ("inputs", "extra") if not getattr(self, name)]
+        return " ".join(words)
+
+    def root(self, root: str) -> str:
+        """The folder of all records: its name is that of the file when it was saved."""
+        return root if self.paths == "keep" or not root else NEW_ROOT
+
+    def renamed(self, paths: Iterable[bytes]) -> dict[bytes, bytes]:
+        """What becomes of each of an archive's paths."""
+        distinct = sorted(set(paths))
+        mapped = {path: new for path in distinct if (new := self._mapped(path)) is not None}
+        others = [path for path in distinct if path not in mapped]
+        if self.paths == "relative":
+            return mapped | _all_relative(others)
+        return mapped | {path: self._plain(path) for path in others}
+
+    def _mapped(self, path: bytes) -> bytes | None:
+        return next((new + path[len(old) :] for old, new in self.maps if path.startswith(old)), None)
+
+    def _plain(self, path: bytes) -> bytes:
+        if self.paths == "none" and path:
+            return NO_FILE
+        return _last(path) if self.paths == "basename" else path
+
+
+def _all_relative(paths: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Each path relative to a library, or to the folder that all of a home are in, or all others."""
+    found_homes = {path: home for path in paths if (home := home_of(path)) and not LIBRARY.match(path)}
+    homes = {path: path[:end] for path, (end, _) in found_homes.items() if end < len(path)}
+    groups = defaultdict[bytes, list[bytes]](list)
+    for path in paths:
+        if ABSOLUTE.match(path) and not LIBRARY.match(path):
+            groups[homes.get(path, b"")].append(path)
+    common = {home: _common(some) for home, some in groups.items()}
+    users = {user for _, user in found_homes.values()}
+    found = {path: _relative(path, common.get(homes.get(path, b""), 0)) for path in paths}
+    return {path: _last(new) if users & set(SEPARATOR.split(new)) else new for path, new in found.items()}
+
+
+def _last(path: bytes) -> bytes:
+    return path[max(path.rfind(b"/"), path.rfind(b"\\")) + 1 :]
+
+
+def _common(paths: Sequence[bytes]) -> int:
+    """How many parts of absolute paths name the folder that all are in; 0 where that is none of use."""
+    if not paths:
+        return 0
+    folders = zip(*(SEPARATOR.split(path)[:-1] for path in paths), strict=False)
+    same = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, folders)]
+    return len(same) if len([part for part in same if part]) >= LEAST_FOLDERS else 0
+
+
+def _relative(path: bytes, common: int) -> bytes:
+    """A path relative to a library, or without its first parts; one that may lead anywhere, its last part."""
+    new, parts = path, SEPARATOR.split(path)
+    if library := LIBRARY.fullmatch(path):
+        new = library[1]
+    elif ABSOLUTE.match(path):
+        new = b"/".join(parts[common:] if common else parts[-1:])
+    return parts[-1] if OUTSIDE.match(new) else new
+
+
+@dataclass(slots=True)
+class Removed:
+    """The texts that rules have removed, and those that stay in their places.
+
+    Attributes:
+        paths: of files.
+        lines: of source text, without blanks at either end.
+        kept_paths: what stands in the place of paths, and paths that stay.
+        kept_lines: the lines that stay.
+        names: of classes and attributes.
+        roots: folders of all records.
+        files: the first bytes of extra files, and of tensors of sample inputs.
+        became: what stands in the place of paths of source files, and of those that stay.
+        bundled: sample inputs that the model's own methods give out, and where: they cannot go.
+        stays: what cannot go, and why, in words.
+        telling: what ``leaks`` found in the original that must not stand anywhere.
+    """
+
+    paths: set[bytes] = field(default_factory=set)
+    lines: set[bytes] = field(default_factory=set)
+    kept_paths: set[bytes] = field(default_factory=set)
+    kept_lines: set[bytes] = field(default_factory=set)
+    names: set[bytes] = field(default_factory=set)
+    roots: set[bytes] = field(default_factory=set)
+    files: set[bytes] = field(default_factory=set)
+    became: dict[bytes, bytes] = field(default_factory=dict)
+    bundled: list[str] = field(default_factory=list)
+    stays: list[str] = field(default_factory=list)
+    telling: Telling = field(default_factory=Telling)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that lines and paths take."""
+        texts = (self.paths, self.lines, self.kept_paths, self.kept_lines)
+        return sum(TEXT_BYTES * len(some) + sum(map(len, some)) for some in texts)
+
+    def renamed(self, names: dict[bytes, bytes]) -> None:
+        """Note paths, and what became of them."""
+        self.paths |= {old for old, new in names.items() if old != new and old}
+        self.kept_paths |= set(names.values())
+        self.became |= names
+
+    def line(self, line: bytes, *, kept: bool) -> None:
+        """Note a line, which is kept or not."""
+        (self.kept_lines if kept else self.lines).add(line.strip())
+
+    @property
+    def folders(self) -> set[bytes]:
+        """The folders of removed absolute paths, two parts long and longer; of deep paths the outer ones.
+
+        Where an inner folder is left, so are those that it is in.
+        """
+        found = set()
+        for path in self.paths:
+            if ABSOLUTE.match(path):
+                ends = [one.start() for one in islice(SEPARATOR.finditer(path), MOST_FOLDERS)]
+                found |= {path[:end] for end in ends if _parts(path[:end]) >= LEAST_FOLDERS}
+        return found
+
+
+def _parts(folder: bytes) -> int:
+    return len([part for part in SEPARATOR.split(folder) if part])

@@ -1,0 +1,157 @@
+"""The redacted archive and its companion, from what rewriters made."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.mapped import Mapped
+from archive.companion.build import build_companion
+from archive.container.container import Container, member_from, new_member, write_archive
+from archive.container.names import encoded
+from archive.container.serialization_id import RECORD_NAME
+from archive.formats.archive_id import archive_id, counted_names
+from archive.formats.record_kinds import EMBEDDED, EMBEDDED_IN_EXPORTED, MIGRATED, divided_programs
+from archive.reader.archive import Archive
+from archive.reader.collect import collect
+from archive.rewrite.join import check_gives, with_digest
+from archive.rewrite.slim import with_new_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import BinaryIO
+
+    from archive.companion.contents import Contents
+    from archive.container.container import Member
+    from archive.container.record import Record
+    from archive.normalform.column_names import ColumnName
+
+ORIGINALS = {MIGRATED, EMBEDDED, EMBEDDED_IN_EXPORTED}
+"""Records that hold debug information as it was: no redacted archive has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a redaction does to an archive.
+
+    Attributes:
+        records: records in the place of those of the same names; None where one goes.
+        renamed: records that get other names, and these; ``records`` has former names.
+        salt: the key of the hashes that stand for names, if some do.
+        root: the folder of all records.
+        times: whether records keep their dates.
+        asked: the choices that were made, as options of the command.
+    """
+
+    records: Mapping[str, bytes | None]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    salt: bytes = b""
+    root: str = ""
+    times: bool = False
+    asked: str = ""
+
+    @property
+    def gone(self) -> set[str]:
+        """The records that go, if they are there."""
+        return {name for name, data in self.records.items() if data is None} | ORIGINALS
+
+
+def write_redacted(file: BinaryIO, opened: Archive, changes: Changes) -> None:
+    """Write the redacted archive, with a serialization id of its own."""
+    members = with_new_id(_members(opened, changes), opened.container.records)
+    write_archive(file, changes.root, members)
+
+
+def _members(opened: Archive, changes: Changes) -> Iterator[Member]:
+    gone = {RECORD_NAME, *changes.gone}
+    for name, record in opened.container.records.items():
+        if name in gone:
+            continue
+        data = changes.records.get(name)
+        member = member_from(record)
+        if data is not None and data != record.view():
+            member = replace(new_member(name, data, compress=record.entry.deflated), modified=member.modified)
+        if name in changes.renamed:
+            member = replace(member, name=changes.renamed[name])
+        yield member if changes.times else replace(member, modified=0)
+
+
+@contextmanager
+def opened_again(file: BinaryIO, opened: Archive) -> Iterator[Archive]:
+    """What was written, to be read within the bounds of the archive that it was made of."""
+    with (
+        opened.allowance.part() as part,
+        Archive(Container(Mapped(file, "the result"), part, rooted=bool(opened.root))) as after,
+    ):
+        yield after
+
+
+def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tuple[Contents, bytes]:
+    """The companion: all that the archive was and the redacted one is not; and the bytes of its file.
+
+    Raises:
+        ArchiveError: a join would not give the archive's records again.
+    """
+    raw = _changed(opened, after, changes)
+    contents = collect(opened, raw)
+    if opened.is_embedded and (prefix := opened.handle_form.prefix):
+        contents = contents.with_columns({**contents.columns, "file.prefix": np.array([prefix])})
+    redacted_id = after.archive_id
+    facts: dict[ColumnName, list[bytes]] = {}
+    if redacted_id != contents.archive_id:
+        facts["file.redacted"] = [redacted_id.hex().encode()]
+    if changes.root != opened.root:
+        facts["file.root"] = [encoded(opened.root)]
+    if changes.salt:
+        facts["file.salt"] = [changes.salt.hex().encode()]
+    if changes.renamed:
+        facts["replaced.name"] = list(map(encoded, changes.renamed))
+        facts["replaced.by"] = list(map(encoded, changes.renamed.values()))
+    contents = contents.with_strings(facts) if facts else contents
+    here = after.container.records
+    contents = with_digest(contents, opened.container, opened.programs.left, here)
+    data = build_companion(contents)
+    together = redacted_id
+    if redacted_id != contents.archive_id:
+        left = {name: one for name, one in after.programs.left.items() if name not in raw}
+        left |= {name: one for name, one in opened.programs.left.items() if name in raw}
+        together = archive_id(_together(opened, here, raw, changes), left)
+    check_gives(contents, memoryview(data), together, after.allowance)
+    return contents, data
+
+
+def _changed(opened: Archive, after: Archive, changes: Changes) -> list[str]:
+    """The records of the model that the redacted archive does not have as they were."""
+    before = opened.container.records
+    # A join would put metadata that an embedded companion has into the program, where it never was.
+    others = {*changes.renamed, *(opened.programs.records.values() if opened.is_embedded else ())}
+    return [
+        name
+        for name in counted_names(before)
+        if name in others or (name in changes.records and not _is_kept(name, opened, after))
+    ]
+
+
+def _is_kept(name: str, opened: Archive, after: Archive) -> bool:
+    """Whether a record is the same but for debug information inside of it."""
+    if name not in after.container.records:
+        return False
+    before, here = opened.container.records[name].view(), after.container.records[name].view()
+    if name in opened.programs.left and name in divided_programs(opened.container.records):
+        return opened.programs.left[name] == after.programs.left.get(name)
+    if name in opened.spare.cuts:
+        return opened.spare.cuts[name].left == here[: opened.spare.cuts[name].size]
+    return before == here
+
+
+def _together(
+    opened: Archive, here: Mapping[str, Record], raw: list[str], changes: Changes
+) -> Mapping[str, Record]:
+    """The records that a join takes from the redacted archive, and those that the companion has whole."""
+    before, others = opened.container.records, set(changes.renamed.values())
+    kept = {name: record for name, record in here.items() if name not in others}
+    return ChainMap({name: before[name] for name in raw}, kept)

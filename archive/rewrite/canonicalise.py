@@ -1,0 +1,125 @@
+"""``canonicalise`` writes an exported program so that two exports of one model are the same bytes.
+
+Ids in the metadata of nodes, which differ from run to run, are numbered by their first use. The root folder,
+which PyTorch names after the file, becomes ``archive``, as in what it saves to a buffer. The serialization id
+is computed anew. All else stays: the archive id is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped, unchanged
+from archive.base.output import replacing
+from archive.container.container import Container, member_from, new_member, write_archive
+from archive.container.serialization_id import RECORD_NAME
+from archive.formats.exported.canonical import Numbering
+from archive.formats.exported.json_text import is_exact, read_json
+from archive.formats.exported.rewriting import with_metadata
+from archive.reader import opening
+from archive.reader.archive import Archive
+from archive.reader.recognition import SHRUNK_KINDS, FileKind
+from archive.rewrite.slim import with_new_id
+from archive.rewrite.split import check_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from archive.base.limits import Allowance
+    from archive.base.mapped import Source
+    from archive.base.output import Sink
+    from archive.container.container import Member
+    from archive.container.record import Record
+    from archive.formats.exported.program import Program
+
+ROOT = "archive"
+
+
+@dataclass(frozen=True, slots=True)
+class Canonical:
+    """The result; sizes in bytes.
+
+    Attributes:
+        size: of the archive before.
+        out_size: of the archive after.
+        ids: how many different ids were numbered, by their kind.
+        kept: the records of programs that ``json.dumps`` did not write, and that stay as they are.
+        archive_id: in hex; the same before and after.
+    """
+
+    size: int
+    out_size: int
+    ids: Mapping[str, int]
+    kept: tuple[str, ...]
+    archive_id: str
+
+
+@bounded
+def canonicalise(
+    source: Source, out: Sink, *, force: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> Canonical:
+    """Write an exported program so that another export of the same model gives the same bytes.
+
+    Args:
+        source: the archive.
+        out: where to write the other one: a path, or a binary file.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the archive is no exported program, is broken or changed meanwhile, or the target exists
+            or is no regular file.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    with (
+        replacing(out, force=force) as file,
+        unchanged(source),
+        opening.open_whole(source, limits=limits, kinds=SHRUNK_KINDS) as opened,
+    ):
+        _check_exported(opened)
+        check_archive(opened)
+        numbering, kept = Numbering(), list[str]()
+        members = list(_members(opened, numbering, kept))
+        size = write_archive(file, ROOT, with_new_id(members, opened.container.records))
+        with opened.allowance.part() as part, Archive(Container(Mapped(file, "the result"), part)) as after:
+            if after.archive_id != opened.archive_id:
+                raise ArchiveError("would not be the same model; nothing is written", file=opened.file)
+        return Canonical(opened.size, size, numbering.counts, tuple(kept), opened.archive_id.hex())
+
+
+def _check_exported(opened: Archive) -> None:
+    """Refuse what is no exported program.
+
+    Raises:
+        ArchiveError: the message says what it is.
+    """
+    if opened.recognised.kind is not FileKind.EXPORTED:
+        raise ArchiveError(expected="an exported program", found=opened.recognised.what, file=opened.file)
+
+
+def _members(opened: Archive, numbering: Numbering, kept: list[str]) -> Iterator[Member]:
+    """The records but the serialization id, without dates."""
+    programs = {record: opened.programs[name] for name, record in opened.programs.records.items()}
+    for name, record in opened.container.records.items():
+        if name == RECORD_NAME:
+            continue
+        data = _program(record, programs[name], numbering, opened.allowance) if name in programs else None
+        if data is not None:
+            yield new_member(name, data, compress=record.entry.deflated)
+        else:
+            kept += [name] if name in programs else []
+            yield replace(member_from(record), modified=0)
+
+
+def _program(record: Record, program: Program, numbering: Numbering, allowance: Allowance) -> bytes | None:
+    """The record of a program with its ids numbered; None if ``json.dumps`` did not write it."""
+    data = record.view()
+    with allowance.part() as part:
+        tree = read_json(data, part)
+        if not is_exact(tree, data):
+            return None
+        return with_metadata(tree, [numbering.numbered(site.metadata) for site in program.sites.values()])

@@ -1,0 +1,120 @@
+"""Debug records are written in the fewest bytes that stock PyTorch reads as the same facts.
+
+    tables ─ (ranges · stacks · methods) ─ instructions, in several ways ─ encoding ─ bytes ─ the shortest
+
+``range_record``, ``texts`` and ``strings`` make what is equal one thing. ``check`` compares the facts of two
+archives.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from archive.container.deflate import deflate, deflated_size
+from archive.debuginfo.mending import mended
+from archive.debuginfo.model import Generation, Layout
+from archive.formats import callstack_map
+from archive.formats import method_handles as method_records
+from archive.formats.record_kinds import is_legacy
+from archive.formats.source_ranges import DELEGATED
+from archive.rewrite.compact import methods, ranges, stacks
+from archive.rewrite.compact.range_record import record_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from archive.base.limits import Allowance
+    from archive.debuginfo.tables import RangeTable
+    from archive.reader.archive import Archive
+    from archive.rewrite.compact.range_record import RangeRecord
+
+__all__ = ["compact_records", "deflate"]
+
+HANDLE_RECORDS = {callstack_map.CALLSTACK_MAP, method_records.METHOD_HANDLES}
+"""The records that name debug handles."""
+
+
+def compact_records(opened: Archive) -> dict[str, bytes]:
+    """Write each debug record as the pickle of the same facts that deflates to the fewest bytes.
+
+    A call-stack map that PyTorch refuses is mended: see :mod:`archive.debuginfo.mending`. Handles are those
+    of the archive's columns, which may be other than the records' own.
+
+    The target is PyTorch 2.13. An archive without any string table keeps its layouts, which older releases
+    read. Whether those releases read the memo as it is used here could not be tried. Records of PyTorch 1.2,
+    written by another pickler, are left out.
+
+    Returns:
+        Inflated pickles by record; a record's own bytes if nothing shorter was found.
+
+    Raises:
+        ArchiveError: a debug record is broken.
+        LimitError: writing it in several ways would cost more memory than the archive's allowance has.
+    """
+    compacted = {}
+    for name, ways in _ways(opened):
+        with opened.allowance.part() as part:
+            compacted[name] = _smallest(opened, name, ways(part))
+        opened.allowance.take(len(compacted[name]), "pickles", record=name)
+    return compacted
+
+
+def _ways(opened: Archive) -> Iterator[tuple[str, Callable[[Allowance], Iterable[bytes]]]]:
+    """Each debug record by name, and what writes it in several ways within an allowance."""
+    table = opened.range_table
+    tables = Layout.STRING_TABLE in table.layouts
+    for number, name in enumerate(table.names):
+        if not is_legacy(name):
+            yield name, partial(_range_ways, table, number, tables=tables)
+    handles, _ = mended(opened.handle_table, table)
+    if handles is not None:
+        yield callstack_map.CALLSTACK_MAP, partial(stacks.ways, handles, callstack_map.generation(handles))
+    if opened.method_table is not None:
+        yield (
+            method_records.METHOD_HANDLES,
+            partial(methods.ways, opened.method_table, Generation.METHOD_HANDLES),
+        )
+    if opened.path_table is not None:
+        yield method_records.MODULE_PATHS, partial(methods.ways, opened.path_table, Generation.MODULE_PATHS)
+
+
+def _range_ways(table: RangeTable, number: int, allowance: Allowance, *, tables: bool) -> Iterator[bytes]:
+    """A record of source ranges, written in several ways."""
+    record = record_of(table, number, allowance)
+    layouts = _layouts(record, table.names[number], table.layouts[number], tables=tables)
+    return ranges.ways(record, layouts, allowance)
+
+
+def _layouts(record: RangeRecord, name: str, layout: Layout, *, tables: bool) -> set[Layout]:
+    """The layouts that a record of source ranges may be written in.
+
+    PyTorch fails to look up a range in the record of a code record if it has no rows, unless it has a string
+    table.
+
+    Args:
+        record: its rows.
+        name: its name.
+        layout: the one that it has.
+        tables: whether the archive has string tables.
+    """
+    if not tables or layout in (Layout.PAIR, Layout.TAG_FIRST):
+        return {layout}
+    if not len(record):
+        return {Layout.EMPTY if name == DELEGATED else layout}
+    return {Layout.INLINE} | ({Layout.STRING_TABLE} if (record.filename >= 0).all() else set())
+
+
+def _smallest(opened: Archive, name: str, ways: Iterable[bytes]) -> bytes:
+    """The record in the way that takes the fewest bytes in an archive; its own bytes if none is shorter."""
+    record = opened.records[name]
+    best, least = bytes(record.view()), record.stored_size
+    changed = name == callstack_map.CALLSTACK_MAP and mended(opened.handle_table, opened.range_table)[1]
+    if changed or (opened.is_renumbered and name in HANDLE_RECORDS):
+        least = sys.maxsize
+    for data in ways:
+        size = deflated_size(data)
+        if size < least:
+            best, least = data, size
+    return best

@@ -1,0 +1,244 @@
+"""The call-stack map is written in few bytes.
+
+- Equal call stacks are one tuple, and so are equal modules. PyTorch shares only what was one object.
+- Rows stand in the order that deflates best; PyTorch takes any (tried with 2.13). Rows of one call stack
+  stand together, by tag and then by handle. Call stacks that differ in modules alone, as those of a model's
+  equal layers do, are neighbours: their rows are alike, but for the handles.
+- If some handles take four bytes, all may. Then rows of equal length stand at equal distances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.columns import firsts, numbered
+from archive.debuginfo.model import Generation
+from archive.pickles.write import BYTE
+from archive.rewrite.compact.encoding import pickled
+from archive.rewrite.compact.instructions import (
+    CLOSE,
+    GET,
+    INT,
+    MARK,
+    NEVER,
+    NONE,
+    PUT,
+    SHARED_INT,
+    SHARED_TEXT,
+    TUPLE,
+    WIDE,
+    Composer,
+    Instructions,
+    tuple_of,
+)
+from archive.rewrite.compact.strings import own_strings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from archive.base.columns import Ints
+    from archive.base.limits import Allowance
+    from archive.debuginfo.handle_tables import HandleTable
+
+HANDLE_BYTES, FRAME_BYTES = 320, 500
+"""Bytes of memory that a row and a frame cost while they are written in several ways."""
+MANY_HANDLES = 50_000
+"""Handles from which on only the one way is tried that suits large maps."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frames:
+    """f distinct frames and m distinct modules.
+
+    Attributes:
+        next: the frame one call deeper, or -1 (f).
+        module: the number of the frame's module, or -1 (f).
+        tag: of the call (f).
+        function: the number of the function's name, or -1 (f).
+        modules: the numbers of class and instance names (m).
+    """
+
+    next: list[int]
+    module: list[int]
+    tag: list[int]
+    function: list[int]
+    modules: list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One way to write the map.
+
+    Attributes:
+        named: whether rows and frames have a fourth element, a name.
+        wide: whether all handles take four bytes.
+        shared_from: tags from this one on are written once and read from the memo.
+    """
+
+    named: bool
+    wide: bool
+    shared_from: int
+
+
+def ways(table: HandleTable, generation: Generation, allowance: Allowance) -> Iterator[bytes]:
+    """Write the map in several ways, with as many elements a row as its layout has.
+
+    Raises:
+        LimitError: it would cost more memory than the allowance has.
+    """
+    allowance.take(HANDLE_BYTES * len(table) + FRAME_BYTES * len(table.next), "handles and frames")
+    columns = (table.op, table.function, table.module_type, table.module_instance)
+    strings, number = own_strings(table.strings, np.concatenate(columns), allowance)
+    op, function, types, instances = np.split(number, np.cumsum([len(column) for column in columns])[:-1])
+    frames, frame, role = _distinct(table, function, types, instances)
+    stack, role = (np.append(numbers, -1)[table.stack] for numbers in (frame, role))
+    order = _order(table, op, stack, role)
+    rows = table.handle[order], table.tag[order], op[order], stack[order]
+    named = generation is Generation.CALLSTACK_4
+    far = int(table.handle.max(initial=0)) >= 1 << 16
+    for wide, shared_from in _choices(far=far, many=len(table) > MANY_HANDLES):
+        code = tuple_of(_rows(*rows, frames, _Way(named, wide, shared_from)))
+        yield pickled(code, strings, allowance)
+
+
+def _choices(*, far: bool, many: bool) -> list[tuple[bool, int]]:
+    """Values of ``wide`` and ``shared_from`` to try; wide handles only if some take four bytes anyway."""
+    if many:
+        return [(far, BYTE)]
+    widths = (False, True) if far else (False,)
+    return [(wide, shared_from) for wide in widths for shared_from in (BYTE, NEVER)]
+
+
+def _distinct(table: HandleTable, function: Ints, types: Ints, instances: Ints) -> tuple[_Frames, Ints, Ints]:
+    """The distinct frames, and for each frame of the table its number among them, and its role (f).
+
+    Frames have the same role if they, and all frames further in, differ in modules alone.
+    """
+    modules: dict[tuple[int, int], int] = {}
+    named = zip(types.tolist(), instances.tolist(), strict=True)
+    distinct = [modules.setdefault(one, len(modules)) for one in named]
+    module = np.array([*distinct, -1])[table.module]
+    calls = list(zip(table.call_tag.tolist(), function.tolist(), strict=True))
+    frame = frame_numbers(table.next, list(zip(module.tolist(), calls, strict=True)), {})
+    role = frame_numbers(table.next, calls, {})
+    first = np.unique(frame, return_index=True)[1]
+    inner = np.append(frame, -1)[table.next[first]]
+    frames = _Frames(
+        next=inner.tolist(),
+        module=module[first].tolist(),
+        tag=table.call_tag[first].tolist(),
+        function=function[first].tolist(),
+        modules=list(modules),
+    )
+    return frames, frame, role
+
+
+def frame_numbers(following: Ints, facts: Sequence[object], known: dict[tuple[int, object], int]) -> Ints:
+    """Number frames: equal numbers for equal frames, all frames further in included (f).
+
+    Args:
+        following: the frame one call deeper, or -1 (f).
+        facts: of each frame, by which it is compared (f).
+        known: numbers by the inner frame's number, or -1, and the frame's facts. New ones are added.
+    """
+    inner = following.tolist()
+    number = [-1] * len(inner)
+    for outer in range(len(inner)):
+        opened = []
+        frame = outer
+        while frame >= 0 and number[frame] < 0:
+            opened.append(frame)
+            frame = inner[frame]
+        last = number[frame] if frame >= 0 else -1
+        for one in reversed(opened):
+            last = number[one] = known.setdefault((last, facts[one]), len(known))
+    return np.array(number, np.int64)
+
+
+def _order(table: HandleTable, op: Ints, stack: Ints, role: Ints) -> Ints:
+    """The numbers of the rows in the order in which they are written."""
+    by_handle = np.argsort(table.handle, kind="stable")
+    names, stacks, roles = (numbered(column[by_handle])[0] for column in (op, stack, role))
+    order: Ints = by_handle[np.lexsort((names, table.tag[by_handle], stacks, roles))]
+    return order
+
+
+def _rows(handle: Ints, tag: Ints, op: Ints, stack: Ints, frames: _Frames, way: _Way) -> Instructions:  # noqa: PLR0917 (columns)
+    """The instructions of the rows, which are given in the order of writing."""
+    stacked = np.flatnonzero(stack >= 0)
+    begins = stacked[numbered(stack[stacked])[1]]
+    rest = np.setdiff1d(stacked, begins, assume_unique=True)
+    rows = Composer(len(handle))
+    if way.named:
+        rows.add(MARK)
+    rows.add(WIDE if way.wide else INT, handle)
+    rows.add(np.where(tag >= way.shared_from, SHARED_INT, INT), tag)
+    if way.named:
+        rows.add(SHARED_TEXT, op)
+    rows.add(NONE, at=np.flatnonzero(stack < 0))
+    rows.insert(_Definitions(frames, way).code(stack[begins].tolist()), at=begins)
+    rows.add(GET, stack[rest], at=rest)
+    rows.add(TUPLE if way.named else CLOSE[3])
+    return rows.code()
+
+
+class _Definitions:
+    """Writes call stacks: a frame in full where it stands first, read from the memo elsewhere.
+
+    Keys are the numbers of frames, and behind them those of modules.
+    """
+
+    def __init__(self, frames: _Frames, way: _Way) -> None:
+        self.frames, self.way = frames, way
+        self.op: list[int] = []
+        self.arg: list[int] = []
+        self.written: set[int] = set()
+
+    def code(self, stacks: Sequence[int]) -> Instructions:
+        """The instructions of call stacks, given by their outermost frames."""
+        sizes = []
+        for stack in stacks:
+            before = len(self.op)
+            self.stack(stack)
+            sizes.append(len(self.op) - before)
+        return Instructions(
+            firsts(np.array(sizes, np.int64)), np.array(self.op, np.uint8), np.array(self.arg, np.int64)
+        )
+
+    def add(self, op: int, arg: int = 0) -> None:
+        self.op.append(op)
+        self.arg.append(arg)
+
+    def stack(self, frame: int) -> None:
+        opened = []
+        while frame >= 0 and frame not in self.written:
+            opened.append(frame)
+            self.written.add(frame)
+            if self.way.named:
+                self.add(MARK)
+            self.module(self.frames.module[frame])
+            tag = self.frames.tag[frame]
+            self.add(SHARED_INT if tag >= self.way.shared_from else INT, tag)
+            frame = self.frames.next[frame]
+        self.add(*(GET, frame) if frame >= 0 else (NONE,))
+        for one in reversed(opened):
+            if self.way.named:
+                self.add(SHARED_TEXT, self.frames.function[one])
+            self.add(TUPLE if self.way.named else CLOSE[3])
+            self.add(PUT, one)
+
+    def module(self, module: int) -> None:
+        key = len(self.frames.next) + module
+        if module < 0:
+            self.add(NONE)
+        elif key in self.written:
+            self.add(GET, key)
+        else:
+            self.written.add(key)
+            for name in self.frames.modules[module]:
+                self.add(SHARED_TEXT, name)
+            self.add(CLOSE[2])
+            self.add(PUT, key)

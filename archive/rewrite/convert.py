@@ -1,0 +1,71 @@
+"""``convert`` writes a companion in another profile: small to keep, or opened in no time."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped, unchanged
+from archive.base.output import replacing
+from archive.companion.build import build_companion
+from archive.reader.companion import Companion
+from archive.reader.recognition import check_companion
+from archive.rewrite.split import profile_named
+
+if TYPE_CHECKING:
+    from archive.base.mapped import Source
+    from archive.base.output import Sink
+    from archive.companion.layout import CompanionProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The result of a conversion; sizes in bytes.
+
+    Attributes:
+        size: of the companion before.
+        out_size: of the companion after.
+        profile: of the companion after.
+        archive_id: in hex; the same before and after.
+    """
+
+    size: int
+    out_size: int
+    profile: str
+    archive_id: str
+
+
+@bounded
+def convert(
+    source: Source,
+    out: Sink,
+    profile: CompanionProfile | str,
+    *,
+    level: int = 9,
+    force: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Conversion:
+    """Write a companion in another profile, or in its own at another level of compression.
+
+    Args:
+        source: the companion.
+        out: where to write the other one: a path, or a binary file.
+        profile: ``packed`` is small, ``mapped`` opens in no time at any size.
+        level: of zstd in a packed companion, 1 to 22.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the source is no companion, is broken or changed meanwhile, or the target exists or is
+            no regular file.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    wanted = profile_named(profile)
+    with replacing(out, force=force) as file, unchanged(source), closing(Mapped(source)) as mapped:
+        check_companion(mapped, limits)
+        with Companion(mapped, limits.allowance(len(mapped.data))) as opened:
+            size = file.write(build_companion(opened.contents, wanted, level))
+            return Conversion(len(opened.data), size, wanted.name.lower(), opened.archive_id.hex())

@@ -1,0 +1,236 @@
+"""Makes the records of an archive for a target, and the plan that tells what changes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from archive.base.errors import ImpossibleError
+from archive.debuginfo.mending import completed, mended
+from archive.debuginfo.model import Layout
+from archive.formats import bytecode
+from archive.formats.record_kinds import MIGRATED, code_of, kind_of
+from archive.formats.releases import LOADED_BYTECODE, release
+from archive.formats.stale_methods import may_be_stale, stale_methods, without
+from archive.normalform.builder import FormBuilder
+from archive.normalform.records import DebugRecords
+from archive.reader.recognition import FileKind
+from archive.rewrite.migrate import ranges
+from archive.rewrite.migrate.aside import is_format, kept_aside
+from archive.rewrite.migrate.blobs import handles_in_blobs
+from archive.rewrite.migrate.instructions import KnownCode
+from archive.rewrite.migrate.members import format_records
+from archive.rewrite.migrate.plan import MigrationPlan, PlanStep
+from archive.rewrite.migrate.stacks import MAP, carry_over
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.base.limits import Allowance
+    from archive.formats.stale_methods import Cut
+    from archive.normalform.form import NormalForm
+    from archive.reader.archive import Archive
+    from archive.reader.provenance import Provenance
+    from archive.rewrite.migrate.plan import Target
+
+NAMELESS = 'source ranges of no file {1} a line `File "", line …` in what PyTorch prints, rows: {0:,}'
+STALE_FROM = (1, 9)
+"""The first release that refuses lowered code with a stale method."""
+PACKAGED = (1, 9)
+"""The first release that puts TorchScript into a torch.package."""
+
+
+class Rewriting:
+    """An archive rewritten for a target.
+
+    Attributes:
+        plan: the steps.
+        release: the target's release; None for other targets.
+        records: the new debug records and rescued code, by name; other debug records are dropped.
+        formats: the new records that tell how the archive is to be read, by name.
+        cuts: for each rescued code record, the bytes that are taken out.
+
+    Raises:
+        ImpossibleError: archive or target are of PyTorch 1.0 to 1.2.
+        ArchiveError: a debug record is broken.
+    """
+
+    def __init__(self, archive: Archive, target: Target, origin: Provenance) -> None:
+        self.archive = archive
+        self.target = target
+        self.plan = MigrationPlan(target)
+        self.release = None if target.number is None else release(target.number)
+        self._code: dict[str, bytes] = {}
+        self.cuts: dict[str, list[Cut]] = {}
+        self.records: Mapping[str, bytes] = {}
+        self.formats: dict[str, bytes] = {}
+        handles, self._mended = mended(archive.handle_table, archive.range_table)
+        self._handles, self._added = completed(handles, archive.range_table, handles_in_blobs(archive))
+        keeps_another = MIGRATED in archive.records  # and is not asked for what it was
+        if not target.is_original and (
+            target.number is None
+            or keeps_another
+            or self._mended
+            or self._added
+            or not origin.includes(target.number)
+        ):
+            self._refuse(origin)
+            with archive.allowance.part() as part:
+                self._rewrite(part)
+            size = sum(map(len, self.records.values()))
+            archive.allowance.take(size, "bytes of records")
+        self._remark()
+
+    def refuse_losses(self, *, lossy: bool) -> None:
+        """Refuse losses without consent.
+
+        Args:
+            lossy: whether the user consents.
+
+        Raises:
+            ImpossibleError: something would be lost, and ``lossy`` is not given.
+        """
+        if self.plan.losses and not lossy:
+            losses = ", ".join(map(str, self.plan.losses))
+            message = f"{self.target} has no place for {losses}; pass --lossy (lossy=True) to go on without"
+            raise ImpossibleError(message, file=self.archive.file)
+
+    def aside(self) -> tuple[bytes, bool]:
+        """The record that keeps the original, and whether it gives the whole file again."""
+        return kept_aside(self.archive, self._code)
+
+    def _refuse(self, origin: Provenance) -> None:
+        if release(origin.last).legacy:
+            problem = "it is of PyTorch 1.0 to 1.2: its module tree is model.json, which nothing later reads"
+        elif self.release is not None and self.release.legacy:
+            problem = f"{self.target} reads model.json alone, which later archives don't have"
+        elif self.release is not None and self.release.last < PACKAGED and self._is_package:
+            problem = f"{self.target} knows no TorchScript in a torch.package; 1.9 is the first that does"
+        else:
+            return
+        raise ImpossibleError(f"cannot be migrated: {problem}", file=self.archive.file)
+
+    @property
+    def _is_package(self) -> bool:
+        return self.archive.recognised.kind is FileKind.PACKAGE
+
+    def _rewrite(self, allowance: Allowance) -> None:
+        """Make the records; ``allowance`` is for what they are made of."""
+        archive = self.archive
+        form = FormBuilder.of(
+            archive.range_table,
+            self._handles,
+            archive.method_table,
+            archive.path_table,
+            allowance=allowance,
+        )
+        if self.release is not None:
+            self._rescue(form)
+        self._lay_ranges(form)
+        if self.release is not None:
+            carry_over(form, self._bytecode, self.plan, self.release)
+        if "handle.handle" in form.columns:
+            for what, count in (
+                ("tags of no source range in the call-stack map", self._mended),
+                ("handles of lowered modules put into the call-stack map, of no source", self._added),
+            ):
+                self.plan.rescues += [PlanStep(what, count)] if count else []
+        self.records = {**self._debug_records(form.form()), **self._code}
+        self.formats = format_records(archive.container.records, self.release)
+        self._tell_records()
+
+    def _debug_records(self, form: NormalForm) -> dict[str, bytes]:
+        """The debug records of a form, all of which stay in memory."""
+        made = DebugRecords(form)
+        records = {}
+        for name in made:
+            records[name] = made[name]
+            form.allowance.take(len(records[name]), "bytes of a record", record=name)
+        return records
+
+    def _rescue(self, form: FormBuilder) -> None:
+        """Take stale methods out of lowered code."""
+        if self.target.number is None or self.target.number < STALE_FROM:
+            return
+        numbers = self.archive.range_table.numbers
+        for name in filter(may_be_stale, self.archive.records):
+            data = bytes(self.archive.records[name].view())
+            cuts = stale_methods(data)
+            if not cuts:
+                continue
+            self._code[name] = without(data, cuts)
+            self.cuts[name] = cuts
+            debug = next((number for one, number in numbers.items() if code_of(one) == name), None)
+            if debug is not None:
+                for begin, end in reversed(cuts):
+                    form.columns = ranges.cut_out(form.columns, debug, begin, end)
+            size = len(data) - len(self._code[name])
+            self.plan.rescues.append(PlanStep(f"stale method __preprocess out of {name}, bytes", size))
+
+    def _lay_ranges(self, form: FormBuilder) -> None:
+        """Bring source ranges into the target's layout."""
+        # Releases that write no source ranges, 1.0 and 1.1, were refused.
+        wanted = cast("Layout", self.target.layout if self.release is None else self.release.ranges)
+        table = self.archive.range_table
+        for layout in dict.fromkeys(table.layouts):
+            chosen = [number for number, one in enumerate(table.layouts) if one is layout]
+            rows = int(np.diff(table.first)[chosen].sum())
+            if layout is not wanted and (rows or wanted is Layout.STRING_TABLE):
+                what = f"source ranges, {layout} to {wanted}, rows"
+                self.plan.changes.append(PlanStep(what, rows))
+        handles = self.archive.handle_table
+        if wanted is Layout.PAIR and self.release is None and handles is not None and len(handles):
+            self.plan.losses.append(PlanStep("source ranges and call stacks of debug handles", len(handles)))
+            form.drop(*MAP)
+        gained, lost = ranges.renamed(table, wanted)
+        for rows, change in ((gained, "gain"), (lost, "lose")):
+            if rows:
+                self.plan.remarks.append(NAMELESS.format(rows, change))
+        form.columns = ranges.relaid(form.columns, wanted)
+
+    @cached_property
+    def _bytecode(self) -> KnownCode | None:
+        """The bytecode, as far as call stacks need it; None where there is none."""
+        archive = self.archive
+        if archive.bytecode is None:
+            return None
+        operators = bytecode.parse_operators(archive.tree([bytecode.BYTECODE]), 0, archive.allowance)
+        return KnownCode(operators, archive.bytecode.version, archive.top, archive.classes)
+
+    def _tell_records(self) -> None:
+        """Plan the records that come, go, or change places."""
+        records = self.archive.records
+        old = [name for name in records if kind_of(name).is_debug or is_format(name)]
+        new = [*self.records, *self.formats]
+        for what, names in (
+            ("out", [name for name in old if name not in new]),
+            ("in", [name for name in new if name not in records]),
+        ):
+            self.plan.changes += [PlanStep(f"record {name} {what}") for name in names]
+        if self.release is not None and self.formats:
+            first = is_format(next(iter(records)))
+            if first != self.release.version_first:
+                self.plan.changes.append(PlanStep("order of records"))
+
+    def _remark(self) -> None:
+        """Remark on bytecode that the target refuses all the same."""
+        version = None if self.archive.bytecode is None else self.archive.bytecode.version
+        if self.release is None or version is None:
+            return
+        own = self.release.bytecode
+        if self.target.is_latest:
+            is_read = version in LOADED_BYTECODE
+            reads = f"reads {LOADED_BYTECODE[0]} to {LOADED_BYTECODE[-1]}"
+        elif own is None:
+            is_read = False
+            reads = "may have none that reads it"
+        else:
+            is_read = version <= own
+            reads = f"may read up to {own}, which that release writes"
+        if not is_read:
+            self.plan.remarks.append(
+                f"its bytecode has version {version}, and the lite interpreter of {self.target} {reads}; "
+                "TorchScript is not concerned"
+            )

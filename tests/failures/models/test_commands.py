@@ -1,0 +1,177 @@
+"""``symbolicate`` with several models, folders, packed logs, and causes instead of the log."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.failures.models.test_three_models import FAILURES, FLEET
+from tests.support.commands import called, run
+from tests.support.corpus import FIXTURES
+from tests.support.reports import case
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JIT = case("plain_free_functions.jit")
+EXPLAINED = "".join(f"INFO running {one.model}\nERROR {one.explained}\n" for one in FAILURES).encode()
+FILES = sorted(FLEET.glob("*.ptdbg"))
+
+
+def test_a_folder_of_companions_explains_the_log_of_all_models() -> None:
+    for sources in ([FLEET], FILES):
+        done = run("symbolicate", *sources, stdin=(FLEET / "unique.log").read_bytes())
+        assert (done.returncode, done.stdout) == (0, EXPLAINED)
+        assert done.stderr == b"debug-archive: 200 failures, 3 models: 200 explained, 0 ambiguous\n"
+
+
+def test_what_is_ambiguous_stays_and_is_counted() -> None:
+    done = run("symbolicate", FLEET, "--log", FLEET / "plain.log")
+    assert done.returncode == 1
+    assert done.stderr.endswith(b"200 failures, 3 models: 149 explained, 51 ambiguous\n")
+    assert done.stdout.count(b"was not found") == 51
+
+
+def test_a_pattern_names_the_models() -> None:
+    done = run("symbolicate", FLEET, "--model", r"running (\w+)", "--log", FLEET / "plain.log")
+    assert (done.returncode, done.stdout) == (0, EXPLAINED)
+
+
+@pytest.mark.parametrize("cut", [0, 9])
+def test_a_packed_log_is_unpacked(cut: int, tmp_path: Path) -> None:
+    """Files that were joined, too; one that is cut short is explained as far as it goes, and told."""
+    packed = gzip.compress((FLEET / "unique.log").read_bytes())
+    log = tmp_path / "app.log.1"
+    log.write_bytes(packed + packed[: len(packed) - cut])
+    done = run("symbolicate", FLEET, "--log", log)
+    assert done.returncode == (2 if cut else 0)
+    assert (b"log: its gzip is cut short" in done.stderr) == bool(cut)
+    assert (EXPLAINED * 2).startswith(done.stdout) if cut else done.stdout == EXPLAINED * 2
+    assert done.stdout.startswith(EXPLAINED)
+
+
+@pytest.mark.parametrize("end", [b"", b"no gzip"])
+def test_what_is_there_of_a_broken_log_is_explained_to_its_last_byte(end: bytes, tmp_path: Path) -> None:
+    """The last line, too, which may have been held back for it had no end."""
+    text = (FLEET / "unique.log").read_bytes() + b"a line without an en"
+    packed = zlib.compressobj(wbits=31)
+    log = tmp_path / "app.log.gz"
+    log.write_bytes(
+        packed.compress(text) + (packed.flush() + end if end else packed.flush(zlib.Z_SYNC_FLUSH))
+    )
+    done = run("symbolicate", FLEET, "--log", log)
+    assert (done.returncode, done.stdout) == (2, EXPLAINED + b"a line without an en")
+    assert b"explained, 0 ambiguous" in done.stderr
+
+
+def test_a_packed_log_may_end_with_zeros(tmp_path: Path) -> None:
+    """As the last block of a tape does."""
+    log = tmp_path / "app.log.gz"
+    log.write_bytes(gzip.compress((FLEET / "unique.log").read_bytes()) + bytes(512))
+    done = run("symbolicate", FLEET, "--log", log)
+    assert (done.returncode, done.stdout) == (0, EXPLAINED)
+
+
+def test_failures_that_name_no_model_are_told_unless_the_log_does() -> None:
+    alone = run("symbolicate", FLEET, "--log", FLEET / "plain.log").stderr
+    named = run("symbolicate", FLEET, "--model", r"running (\w+)", "--log", FLEET / "plain.log").stderr
+    assert b"nothing in the log names the model: 149 failures are explained" in alone
+    assert b"nothing in the log" not in named
+
+
+def test_a_log_that_only_begins_like_gzip_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "app.log.gz"
+    log.write_bytes(b"\x1f\x8b" + b"no gzip")
+    done = run("symbolicate", FLEET, "--log", log)
+    assert done.returncode == 2
+    assert b"no gzip" in done.stderr
+
+
+def test_causes_are_shown_as_a_table_or_as_json() -> None:
+    log = FLEET / "unique.log"
+    table = called("symbolicate", FLEET, "--log", log, "--top", "3").stdout
+    assert "models/ranker.py:91" in table
+    assert "197 of other causes" in table
+    facts = json.loads(called("symbolicate", FLEET, "--log", log, "--json").stdout)
+    assert (facts["failures"], facts["explained"], facts["models"]) == (200, 200, 3)
+    assert sum(cause["count"] for cause in facts["causes"]) == 200
+    first = facts["causes"][0]
+    assert (first["file"], first["first_line"]) == ("models/ranker.py", 4)
+
+
+def test_unique_handles_are_looked_up_in_a_folder() -> None:
+    digits = FAILURES[0].unique.partition("{")[2].partition("}")[0]
+    done = called("symbolicate", FLEET, digits)
+    assert done.exit_code == 0
+    assert done.stdout in FAILURES[0].explained + "\n"
+    assert "nothing names one of 3 models" in called("symbolicate", FLEET, "42").stderr
+    assert "'linear_1' is no file and no debug handle" in called("symbolicate", FLEET, "linear_1").stderr
+
+
+@pytest.mark.parametrize("words", [["--top", "1"], ["--id", "x"], ["--model", "x"], ["--log", "x"]])
+def test_options_of_logs_are_not_for_handles(words: list[str]) -> None:
+    assert called("symbolicate", FILES[0], "42", *words).exit_code == 2
+
+
+def test_a_pattern_that_is_none_and_a_folder_without_models_are_told(tmp_path: Path) -> None:
+    log = FLEET / "plain.log"
+    assert "is no regular expression" in run("symbolicate", FLEET, "--id", "(", "--log", log).stderr.decode()
+    assert "no archive or companion in it" in run("symbolicate", tmp_path, "--log", log).stderr.decode()
+    one = run("symbolicate", FLEET, log, stdin=b"")
+    assert one.returncode == 2
+    assert b"no known kind of file" in one.stderr
+
+
+def test_a_companion_that_breaks_meanwhile_is_told_and_the_others_count(tmp_path: Path) -> None:
+    for path in FILES:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    broken = tmp_path / "Encoder.ptdbg"
+    broken.write_bytes(broken.read_bytes()[:-40])
+    done = run("symbolicate", tmp_path, "--log", FLEET / "unique.log")
+    assert done.returncode == 1
+    assert b"not read: " in done.stderr
+    assert b"200 failures, 3 models: 133 explained" in done.stderr
+    assert b"if they are unique: of none of 2 models that can be read\n" in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 cut", None])
+def test_what_may_be_of_a_model_that_cannot_be_read_is_not_anothers(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    """Whether a companion is cut, or an archive that it was kept beside."""
+    for path in FILES:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    broken = tmp_path / "Encoder.ptdbg"
+    broken.write_bytes(content or broken.read_bytes()[:-40])
+    done = run("symbolicate", tmp_path, "--log", FLEET / "plain.log")
+    assert (done.returncode, done.stdout) == (1, (FLEET / "plain.log").read_bytes())
+    assert b"Encoder.ptdbg, which cannot be read" in done.stderr
+    named = run("symbolicate", tmp_path, "--log", FLEET / "plain.log", "--model", r"running (\w+)")
+    assert b"3 models: 133 explained" in named.stderr
+
+
+@pytest.mark.parametrize("sources", [[JIT.path], [JIT.path, FLEET]], ids=["one model", "several"])
+def test_a_failure_that_may_be_complete_is_not_held_back_for_the_next_line(sources: list[Path]) -> None:
+    """As under ``tail -f``: the log stays open, and nothing follows an exception without a message."""
+    words = [sys.executable, "-m", "archive", "symbolicate", *map(str, sources)]
+    lines = JIT.stripped.replace(JIT.stripped[JIT.stripped.rindex(b"RuntimeError") :], b"StopIteration\n")
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=FIXTURES.parent
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write(lines)
+        running.stdin.flush()
+        written = b""
+        while b"StopIteration\n" not in written:
+            written += os.read(running.stdout.fileno(), 1 << 16)
+        assert b"original code" in written
+        running.stdin.close()
+        assert running.wait() == 0

@@ -1,0 +1,257 @@
+"""Lines of a log that name a model, and how long they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from archive import ArchiveError
+from archive.failures.beginnings import Beginning
+from archive.failures.lines import Line, Lines
+from archive.failures.models.explaining import explainer_of
+from archive.failures.models.naming import MAX_SEARCHED, NEAR, Naming
+from archive.failures.models.sources import models_in
+from tests.failures.models.test_three_models import FAILURES, FLEET, of_one, open_models
+from tests.support.corpus import ORACLES, RELEASES
+from tests.support.reports import stream
+
+if TYPE_CHECKING:
+    from archive.failures.models.models import Model, Models
+    from archive.failures.streams import Stream
+    from archive.reader.archive import Archive
+
+MODELS = models_in([FLEET])
+IDS = {model.file.rpartition("/")[2].removesuffix(".ptdbg"): sorted(model.facts.ids) for model in MODELS.all}
+
+LINE = stream(b"a failure")
+"""Any line may be of its process."""
+
+
+def named(naming: Naming) -> list[str] | None:
+    """The models that are named, by their files' names."""
+    found = naming.named(LINE)
+    return None if found is None else [model.file.rpartition("/")[2] for model in found.models]
+
+
+def test_an_archive_id_holds_for_a_few_lines() -> None:
+    naming = Naming(MODELS)
+    archive_id = next(one for one in IDS["Ranker"] if len(one) == 32)
+    naming.saw(b"trace 0123456789abcdef0123456789abcdef", 1)
+    assert named(naming) is None
+    naming.saw(f"[{archive_id}] failed".encode(), 2)
+    for number in range(3, 3 + NEAR):
+        naming.saw(b"other", number)
+        assert named(naming) == ["Ranker.ptdbg"]
+    naming.saw(b"other", 3 + NEAR)
+    assert named(naming) is None
+
+
+def test_what_a_pattern_finds_holds_until_it_finds_something_else() -> None:
+    naming = Naming(MODELS, names=r"model=(\w+)")
+    assert named(naming) is None
+    naming.saw(b"model=Encoder", 1)
+    naming.saw(b"x", 1_000)
+    assert named(naming) == ["Encoder.ptdbg"]
+    naming.saw(b"model=Stranger", 1_001)
+    assert named(naming) == []
+    assert str(naming.named(LINE)) == "line 1001 names 'Stranger'"
+
+
+@pytest.mark.parametrize("name", ["Ranker", "Encoder", "Detector"])
+def test_ids_are_archive_ids_and_prefixes(name: str) -> None:
+    for one in IDS[name]:
+        naming = Naming(MODELS, ids=r"id=\w+|(?<=id:)\w+")
+        naming.saw(f"id:{one}".encode(), 1)
+        assert named(naming) == [f"{name}.ptdbg"]
+
+
+def test_archives_have_a_serialization_id_and_are_called_by_file_or_class() -> None:
+    models = models_in([ORACLES / "plain_unicode.ptl", RELEASES / "torch-2.13.0" / "nested.pt"])
+    unicode, nested = models.all
+    assert any(len(one) == 40 and one.isdigit() for one in unicode.facts.ids)
+    assert {"plain_unicode", "plain_unicode.ptl", "Unicode"} <= unicode.names
+    assert "nested.pt" in nested.names
+    assert models.by_name["plain_unicode"] == [unicode]
+    assert not models.by_prefix
+
+
+def test_several_models_of_one_class_are_all_meant() -> None:
+    models = models_in([RELEASES / f"torch-{release}" / "nested.pt" for release in ("2.4.1", "2.13.0")])
+    naming = Naming(models, names=r"run (\w+)")
+    naming.saw(b"run nested", 1)
+    assert named(naming) == ["nested.pt", "nested.pt"]
+
+
+def test_only_the_start_of_a_line_is_searched() -> None:
+    for before, names in ((MAX_SEARCHED - len("id=Ranker"), ["Ranker.ptdbg"]), (MAX_SEARCHED, None)):
+        naming = Naming(MODELS, names=r"id=(\w+)")
+        naming.saw(b" " * before + b"id=Ranker", 1)
+        assert named(naming) == names
+
+
+def test_unique_handles_name_their_model_whatever_a_line_names() -> None:
+    explainer = explainer_of(MODELS, names=r"running (\w+)")
+    one = next(one for one in FAILURES if one.model == "Ranker")
+    log = f"running Encoder\n{one.unique}"
+    assert of_one(explainer, log) == f"running Encoder\n{one.explained}"
+    assert of_one(explainer, f"running Encoder\n{one.plain}") != f"running Encoder\n{one.explained}"
+
+
+def test_a_companion_is_for_one_archive() -> None:
+    with pytest.raises(ArchiveError, match="a companion is for one archive"):
+        models_in([FLEET], companion=FLEET / "Ranker.ptdbg")
+
+
+def used(models: Models, model: Model) -> Archive:
+    """The archive of a model, which is used for a moment."""
+    with models.using(model, models, lambda opened: opened) as opened:
+        return opened
+
+
+def test_models_used_last_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.failures.models.models.MOST_OPEN", 2)
+    models = models_in([FLEET])
+    opened = [used(models, model) for model in models.all]
+    assert open_models(models) == models.all[1:]
+    assert used(models, models.all[2]) is opened[2]
+    assert used(models, models.all[0]) is not opened[0]
+    models.close()
+    assert open_models(models) == []
+    assert repr(models.all[0]).startswith("<Model ")
+
+
+def test_small_models_stay_open_and_large_ones_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failures that many models may have ask each in turn: one that was closed would be opened each time."""
+    monkeypatch.setattr("archive.failures.models.models.LEAST_OPEN", 1)
+    for most, kept in ((sum(model.size for model in MODELS.all), 3), (0, 1)):
+        monkeypatch.setattr("archive.failures.models.models.BYTES_OPEN", most)
+        models = models_in([FLEET])
+        for model in models.all:
+            used(models, model)
+        assert open_models(models) == list(models.all)[3 - kept :]
+        models.close()
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(?u)a", "(?P<x>a)(?(2)b|c)"])
+def test_a_pattern_that_is_no_regular_expression_is_refused(pattern: str) -> None:
+    with pytest.raises(ArchiveError, match=r"is no regular expression|is too large"):
+        Naming(MODELS, ids=pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"model=(\w+)?", r"model=(\w*)", r"\w*$"])
+def test_a_line_in_which_a_pattern_finds_no_text_names_none(pattern: str) -> None:
+    naming = Naming(MODELS, names=pattern)
+    naming.saw(b"model=", 1)
+    assert naming.named(LINE) is None
+
+
+def test_archive_ids_near_one_another_are_all_meant_until_a_failure() -> None:
+    naming = Naming(MODELS)
+    ranker, encoder, detector = (
+        next(one for one in IDS[name] if len(one) == 32) for name in ("Ranker", "Encoder", "Detector")
+    )
+    naming.saw(f"serving {ranker} and {encoder}".encode(), 1)
+    assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
+    naming.saw(encoder.encode(), 3)
+    assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
+    naming.saw(b"Debug info for handle(s): debug_handles:{8}, was not found.", 4)
+    assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
+    naming.saw(detector.encode(), 5)
+    assert named(naming) == ["Detector.ptdbg"]
+
+
+def test_a_line_that_is_too_long_to_be_searched_may_name_another_model() -> None:
+    naming = Naming(MODELS, names=r"model=(\w+)")
+    naming.saw(b"model=Encoder", 1)
+    naming.saw(b"x" * 20_000 + b" model=Ranker", 2)
+    assert named(naming) is None
+
+
+def spoken(process: int, text: str, *, at: int = 1) -> bytes:
+    """A line of one of several processes."""
+    return f"2026-03-01T10:00:0{at}.5Z INFO [{process}] {text}".encode()
+
+
+def failing(process: int) -> Stream:
+    """The stream of a failure of that process."""
+    prefix = spoken(process, "").replace(b"INFO", b"ERROR")
+    beginning = Beginning.of(Line(prefix + b"Debug info", 9), Lines([]))
+    assert beginning is not None
+    return beginning.stream(prefix)
+
+
+def of(naming: Naming, stream: Stream) -> list[str] | None:
+    found = naming.named(stream)
+    return None if found is None else [Path(model.file).stem for model in found.models]
+
+
+def test_a_line_of_the_failures_own_process_names_its_model_before_those_of_others() -> None:
+    naming = Naming(MODELS, names=r"running (\w+)")
+    naming.saw(spoken(1, "running Ranker"), 1)
+    naming.saw(spoken(2, "running Encoder", at=2), 2)
+    assert (of(naming, failing(1)), of(naming, failing(2))) == (["Ranker"], ["Encoder"])
+    naming.saw(spoken(2, "running Detector", at=3), 3)
+    assert (of(naming, failing(1)), of(naming, failing(2))) == (["Ranker"], ["Detector"])
+
+
+def test_of_a_process_that_named_none_all_that_others_name_last_are_possible() -> None:
+    naming = Naming(MODELS, names=r"running (\w+)")
+    for process, name in ((1, "Detector"), (1, "Ranker"), (2, "Encoder")):
+        naming.saw(spoken(process, f"running {name}"), process)
+    assert of(naming, failing(3)) == ["Ranker", "Encoder"]
+
+
+def test_a_later_line_of_another_logger_may_be_meant_too() -> None:
+    naming = Naming(MODELS, names=r"running (\w+)")
+    naming.saw(spoken(1, "running Ranker"), 1)
+    naming.saw(b"app: running Encoder", 2)
+    assert of(naming, failing(1)) == ["Ranker", "Encoder"]
+    assert of(naming, failing(3)) == ["Encoder"]
+    naming.saw(spoken(1, "running Ranker"), 3)
+    assert of(naming, failing(1)) == ["Ranker"]
+    naming.saw(b"app: running Stranger", 4)
+    assert of(naming, failing(1)) == []
+
+
+def test_an_archive_id_near_the_failure_is_not_another_processs() -> None:
+    naming = Naming(MODELS)
+    ranker, encoder = (next(one for one in IDS[name] if len(one) == 32) for name in ("Ranker", "Encoder"))
+    naming.saw(spoken(1, ranker), 1)
+    naming.saw(spoken(2, encoder), 2)
+    assert (of(naming, failing(1)), of(naming, failing(2))) == (["Ranker"], ["Encoder"])
+    assert of(naming, failing(3)) is None
+    assert of(naming, LINE) == ["Ranker", "Encoder"]
+
+
+FAILED = b'{"msg": "Debug info for handle(s): debug_handles:{8}, was not found."}'
+
+
+def id_of(name: str) -> str:
+    return next(one for one in IDS[name] if len(one) == 32)
+
+
+def test_an_archive_id_names_no_model_of_a_second_failure() -> None:
+    naming = Naming(MODELS)
+    naming.saw(f"loaded {id_of('Ranker')}".encode(), 1)
+    naming.saw(FAILED, 2)
+    assert named(naming) == ["Ranker.ptdbg"]
+    naming.saw(FAILED, 3)
+    assert named(naming) is None
+
+
+def test_an_archive_id_counts_wherever_it_stands_in_a_line() -> None:
+    naming = Naming(MODELS)
+    naming.saw(id_of("Ranker").encode(), 1)
+    naming.saw(b" " * MAX_SEARCHED + id_of("Encoder").encode(), 2)
+    assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
+
+
+@pytest.mark.parametrize("names", [None, r"model=(\w+)"])
+def test_lines_of_one_log_name_no_model_of_another(names: str | None) -> None:
+    naming = Naming(MODELS, names=names)
+    naming.saw(f"model=Ranker {id_of('Ranker')}".encode(), 2)
+    assert named(naming) == ["Ranker.ptdbg"]
+    naming.saw(b"another log", 1)
+    assert named(naming) is None

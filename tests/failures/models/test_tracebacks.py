@@ -1,0 +1,115 @@
+"""TorchScript's tracebacks of many models: a traceback quotes the code of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from archive.failures.models.explaining import explainer_of
+from archive.failures.models.models import Models
+from archive.failures.models.sources import models_in
+from tests.support.corpus import ORACLES
+from tests.support.halves import halves
+from tests.support.reports import Report, case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import pytest
+
+    from archive.failures.archive_answers import ArchiveAnswers
+    from archive.failures.models.models import Model
+    from archive.reader.archive import Archive
+
+NAMES = [path.name.removesuffix(".stripped.txt") for path in sorted(ORACLES.glob("*.jit.stripped.txt"))]
+REPORTS = [case(name) for name in NAMES]
+TRACEBACKS = [one for one in REPORTS if b"Traceback of TorchScript" in one.stripped]
+
+
+def explained(report: Report, files: list[Path]) -> tuple[bytes, int, int, list[str]]:
+    explainer = explainer_of(models_in(files))
+    text = b"".join(explainer.explain([report.stripped]))
+    return text, explainer.explained, explainer.ambiguous, explainer.notes
+
+
+def test_each_is_explained_by_its_own_archive_or_told() -> None:
+    files = sorted({one.path for one in REPORTS})
+    counts = {"explained": 0, "ambiguous": 0}
+    for one in TRACEBACKS:
+        text, done, ambiguous, notes = explained(one, files)
+        assert text == (one.full if done else one.stripped)
+        assert done + ambiguous == 1
+        assert done or "and nothing tells which" in notes[0]
+        counts["explained" if done else "ambiguous"] += 1
+    assert counts["explained"] > 10
+
+
+def halved(folder: Path, *reports: Report, small: bool = False) -> Path:
+    """A folder of companions, and of the archives that they were split from."""
+    for one in reports:
+        left, companion, _ = halves(one.path)
+        (folder / f"{one.path.stem}.ptdbg").write_bytes(companion)
+        if small:
+            (folder / f"{one.path.stem}.pt").write_bytes(left)
+    return folder
+
+
+def test_of_several_companions_none_explains_code_that_it_cannot_compare(tmp_path: Path) -> None:
+    one = case("plain_free_functions.jit")
+    folder = halved(tmp_path, one, case("lowered_shape.jit"))
+    text, done, ambiguous, (note,) = explained(one, [folder])
+    assert (text, done, ambiguous) == (one.stripped, 0, 1)
+    assert "plain_free_functions.ptdbg, and nothing proves it" in note
+
+
+def test_one_companion_explains_it_and_the_note_says_that_nothing_proves_it(tmp_path: Path) -> None:
+    one = case("plain_free_functions.jit")
+    text, done, _, (note,) = explained(one, [halved(tmp_path, one)])
+    assert (text, done) == (one.full, 1)
+    assert note.startswith("line 2: nothing proves it")
+
+
+def test_a_folder_compares_the_code_of_archives_beside_their_companions(tmp_path: Path) -> None:
+    folder = halved(tmp_path, *{one.path: one for one in TRACEBACKS}.values(), small=True)
+    models = models_in([folder])
+    assert len(models) == len({one.path.stem for one in TRACEBACKS})
+    for one in TRACEBACKS:
+        text, done, ambiguous, notes = explained(one, [folder])
+        assert text == (one.full if done else one.stripped)
+        assert (done + ambiguous, any("proves" in note for note in notes)) == (1, False)
+    one = case("plain_free_functions.jit")
+    assert explained(one, [folder])[:3] == (one.full, 1, 0)
+    twin = one._replace(
+        stripped=one.stripped.replace(b"    factor: float) -> Tensor:", b"    factor: int) -> Tensor:")
+    )
+    twin = twin._replace(stripped=twin.stripped.replace(b"def scale(x: Tensor,", b"def scale(y: Tensor,"))
+    assert explained(twin, [folder])[:3] == (twin.stripped, 0, 0)
+
+
+def test_of_none_of_the_models_is_told() -> None:
+    one = case("plain_free_functions.jit")
+    others = [path for path in sorted({one.path for one in REPORTS}) if "plain_free" not in path.name][:3]
+    assert explained(one, others) == (one.stripped, 0, 0, ["line 2: traceback: of none of 3 models"])
+
+
+def test_equal_tracebacks_are_asked_of_all_models_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a logger writes before them."""
+    asked: list[str] = []
+    one = case("plain_free_functions.jit")
+    files = sorted({one.path for one in REPORTS})
+    explainer = explainer_of(models_in(files))
+    lines = one.stripped.splitlines(keepends=True)
+    list(explainer.explain(lines))
+    using = Models.using
+
+    def noted(
+        models: Models, model: Model, user: object, make: Callable[[Archive], ArchiveAnswers]
+    ) -> AbstractContextManager[ArchiveAnswers]:
+        asked.append(model.file)
+        return using(models, model, user, make)
+
+    monkeypatch.setattr(Models, "using", noted)
+    list(explainer.explain([b"E 12:00: " + line for line in lines]))
+    assert asked == [str(one.path)]
+    assert explainer.explained == 2

@@ -1,0 +1,200 @@
+"""Small archives and short logs that ask for much: what is left unexplained, and that the log goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import archive
+from archive import LimitError, Limits
+from archive.base.spending import FAILURES_OF_OUTPUT, FAILURES_OF_STEPS, OUTPUT_A_BYTE, STEPS_A_BYTE
+from archive.failures.beginnings import MAX_ABOVE, MOST_ABOVE, Above
+from archive.failures.code_lines import BLOCK, CodeLines
+from archive.failures.explainer import Explainer
+from archive.failures.forms import Prefixed, Quoted
+from archive.failures.notes import why_left
+from tests.support.commands import well
+from tests.support.reports import case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.failures.forms import Part
+
+LITE = case("lowered_shape")
+PLAIN = case("plain_stack.jit")
+UNKNOWN = b"Debug info for handle(s): debug_handles:{%b}, was not found.\n"
+
+
+def explainer(limits: Limits) -> Explainer:
+    return Explainer.of(archive.open(LITE.path, limits=limits))
+
+
+def test_digits_seen_before_are_not_sought_again() -> None:
+    one = explainer(Limits())
+    list(one.explain([UNKNOWN % b"126"]))
+    steps = one.spending.steps
+    assert steps > 0
+    list(one.explain([UNKNOWN % b"126" * 50]))
+    assert (one.spending.steps, one.explained) == (steps, 51)
+
+
+def test_a_search_of_too_many_steps_leaves_the_failure() -> None:
+    one = explainer(Limits(work=1))
+    log = b"I: start\n" + UNKNOWN % b"126" + b"I: end\n"
+    assert b"".join(one.explain([log])) == log
+    assert (one.explained, one.unknown) == (0, 1)
+    assert one.notes == [
+        "line 2: handles {126}: left unexplained: too many steps; --limit work=… allows more"
+    ]
+
+
+@pytest.mark.parametrize("report", [LITE, PLAIN], ids=["lite", "torchscript"])
+def test_an_explanation_that_is_too_long_leaves_the_failure(report: object) -> None:
+    log = LITE.stripped if report is LITE else PLAIN.stripped
+    path = LITE.path if report is LITE else PLAIN.path
+    one = Explainer.of(archive.open(path, limits=Limits(output=100)))
+    assert b"".join(one.explain([log])) == log
+    assert (one.explained, one.unknown) == (0, 1)
+    (note,) = one.notes
+    assert note.endswith("left unexplained: the explanation would be too long; --limit output=… allows more")
+
+
+def test_what_a_log_may_have_is_counted_over_all_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archive.base.spending.OUTPUT_A_BYTE", 0)
+    one = explainer(Limits(output=8_000))
+    text = b"".join(one.explain([UNKNOWN % b"126" * 100]))
+    assert one.explained + one.unknown == 100
+    assert min(one.explained, one.unknown) > 0
+    assert len(text) < 4 * 8_000 + 100 * len(UNKNOWN)
+    assert one.notes[-1].startswith(
+        f"{one.unknown} failures left unexplained: the explanations would exceed 32,000 "
+    )
+
+
+def test_a_long_prefix_counts_on_every_line_that_gets_it() -> None:
+    prefix = b"p" * 2_000 + b": "
+    log = prefix + b"start\n" + prefix + UNKNOWN % b"126"
+    enough, less = explainer(Limits()), explainer(Limits(output=8_000))
+    added = b"".join(enough.explain([log])).count(prefix) - 2
+    assert added * len(prefix) > 8_000
+    assert b"".join(less.explain([log])) == log
+    assert (enough.explained, less.explained, less.unknown) == (1, 0, 1)
+    (note,) = less.notes
+    assert note.startswith("1 failure left unexplained: the explanations would exceed ")
+
+
+NUMBERS = {4: "four", 16: "sixteen"}
+HELP = well("symbolicate", "--help")
+PAGE = (Path(__file__).parents[2] / "docs" / "failures.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", [HELP, PAGE], ids=["help", "page"])
+def test_help_and_page_tell_the_bounds_as_they_are(text: str) -> None:
+    told = " ".join(text.split())
+    assert f"may be {Limits().output >> 20} MiB long and take {Limits().work:,} steps" in told
+    assert f"{OUTPUT_A_BYTE} bytes longer for each byte of the log" in told
+    assert f"{NUMBERS[FAILURES_OF_STEPS]} times the steps" in told
+    assert f"{NUMBERS[STEPS_A_BYTE]} more for each byte" in told
+    assert (
+        "four times as long" if text is HELP else f"together be {FAILURES_OF_OUTPUT << 4} MiB long"
+    ) in told
+    assert "--limit output=64M" in told
+    assert "--limit work=1M" in told
+
+
+@pytest.mark.parametrize(
+    "text", [b"\n", b"a", b"a\n", b"\n\n", b"\nb", b"x\n" * BLOCK + b"y", b"z" * 3 * BLOCK + b"\n"]
+)
+def test_lines_are_found_by_their_places(text: bytes) -> None:
+    lines, expected = CodeLines(memoryview(text)), text.removesuffix(b"\n").split(b"\n")
+    assert len(lines) == len(expected)
+    starts = np.cumsum([0, *(len(line) + 1 for line in expected)])
+    for number in {1, len(expected) // 2 + 1, len(expected)}:
+        assert lines.is_line(number, expected[number - 1])
+        assert lines.start(number) == starts[number - 1]
+    assert not lines.is_line(len(expected) + 1, b"")
+
+
+@pytest.mark.parametrize(
+    ("path", "log"),
+    [
+        (case("plain_stack").path, b"Debug info for handle(s): 1445, was not found.\n"),
+        (PLAIN.path, PLAIN.stripped),
+    ],
+    ids=["lite", "torchscript"],
+)
+def test_what_an_explanation_takes_is_counted(path: Path, log: bytes) -> None:
+    """Apart from the search for handles, of which there is none here."""
+    one = Explainer.of(archive.open(path))
+    list(one.explain([log]))
+    assert (one.explained, one.spending.steps > 0) == (1, True)
+
+
+def test_a_place_behind_a_line_has_no_byte() -> None:
+    lines = CodeLines(memoryview(b"ab\ncd\n"))
+    assert [lines.byte(2, column) for column in range(4)] == [b"c", b"d", b"", b""]
+    assert not lines.is_line(0, b"")
+
+
+def test_the_bytes_of_all_frames_together_are_bounded() -> None:
+    added = len(PLAIN.full) - len(PLAIN.stripped) - len(", serialized code")
+    for output, texts in ((added, PLAIN.full), (added - 1, PLAIN.stripped)):
+        one = Explainer.of(archive.open(PLAIN.path, limits=Limits(output=output)))
+        assert b"".join(one.explain([PLAIN.stripped])) == texts
+
+
+def test_only_bounds_of_explanations_leave_a_failure_others_end_the_log() -> None:
+    assert why_left(LimitError("output", 1, 2)).startswith("left unexplained: ")
+    with pytest.raises(LimitError, match="memory"):
+        why_left(LimitError("memory", 1, 2))
+
+
+HOSTILE = {
+    "headings of many processes": b"[%d] Traceback of TorchScript (most recent call last):\n",
+    "handles of many processes": b"[%d]   Debug info for handle(s): debug_handles:{126}, was not found.\n",
+    "headings in JSON": b'{"a": "w%d", "m": "Traceback of TorchScript (most recent call last):\\n"}\n',
+    "torn frames": b'[%d] Traceback of TorchScript (most recent call last):\n[%d]   File "a.py", line 1\n',
+}
+
+
+@pytest.mark.parametrize("line", HOSTILE.values(), ids=HOSTILE)
+def test_each_failure_looks_at_a_bounded_number_of_lines(
+    line: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most, looked = 20, 0
+    monkeypatch.setattr("archive.failures.streams.MAX_BETWEEN", most)
+    monkeypatch.setattr("archive.failures.beginnings.MOST_ABOVE", most)
+
+    def counting(part: Callable[..., Part | None]) -> Callable[..., Part | None]:
+        def counted(*args: object) -> Part | None:
+            nonlocal looked
+            looked += 1
+            return part(*args)
+
+        return counted
+
+    for form in (Prefixed, Quoted):
+        monkeypatch.setattr(form, "part", counting(form.part))
+    log = [line.replace(b"%d", b"%d" % number) for number in range(1_000)]
+    list(explainer(Limits()).explain(log))
+    assert looked < 1_000 * 5 * most
+
+
+def test_the_lines_above_are_few_and_small() -> None:
+    above = Above()
+    for number in range(3 * MOST_ABOVE):
+        above.add(b"%d" % number)
+    assert list(above.nearest()) == [
+        b"%d" % number for number in reversed(range(2 * MOST_ABOVE, 3 * MOST_ABOVE))
+    ]
+    for _ in range(5):
+        above.add(bytes(MAX_ABOVE // 2))
+    assert len(list(above.nearest())) == 2
+    above.add(bytes(2 * MAX_ABOVE))
+    assert [len(line) for line in above.nearest()] == [2 * MAX_ABOVE]
+    above.add(b"next")
+    assert list(above.nearest()) == [b"next"]

@@ -1,0 +1,153 @@
+"""Lines in which nothing is are taken together: a log is explained the same, at a fraction of the steps."""
+
+from __future__ import annotations
+
+import json
+from functools import cache, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import archive
+from archive.failures.explainer import Explainer
+from archive.failures.lines import Line, Lines
+from archive.failures.models.explaining import explainer_of
+from archive.failures.models.sources import models_in
+from tests.support.corpus import FIXTURES
+from tests.support.exported import EXPORTED
+from tests.support.reports import cases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.failures.models.models import Models
+
+MARK = b"_cpp_"
+FLEET = FIXTURES / "fleet"
+FAILURES = json.loads((FLEET / "failures.json").read_bytes())
+TEXTS = [
+    *(b"", b"\r", b"plain", b"Module hierarchy:top(M).a(B).aten::add", b"a01234567 x", MARK, b"None"),
+    b"2026-01-01T00:00:00Z stdout P Debug info for ",
+    b"2026-01-01T00:00:00Z stdout F handle(s): debug_handles:{1}, was not found.",
+    b"2026-01-01T00:00:00Z stdout F plain",
+    *(line for one in (cases()[0].stripped,) for line in one.splitlines()),
+    *(line for one in FAILURES[:2] for line in one["explained"].encode().splitlines()),
+    *(one["unique"].encode() for one in FAILURES[:2]),
+    *(one["plain"].encode() for one in FAILURES[:2]),
+    *(f"[model] {one['model']} {one.get('id', '')}".encode() for one in FAILURES[:2]),
+    *(EXPORTED / "own.module.txt").read_bytes().splitlines()[-12:],
+]
+LOGS = st.lists(st.sampled_from(TEXTS) | st.just(b"") | st.binary(max_size=3), max_size=40).map(b"\n".join)
+
+
+@cache
+def opened() -> list[archive.Archive]:
+    return [archive.open(EXPORTED / "own.pt2"), archive.open(cases()[0].path)]
+
+
+@cache
+def fleet() -> Models:
+    return models_in([FLEET / f"{name}.ptdbg" for name in ("Ranker", "Encoder")])
+
+
+def pieces(data: st.DataObject, log: bytes) -> list[bytes]:
+    cuts = sorted({0, *data.draw(st.lists(st.integers(0, len(log)), max_size=4)), len(log)})
+    return [log[a:b] for a, b in pairwise(cuts)]
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_logs_are_explained_as_line_by_line(data: st.DataObject) -> None:
+    logs = [pieces(data, data.draw(LOGS)) for _ in range(2)]
+    makes = [partial(Explainer.of, one) for one in opened()]
+    makes += [partial(explainer_of, fleet(), names=names) for names in (None, r"model\] (\w+)")]
+    for make in makes:
+        together, alone = make(), make()
+        alone._is_quiet = lambda lines: not lines  # type: ignore[method-assign]
+        for log in logs:
+            assert b"".join(together.explain(log)) == b"".join(alone.explain(log))
+        assert (together.notes, together.explained, together.unknown) == (
+            *(alone.notes, alone.explained, alone.unknown),
+        )
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_lines_are_the_same_however_they_are_read(data: st.DataObject) -> None:
+    log = pieces(data, data.draw(LOGS))
+    ahead, lines = Lines(log, is_quiet=lambda one: MARK not in one), Lines(log)
+    while True:
+        at = data.draw(st.integers(-1, 3))
+        if at >= 0:
+            assert shown(ahead.peek(at)) == shown(lines.peek(at))
+        taken = ahead.take()
+        if taken is None:
+            assert lines.take() is None
+            return
+        assert [shown(lines.take()) for _ in range(taken.count)] == [*map(shown, each(taken))]
+
+
+def each(line: Line) -> list[Line]:
+    first, *others = line.parted()
+    return [first, *(each(others[0]) if others else ())]
+
+
+def shown(line: Line | None) -> tuple[bytes, int, bool] | None:
+    return None if line is None else (line.data, line.number, line.is_whole)
+
+
+@pytest.mark.parametrize(
+    ("log", "most"),
+    [
+        (b"\n" * (1 << 18), 8),
+        (b"x\n" * (1 << 17), 8),
+        ((b"\n" * 999 + MARK + b"\n") * 200, 200 * 40),
+        (b"a\n" * 70_000 + MARK, 40),
+    ],
+    ids=["empty", "short", "with marks", "at the end"],
+)
+def test_lines_without_a_failure_are_not_looked_at_one_by_one(
+    log: bytes, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explainer, looks = Explainer.of(opened()[0]), [0]
+    counted(explainer, looks, monkeypatch)
+    assert b"".join(explainer.explain([log])) == log
+    assert 0 < looks[0] <= most
+
+
+def counted(explainer: Explainer, looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the lines that are looked at, alone or together."""
+    is_quiet: Callable[[bytes], bool] = explainer._is_quiet
+    saw: Callable[[bytes, int], None] = explainer.answers.saw
+
+    def quiet(lines: bytes) -> bool:
+        looks[0] += 1
+        return is_quiet(lines)
+
+    def seen(line: bytes, number: int) -> None:
+        looks[0] += 1
+        saw(line, number)
+
+    monkeypatch.setattr(explainer, "_is_quiet", quiet)
+    monkeypatch.setattr(explainer.answers, "saw", seen)
+
+
+@pytest.mark.parametrize(
+    "line", [b"Module hierarchy:top(M)", b"a01234567", MARK, b"2026-01-01T00:00:00Z stdout P x", b"%032x" % 9]
+)
+def test_lines_that_tell_something_are_not_quiet(line: bytes) -> None:
+    lines = b"\n" * 9 + line + b"\n" * 9
+    quiet = [one._is_quiet(lines) for one in (Explainer.of(opened()[0]), explainer_of(fleet()))]
+    assert not all(quiet)
+    assert not explainer_of(fleet(), names="x")._is_quiet(b"\n\n")
+
+
+def test_quiet_lines_tell_where_a_log_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    explainer, numbers = explainer_of(fleet()), list[int]()
+    monkeypatch.setattr(explainer.answers, "saw", lambda _, number: numbers.append(number))
+    for _ in range(2):
+        assert b"".join(explainer.explain([b"\n" * 99])) == b"\n" * 99
+    assert numbers == [1, 1]

@@ -1,0 +1,117 @@
+"""Explained reports of the installed PyTorch, compared with its text with the debug records at hand."""
+
+# TorchScript reads the annotations of attributes: they must not be postponed.
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import archive
+from archive.failures.archive_answers import UNCHECKED
+from archive.failures.handles import resolve_handles
+from tests.support.corpus import ORACLES
+from tests.support.kinds import KINDS
+from tests.support.reports import explained
+from tests.support.torch_stripping import without, without_debug_info
+
+pytest.importorskip("torch", exc_type=ImportError)
+
+import torch
+import torch.jit.mobile
+
+pytestmark = pytest.mark.torch
+
+
+@torch.jit.interface
+class Step(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pass
+
+
+class Product(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(3, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.matmul(x, self.w)
+
+
+class Middle(torch.nn.Module):
+    step: Step
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = Product()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.step.forward(x + 1)
+
+
+class Top(torch.nn.Module):
+    step: Step
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = Middle()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.step.forward(x * 2)
+
+
+def failure(model: Callable[..., object], *shape: int) -> bytes:
+    with pytest.raises(RuntimeError) as caught:
+        model(torch.ones(shape))
+    return str(caught.value).encode()
+
+
+def test_modules_called_through_interfaces(tmp_path: Path) -> None:
+    path, stripped = tmp_path / "top.ptl", tmp_path / "stripped.ptl"
+    torch.jit.script(Top())._save_for_lite_interpreter(str(path), _save_mobile_debug_info=True)
+    without_debug_info(path, stripped)
+    load = torch.jit.mobile._load_for_lite_interpreter
+    report, full = (failure(load(str(file)), 2, 4) for file in (stripped, path))
+    assert explained(report, path) == (full, 1, 0, [])
+    digits = report.partition(b"{")[2].partition(b"}")[0].decode()
+    with archive.open(path) as opened:
+        assert [len(handles) for handles in resolve_handles(opened, digits)] == [3]
+
+
+def test_frames_without_source_ranges_are_repeated(tmp_path: Path) -> None:
+    whole = ORACLES / "traced_stack.pt"
+    bare = without(whole, tmp_path / "bare.pt", lambda name: name.endswith(".debug_pkl"))
+    report = failure(torch.jit.load(str(bare)), 1, 5)
+    with archive.open(whole) as opened:
+        records = opened.range_records
+    noted = 0
+    for record in records:
+        part = without(whole, tmp_path / "part.pt", record.__eq__)
+        outcome = explained(report, part)
+        assert outcome.text == failure(torch.jit.load(str(part)), 1, 5)
+        assert outcome[1:3] == (1, 0)
+        noted += len(outcome.notes)
+    assert (noted, len(records)) == (4, 9)
+    assert explained(report, bare) == (report, 0, 1, explained(report, bare).notes)
+
+
+def packaged(path: Path) -> torch.nn.Module:
+    """The scripted module in a torch.package, the fixture or one that was made of it."""
+    model: torch.nn.Module = torch.package.PackageImporter(str(path)).load_pickle("model", "model.pkl")
+    return model
+
+
+def test_a_split_package_is_explained_as_pytorch_explains_the_whole_one(tmp_path: Path) -> None:
+    package = KINDS / "package.pt"
+    left, companion, shrunk = (tmp_path / name for name in ("left.pt", "left.ptdbg", "shrunk.pt"))
+    archive.split(package, left, companion)
+    archive.shrink(package, shrunk)
+    report, full = (failure(packaged(path), 5, 5) for path in (left, package))
+    assert b'File ".data/ts_code/code/__torch__/net.py", line 24, in forward' in report
+    assert b"original code" not in report
+    for path in (package, shrunk):
+        assert explained(report, path) == (full, 1, 0, [])
+    with archive.open(left, companion=companion) as both:
+        assert explained(report, both) == (full, 1, 0, [])
+    alone = f"line 2: {UNCHECKED}"
+    assert explained(report, companion) == (full, 1, 0, [alone])
+    assert failure(packaged(shrunk), 5, 5) == full

@@ -1,0 +1,296 @@
+"""Logger's prefixes and line ends around a failure; frames of any shape; frames of other archives."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+import archive
+from archive.base.limits import DEFAULT_LIMITS
+from archive.base.steps import Steps
+from archive.debuginfo.excerpt import excerpt
+from archive.debuginfo.model import Source, SourceRange
+from archive.failures.code_lines import CodeLines
+from archive.failures.code_records import CodeRecord
+from archive.failures.tracebacks import Traceback, place_of
+from archive.reader.lacking import why_no_ranges
+from tests.support.halves import halves
+from tests.support.reports import case, explained, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from archive.base.strings import StringView
+    from tests.support.reports import Report
+
+JIT = case("plain_stack.jit")
+TRACED = case("traced_stack.jit")
+LITE = case("lowered_two")
+HEADING = b"Traceback of TorchScript (most recent call last):\n"
+SERIALIZED = b"Traceback of TorchScript, serialized code (most recent call last):\n"
+ORIGINAL = b"\nTraceback of TorchScript, original code (most recent call last):\n"
+END = b"RuntimeError: no\n"
+
+
+def logcat() -> Callable[[bytes], bytes]:
+    """A logger that puts a prefix before each line, with another time each."""
+    numbers = count(995)
+
+    def prefixed(line: bytes) -> bytes:
+        seconds, rest = divmod(next(numbers), 1000)
+        return b"11-21 04:05:%02d.%03d  1234  5678 E pytorch: %b" % (seconds, rest, line)
+
+    return prefixed
+
+
+def indented() -> Callable[[bytes], bytes]:
+    return lambda line: b"  " + line
+
+
+@pytest.mark.parametrize("report", [JIT, TRACED, LITE], ids=lambda report: report.path.name)
+@pytest.mark.parametrize(
+    ("logger", "shape"),
+    [(logcat, rb"11-21 04:05:\d\d\.\d{3}  1234  5678 E pytorch: "), (indented, rb"  ")],
+    ids=["logcat", "indented"],
+)
+def test_new_lines_get_the_prefix_of_their_neighbour(
+    report: Report, logger: Callable[[], Callable[[bytes], bytes]], shape: bytes
+) -> None:
+    log = b"".join(map(logger(), report.stripped.splitlines(keepends=True)))
+    text, *counts = explained(b"I start\n" + log, report.path)
+    lines = text.removeprefix(b"I start\n").splitlines(keepends=True)
+    prefixes = [match[0] for line in lines if (match := re.match(shape, line))]
+    assert len(prefixes) == len(lines)
+    assert b"".join(line[len(prefixes[0]) :] for line in lines) == report.full
+    assert prefixes == sorted(prefixes)
+    assert len(set(prefixes)) == len(set(re.findall(rb"(?m)^" + shape, log)))
+    assert counts == [1, 0, []]
+
+
+@pytest.mark.parametrize(
+    ("report", "before", "behind"),
+    [(JIT, HEADING[:16], SERIALIZED[:16]), (LITE, b"Debug info", b"Module hierarchy")],
+    ids=["torchscript", "lite"],
+)
+def test_a_prefix_of_one_line_alone_is_not_repeated(report: Report, before: bytes, behind: bytes) -> None:
+    log = report.stripped.replace(before, b"E 17 " + before)
+    assert explained(log, report.path).text == report.full.replace(behind, b"E 17 " + behind, 1)
+
+
+@pytest.mark.parametrize("report", [JIT, TRACED, LITE], ids=lambda report: report.path.name)
+def test_line_ends_stay_as_they_are(report: Report) -> None:
+    log, full = (text.replace(b"\n", b"\r\n") for text in (report.stripped, report.full))
+    assert explained(log, report.path).text == full
+
+
+@pytest.mark.parametrize("report", [JIT, TRACED], ids=lambda report: report.path.name)
+def test_a_log_may_end_with_its_last_frame(report: Report) -> None:
+    log, full = (text[: text.rindex(b"\nRuntimeError")] for text in (report.stripped, report.full))
+    assert explained(log, report.path).text == full
+    assert explained(log + b"\n", report.path).text == full + b"\n"
+
+
+@pytest.mark.parametrize("lines", range(2, 12))
+def test_a_torn_frame_is_left_and_the_log_goes_on(lines: int) -> None:
+    torn = b"".join(JIT.stripped.splitlines(keepends=True)[1:lines])
+    text = explained(torn + JIT.stripped, JIT.path).text
+    assert text.endswith(JIT.full)
+    assert text.startswith(torn) if lines <= 6 else text.startswith(SERIALIZED)
+
+
+CODE = "code/__torch__/plain.py"
+
+
+@pytest.fixture(scope="module")
+def stack() -> archive.Archive:
+    return archive.open(JIT.path)
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 951), st.integers(1, 300))
+@example(252, 188)  # ends before the first word of a line, which has no marking then
+def test_any_range_of_the_code_is_found_again(stack: archive.Archive, start: int, size: int) -> None:
+    code = bytes(stack.records[CODE].view())
+    end = min(start + size, len(code))
+    assume(code[start : start + 1].strip())
+    source = Source(cast("StringView", code), cast("StringView", CODE.encode()), 1)
+    frame = excerpt(SourceRange(source, start, end), b"f")
+    span = stack.locate(CODE, start)
+    expected = (
+        SERIALIZED + frame + frame + ORIGINAL + (b"" if span is None else excerpt(span, b"f") * 2) + END
+    )
+    assert explained(HEADING + frame + frame + END, stack).text == expected
+
+
+def test_frames_of_another_model_stay() -> None:
+    other = case("lowered_two.jit").path
+    text, found, unknown, notes = explained(JIT.stripped, other)
+    assert (text, found, unknown) == (JIT.stripped, 0, 1)
+    assert notes == [f"line 3: this archive has no code of the name {CODE}: the failure is another model's"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (b"    bias = self.bias\n", b"    bias = self.bia\n"),
+        (b"    weight = self.weight\n    return torch.linear", b"    return torch.linear"),
+        (b'27.py", line 12', b'27.py", line 13'),
+        (b'27.py", line 12', b'27.py", line 999999999'),
+        (b'27.py", line 12', b'27.py", line 0'),
+        (b"           ~~~~~~~~~~~~ <--- HERE", b"          ~~~~~~~~~~~~ <--- HERE"),
+        (b"           ~~~~~~~~~~~~ <--- HERE", b"           " + b"~" * 80 + b" <--- HERE"),
+    ],
+)
+def test_a_traceback_with_a_frame_of_another_model_stays(right: bytes, wrong: bytes) -> None:
+    log = TRACED.stripped.replace(right, wrong)
+    assert log != TRACED.stripped
+    text, found, unknown, notes = explained(log, TRACED.path)
+    assert (text, found, unknown) == (log, 0, 1)
+    assert len(notes) == 1
+    assert re.search(r"has another line \d+ in this archive: the failure is another model's$", notes[0])
+
+
+OTHERS = b'  File "code/b.py", line 9, in f\n    x = 1\n    return x\n           ~ <--- HERE\n'
+
+
+def test_one_foreign_frame_is_enough() -> None:
+    log = JIT.stripped.replace(END[:14], OTHERS + END[:14], 1)
+    text, found, unknown, notes = explained(log, JIT.path)
+    assert (text, found, unknown) == (log, 0, 1)
+    assert re.fullmatch(r"line \d+: this archive has no code of the name code/b.py: .*", notes[0])
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize("line", [b"~~~~\n", b"\n", b"    return 1\n"])
+def test_what_follows_the_context_follows_the_new_traceback(stack: archive.Archive, line: bytes) -> None:
+    code = bytes(stack.records[CODE].view())
+    source = Source(cast("StringView", code), cast("StringView", CODE.encode()), 1)
+    for start in (code.index(b"blocks"), code.rindex(b" ") + 1):
+        frame = excerpt(SourceRange(source, start, start + 1), b"f")
+        span = stack.locate(CODE, start)
+        block = ORIGINAL + (b"" if span is None else excerpt(span, b"f"))
+        assert explained(HEADING + frame + line, stack).text == SERIALIZED + frame + block + line
+
+
+@pytest.mark.parametrize("number", [b"0", b"1", b"999999999"])
+def test_a_marking_needs_a_line(number: bytes) -> None:
+    log = HEADING + b'  File "%b", line %b, in f\n~ <--- HERE\n' % (CODE.encode(), number)
+    assert explained(log, JIT.path)[:3] == (log, 0, 1)
+
+
+def test_ordinary_lines_behind_a_heading_are_searched_for_failures() -> None:
+    log = HEADING + b'  File "code/a.py", line 1, in f\n' + b"I tick\n" * 5
+    report = LITE.stripped[LITE.stripped.index(b"  Debug info") :]
+    full = LITE.full[LITE.full.index(b"  Module hierarchy") :]
+    assert explained(log + report, LITE.path).text == log + full
+
+
+def test_a_logger_may_cut_blanks_off() -> None:
+    log, full = (
+        b"".join((b"E pytorch: " + line).rstrip() + b"\n" for line in text.splitlines())
+        for text in (LITE.stripped, LITE.full)
+    )
+    assert [line.rstrip() for line in explained(log, LITE.path).text.splitlines()] == full.splitlines()
+
+
+def test_frames_of_python_code_have_nothing_to_explain() -> None:
+    log = HEADING + b'  File "/src/models.py", line 3, in f\n    return x\n           ~ <--- HERE\n' + END
+    assert explained(log, JIT.path) == (log, 0, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("frames", "function"), [(400, b"forward"), (12, b"f" * 100_000)], ids=["lines", "bytes"]
+)
+def test_a_traceback_that_is_too_long_stays(frames: int, function: bytes) -> None:
+    frame = JIT.stripped[JIT.stripped.index(b"  File") : JIT.stripped.index(END[:14])]
+    log = HEADING + frame.replace(b"in forward", b"in " + function, 1) * frames + JIT.stripped
+    text, found, unknown, notes = explained(log, JIT.path)
+    assert text == log.removesuffix(JIT.stripped) + JIT.full
+    assert (found, unknown) == (1, 1)
+    assert notes == ["line 1: a traceback of more than 10000 lines or 1048576 bytes"]
+
+
+def test_code_is_looked_for_in_code_records_only(stack: archive.Archive) -> None:
+    assert CodeRecord(stack, CODE.encode()).lines
+    assert CodeRecord(stack, b"data.pkl").lines is None
+
+
+def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
+    text = cast("StringView", b"a.py(1): f")
+    whole = SourceRange(Source(text, None, 0), 0, len(text))
+    code = SimpleNamespace(
+        lines=CodeLines(memoryview(b"x")),
+        shows=lambda *_: True,
+        columns=lambda *_: (0, 0),
+        as_written=lambda header, lines: [header.string, *lines],
+        marks=lambda *_: True,
+        function=lambda _, shown: shown,
+        original=lambda *_: whole,
+    )
+    frame = b'  File "code/a.py", line 1, in f\nx\n~ <--- HERE\n'
+    traceback = Traceback(stream(HEADING, frame, frame, END), lambda _: cast("CodeRecord", code))
+    original = traceback.original(DEFAULT_LIMITS, Steps(100))
+    assert b"".join(traceback.explained(original)) == SERIALIZED + frame * 2 + ORIGINAL + b"a.py(1): f" * 2
+
+
+def place(filename: str | None, line: int, *, is_null: bool = False) -> SourceRange:
+    name = None if filename is None else cast("StringView", filename)
+    return SourceRange(Source(cast("StringView", b"x"), name, line, is_null), 0, 1)
+
+
+OURS, OTHERS_OURS = place("models/net.py", 3), place("top.py", 9)
+TORCHS = place("/usr/lib/python3/site-packages/torch/nn/functional.py", 1695)
+WINDOWS = place(r"C:\Python\Lib\site-packages\torch\nn\functional.py", 7)
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([TORCHS, WINDOWS, OURS, OTHERS_OURS], ("models/net.py", 3)),
+        ([OURS, TORCHS], ("models/net.py", 3)),
+        ([None, place(None, 1), place("none", 1, is_null=True), OTHERS_OURS], ("top.py", 9)),
+        ([place("torch/nn.py", 2), OURS], ("torch/nn.py", 2)),
+        ([TORCHS, WINDOWS], (str(TORCHS.source.filename), 1695)),
+        ([None, place(None, 1)], ("", 0)),
+    ],
+)
+def test_the_place_of_a_failure_is_the_innermost_line_that_is_not_pytorchs(
+    spans: list[SourceRange | None], expected: tuple[str, int]
+) -> None:
+    assert place_of(spans) == expected
+
+
+def test_a_companion_explains_a_traceback_unchecked(tmp_path: Path) -> None:
+    path = tmp_path / "model.ptdbg"
+    path.write_bytes(halves(JIT.path).companion)
+    text, found, unknown, notes = explained(JIT.stripped, path)
+    assert (text, found, unknown) == (JIT.full, 1, 0)
+    assert notes == [
+        "line 2: nothing proves it: not checked against the model's code, which a companion doesn't have"
+    ]
+    foreign = JIT.stripped.replace(b"plain.py", b"other.py")
+    text, found, unknown, notes = explained(foreign, path)
+    assert (text, found, unknown) == (foreign, 0, 1)
+    assert "no code of the name code/__torch__/other.py: the failure is another model's" in notes[0]
+
+
+def test_a_traceback_stays_where_the_archive_has_no_ranges_and_it_is_told_why() -> None:
+    with archive.open(halves(JIT.path).out) as left:
+        assert explained(JIT.stripped, left) == (JIT.stripped, 0, 1, [f"line 3: {why_no_ranges(left)}"])
+
+
+def test_an_archive_beside_its_companion_checks_the_lines_of_its_code() -> None:
+    left, companion, _ = halves(JIT.path)
+    other = JIT.stripped.replace(b"      blocks = self.blocks\n", b"      blocks = self.block\n")
+    with archive.open(left, companion=companion) as both:
+        assert explained(JIT.stripped, both) == (JIT.full, 1, 0, [])
+        text, done, unknown, notes = explained(other, both)
+    assert (text, done, unknown) == (other, 0, 1)
+    assert "in this archive: the failure is another model's" in notes[0]

@@ -1,0 +1,120 @@
+"""Strings are found in columns as a plain reader finds them: in JSON, in pickles, between other bytes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archive.base.limits import unbounded
+from archive.container.container import Container
+from archive.privacy.pieces.layers import layers
+from archive.privacy.pieces.pickle_strings import _of_python, _of_torch, of_pickle
+from archive.privacy.pieces.strings import Strings
+from tests.support.corpus import RELEASES
+from tests.support.slow_reader import instructions
+
+TEXTS = ("BINUNICODE", "BINUNICODE8")
+SHORTEST = 10
+WORDS = st.sampled_from(
+    [b'"', b"\\", b"\\\\", b"a", b"/", b"@", b"longer than ten", b"[", b"\n", b"\xc3\xa9"]
+)
+
+
+def cut(data: bytes) -> list[bytes]:
+    """JSON cut at its quotes, other bytes put in the place of escapes meanwhile."""
+    plain = data.replace(b"\\\\", b"\2\2").replace(b'\\"', b"\\\1").split(b'"')
+    return [one.replace(b"\\\1", b'\\"').replace(b"\2\2", b"\\\\") for one in plain]
+
+
+@given(st.lists(WORDS, max_size=30).map(b"".join))
+def test_json_is_cut_at_its_quotes(inside: bytes) -> None:
+    data = b'{"' + inside
+    (every,) = layers(data, unbounded())
+    (long,) = layers(data, unbounded(), shortest=SHORTEST)
+    expected = [one for one in cut(data) if one]
+    assert dict(every.counts) == {one: expected.count(one) for one in expected}
+    assert dict(long.counts) == {one: expected.count(one) for one in expected if len(one) >= SHORTEST}
+    for one in every.counts:
+        first = every.place(one, 0)
+        assert data[first : first + len(one)] == one
+        assert cut(data[:first])[-1] == b""
+
+
+@given(st.lists(st.sampled_from([b"\0", b"\1", b"\n", b"abc", b"/tmp", b"a long text"]), max_size=30))
+def test_other_bytes_are_cut_where_no_text_is(some: list[bytes]) -> None:
+    data = b"".join(some)
+    every = layers(data, unbounded())[0]
+    expected = [one for one in re.split(rb"[\0\1]", data) if len(one) >= 6]
+    assert dict(every.counts) == {one: expected.count(one) for one in expected}
+    for one in every.counts:
+        first = every.place(one, 0)
+        assert re.split(rb"[\0\1]", data[first:])[0] == one
+        assert one not in re.split(rb"[\0\1]", data[:first])
+
+
+@pytest.mark.parametrize("name", ["nested.pt", "nested.ptl", "unicode.ptl"])
+def test_texts_of_pickles_are_those_of_their_instructions(name: str) -> None:
+    pickles = 0
+    with Container.open(RELEASES / "torch-2.13.0" / name) as opened:
+        for data in (bytes(record.view()) for record in opened.records.values()):
+            if data.startswith(b"\x80\2"):
+                texts = [text for what, text, _ in instructions(data) if what in TEXTS]
+                spans, end = _of_torch(data, unbounded())
+                assert [data[low:high] for low, high in spans.texts] == texts
+                assert (spans, end) == _of_python(data)
+                pickles += 1
+    assert pickles >= 3
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"",
+        b"X\5\0\0\0abc.",
+        b"X\5\0",
+        b"\x8d" + b"\xff" * 8,
+        b"\x80\2.",
+        b"ctorch\n",
+        b"\x8a",
+        b"\x8a\x09\1\1\1\1\1\1\1\1\1.",
+        b"G12",
+        b"I1\n.",
+    ],
+    ids=[
+        "no STOP",
+        "cut text",
+        "cut length",
+        "huge length",
+        "PROTO",
+        "cut lines",
+        "cut size",
+        "wide",
+        "cut float",
+        "Python",
+    ],
+)
+def test_what_pytorch_writes_no_pickle_as_is_read_by_python(broken: bytes) -> None:
+    data = b"\x80\2X\4\0\0\0name" + broken
+    with pytest.raises(ValueError, match=r"\d+"):
+        _of_torch(data, unbounded())
+    assert b"name" in b"".join(of_pickle(data, unbounded(), int).counts)
+
+
+def test_a_string_of_a_pickle_may_have_instructions_in_it() -> None:
+    data = pickle.dumps(["X\1\0\0\0a.", "\x80\2.", "c.m\nf\n", "/home/ann/net.py"], 2)
+    strings = Strings(data, unbounded())
+    assert {b"/home/ann/net.py", b"c.m"} & set(strings.data.split(b"\0")) == {b"/home/ann/net.py"}
+    assert strings.place(strings.data.index(b"/home")) == data.index(b"/home")
+
+
+def test_escapes_of_json_are_undone_and_places_are_those_of_the_escaped() -> None:
+    data = json.dumps({"a": 'say "/home/ann" \\ \u00e9', "b": "x" * 20}).encode()
+    strings = Strings(data, unbounded(), SHORTEST)
+    at = strings.data.index(b"/home/ann")
+    assert strings.line(at) == 'say "/home/ann" \\ \u00e9'.encode()
+    assert strings.place(at) == data.index(b"/home/ann")

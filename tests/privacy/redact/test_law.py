@@ -1,0 +1,161 @@
+"""The law: what ``leaks`` finds in an original is not in a redacted archive, in no encoding, or is named."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+from archive import LeakKind
+from archive.privacy.redact.promises import SOUGHT
+from tests.support.canaries import rewritten, with_records
+from tests.support.corpus import FIXTURES, ORACLES
+from tests.support.encodings import ENCODINGS
+from tests.support.sampling import crossed, sampled
+from tests.support.strings_in import holds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive import Redaction
+
+MODEL = ORACLES / "plain_stack.ptl"
+SHOP = FIXTURES / "exported" / "shop.pt2"
+CANARIES = (
+    "/home/zqannxz/net/model.py",
+    "/gpfs/users/zqbobxz/runs/log.txt",
+    "zqcarlxz@mail.zqcorpxz.com",
+    "https://zqwikixz.corp.example/page",
+    "ghp_zq" + "a1B2" * 9,
+    "D:\\zqbuildxz\\net\\model.py",
+)
+"""One of each kind that is looked for everywhere."""
+RECORDS = ("extra/x", "note", "data/constants/custom_obj_9")
+PRESETS: tuple[dict[str, Any], ...] = (
+    {"preset": "publish"},
+    {"preset": "vendor"},
+    {"preset": "vendor", "extra": False},
+)
+
+
+def redacted(data: bytes, **options: Any) -> tuple[bytes, Redaction]:  # noqa: ANN401 (options)
+    out = io.BytesIO()
+    facts = archive.redact(data, out, io.BytesIO(), partial=True, **options)
+    return out.getvalue(), facts
+
+
+def check(data: bytes, options: dict[str, Any]) -> Redaction:
+    """What is left of a file that holds a canary; all of it is named."""
+    out, facts = redacted(data, **options)
+    before, after = archive.leaks(data, deep=True), archive.leaks(out, deep=True)
+    still = {(one.kind, one.text) for one in after.counted()}
+    named = "\n".join([*facts.left, *facts.kept, *facts.unsought])
+    for one in before.counted():
+        if (one.kind, one.text) in still or (one.kind in SOUGHT and holds(out, one.text)):
+            assert one.text in named
+    assert facts.is_clean == (not facts.left)
+    assert not [one for one in facts.kept if one.startswith(tuple(SOUGHT))], "presets promise that these go"
+    return facts
+
+
+def cases() -> Iterator[tuple[str, str, str, int]]:
+    """Each encoding, with canaries, records and presets in turn."""
+    for number, name in enumerate(ENCODINGS):
+        at = number // len(RECORDS)
+        yield name, CANARIES[number % len(CANARIES)], RECORDS[at % len(RECORDS)], number % len(PRESETS)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "canary", "record", "preset"), sampled(cases(), most=20, by=[itemgetter(0)])
+)
+def test_what_is_left_is_named(encoding: str, canary: str, record: str, preset: int) -> None:
+    data = with_records(MODEL, {record: ENCODINGS[encoding](canary)})
+    assert canary in {one.text for one in archive.leaks(data, deep=True).findings}
+    facts = check(data, PRESETS[preset])
+    goes = record == "extra/x" and preset != 1
+    assert facts.is_clean == goes
+
+
+@pytest.mark.parametrize("preset", range(2))
+@pytest.mark.parametrize("canary", CANARIES)
+def test_what_stands_beside_debug_information_is_named(canary: str, preset: int) -> None:
+    """Generated code, names of records and constants of a program stay: a redaction is not clean then."""
+    text = canary.encode()
+
+    def in_code(name: str, data: bytes) -> bytes:
+        return data + b'\n# "%s"\n' % text if name.startswith("code/") and name.endswith(".py") else data
+
+    for data in (
+        rewritten(MODEL.read_bytes(), in_code),
+        with_records(MODEL, {f"other/{canary.strip('/')}": b"x"})
+        if "\\" not in canary and ":" not in canary
+        else b"",
+        with_records(SHOP, {f"data/weights/{preset}.txt": text}),
+    ):
+        if data and canary in "".join(one.text for one in archive.leaks(data, deep=True).findings):
+            assert not check(data, PRESETS[preset]).is_clean
+
+
+def around(how: str, text: bytes) -> bytes:
+    """A model with a text in its zip, but in no record."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(MODEL) as source, zipfile.ZipFile(out, "w") as target:
+        for info in source.infolist():
+            new = zipfile.ZipInfo(info.filename)
+            new.extra = b"\xfe\xca" + len(text).to_bytes(2, "little") + text if how == "extra fields" else b""
+            new.comment = text if how == "comments of records" else b""
+            target.writestr(new, source.read(info))
+        target.comment = text if how == "comment" else b""
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("how", "canary", "preset"),
+    crossed(["extra fields", "comments of records", "comment"], CANARIES, range(3), most=12),
+)
+def test_what_stands_beside_records_goes(how: str, canary: str, preset: int) -> None:
+    data = around(how, canary.encode())
+    assert canary in {one.text for one in archive.leaks(data).findings}
+    facts = check(data, PRESETS[preset])
+    assert not [one for one in facts.left if canary in one]
+
+
+def test_names_of_people_are_found_in_names_of_classes_and_told() -> None:
+    def annabs(_: str, data: bytes) -> bytes:
+        return data.replace(b"Block", b"Annab").replace(
+            b"/opt/py/lib/python3.11/", b"/home/annab/python3.11/"
+        )
+
+    facts = check(rewritten(MODEL.read_bytes(), annabs), {"preset": "publish"})
+    assert [one for one in facts.left if one.startswith("user name annab in ")]
+    assert any("Annab" in one for one in facts.carriers)
+    assert facts.sought["user name"] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "stays"),
+    [
+        (b"x = self.blocks(x)", True),
+        (b"x = load('/home/zqannxz/a.pt')", False),
+        (b"x = zqannxz_net(x)", False),
+    ],
+)
+def test_a_vendor_gets_no_line_that_tells_of_people(line: bytes, *, stays: bool) -> None:
+    from archive.privacy.redact.ranges import _blanked  # noqa: PLC0415
+    from archive.privacy.redact.rules import Removed  # noqa: PLC0415
+    from archive.privacy.redact.telling import Telling  # noqa: PLC0415
+
+    telling = Telling({LeakKind.HOME: {b"/home/zqannxz/a.pt"}, LeakKind.USER: {b"zqannxz"}})
+    (made,) = _blanked([line], {0}, Removed(telling=telling), keeps=True)
+    assert made == (line if stays else b" " * len(line))
+
+
+def test_single_choices_name_what_they_keep() -> None:
+    data = with_records(MODEL, {"extra/x": b"mail zqcarlxz@mail.zqcorpxz.com"})
+    _, facts = redacted(data, paths="basename")
+    assert facts.is_clean
+    assert [one for one in facts.kept if "zqcarlxz@mail.zqcorpxz.com" in one]

@@ -1,0 +1,139 @@
+"""A companion finds places without the code, explains logs, and is well, alone and with what was left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import archive
+from archive import ArchiveError
+from archive.check.verify import verify
+from archive.formats.record_kinds import EMBEDDED, code_of
+from tests.support.corpus import ORACLES, RELEASES
+from tests.support.halves import BARE, GROUPS, PROFILES, companion_of, group, halves
+from tests.support.reports import case, cases, explained
+from tests.support.sampling import crossed, sampled
+from tests.support.tampering import STACK, UNICODE, tampered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive.companion.layout import CompanionProfile
+
+from archive.failures.archive_answers import UNCHECKED
+
+
+@pytest.mark.parametrize(("name", "profile"), crossed([one for one in GROUPS if one != BARE], PROFILES))
+def test_places_in_generated_code_are_found_with_and_without_the_code(
+    name: str, profile: CompanionProfile
+) -> None:
+    path = RELEASES / name / "nested.pt" if (RELEASES / name / "nested.pt").exists() else STACK
+    out, companion = halves(path).out, companion_of(path, profile)
+    with (
+        archive.open(path) as before,
+        archive.open(companion) as alone,
+        archive.open(out, companion=companion) as both,
+    ):
+        assert alone.companion is not None
+        for debug in before.range_records:
+            code = code_of(debug)
+            if code not in before.records:
+                continue
+            text = bytes(before.records[code].view())
+            starts = [0, *(at + 1 for at, byte in enumerate(text) if byte == ord("\n"))]
+            for at in {*range(0, len(text), 37), *starts} - {len(text)}:
+                line = max(number for number, start in enumerate(starts) if start <= at)
+                found = before.locate(code, at)
+                assert shown(alone.locate(code, at)) == shown(both.locate(code, at)) == shown(found)
+                if not debug.startswith("debug/"):  # nothing that 1.2 prints names its code
+                    assert shown(alone.companion.locate_line(code, line + 1, at - starts[line])) == shown(
+                        found
+                    )
+
+
+def shown(span: object) -> str:
+    return str(span)
+
+
+def test_places_beyond_all_code_are_no_error() -> None:
+    for profile in PROFILES:
+        with archive.open(companion_of(STACK, profile)) as alone:
+            assert alone.companion is not None
+            name = code_of(alone.range_records[0])
+            last = alone.companion.locate_line(name, 10_000, 0)
+            assert last is not None
+            assert shown(alone.companion.locate_line(name, 999_999_999, 0)) == shown(last)
+            assert alone.companion.locate_line("code/nowhere.py", 1, 0) is None
+
+
+# --- saving
+
+
+def test_two_files_read_as_one_are_not_saved_as_one(tmp_path: Path) -> None:
+    out, companion, _ = halves(STACK)
+    words = r"a companion, which would be missing; .* archive\.join"
+    with archive.open(out, companion=companion) as both, pytest.raises(ArchiveError, match=words):
+        both.save(tmp_path / "copy", force=True)
+    assert list(tmp_path.iterdir()) == []
+    for whole in (companion, tampered(out, {EMBEDDED: companion})):
+        with archive.open(whole) as opened:
+            opened.save(tmp_path / "copy", force=True)
+        assert (tmp_path / "copy").read_bytes() == whole
+
+
+# --- verification
+
+
+@pytest.mark.parametrize("name", [one for one in GROUPS if one != BARE])
+def test_what_was_left_is_as_well_with_its_companion_as_the_archive_was(name: str) -> None:
+    for path in sampled(group(name), most=2):
+        out, companion, _ = halves(path)
+        with archive.open(path) as before, archive.open(out, companion=companion) as both:
+            said = [str(finding).replace("; restored, PyTorch", "; PyTorch") for finding in verify(both)]
+            assert said == list(map(str, verify(before))), path
+
+
+def test_what_was_left_and_the_companion_are_well_alone_too() -> None:
+    for path in (STACK.with_suffix(".pt"), ORACLES / "lowered_two.pt", UNICODE):
+        for profile in PROFILES:
+            out, _, said = halves(path)
+            companion = companion_of(path, profile)
+            assert [str(finding) for finding in verify(companion)] == []
+            assert [f for f in verify(out) if f.severity == "error" and not said.kept] == []
+
+
+# --- logs
+
+
+def test_reports_are_explained_by_a_companion() -> None:
+    for number, report in enumerate(cases()):
+        out, companion = halves(report.path).out, companion_of(report.path, PROFILES[number % 2])
+        with archive.open(out, companion=companion) as both:
+            assert explained(report.stripped, both) == (report.full, 1, 0, []), report.path
+        with archive.open(companion) as alone:
+            notes = [f"line 2: {UNCHECKED}"] if report.path.suffix == ".pt" else []
+            assert explained(report.stripped, alone) == (report.full, 1, 0, notes), report.path
+    assert len(cases()) == 34
+
+
+def test_a_log_of_another_model_is_not_explained_by_a_companion() -> None:
+    report, other = case("plain_branches.jit"), case("traced_stack.jit")
+    with archive.open(companion_of(report.path)) as alone:
+        assert explained(other.stripped, alone)[:3] == (other.stripped, 0, 1)
+
+
+def test_a_log_with_a_line_beyond_all_code_is_no_error() -> None:
+    report = case("plain_unicode.jit")
+    log = report.stripped.replace(b"line 1", b"line 999999999")
+    assert log != report.stripped
+    with archive.open(companion_of(report.path)) as alone:
+        assert explained(log, alone).text.startswith(log[:40])
+
+
+def test_all_failures_of_a_log_are_explained_by_a_companion() -> None:
+    for report in (case("lowered_shape"), case("lowered_two")):
+        with archive.open(companion_of(report.path)) as alone:
+            log = b"one\n" + report.stripped + b"two\n" + report.stripped
+            full = b"one\n" + report.full + b"two\n" + report.full
+            assert explained(log, alone)[:3] == (full, 2, 0)
