@@ -25,7 +25,7 @@ class Cup:
         return amount >= self.size
 """
 TESTS = """\
-from archive.verbs.cups.cup import Cup, largest
+from archive.rooms.cups.cup import Cup, largest
 
 def test_the_largest_of_two():
     assert (largest(1, 2), largest(2, 1)) == (2, 2)
@@ -35,22 +35,22 @@ def test_a_cup():
     assert not Cup().full(2)
 """
 BEYOND = """\
-from archive.verbs.cups.cup import Cup
+from archive.rooms.cups.cup import Cup
 
 def test_a_cup_filled_to_the_brim_is_full():
     assert Cup().full(3)
 """
-CUP = "archive/verbs/cups/cup.py"
+CUP = "archive/rooms/cups/cup.py"
 EQUAL = f"{CUP}\tlargest\ta > b -> (a >= b)\tof equal numbers either is the largest\n"
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A project with one room, ``verbs/cups``."""
+    """A project with one room, ``rooms/cups``."""
     for path, text in {
         "archive/__init__.py": "",
         CUP: SOURCE,
-        "tests/verbs/cups/test_cup.py": TESTS,
+        "tests/rooms/cups/test_cup.py": TESTS,
         "tests/beyond/test_brim.py": BEYOND,
         "tools/equivalent_faults.tsv": EQUAL,
         "pyproject.toml": '[tool.pytest.ini_options]\naddopts = ["--import-mode=importlib"]\n',
@@ -68,7 +68,7 @@ def started(tree: Path, *arguments: str) -> subprocess.Popen[str]:
             "tools.breaks",
             "--root",
             str(tree),
-            "verbs/cups",
+            "rooms/cups",
             "--count",
             "99",
             *arguments,
@@ -90,7 +90,7 @@ def test_survivors_are_listed_by_what_names_them_and_the_tree_stays(tree: Path) 
     ]
     assert (counts, run.returncode) == ("5 drawn, 3 caught, 2 survive", 1)
     assert sorted(line.partition("\t")[0] for line in verdicts) == 2 * ["SURVIVED"] + 3 * ["caught"]
-    assert progress.splitlines()[-1] == "verbs/cups: 5 of 5, 2 survive"
+    assert progress.splitlines()[-1] == "rooms/cups: 5 of 5, 2 survive"
     assert (tree / CUP).read_text() == SOURCE
 
 
@@ -108,8 +108,8 @@ def test_nothing_is_broken_where_a_further_test_fails(tree: Path) -> None:
 
 
 def test_an_interruption_tells_what_is_known(tree: Path) -> None:
-    slow = (tree / "tests/verbs/cups/test_cup.py").read_text() + "\nimport time\ntime.sleep(0.5)\n"
-    (tree / "tests/verbs/cups/test_cup.py").write_text(slow)
+    slow = (tree / "tests/rooms/cups/test_cup.py").read_text() + "\nimport time\ntime.sleep(0.5)\n"
+    (tree / "tests/rooms/cups/test_cup.py").write_text(slow)
     run = started(tree)
     assert run.stdout is not None
     first = run.stdout.readline()
@@ -128,7 +128,7 @@ def test_an_interruption_tells_what_is_known(tree: Path) -> None:
         (EQUAL.replace("a >= b", "a > b"), f"no such fault: {CUP} largest a > b -> (a > b)"),
         (
             EQUAL.replace("cup.py", "pot.py"),
-            "no such fault: archive/verbs/cups/pot.py largest a > b -> (a >= b)",
+            "no such fault: archive/rooms/cups/pot.py largest a > b -> (a >= b)",
         ),
         (EQUAL + EQUAL, "line 2 is not sorted in"),
         (EQUAL.rpartition("\t")[0] + "\n", "line 1 has not four columns"),
@@ -162,9 +162,9 @@ def test_what_is_compared_and_computed_stays_whole(tree: Path) -> None:
 
 def test_a_room_is_tested_by_the_nearest_folder_of_tests(tree: Path) -> None:
     assert (
-        folder_of_tests(tree, "verbs/cups")
-        == folder_of_tests(tree, "verbs/cups/deeper")
-        == "tests/verbs/cups"
+        folder_of_tests(tree, "rooms/cups")
+        == folder_of_tests(tree, "rooms/cups/deeper")
+        == "tests/rooms/cups"
     )
     assert folder_of_tests(ROOT, "formats/schema") == "tests/formats"
     assert further_of(ROOT, "formats/schema", []) == further_of(ROOT, "formats", []) != []

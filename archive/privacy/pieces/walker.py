@@ -1,7 +1,7 @@
 """A file → its pieces: records as stored and inflated, what is between, and what is packed in records.
 
-What is packed is read within bounds (:mod:`archive.privacy.pieces.bounds`). What cannot be read is told, and so is
-what is beyond a bound.
+What is packed is read within bounds (:mod:`archive.privacy.pieces.bounds`). What cannot be read is told,
+and so is what is beyond a bound.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""One handle, node, kernel or instruction of a file → its source: what a command names, or a log shows."""
