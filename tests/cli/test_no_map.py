@@ -91,6 +91,7 @@ def test_without_maps_a_folder_is_searched_without_maps(command: str, folder: Pa
         mapping = run(*command.split())
         assert inputs <= set(seen)
         shutil.rmtree(folder / "out")
+        (folder / "out.manifest.jsonl").unlink(missing_ok=True)
         seen.clear()
         reading = run(*command.split(), "--no-map")
         assert not inputs & set(seen)

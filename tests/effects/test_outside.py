@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import json
 import os
 import subprocess
+import time
 from os import makedirs
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -232,3 +234,22 @@ def test_a_loaded_module_says_how_to_get_another_one() -> None:
     )
     with pytest.raises(TypeError, match="has no deep copy: load its archive again"):
         copy.deepcopy(Effectful.load(data))
+
+
+def allocates(_: Value, x: Value) -> Value:
+    return x + len([[number] for number in range(2_000)])
+
+
+def test_the_garbage_collector_calls_nobody_while_a_call_is_captured() -> None:
+    def asks(*_: object) -> None:
+        time.perf_counter()
+
+    gc.callbacks.append(asks)
+    before = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        lower(Model(allocates), "aten", effects=True, example_inputs=(torch.ones(3),))
+        assert gc.isenabled()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(asks)

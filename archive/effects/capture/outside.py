@@ -9,6 +9,7 @@ names, for as long as a call is captured.
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 from contextlib import contextmanager
 from datetime import date
@@ -126,9 +127,11 @@ def _asks_or_changes(function: Any) -> str:  # noqa: ANN401
 def watched_calls(call: CapturedCall) -> Iterator[None]:
     """Refuse functions in C that ask the system, the clock or the interpreter, or change them.
 
-    A profile function that this thread has sees what it would see otherwise; a profiler in C waits.
+    A profile function that this thread has sees what it would see otherwise; a profiler in C waits. So does
+    the garbage collector: it would run callbacks and finalizers of others as if the model called them.
     """
     before: Any = sys.getprofile()
+    collects = gc.isenabled()
 
     def see(frame: FrameType, event: str, what: Any) -> None:  # noqa: ANN401
         if event != "c_call":
@@ -145,11 +148,14 @@ def watched_calls(call: CapturedCall) -> Iterator[None]:
 
     if before is not None and not callable(before) and not hasattr(before, "enable"):
         call.refuse("a profiler in C runs in this thread, and would not see the call")
+    gc.disable()
     sys.setprofile(see_both if callable(before) else see)
     try:
         yield
     finally:
         sys.setprofile(before if callable(before) else None)
+        if collects:
+            gc.enable()
         if before is not None and not callable(before):
             before.enable()
 

@@ -44,7 +44,8 @@ class Explainer:
         OSError: a file or folder cannot be read.
 
     Example:
-        >>> log = open("fixtures/fleet/unique.log").read()
+        >>> from pathlib import Path
+        >>> log = Path("fixtures/fleet/unique.log").read_text()
         >>> with Explainer("fixtures/fleet") as explainer:
         ...     texts = [explainer.explain(log[:400]), explainer.explain(log)]
         >>> [text.count("Module hierarchy") for text in texts]
