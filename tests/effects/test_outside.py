@@ -8,10 +8,10 @@ import inspect
 import json
 import os
 import subprocess
-import time
 from os import makedirs
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from unittest import mock
 
 import pytest
 
@@ -21,6 +21,7 @@ import torch
 
 from archive.backend import Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError
+from archive.effects.capture.outside import watched_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,20 +237,16 @@ def test_a_loaded_module_says_how_to_get_another_one() -> None:
         copy.deepcopy(Effectful.load(data))
 
 
-def allocates(_: Value, x: Value) -> Value:
-    return x + len([[number] for number in range(2_000)])
-
-
-def test_the_garbage_collector_calls_nobody_while_a_call_is_captured() -> None:
-    def asks(*_: object) -> None:
-        time.perf_counter()
-
-    gc.callbacks.append(asks)
-    before = gc.get_threshold()
-    gc.set_threshold(1)
+def test_the_garbage_collector_waits_while_a_call_is_captured() -> None:
+    """What it calls, finalizers of others say, would be taken for the model's."""
+    assert gc.isenabled()
+    with watched_calls(mock.Mock()):
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
     try:
-        lower(Model(allocates), "aten", effects=True, example_inputs=(torch.ones(3),))
-        assert gc.isenabled()
+        with watched_calls(mock.Mock()):
+            pass
+        assert not gc.isenabled()
     finally:
-        gc.set_threshold(*before)
-        gc.callbacks.remove(asks)
+        gc.enable()
