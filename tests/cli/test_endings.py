@@ -92,7 +92,7 @@ def test_the_traceback_of_an_internal_error_is_shown_when_asked_for(monkeypatch:
 
 
 def test_an_internal_error_of_one_check_is_no_finding(tmp_path: Path) -> None:
-    with mock.patch("archive.check.check_ranges", side_effect=KeyError("nope")):
+    with mock.patch("archive.check.verify.check_ranges", side_effect=KeyError("nope")):
         done = run("verify", MODEL, tmp_path / "none.ptl")
     assert done.returncode == 70
     assert f"{MODEL}: internal error: cannot be read: KeyError: 'nope'" in done.stdout.decode().splitlines()

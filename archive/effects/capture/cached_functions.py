@@ -39,7 +39,8 @@ PURE_NAMES = (
     ),
     *("min", "pow", "range", "reversed", "round", "sorted", "str", "sum", "tuple", "zip", "ValueError"),
 )
-PURE = {vars(builtins)[name] for name in PURE_NAMES} | set(MATH)
+BUILTINS = dict(vars(builtins))
+PURE = {BUILTINS[name] for name in PURE_NAMES} | set(MATH)
 IMPURE_OPS = ("STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME", "LOAD_NAME")
 CACHED: Any = functools._lru_cache_wrapper
 
@@ -92,7 +93,7 @@ def is_pure(function: Any, known: frozenset[int] = frozenset()) -> bool:  # noqa
         return False
     if not is_literal(function.__defaults__ or ()):
         return False
-    names: dict[str, Any] = {**vars(builtins), **function.__globals__}
+    names: dict[str, Any] = {**BUILTINS, **function.__globals__}
     for one in _instructions(function.__code__):
         if one.opname in IMPURE_OPS:
             return False
