@@ -3,9 +3,8 @@
     python -m tools.bench               all parts
     python -m tools.bench decoding      one part: records, decoding, memory, processes, startup
 
-Models are traced on the spot with PyTorch. Decoding has three peers: ``pickle.loads`` (in C, executes what it
-reads), the tests' slow reader, a stack machine in plain Python. The command's
-peers are a process that imports PyTorch and runs the failing call, and one that imports numpy alone.
+Models are traced on the spot with PyTorch. Decoding has two peers: ``pickle.loads`` (in C, executes what it
+reads) and the tests' slow reader, a stack machine in plain Python. The command's peers are a process that imports PyTorch and runs the failing call, and one that imports numpy alone.
 """
 
 from __future__ import annotations

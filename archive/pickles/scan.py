@@ -273,7 +273,7 @@ def _run(pickle: Pickle, found: _Found) -> int:
     sizes: list[int] = []
     parts: list[int] = []
     try:
-        while root < 0:
+        while True:  # with a condition here, Python 3.11 would not specialise what is called once
             begin, stop = at, min(at + WINDOW, end)
             while at < stop:
                 op = data[at]
@@ -384,12 +384,13 @@ def _run(pickle: Pickle, found: _Found) -> int:
             working = VALUE_BYTES * values + MARK_BYTES * len(levels) + ENTRY_BYTES * len(memo)
             working += getsizeof(memo) * 3 // 2  # a dict that grows stands beside the old one
             found.settle(working, name, begin)
-            if at >= end and root < 0:
+            if root >= 0:
+                found.settle(0, name, 0)
+                return root
+            if at >= end:
                 raise _fault(name, end, CUT)
     except (IndexError, KeyError, struct.error) as error:
         raise _missing(name, data, at, error, is_marked=bool(levels)) from None
-    found.settle(0, name, 0)
-    return root
 
 
 PROTO_PROBLEM = "a pickle starts with PROTO and has no other"
