@@ -4,7 +4,8 @@
     python -m tools.bench decoding      one part: records, decoding, memory, processes, startup
 
 Models are traced on the spot with PyTorch. Decoding has two peers: ``pickle.loads`` (in C, executes what it
-reads) and the tests' slow reader, a stack machine in plain Python. The command's peers are a process that imports PyTorch and runs the failing call, and one that imports numpy alone.
+reads) and the tests' slow reader, a stack machine in plain Python. The command's peers are a process that
+imports PyTorch and runs the failing call, and one that imports numpy alone.
 """
 
 from __future__ import annotations
