@@ -73,28 +73,33 @@ def _repacked(
     """Keep companions by one of their kin that were kept alone: how many, and the bytes that this saves.
 
     Processes that add kin at the same moment keep each alone. One by which others are kept stays as it is, so
-    that no base leads back to itself.
+    that no base leads back to itself; so kin that have a base or are one are asked first: of two pairs, two
+    would stay alone.
     """
     built_upon, count, saved = chains.built_upon, 0, 0
+    joined = {key for key, one in chains.companions.items() if one.depth or one.body.hex() in built_upon}
     for archive_id, header in chains.companions.items():
         if not header.depth and header.body.hex() not in built_upon and archive_id in entries:
             before = folder.read(folder.kept_path(archive_id))
-            data = _smaller(entries[archive_id], entries, files)
+            data = _smaller(entries[archive_id], entries, files, joined)
             if data and len(data) < len(before):
                 _rewrite(folder, files, archive_id, before, data)
-                built_upon.add(read_header(memoryview(data)).base_name)
+                base = read_header(memoryview(data))
+                built_upon.add(base.base_name)
+                joined |= {archive_id, base.base_id.hex()}
                 count, saved = count + 1, saved + len(before) - len(data)
     return count, saved
 
 
-def _smaller(entry: Entry, entries: Mapping[str, Entry], files: KeptFiles) -> bytes:
-    """A companion's file by one of its kin; empty where it has no frame of its own."""
+def _smaller(entry: Entry, entries: Mapping[str, Entry], files: KeptFiles, joined: set[str]) -> bytes:
+    """A companion's file by one of its kin, of those that are joined if one serves; empty without a frame."""
     kin = [one for one in entries.values() if one.facts.qualified_top == entry.facts.qualified_top]
     found = files.read(entry.archive_id)
     if found.data is None:
         return b""
     one = Companion(found.data, found.body[: found.header.notes], bytes(found.plain))
-    return smallest(one, kin_of(entry.facts, kin), files)
+    data = smallest(one, kin_of(entry.facts, [other for other in kin if other.archive_id in joined]), files)
+    return data if read_header(memoryview(data)).depth else smallest(one, kin_of(entry.facts, kin), files)
 
 
 def _rewrite(folder: Folder, files: KeptFiles, archive_id: str, before: bytes, data: bytes) -> None:
