@@ -31,7 +31,7 @@ def listed(names: Iterator[str]) -> list[object]:
 
 PAIRS = sampled(
     ((name, command) for name, attack in ATTACKS.items() for command in attack.commands),
-    most=80,
+    most=40,
     by=(lambda pair: pair[1].split()[0],),
 )
 """Attacks with their commands: each command is among them."""

@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.costs.shares import COMMANDS, Share, shares
-from tests.support.sampling import examples, sampled
+from tests.support.sampling import examples, whole_suite
 from tools.models import graphs
 
 DRAWN = 4
@@ -50,7 +50,8 @@ def test_no_command_refuses_a_traced_model(rows: int, frames: int, names: set[st
     assert told == []
 
 
-@pytest.mark.parametrize("name", ["names", *sampled(["publish", "vendor's companion", "migrate"], most=1)])
+@whole_suite
+@pytest.mark.parametrize("name", ["names", "publish", "vendor's companion", "migrate"])
 def test_eight_thousand_rows_take_no_more_than_the_readme_says(name: str) -> None:
     """They ask for most. Copies that were gone counted as kept, and most of these were refused."""
     made = found(traced(8_000), name)

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 JIT, LITE = case("plain_free_functions.jit"), case("plain_unicode")
 LONG = 3 * MAX_LINE
+AROUND: dict[str, object] = {
+    "a string": "x" * LONG,
+    "short strings": ["abc"] * (LONG // 7),
+    "escapes": '\\"' * LONG,
+    "almost a piece": "x" * (MAX_LINE - 3),
+}
 TOLD = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
 
 
@@ -33,12 +39,12 @@ def record(text: bytes, **around: object) -> bytes:
 
 @pytest.mark.parametrize(
     ("report", "around"),
-    crossed([JIT, LITE], ["x" * LONG, ["abc"] * (LONG // 7), '\\"' * LONG, "x" * (MAX_LINE - 3)], most=4),
+    crossed([JIT, LITE], AROUND, most=4),
 )
-def test_a_failure_in_a_short_string_of_a_long_line_is_explained(report: Report, around: object) -> None:
+def test_a_failure_in_a_short_string_of_a_long_line_is_explained(report: Report, around: str) -> None:
     path, stripped, full = report
-    text, *counts = explained(b"a\n" + record(stripped, blob=around) + b"b\n", path)
-    assert text == b"a\n" + record(full, blob=around) + b"b\n"
+    text, *counts = explained(b"a\n" + record(stripped, blob=AROUND[around]) + b"b\n", path)
+    assert text == b"a\n" + record(full, blob=AROUND[around]) + b"b\n"
     assert counts == [1, 0, []]
 
 

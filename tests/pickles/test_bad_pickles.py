@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANY = 100_000
+DEEP = MIB // 4
 
 
 # --- nothing is run
@@ -123,8 +124,8 @@ def test_huge_memo_indices_cost_nothing(index: int, before: bytes) -> None:
 )
 @pytest.mark.parametrize("size", [0, 70_000])
 def test_lengths_beyond_the_record_are_refused(value: bytes, at: int, size: int) -> None:
-    filler = text(bytes(size)) + put(0) + b"h\x00" * (5 * MIB // 2) if size else b""
-    with peak_below(250 * MIB if size else MIB):
+    filler = text(bytes(size)) + put(0) + b"h\x00" * (MIB // 8) if size else b""
+    with peak_below(12 * MIB if size else MIB):
         error = refused(PROTO + b"(" + filler + value + STOP)
     assert error.problem.startswith(("the pickle ends", "name_bytes is limited"))
     assert at
@@ -144,9 +145,9 @@ def test_a_global_without_its_two_lines_is_refused(value: bytes) -> None:
 @pytest.mark.parametrize(
     "nest",
     [
-        b"N" + b"\x85" * MIB,
-        b"(" * MIB + b"t" * MIB,
-        b"(" * MIB + b"l" * MIB,
+        b"N" + b"\x85" * DEEP,
+        b"(" * DEEP + b"t" * DEEP,
+        b"(" * DEEP + b"l" * DEEP,
         b"]" * MANY + b"a" * (MANY - 1),
         b"N" + b"Q" * MANY,
         b"}N" * MANY + b"N" + b"s" * MANY,

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST = 10
+MOST = 6
 """Cases of a matrix that run, where nothing else is said."""
-FEWER = 4
+FEWER = 8
 """Of so many examples that hypothesis may draw, it draws one."""
 
 
