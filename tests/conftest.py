@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.environment import pin
-from tests.support.sampling import Suite
+from tests.support.sampling import Suite, examples
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -45,6 +45,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tell which cases run before modules of tests ask."""
     Suite.whole = config.getoption("--all")
+    settings.register_profile(
+        "sample", settings.default, max_examples=examples(settings.default.max_examples)
+    )
+    settings.load_profile("sample")
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from archive.backend import Delegate, lower
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
@@ -38,7 +39,7 @@ class Shown(nn.Module):
 
 
 @given(st.floats(), st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4))
-@settings(patient, max_examples=50)
+@settings(patient, max_examples=examples(50))
 def test_texts_are_those_of_torchscript(x: float, text: str) -> None:
     text = f"a{text}"  # a slice within a letter is no text
     scripted, delegate = shown()

@@ -19,6 +19,7 @@ from archive.container.container import new_member, write_archive
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.programs import PROTO, STOP, text
 from tests.support.readings import RANGES
+from tests.support.sampling import examples
 from tests.support.strategies import Strings, patient, texts
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def test_bytes_that_are_no_utf_8_are_kept_and_shown_escaped() -> None:
     assert decoded(memoryview(b"a\xed\xa0\x80")) == "a\\xed\\xa0\\x80"
 
 
-@settings(patient, max_examples=60)
+@settings(patient, max_examples=examples(60))
 @given(st.lists(texts, max_size=6), st.data())
 def test_a_text_is_its_pieces_one_behind_the_other(strings: list[bytes], data: st.DataObject) -> None:
     indices = data.draw(st.lists(st.integers(0, len(strings) - 1), max_size=8)) if strings else []

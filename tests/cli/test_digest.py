@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import archive
 from tests.support.commands import called
 from tests.support.corpus import FIXTURES, RELEASES
+from tests.support.sampling import examples
 
 NEW = RELEASES / "torch-2.13.0"
 
@@ -68,7 +69,7 @@ ODD = st.sampled_from(
 """Characters that end a line somewhere, turn it round, or look like the escape of another."""
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(ODD | st.text("ab\\x85u", max_size=3), min_size=1, max_size=6).map("".join))
 def test_a_list_names_every_file_on_one_line_and_is_read_back(name: str) -> None:
     with TemporaryDirectory() as folder, suppress(OSError):

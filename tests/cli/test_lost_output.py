@@ -100,7 +100,7 @@ CALLS = calls()
 EACH_COMMAND = pytest.mark.parametrize(
     ("name", "unbuffered"),
     sampled(
-        product(CALLS, [False, True]), most=48, by=[lambda one: one[0] in PRINTING and one[0], itemgetter(1)]
+        product(CALLS, [False, True]), most=28, by=[lambda one: one[0] in PRINTING and one[0], itemgetter(1)]
     ),
 )
 NEED_TORCH = {"lite", "lite --json"}

@@ -88,7 +88,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="the system has no file without end")
 @pytest.mark.parametrize(
-    ("option", "kind"), crossed(READING, [kind for kind in KINDS if kind != "a pipe"], most=30)
+    ("option", "kind"), crossed(READING, [kind for kind in KINDS if kind != "a pipe"], most=18)
 )
 def test_what_is_named_is_refused_in_one_line_within_bounds(
     option: str, kind: str, folder: Path, tmp_path: Path
@@ -154,7 +154,7 @@ ODD = os.fsdecode(b"\xff")
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    crossed(TEXTS, [ODD, f"{ODD}={ODD}", f"/a={ODD}", f"{ODD}=1", f"{ODD}:1", "x" * 100_000], most=60),
+    crossed(TEXTS, [ODD, f"{ODD}={ODD}", f"/a={ODD}", f"{ODD}=1", f"{ODD}:1", "x" * 100_000], most=30),
 )
 def test_no_text_of_an_option_is_a_fault_of_the_program(
     name: str, text: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

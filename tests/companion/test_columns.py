@@ -214,7 +214,7 @@ def model_of(facts: Contents) -> list[dict[str, list[int]]]:
     ]
 
 
-@settings(patient, max_examples=30)
+@settings(patient, max_examples=examples(30))
 @given(archives())
 def test_modelled_columns_are_restored(made: Made) -> None:
     before, _, after = model_of(facts_of(made.data))

@@ -20,6 +20,7 @@ from archive.rewrite.split import join
 from tests.support.companion_questions import PATHS, RAW, SMALL, asked, refused
 from tests.support.halves import PROFILES, facts_of, halves, parsed
 from tests.support.hostile_companions import all_of, hostile, mapped_of, set_to
+from tests.support.sampling import examples
 from tests.support.strategies import EDGES, patient
 from tests.support.tampering import LOWERED, NESTED_1_9
 
@@ -281,7 +282,7 @@ def test_an_error_about_a_record_with_an_unprintable_name_is_printable(profile: 
     }
 
 
-@settings(patient, max_examples=60)
+@settings(patient, max_examples=examples(60))
 @given(
     st.sampled_from(sorted(WHERE)),
     st.sampled_from(PROFILES),

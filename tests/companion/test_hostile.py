@@ -29,6 +29,7 @@ from tests.support.hostile_companions import (
     sections,
     solid,
 )
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 from tests.support.zips import put
 
@@ -85,7 +86,7 @@ def test_flipped_bits_of_a_mapped_companion_are_refused_or_change_nothing() -> N
             assert "facts" in refused_or_the_same(flipped(data, 8 * at + number % 8), SMALL)
 
 
-@settings(patient, max_examples=150)
+@settings(patient, max_examples=examples(150))
 @given(
     st.sampled_from(PROFILES),
     st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=4),
@@ -111,7 +112,7 @@ def test_what_is_no_companion_is_refused(data: bytes) -> None:
     assert is_companion(memoryview(data)) == (len(data) >= len(MAGIC))
 
 
-@settings(patient, max_examples=150)
+@settings(patient, max_examples=examples(150))
 @given(st.binary(max_size=200), st.sampled_from([1, 2, 3, 0]), st.integers(0, 255))
 def test_any_bytes_behind_the_magic_end_in_one_error(data: bytes, profile: int, count: int) -> None:
     head = MAGIC + VERSION.to_bytes(2, "little") + bytes([profile, count]) + bytes(16)

@@ -141,7 +141,7 @@ numbers = st.one_of(
 )
 
 
-@settings(patient, max_examples=50)
+@settings(patient, max_examples=examples(50))
 @given(numbers)
 def test_blocks_hold_a_column_whatever_its_transform(values: list[int]) -> None:
     with small_blocks():
@@ -164,7 +164,7 @@ in_order = st.one_of(
 ).map(sorted)
 
 
-@settings(patient, max_examples=50)
+@settings(patient, max_examples=examples(50))
 @given(in_order, whole)
 def test_values_in_order_are_found_in_blocks(values: list[int], other: int) -> None:
     with small_blocks():

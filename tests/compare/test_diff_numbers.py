@@ -13,6 +13,7 @@ from archive.compare.equality import equal, equal_on_cores
 from archive.compare.numbers import PIECE, difference
 from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.numbers import FLOAT8, FLOATS, INTEGERS, exact
+from tests.support.sampling import examples
 
 SMALL_PIECE = 1 << 13
 """Bytes of a piece, so that a few thousand elements are several."""
@@ -49,7 +50,7 @@ def expected(dtype: str, old: bytes, new: bytes) -> tuple[object, ...]:
     return len(changed), bits, unordered, *most
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     dtype=st.sampled_from(["bfloat16", *FLOATS]),
     seed=st.integers(0, 2**32),

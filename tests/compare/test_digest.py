@@ -22,6 +22,7 @@ from archive.compare.digest import VERSIONS, contents, value_of
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.cost import loops_below
 from tests.support.range_server import served
+from tests.support.sampling import examples
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ BITS = {
 }
 
 
-@settings(deadline=None, max_examples=24)
+@settings(deadline=None, max_examples=examples(24))
 @given(st.data())
 def test_each_bit_of_a_tensor_counts(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from(sorted(BITS)))
@@ -225,7 +226,7 @@ def test_each_bit_of_a_tensor_counts(data: st.DataObject) -> None:
     }
 
 
-@settings(deadline=None, max_examples=24)
+@settings(deadline=None, max_examples=examples(24))
 @given(st.data())
 def test_each_letter_of_code_counts(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from([NEW / "nested.pt", NEW / "traced.ptl"]))

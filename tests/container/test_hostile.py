@@ -16,6 +16,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
 from archive.container.container import Container, Member, new_member
 from archive.container.directory import ENTRY_BYTES
+from tests.support.sampling import examples
 from tests.support.zips import PLAIN, SMALL, put, read, refused, written
 
 
@@ -156,7 +157,7 @@ def test_a_size_that_no_stream_can_give_is_a_claim() -> None:
 
 
 @given(st.data())
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None, derandomize=True)
 def test_changed_bytes_end_in_records_or_one_error(data: st.DataObject) -> None:
     changed = bytearray(data.draw(st.sampled_from([SMALL, PLAIN])))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -167,7 +168,7 @@ def test_changed_bytes_end_in_records_or_one_error(data: st.DataObject) -> None:
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 def test_any_bytes_in_front_of_an_end_record(data: bytes) -> None:
     end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, len(data), 0, 0)
     accepted_or_refused(data + end)
@@ -193,7 +194,7 @@ RECORDS = st.dictionaries(
 
 
 @given(RECORDS, st.sampled_from([None, True, False]), st.sampled_from(["", "code/", "data/"]))
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 def test_what_is_written_is_read_back(records: dict[str, bytes], compress: bool | None, folder: str) -> None:  # noqa: FBT001
     expected = {folder + name: data for name, data in records.items()}
     data = written(*(new_member(name, record, compress=compress) for name, record in expected.items()))

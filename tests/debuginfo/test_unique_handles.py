@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from archive.debuginfo.unique_handles import (
     DIGITS,
+    LEAST_PREFIX,
     PLAIN,
-    PREFIX_BOUND,
     SPAN,
     HandleForm,
     common_prefix,
@@ -71,7 +71,7 @@ def test_either_form_is_known_by_the_number_that_tables_have(prefix: int, handle
     both = handle, prefix * SPAN + handle
     assert {HandleForm(prefix).known_as(one) for one in both} == {handle}
     assert {HandleForm(prefix, tabled=True).known_as(one) for one in both} == {both[1]}
-    other = (prefix + 1) % PREFIX_BOUND * SPAN + handle
+    other = (prefix - 1 if prefix > LEAST_PREFIX else prefix + 1) * SPAN + handle
     for form in (HandleForm(prefix), HandleForm(prefix, tabled=True), PLAIN):
         assert form.known_as(other) == other
         assert form.known_as(-1) == -1

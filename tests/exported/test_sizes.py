@@ -22,6 +22,7 @@ from archive.formats.exported.rewriting import left_of
 from archive.formats.record_kinds import is_program
 from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def broken_json(data: st.DataObject, text: bytes) -> bytes:
 
 
 @given(st.data())
-@settings(patient, max_examples=60)
+@settings(patient, max_examples=examples(60))
 def test_changed_json_is_labelled_or_unreadable(data: st.DataObject) -> None:
     path = data.draw(st.sampled_from([EXPORTED / "noted.pt2", EXPORTED / "again.pt2", EXPORTED / "sums.pt2"]))
     contents = records(path)
@@ -145,7 +146,7 @@ def test_changed_json_is_labelled_or_unreadable(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(patient, max_examples=60)
+@settings(patient, max_examples=examples(60))
 def test_changed_bytes_are_labelled_too_or_refused_as_everywhere(data: st.DataObject) -> None:
     changed = bytearray(data.draw(st.sampled_from([EXPORTED / "noted.pt2", SEVERAL])).read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):

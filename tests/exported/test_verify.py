@@ -29,7 +29,7 @@ from tests.support.broken_programs import (
 )
 from tests.support.commands import run
 from tests.support.exported import EXPORTED, PROGRAMS, trees
-from tests.support.sampling import sampled
+from tests.support.sampling import examples, sampled
 from tests.support.zips import zipped
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ UNLISTED = ("in deserialize_inputs", "_get_schema_from_target", "failed to resol
 
 
 @pytest.mark.torch
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from(["sized", "picked", "odd", "choice_strict", "sums"]),
     st.integers(0, 1 << 20),

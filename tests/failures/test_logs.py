@@ -49,7 +49,7 @@ def test_tracebacks_of_torchscript_are_explained_as_each_release_did(
 ) -> None:
     original = [(path, text) for path, text in errors if "original code" in text]
     assert len(original) == tracebacks
-    for path, text in sampled(original, most=100, by=[lambda one: one[0].parent.name]):
+    for path, text in sampled(original, most=50, by=[lambda one: one[0].parent.name]):
         outcome = explained(without_original(text), path)
         assert outcome == (text.encode(), outcome.explained, 0, []), path
 

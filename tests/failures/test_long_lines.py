@@ -15,7 +15,7 @@ import archive
 from archive.failures.explainer import Explainer
 from archive.failures.lines import MAX_LINE, InnerLines, Lines
 from tests.support.reports import case, explained
-from tests.support.sampling import crossed
+from tests.support.sampling import crossed, examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ def test_a_long_line_costs_little_memory() -> None:
     assert peak < 8 << 20
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.data())
 def test_pieces_of_long_lines_are_the_log_again(data: st.DataObject) -> None:
     log = b"".join(data.draw(st.lists(st.sampled_from([b'"', b"\\", b"\n", b"ab", b"c" * 9, b'"d"'])), "log"))

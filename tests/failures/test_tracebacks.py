@@ -22,6 +22,7 @@ from archive.failures.tracebacks import Traceback, place_of
 from archive.reader.lacking import why_no_ranges
 from tests.support.halves import halves
 from tests.support.reports import case, explained, stream
+from tests.support.sampling import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +114,7 @@ def stack() -> archive.Archive:
     return archive.open(JIT.path)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.integers(0, 951), st.integers(1, 300))
 @example(252, 188)  # ends before the first word of a line, which has no marking then
 def test_any_range_of_the_code_is_found_again(stack: archive.Archive, start: int, size: int) -> None:

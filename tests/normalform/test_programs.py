@@ -176,7 +176,7 @@ def known(name: str) -> tuple[Columns, StringTable]:
 @given(
     data=st.data(), name=st.sampled_from(["choice_strict.pt2", "shop_strict_decomposed.pt2", "several.pt2"])
 )
-@settings(patient, max_examples=150)
+@settings(patient, max_examples=examples(150))
 def test_changed_columns_are_refused_or_give_texts(data: st.DataObject, name: str) -> None:
     columns, strings = known(name)
     columns = dict(columns)

@@ -15,6 +15,7 @@ from archive.pickles.scan import Pickle, scan
 from tests.support import slow_reader
 from tests.support.programs import OPCODES, PROTO, STOP, program, put, text
 from tests.support.readings import assert_same, tree_of
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def slow_positions(records: Sequence[bytes]) -> list[list[int]]:
     return [[at for _, _, at in slow_reader.instructions(data)] for data in records]
 
 
-@settings(patient, max_examples=300)
+@settings(patient, max_examples=examples(300))
 @given(st.integers(0, 1 << 40), st.integers(1, 400))
 def test_any_pickle_is_read_as_by_the_stack_machine(seed: int, steps: int) -> None:
     data = program(seed, steps)
@@ -82,7 +83,7 @@ def test_values_nested_deeply(start: bytes, step: bytes, end: bytes) -> None:
     assert_same(tree, int(tree.roots[0]), slow_reader.load(data))
 
 
-@settings(patient, max_examples=100)
+@settings(patient, max_examples=examples(100))
 @given(
     st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(1, 60)), min_size=1, max_size=6),
     st.sampled_from([1, 40, 512, 1 << 22]),
@@ -121,7 +122,7 @@ def test_a_text_may_reach_across_windows() -> None:
     assert_same(tree, int(tree.roots[0]), slow_reader.load(data))
 
 
-@settings(patient, max_examples=50)
+@settings(patient, max_examples=examples(50))
 @given(st.integers(0, 1 << 40))
 def test_the_slow_reader_sees_what_pickletools_sees(seed: int) -> None:
     data = program(seed, 100, ascii_only=True)  # pickletools decodes what it reads

@@ -15,6 +15,7 @@ from archive.pickles.tree import read_trees
 from tests.support import slow_reader
 from tests.support.programs import PROTO, STOP, get, integer, program, put, text
 from tests.support.readings import archive_of, assert_same, read, refused, tree_of
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 MANY = 100_000
@@ -144,13 +145,13 @@ def test_limits_are_named() -> None:
     assert (error.resource, error.limit) == ("memory", 1_000)
 
 
-@settings(patient, max_examples=300)
+@settings(patient, max_examples=examples(300))
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map(b"".join))
 def test_any_instructions_are_taken_or_refused_as_by_the_stack_machine(body: bytes) -> None:
     compare_with_the_stack_machine(PROTO + body + STOP)
 
 
-@settings(patient, max_examples=150)
+@settings(patient, max_examples=examples(150))
 @given(st.integers(0, 1 << 40), st.integers(1, 60), st.data())
 def test_a_change_is_taken_or_refused_as_by_the_stack_machine(
     seed: int, steps: int, data: st.DataObject

@@ -181,7 +181,7 @@ LISTS: dict[str, Callable[[Any], bytes]] = {
 }
 
 
-@pytest.mark.parametrize(("path", "form"), crossed(PARTED, LISTS, most=30))
+@pytest.mark.parametrize(("path", "form"), crossed(PARTED, LISTS, most=18))
 def test_a_path_in_parts_is_a_path(path: str, form: str) -> None:
     found = of_record(LISTS[form](PARTED[path]))
     assert {one for one in found if one[0] is not LeakKind.SOURCE} == {

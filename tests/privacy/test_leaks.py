@@ -139,7 +139,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(
     ("text", "kind", "shown", "form"),
-    [(*row, form) for row, form in crossed(TEXTS, FORMS, most=60)],
+    [(*row, form) for row, form in crossed(TEXTS, FORMS, most=30)],
 )
 def test_a_text_is_found_in_every_form(text: str, kind: LeakKind, shown: str, form: str) -> None:
     inner = io.BytesIO()

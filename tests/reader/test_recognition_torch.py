@@ -15,6 +15,7 @@ from archive.describe.listing import listed
 from archive.reader.recognition import FileKind, recognise
 from archive.rewrite.migrate.migrate import migrate
 from tests.support.kinds import KINDS
+from tests.support.sampling import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,7 @@ def saved(value: object, protocol: int) -> bytes:
     return out.getvalue()
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.dictionaries(NAMES, TENSORS | TENSORS.map(parameter), min_size=1), PROTOCOLS)
 def test_tensors_are_listed_as_they_are(tensors: dict[str, Any], protocol: int) -> None:
     facts = listed(saved(tensors, protocol))
@@ -79,7 +80,7 @@ def tensors_of(value: object) -> list[Any]:
     return [tensor for item in items for tensor in tensors_of(item)]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(OBJECTS, PROTOCOLS, st.booleans())
 def test_whatever_is_saved_can_be_named_and_its_tensors_counted(
     value: object,

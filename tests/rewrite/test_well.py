@@ -65,7 +65,7 @@ def made_of(path: Path, folder: Path) -> dict[str, bytes]:
 
 
 def test_what_is_made_smaller_of_real_archives_is_well(tmp_path: Path) -> None:
-    for path in sampled(ARCHIVES, most=60, by=[lambda path: path.parent.name]):
+    for path in sampled(ARCHIVES, most=30, by=[lambda path: path.parent.name]):
         archive.shrink(path, tmp_path / "out", force=True)
         assert kinds(tmp_path / "out") == set(), path
 

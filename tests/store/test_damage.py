@@ -24,6 +24,7 @@ from archive.store.adding import EPOCH
 from archive.store.store import Store
 from tests.support.commands import run
 from tests.support.kin import LEAST_PREFIX, id_of, kin
+from tests.support.sampling import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -192,7 +193,7 @@ def words_of(command: str, number: int, store: Path, companions: Path) -> list[o
 @example(kind="chain", damage=[("a forged index", 0)], steps=[("gc", 0), ("gc", 0)])
 @example(kind="alone", damage=[("a forged index", 1)], steps=[("gc", 0), ("gc", 0)])
 @example(kind="bases", damage=[], steps=[("gc", 0), ("rm", 2), ("gc", 0), ("add", 2)])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_store_loses_nothing(
     kind: str, damage: list[tuple[str, int]], steps: list[tuple[str, int]], stores: Path
 ) -> None:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 MOST = 6
 """Cases of a matrix that run, where nothing else is said."""
-FEWER = 8
+FEWER = 5
 """Of so many examples that hypothesis may draw, it draws one."""
 
 

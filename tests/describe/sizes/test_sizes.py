@@ -21,6 +21,7 @@ from archive.describe.sizes import Size, SizeChange, View
 from archive.describe.summary import summarise
 from archive.formats.record_kinds import RecordKind, kind_of
 from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, ORACLES, RELEASES, raw
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 from tests.support.tampering import NESTED_1_2, PLAIN, STACK
 from tests.support.zips import zipped
@@ -78,7 +79,7 @@ contents = st.one_of(
     st.binary(max_size=30),
     st.binary(max_size=30),
 )
-@settings(patient, max_examples=60, derandomize=True)
+@settings(patient, max_examples=examples(60), derandomize=True)
 def test_whatever_is_in_an_archive_all_bytes_are_labelled(
     records: dict[str, tuple[bytes, bool]], prefix: bytes, comment: bytes
 ) -> None:
@@ -95,7 +96,7 @@ def test_whatever_is_in_an_archive_all_bytes_are_labelled(
 
 
 @given(st.data())
-@settings(patient, max_examples=60, derandomize=True)
+@settings(patient, max_examples=examples(60), derandomize=True)
 def test_changed_bytes_are_labelled_too_or_refused_as_everywhere(data: st.DataObject) -> None:
     changed = bytearray(data.draw(st.sampled_from([NESTED, UNICODE_1_8])).read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):

@@ -13,6 +13,7 @@ from archive.failures.models.sources import models_in
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.framings import FRAMINGS, SECOND, Framing
 from tests.support.reports import case
+from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 TRACEBACKS = [case(name) for name in ("plain_free_functions.jit", "traced_stack.jit", "lowered_shape.jit")]
@@ -74,7 +75,7 @@ def merged(data: st.DataObject, framing: Framing, logs: list[list[str]]) -> tupl
     return mixed, alone
 
 
-@settings(patient, max_examples=60)
+@settings(patient, max_examples=examples(60))
 @given(framing=st.sampled_from(MIXED), data=st.data())
 @pytest.mark.parametrize("names", [None, r"running (\w+)"], ids=["unnamed", "named"])
 def test_each_failure_is_explained_as_if_its_process_were_alone(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from archive.base.limits import unbounded
 from archive.privacy.pieces.json_places import JsonPlaces
 from archive.privacy.pieces.strings import Strings
+from tests.support.sampling import examples
 
 Json = dict[str, "Json"] | list["Json"] | str | int | None
 KEYS = st.text('ab{}[],:"\\ é', min_size=1, max_size=4)
@@ -32,7 +33,7 @@ def paths(value: Json, path: str) -> list[tuple[str, str]]:
     return [(str(value), path.removeprefix("."))] if str(value).startswith("mark") else []
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_a_path_leads_to_its_value(data: st.DataObject) -> None:
     number = iter(range(1000))

@@ -42,7 +42,7 @@ def group(name: str) -> list[Path]:
     return [path for path in MODERN if path.parent.name == name]
 
 
-@pytest.mark.parametrize(("name", "to"), crossed(GROUPS, TARGETS, most=36))
+@pytest.mark.parametrize(("name", "to"), crossed(GROUPS, TARGETS, most=20))
 def test_every_row_of_every_archive_is_carried_over(name: str, to: str) -> None:
     """To each release that lays rows out otherwise; of the others' archives every third, in turn."""
     for path in group(name) if to in BACK else group(name)[TARGETS.index(to) % 3 :: 3]:
@@ -150,7 +150,7 @@ def test_a_target_is_named_in_the_plan(to: str, named: str) -> None:
 
 
 def test_their_own_release_leaves_them_as_they_are() -> None:
-    for path in sampled(ARCHIVES, most=60, by=[release_of]):
+    for path in sampled(ARCHIVES, most=30, by=[release_of]):
         assert migrated(path, release_of(path)).data == path.read_bytes(), path
 
 
@@ -221,7 +221,7 @@ def test_the_original_comes_back_even_where_it_is_of_no_release() -> None:
 
 
 def test_an_archive_that_was_never_migrated_is_its_own_original() -> None:
-    for path in sampled(ARCHIVES, most=60, by=[release_of]):
+    for path in sampled(ARCHIVES, most=30, by=[release_of]):
         back = archive.migrate(path, to="original")
         assert back.data == path.read_bytes(), path
         assert (back.exact, back.restored, back.plan.is_needed) == (True, False, False)

@@ -21,6 +21,7 @@ from archive.rewrite.split import join, split
 from tests.support.commands import run
 from tests.support.corpus import HANDLES, RELEASES
 from tests.support.halves import companion_of, halves, rezipped
+from tests.support.sampling import examples
 from tests.support.tampering import STACK, UNICODE, packed, tampered
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ TWINS = [RELEASES / name for name in (
 """Files of three models; those of one have one archive id, and other handles or ranges."""
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.sampled_from(list(permutations(TWINS, 2))),
     st.tuples(*[st.sampled_from([None, "unique", "keep", "drop"])] * 2),
