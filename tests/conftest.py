@@ -45,9 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tell which cases run before modules of tests ask."""
     Suite.whole = config.getoption("--all")
-    settings.register_profile(
-        "sample", settings.default, max_examples=examples(settings.default.max_examples)
-    )
+    settings.register_profile("sample", max_examples=examples(settings().max_examples))
     settings.load_profile("sample")
 
 
