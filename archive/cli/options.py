@@ -50,7 +50,6 @@ limit_option = click.option(
     help="A bound on what a file may cost, raised or lowered: NAME as the error names it, NUMBER like 64M or "
     "4G. May be repeated.",
 )
-file_argument = click.argument("file", type=click.Path(dir_okay=False))
 no_map_option = click.option(
     "--no-map",
     "mapped",

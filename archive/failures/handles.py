@@ -32,7 +32,6 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.steps import Steps
 from archive.base.strings import decoded
 from archive.debuginfo.unique_handles import DIGITS, looks_unique
 from archive.failures.operations import Operations
@@ -41,6 +40,7 @@ from archive.formats.instructions import INTERFACE_CALL
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from archive.base.steps import Steps
     from archive.reader.archive import Archive
 
 MAX_HANDLES = 16
@@ -51,24 +51,6 @@ STEPS_A_HANDLE = 4
 """Steps of each handle of a reading, which is compared with the rules."""
 EXECUTE_METHOD = b"execute"
 """The method of a backend that runs a lowered module."""
-
-
-def resolve_handles(archive: Archive, digits: str) -> list[tuple[int, ...]]:
-    """Split the handles that PyTorch printed one behind the other.
-
-    Args:
-        archive: the model that failed.
-        digits: the text between the braces.
-
-    Returns:
-        Every reading that fits the archive, the likeliest first; each as ``Archive.symbolicate`` takes it,
-        inner handles first. At most 1,000 readings are looked at, of no more than 16 handles each.
-
-    Raises:
-        ArchiveError: a record that is needed is broken.
-        LimitError: the search takes more steps than ``Limits.work`` allows.
-    """
-    return HandleSplits(archive).fitting(digits, Steps(archive.limits.work))
 
 
 class ReadingState(NamedTuple):
@@ -128,9 +110,18 @@ class HandleSplits:
         return bool(self._form.split(digits)[1])
 
     def fitting(self, digits: str, steps: Steps) -> list[tuple[int, ...]]:
-        """Every reading that fits the archive, as :func:`resolve_handles` returns them.
+        """Split the handles that PyTorch printed one behind the other.
+
+        Args:
+            digits: the text between the braces.
+            steps: what counts the steps of the search.
+
+        Returns:
+            Every reading that fits the archive, the likeliest first; each as ``Archive.symbolicate`` takes
+            it, inner handles first. At most 1,000 readings are looked at, of no more than 16 handles each.
 
         Raises:
+            ArchiveError: a record that is needed is broken.
             LimitError: the search takes more steps than allowed.
         """
         one = Digits(digits, len(self._form.split(digits)[0]))

@@ -28,7 +28,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.parts import guarded, output_count
-from archive.formats.effects.program_text import method_program, method_source
+from archive.formats.effects.program_text import method_program
 from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
 from tests.support import effect_tables
 from tests.support.effect_interpreter import interpreted
@@ -172,7 +172,7 @@ def test_an_effect_reads_as_a_statement(effect: Effect, text: str) -> None:
 
 
 def test_a_method_reads_as_a_function() -> None:
-    assert method_source(COUNTING.methods[0]) == (
+    assert str(method_program(COUNTING.methods[0])) == (
         "# graph(x, self.count) -> 3 values\n"
         "def forward(self, x, out):\n"
         "    tmp0 = object.__new__(package.module.Thing)\n"
@@ -197,7 +197,7 @@ def test_a_source_that_an_earlier_change_touches_is_read_first() -> None:
             Effect(Op.COPY, at("self.var"), None, At(at("self.mean"))),
         ),
     )
-    assert method_source(swap) == (
+    assert str(method_program(swap)) == (
         "# graph(x) -> 1 value\n"
         "def step(self, x, out):\n"
         "    global kept  # of 'm.one:outer.<locals>.inner'\n"
@@ -225,7 +225,7 @@ def test_no_name_hides_another() -> None:
             Effect(Op.SET_CELL, ClosureCell("m:f", "out"), None, Output(0)),
         ),
     )
-    assert method_source(method) == (
+    assert str(method_program(method)) == (
         "# graph(out, object, tmp0, old1, hooks, float, modules) -> 1 value\n"
         "def forward(self, out, object_2, tmp0, old1, hooks, float_2, modules, out_4):\n"
         "    global out_2  # of 'm:f'\n"
@@ -253,7 +253,7 @@ def test_guards_name_the_sources_of_subject_and_value() -> None:
 @given(effect_tables.tables)
 def test_every_program_compiles(table: EffectTable) -> None:
     for method in table.methods:
-        source = method_source(method)
+        source = str(method_program(method))
         compile(source, "<effects>", "exec")
         assert all(line.startswith(("    ", "def ", "# graph(")) for line in source.splitlines())
 
@@ -280,10 +280,10 @@ def test_the_program_does_what_replay_does(method: MethodEffects) -> None:
     try:
         result = interpreted(method, expected, given_out[0], {"x": tensors[0]})
     except Exception:  # noqa: BLE001 (whichever)
-        compile(method_source(method), "<effects>", "exec")
+        compile(str(method_program(method)), "<effects>", "exec")
         return
     wanted = picture(expected, result, tensors[0], given_out[0])
     result = replay(method, replayed, given_out[1], arguments={"x": tensors[1]}, allow=ALLOWED)
     assert picture(replayed, result, tensors[1], given_out[1]) == wanted
     result = ran(method, found, given_out[2], tensors[2])
-    assert picture(found, result, tensors[2], given_out[2]) == wanted, method_source(method)
+    assert picture(found, result, tensors[2], given_out[2]) == wanted, str(method_program(method))

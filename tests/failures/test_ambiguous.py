@@ -70,7 +70,7 @@ def test_the_true_reading_comes_first_and_few_others_fit(
     """Count all readings, and the failures of which a wrong one comes first; a companion has no bytecode."""
     readings = wrong = 0
     with archive.open(folder / f"{name}.{ending}") as opened:
-        splits = HandleSplits(opened)  # what `resolve_handles` asks, here for all failures of one archive
+        splits = HandleSplits(opened)
         for stripped, full in failures(folder, name):
             known = splits.fitting(stripped.partition("{")[2].partition("}")[0], Steps(HONEST_STEPS))
             true = [handles for handles in known if str(opened.symbolicate(handles)) in full]

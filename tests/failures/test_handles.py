@@ -11,11 +11,12 @@ import pytest
 import archive
 from archive.base.limits import DEFAULT_LIMITS
 from archive.base.spending import Spending
+from archive.base.steps import Steps
 from archive.debuginfo.handle_tables import HandleTable, MethodTable
 from archive.debuginfo.symbolicate import Style, Symbolication
 from archive.debuginfo.unique_handles import PLAIN, HandleForm
 from archive.failures.failures import LiteFailure
-from archive.failures.handles import resolve_handles
+from archive.failures.handles import HandleSplits
 from archive.failures.lite import LiteAnswers
 from archive.formats.instructions import InstructionTable
 from archive.pickles.scan import Pickle
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 
 TOP = "__torch__.Top"
 LOWERED = "torch.jit.LoweredModule.demo.__torch__.A"
+
+
+def split(opened: archive.Archive, digits: str) -> list[tuple[int, ...]]:
+    """All readings of some digits; the search takes no more steps than it may by default."""
+    return HandleSplits(opened).fitting(digits, Steps(DEFAULT_LIMITS.work))
 
 
 def model(
@@ -110,7 +116,7 @@ def bytecode(methods: Mapping[str, Mapping[int, str]]) -> bytes:
 )
 def test_the_fixtures_have_one_reading_each(case: str, digits: str, handles: tuple[int, ...]) -> None:
     with archive.open(ORACLES / f"{case}.ptl") as opened:
-        assert resolve_handles(opened, digits) == [handles]
+        assert split(opened, digits) == [handles]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +125,7 @@ def test_the_fixtures_have_one_reading_each(case: str, digits: str, handles: tup
 )
 def test_digits_that_fit_nothing(digits: str) -> None:
     with archive.open(ORACLES / "lowered_shape.ptl") as opened, loops_below(100):
-        assert resolve_handles(opened, digits) in ([], [(117,)])
+        assert split(opened, digits) in ([], [(117,)])
 
 
 def test_modules_called_through_interfaces_stand_behind_one_another() -> None:
@@ -129,30 +135,30 @@ def test_modules_called_through_interfaces_stand_behind_one_another() -> None:
         "__torch__.Impl.forward": {24: "OP"},
     }
     opened = model(methods, {})
-    assert resolve_handles(opened, "24188") == [(24, 18, 8)]
-    assert resolve_handles(opened, "138") == [(13, 8)]
-    assert resolve_handles(opened, "3") == [(3,)]
+    assert split(opened, "24188") == [(24, 18, 8)]
+    assert split(opened, "138") == [(13, 8)]
+    assert split(opened, "3") == [(3,)]
     for digits in ("24189", "137", "38", "818"):  # wrong name, no call, same method, then nobody calls 18
-        assert resolve_handles(opened, digits) in ([], [(8, 18)])
+        assert split(opened, digits) in ([], [(8, 18)])
 
 
 def test_delegated_operations_may_be_in_one_another() -> None:
     methods = {f"{TOP}.forward": {30: "> execute", 31: "> is_available", 40: "> inner"}}
     opened = model(methods, {2: "aten::add", 11: "prim::CallMethod", 12: "prim::CallMethod"})
-    assert resolve_handles(opened, "230") == [(2, 30)]
-    assert resolve_handles(opened, "2111230") == [(2, 11, 12, 30)]
-    assert resolve_handles(opened, "231") == resolve_handles(opened, "240") == []
-    assert resolve_handles(opened, "2") == resolve_handles(opened, "211") == []
+    assert split(opened, "230") == [(2, 30)]
+    assert split(opened, "2111230") == [(2, 11, 12, 30)]
+    assert split(opened, "231") == split(opened, "240") == []
+    assert split(opened, "2") == split(opened, "211") == []
 
 
 def test_no_delegated_operation_is_outside_an_instruction() -> None:
     methods = {f"{TOP}.forward": {30: "> execute"}, "__torch__.Impl.forward": {24: "OP"}}
-    assert resolve_handles(model(methods, {2: "aten::add"}), "24230") == []
+    assert split(model(methods, {2: "aten::add"}), "24230") == []
 
 
 def test_a_delegated_failure_may_be_behind_an_interface() -> None:
     methods = {f"{TOP}.forward": {5: "> run"}, "__torch__.Low.run": {30: "> execute"}}
-    assert resolve_handles(model(methods, {2: "aten::add"}), "2305") == [(2, 30, 5)]
+    assert split(model(methods, {2: "aten::add"}), "2305") == [(2, 30, 5)]
 
 
 AMBIGUOUS = {f"{TOP}.forward": {30: "> execute", 230: "OP"}}
@@ -176,7 +182,7 @@ AMBIGUOUS = {f"{TOP}.forward": {30: "> execute", 230: "OP"}}
     ],
 )
 def test_the_likelier_of_two_readings_comes_first(opened: Archive, first: tuple[int, ...]) -> None:
-    readings = resolve_handles(opened, "230")
+    readings = split(opened, "230")
     assert readings[0] == first
     assert sorted(readings) == [(2, 30), (230,)]
 
@@ -206,7 +212,7 @@ def test_a_likelier_reading_is_taken_and_the_others_are_told() -> None:
 )
 def test_an_operation_around_another_should_be_a_call(op: str, first: tuple[int, ...]) -> None:
     methods = {f"{TOP}.forward": {30: "> execute", 2130: "OP"}}
-    readings = resolve_handles(model(methods, {2: "aten::add", 1: op}, [1, 2]), "2130")
+    readings = split(model(methods, {2: "aten::add", 1: op}, [1, 2]), "2130")
     assert readings[0] == first
     assert len(readings) == 2
 
@@ -215,11 +221,11 @@ def test_hostile_digits_cost_little() -> None:
     delegated = dict.fromkeys((1, 11, 111, 1111), "prim::CallMethod")
     opened = model({f"{TOP}.forward": {2: "> execute"}}, delegated)
     with loops_below(500):
-        readings = resolve_handles(opened, "1" * 10 + "2")
+        readings = split(opened, "1" * 10 + "2")
         assert len(readings) == len({*readings}) > 10
         assert readings[0] == min(readings, key=len)
-        assert resolve_handles(opened, "1" * 24 + "2") == []
-        assert resolve_handles(opened, "1" * 10_000) == []
+        assert split(opened, "1" * 24 + "2") == []
+        assert split(opened, "1" * 10_000) == []
 
 
 # --- unique handles
@@ -241,36 +247,36 @@ def printed(*handles: int, prefix: int = PREFIX) -> str:
 def test_unique_handles_are_split_by_their_width() -> None:
     """Without prefixes there would be several readings: 2 in 4, and 24."""
     opened = model(METHODS, {2: "aten::add"}, form=UNIQUE)
-    assert resolve_handles(opened, printed(24, 18, 8)) == [(24, 18, 8)]
-    assert resolve_handles(opened, printed(3)) == [(3,)]
-    assert resolve_handles(opened, printed(24, 3)) == []  # 3 calls nothing
+    assert split(opened, printed(24, 18, 8)) == [(24, 18, 8)]
+    assert split(opened, printed(3)) == [(3,)]
+    assert split(opened, printed(24, 3)) == []  # 3 calls nothing
 
 
 def test_in_front_of_unique_handles_are_delegated_operations_alone() -> None:
     opened = model(METHODS, {1: "aten::add", 2: "prim::CallMethod"}, blob=[1, 2], form=UNIQUE)
-    assert resolve_handles(opened, "1" + printed(17)) == [(1, 17)]
-    assert resolve_handles(opened, "12" + printed(17)) == [(1, 2, 17)]
-    assert resolve_handles(opened, "3" + printed(17)) == []  # an instruction's
-    assert resolve_handles(opened, "9" + printed(17)) == []
-    assert resolve_handles(opened, printed(1)) == []  # a delegated operation has no unique form
-    assert resolve_handles(opened, printed(17) + "1") == []
+    assert split(opened, "1" + printed(17)) == [(1, 17)]
+    assert split(opened, "12" + printed(17)) == [(1, 2, 17)]
+    assert split(opened, "3" + printed(17)) == []  # an instruction's
+    assert split(opened, "9" + printed(17)) == []
+    assert split(opened, printed(1)) == []  # a delegated operation has no unique form
+    assert split(opened, printed(17) + "1") == []
 
 
 def test_handles_of_another_archive_have_no_reading() -> None:
     opened = model(METHODS, dict.fromkeys((*range(3), *range(100, 1000)), "aten::add"), form=UNIQUE)
     for handle in (24, 101_102, 10_000_000):
-        assert resolve_handles(opened, printed(handle, prefix=PREFIX + 1)) == []
-        assert resolve_handles(opened, printed(handle, 3, prefix=PREFIX + 1)) == []
+        assert split(opened, printed(handle, prefix=PREFIX + 1)) == []
+        assert split(opened, printed(handle, 3, prefix=PREFIX + 1)) == []
 
 
 def test_unique_handles_are_no_plain_ones_of_an_archive_that_has_such() -> None:
     opened = model(METHODS, dict.fromkeys((*range(3), *range(100, 20_000)), "aten::add"))
-    assert resolve_handles(opened, f"{PREFIX}17") != []
+    assert split(opened, f"{PREFIX}17") != []
     for handle in (17, 1_017, 10_017):
-        assert resolve_handles(opened, printed(handle)) == []
+        assert split(opened, printed(handle)) == []
 
 
 def test_handles_that_the_archive_printed_before_they_were_unique_are_read_as_before() -> None:
     opened = model(METHODS, {1: "aten::add"}, form=UNIQUE)
-    assert resolve_handles(opened, "117") == [(1, 17)]
-    assert resolve_handles(opened, "24188") == [(24, 18, 8)]
+    assert split(opened, "117") == [(1, 17)]
+    assert split(opened, "24188") == [(24, 18, 8)]

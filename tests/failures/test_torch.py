@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import archive
+from archive.base.steps import Steps
 from archive.failures.archive_answers import UNCHECKED
-from archive.failures.handles import resolve_handles
+from archive.failures.handles import HandleSplits
 from tests.support.corpus import ORACLES
 from tests.support.kinds import KINDS
 from tests.support.reports import explained
@@ -74,7 +75,7 @@ def test_modules_called_through_interfaces(tmp_path: Path) -> None:
     assert explained(report, path) == (full, 1, 0, [])
     digits = report.partition(b"{")[2].partition(b"}")[0].decode()
     with archive.open(path) as opened:
-        assert [len(handles) for handles in resolve_handles(opened, digits)] == [3]
+        assert [len(handles) for handles in HandleSplits(opened).fitting(digits, Steps(10_000))] == [3]
 
 
 def test_frames_without_source_ranges_are_repeated(tmp_path: Path) -> None:

@@ -32,8 +32,6 @@ COMPUTED = {
     "numel": "{}.numel()",
 }
 """Python's text of each operation; its blanks are the operands."""
-OF_TENSORS = ("size_of", "numel")
-"""Those of a tensor and its dimension, not of numbers."""
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 """Those whose result is True or False."""
 

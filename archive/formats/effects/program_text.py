@@ -100,11 +100,6 @@ class MethodProgram:
         return "".join(f"{line.text}\n" for line in self.lines)
 
 
-def method_source(effects: MethodEffects) -> str:
-    """The source of a method's program."""
-    return str(method_program(effects))
-
-
 def method_program(effects: MethodEffects) -> MethodProgram:
     """A method's effects as a Python function, line by line."""
     return _ProgramWriter(effects).program()
