@@ -11,7 +11,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.export.pt2_archive._package import load_pt2
+from torch._export.serde import serialize
+from torch.export.pt2_archive import _package
 
 import archive
 from archive.base.errors import ArchiveError
@@ -59,7 +60,7 @@ def calls(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
 
 def check(opened: archive.Archive, path: Path) -> None:
     """Compare names, sources and lines with those in PyTorch."""
-    for name, exported in load_pt2(path).exported_programs.items():
+    for name, exported in _package.load_pt2(path).exported_programs.items():
         program = opened.programs[name]
         check_form(program, program.forms[-1], exported.graph_module)
         check_form(program, program.forms[0], exported.module())
@@ -82,12 +83,16 @@ def check_form(program: Program, form: Program, module: torch.fx.GraphModule) ->
 
 
 @pytest.mark.parametrize("path", sampled(PROGRAMS, 8), ids=lambda path: path.stem)
-def test_nodes_of_a_loaded_program_have_pytorchs_names_sources_and_lines(path: Path) -> None:
+def test_nodes_of_a_loaded_program_have_pytorchs_names_sources_and_lines(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     registered()
+    monkeypatch.setattr(serialize.log, "warning", print)  # a message of it lacks an argument
     with archive.open(path) as opened:
         check(opened, path)
 
 
+NO_SOURCE = "Original traceback:\nNone\n"
 CASES = crossed(BAD, ["free", "strict"], ["decomposed", "training"])
 
 
@@ -103,7 +108,10 @@ def test_failures_of_made_nodes_are_explained_as_pytorch_does(
     log = printed(torch.fx.Interpreter(after), BAD[model])
     with archive.open(whole) as opened:
         check(opened, whole)
-        assert failure(explained(opened, log)) == failure(expected) != failure(log)
+        assert failure(explained(opened, log)) == failure(expected)
+        if NO_SOURCE in expected:  # PyTorch makes some nodes without a source
+            return
+        assert failure(expected) != failure(log)
         source = expected.partition("Original traceback:\n")[2].partition("Use tlparse")[0].rstrip("\n")
         assert f"Original traceback:\n{source}\n" in explained(opened, printed(after, BAD[model]))
 

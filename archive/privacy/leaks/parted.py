@@ -40,7 +40,7 @@ MOST_PARTS = 32
 TEXT = rb"\\{0,7}+[\"']((?:[^\"'\\\n]|\\(?!\\{0,6}+[\"'])){0,255}+)\\{0,7}+[\"']"
 """A string; backslashes before a quote are a part of that, so that there is one way alone to read it."""
 LISTED = re.compile(
-    rb"[\[(]\s{0,40}\\{0,7}[\"'](?:(?:" + ROOT.pattern + rb"|" + BARE.pattern + rb")\\{0,7}[\"'])"
+    rb"[\[(]\s{0,40}(\\{0,7})[\"'](?:(?:" + ROOT.pattern + rb"|" + BARE.pattern + rb")\\{0,7}[\"'])"
     rb"(?:\s{0,40},\s{0,40}" + TEXT + rb"){1,%d}+\s{0,40},?\s{0,40}[\])]" % (MOST_PARTS - 1)
 )
 STRING = re.compile(TEXT)
@@ -80,7 +80,15 @@ def _in_text(layer: Layer) -> Iterator[Parts]:
     data = layer.data
     if any(mark in data for mark in MARKS) and QUOTED_HOME.search(data):
         for one in LISTED.finditer(data):
-            yield Parts(one.start(), [layer.decoded(text[1]) for text in STRING.finditer(one[0])])
+            texts = [_decoded(layer, text[1], len(one[1])) for text in STRING.finditer(one[0])]
+            yield Parts(one.start(), texts)
+
+
+def _decoded(layer: Layer, text: bytes, escapes: int) -> bytes:
+    """A text of a list in a string in a string …: backslashes before its quotes tell how deep it stands."""
+    for _ in range((escapes + 1).bit_length()):
+        text = layer.decoded(text)
+    return text
 
 
 def _in_pickle(layer: PickleLayer) -> Iterator[Parts]:
