@@ -7,7 +7,7 @@ runs both where the archive is loaded. ``replay`` makes the changes alone. Needs
 """
 
 from archive.effects.capture.capture import Captured, capture, capture_entries
-from archive.effects.capture.side_effects import SideEffects
+from archive.effects.capture.table.side_effects import SideEffects
 from archive.effects.errors import CaptureError, StateError
 from archive.effects.placeholders import Plain
 from archive.effects.replay.errors import GuardError, ReplayError

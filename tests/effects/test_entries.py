@@ -17,7 +17,7 @@ import archive
 from archive.backend import Effectful, lower, lowered_archive
 from archive.describe.inspect_effects import inspect_effects
 from archive.effects import CaptureError, GuardError, capture, capture_entries
-from archive.effects.capture import inputs
+from archive.effects.capture.graph import guards
 from archive.report.effects_text import effects_text
 from tests.support import entry_models as models
 from tests.support.corpus import FIXTURES
@@ -177,13 +177,13 @@ def test_branches_on_what_calls_change(model: Made) -> None:
 def test_weights_are_copied_once_for_all_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     eager = models.Phases()
     copies: list[Any] = []
-    real = inputs.copied
+    real = guards.copied
 
     def copied(tensor: Any) -> Any:  # noqa: ANN401
         copies.append(tensor)
         return real(tensor)
 
-    monkeypatch.setattr(inputs, "copied", copied)
+    monkeypatch.setattr(guards, "copied", copied)
     loaded = Effectful.of(lower(eager, "aten", effects=True, example_inputs=(torch.ones(2, 3),)))
     assert sum(one is eager.layer.weight for one in copies) == 1
     compare(eager, loaded, [(argument(number),) for number in range(17)])

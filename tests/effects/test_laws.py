@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 pytest.importorskip("torch", exc_type=ImportError)
 
 from archive.effects import SideEffects
-from archive.effects.capture.variables import DELETED, Variable, VariableKind
+from archive.effects.capture.graph.variables import DELETED, Variable, VariableKind
 from archive.formats.effects.model import At, Attribute, ClosureCell, GlobalName, Local, Op, Output
 
 pytestmark = pytest.mark.torch

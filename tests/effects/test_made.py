@@ -16,7 +16,7 @@ import torch
 from archive.backend import BackendError, Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, capture
 from archive.effects.capture.entries import AGAIN
-from archive.effects.capture.open_list import UNKNOWN_ITEM
+from archive.effects.capture.proxies.open_list import UNKNOWN_ITEM
 from tests.support.effect_comparison import CODE, Comparing, leaves, named, picture, shown, state_in, state_of
 from tests.support.made_effects import KINDS, Statement, made, models, written
 from tests.support.sampling import examples

@@ -21,7 +21,7 @@ import torch
 
 from archive.backend import Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError
-from archive.effects.capture.outside import watched_calls
+from archive.effects.capture.following.outside import watched_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable

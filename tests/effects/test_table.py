@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 pytest.importorskip("torch", exc_type=ImportError)
 
 from archive.effects import CaptureError, SideEffects
-from archive.effects.capture.variables import DELETED, MutationType
+from archive.effects.capture.graph.variables import DELETED, MutationType
 from archive.formats.effects.model import (
     At,
     Attribute,

@@ -15,7 +15,7 @@ import torch
 from archive.backend.lower.members import members_of
 from archive.backend.lower.relocating import Relocating
 from archive.effects.capture.capture import capture_entries
-from archive.effects.capture.hook_sets import has_hooks
+from archive.effects.capture.proxies.hooks import has_hooks
 from archive.effects.errors import CaptureError
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from archive.backend.lower.members import Member
     from archive.debuginfo.sites import Site
     from archive.effects.capture.capture import Captured
-    from archive.effects.capture.side_effects import SideEffects
+    from archive.effects.capture.table.side_effects import SideEffects
     from archive.formats.effects.model import MethodEffects, Source
 
 VARIANTS = "The following variants are available"

@@ -10,7 +10,7 @@ from archive.backend.graph.graphs import Call, Operation
 from archive.base.strings import StringView
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
-from archive.effects.capture import list_functions
+from archive.effects.capture.proxies import list_functions
 from archive.normalform.pool import table_of
 
 if TYPE_CHECKING:

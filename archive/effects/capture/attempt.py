@@ -10,27 +10,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.random import fork_rng
 
-from archive.effects.capture.call import CapturedCall, Found
-from archive.effects.capture.container_proxies import Containers
-from archive.effects.capture.containers import TrackedList
-from archive.effects.capture.context_variables import check_reset
 from archive.effects.capture.finish import finished
-from archive.effects.capture.functions import Functions
-from archive.effects.capture.hook_sets import check_taken_off, has_hooks
-from archive.effects.capture.interception import BY_FUNCTION, intercepted
-from archive.effects.capture.kept_calls import KeptCalls
-from archive.effects.capture.module_hooks import call_module
-from archive.effects.capture.objects import Objects
-from archive.effects.capture.open_deque import OpenDeque
-from archive.effects.capture.open_list import OpenList
-from archive.effects.capture.proxy_bases import ObjectProxy, is_container_proxy
+from archive.effects.capture.following.functions import Functions
+from archive.effects.capture.following.interception import BY_FUNCTION, intercepted
+from archive.effects.capture.following.kept_calls import KeptCalls
+from archive.effects.capture.following.objects import Objects
+from archive.effects.capture.following.outside import check_reset
+from archive.effects.capture.following.torch_calls import TorchCalls
+from archive.effects.capture.following.wrapping import BUILTIN_CODE, SAFE, Wrapping
+from archive.effects.capture.graph.sites import error_at, of_model
+from archive.effects.capture.graph.sources import is_literal
+from archive.effects.capture.graph.variables import ObjectProxy, is_container_proxy
+from archive.effects.capture.proxies.container_proxies import Containers
+from archive.effects.capture.proxies.containers import TrackedList
+from archive.effects.capture.proxies.hooks import call_module, check_taken_off, has_hooks
+from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
+from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.settled_hooks import settle_hooks
-from archive.effects.capture.sites import error_at, of_model
-from archive.effects.capture.snapshot import instance_dict
-from archive.effects.capture.sources import is_literal
-from archive.effects.capture.torch_calls import TorchCalls
-from archive.effects.capture.tracked_dict import TrackedDict
-from archive.effects.capture.wrapping import BUILTIN_CODE, SAFE, Wrapping
+from archive.effects.capture.table.call import CapturedCall, Found
+from archive.effects.capture.table.snapshot import instance_dict
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import type_name
 from archive.effects.placeholders import LEFT_OUT
@@ -40,8 +38,9 @@ from archive.formats.effects.model import Item, Local, Look
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from archive.effects.capture.flattening import Flat
-    from archive.effects.capture.snapshot import Snapshot
+    from archive.effects.capture.table.flattening import Flat
+    from archive.effects.capture.table.snapshot import Snapshot
+
 
 CONTAINER_PROXIES = (TrackedList, TrackedDict, OpenList, OpenDeque)
 

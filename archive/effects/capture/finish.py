@@ -1,7 +1,16 @@
-"""Finishes a captured call: inputs and outputs of its graph are settled, and its table is completed."""
+"""Finishes a captured call: inputs and outputs of its graph are settled, and its table is completed.
+
+Ints get bounds, so that everything computed from them fits into a graph's 64 bits. Python's ints grow; a
+graph's wrap around silently. So a guard bounds the absolute value of each int that the graph is given.
+Interval arithmetic finds the widest bound at which no computed int overflows.
+
+Values that are the same or share memory get guards, and views that may not be kept.
+"""
 
 from __future__ import annotations
 
+import math
+import operator
 from collections import Counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -9,21 +18,256 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from archive.effects.capture.bounds import Bounds
+from archive.effects.capture.graph.python_numbers import EXACT
+from archive.effects.capture.graph.scalars import is_scalar, value_of
+from archive.effects.capture.graph.sites import Statement, error_at
+from archive.effects.capture.graph.sources import is_plain, is_under_argument, root_of
+from archive.effects.capture.graph.variables import VALUES
 from archive.effects.capture.initial import initial_state, sources_in
-from archive.effects.capture.reach import Reach
-from archive.effects.capture.sharing import check_views, note_sharing
-from archive.effects.capture.sites import Statement, error_at
-from archive.effects.capture.sources import is_under_argument, root_of
+from archive.effects.capture.table.pending import Reach
 from archive.effects.errors import ITEM_CHANGED, CaptureError
 from archive.effects.looking import WITHOUT_MODES
-from archive.formats.effects.model import Attribute, ClosureCell, Item, Local, Op
+from archive.effects.python_containers import base_of, is_container, items_of
+from archive.formats.effects.model import (
+    Attribute,
+    ClosureCell,
+    Each,
+    Item,
+    Length,
+    Local,
+    Look,
+    Made,
+    Op,
+    Output,
+)
 
 if TYPE_CHECKING:
-    from archive.effects.capture.call import CapturedCall
-    from archive.effects.capture.flattening import Flat
-    from archive.effects.capture.inputs import Input
-    from archive.formats.effects.model import MethodEffects, Source
+    from collections.abc import Callable
+
+    from archive.effects.capture.graph.guards import Input
+    from archive.effects.capture.table.call import CapturedCall
+    from archive.effects.capture.table.flattening import Flat
+    from archive.formats.effects.model import MethodEffects, Source, Value
+
+
+# --- bounds
+
+LARGEST_INT = (1 << 63) - 1
+INT_BITS = 62
+SIZE_BITS = 40
+"""Sizes are below 2**40: no memory holds more elements."""
+BOUNDS: dict[Any, Callable[..., int]] = {
+    operator.add: lambda one, other: one + other,
+    operator.sub: lambda one, other: one + other,
+    operator.mul: lambda one, other: one * other,
+    operator.neg: lambda one: one,
+    operator.abs: lambda one: one,
+    abs: lambda one: one,
+    operator.floordiv: lambda one, _: one + 1,
+    operator.mod: lambda _, other: other,
+    operator.and_: lambda one, other: 2 * max(one, other) + 1,
+    operator.or_: lambda one, other: 2 * max(one, other) + 1,
+    operator.xor: lambda one, other: 2 * max(one, other) + 1,
+    operator.lshift: lambda one, other: one << min(other, 64),
+    operator.rshift: lambda one, _: one,
+    max: max,
+    min: max,
+}
+"""The largest absolute value of an operator's result, given those of its operands."""
+SIZE_METHODS = ("size", "numel", "dim")
+
+
+class Bounds:
+    """Bounds the ints of a call.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+        self._ints: dict[Any, Any] = {}  # numbers of the graph by node, in order
+        self._quotients: list[Any] = []  # nodes that divide ints, in order
+        for value in call.builder.values():
+            if is_scalar(value) and type(value_of(value)) is int:
+                self._ints[call.builder.node_of(value)] = value
+            elif is_scalar(value) and self._divides_ints(call.builder.node_of(value)):
+                self._quotients.append(call.builder.node_of(value))
+
+    def note(self) -> None:
+        """Guard the ints that computed ones depend on.
+
+        Raises:
+            CaptureError: an int may overflow at any bound; the error names the model's line.
+        """
+        computed = [node for node in self._ints if self._is_computed(node)]
+        bits = next((bits for bits in range(INT_BITS, 0, -1) if self._excess(bits) is None), None)
+        if bits is None:
+            raise self._refused(self._excess(1))
+        used = {one for node in (*computed, *self._quotients) for one in node.all_input_nodes}
+        for node, value in self._ints.items():
+            if self._is_computed(node) or not (node in used or self._is_cut(node)):
+                continue
+            if self._is_size(node):
+                if bits < SIZE_BITS:
+                    self._call.guards.note(Look.RANGE, value, 1 << bits, statement=node.meta.get("statement"))
+                continue
+            given = self._call.builder.input_of(value)
+            if given is not None and isinstance(given.source, Length) and bits >= SIZE_BITS:
+                continue
+            subject = value if given is None else given.source
+            statement = next(
+                (user.meta["statement"] for user in node.users if user.meta.get("statement")), None
+            )
+            self._call.guards.note(Look.RANGE, subject, 1 << bits, statement=statement)
+
+    def _is_computed(self, node: Any) -> bool:  # noqa: ANN401
+        """Whether interval arithmetic gives the bound of a node."""
+        return node.op == "call_function" and node.target in BOUNDS
+
+    def _divides_ints(self, node: Any) -> bool:  # noqa: ANN401
+        """Whether a node divides ints: TorchScript makes each a float first, which Python does not."""
+        if node.op != "call_function" or node.target is not operator.truediv:
+            return False
+        return all(one in self._ints or type(one) is int for one in node.args)
+
+    @staticmethod
+    def _is_cut(node: Any) -> bool:  # noqa: ANN401
+        """Whether a node converts a float to an int."""
+        return bool(node.op == "call_function" and node.target in (int, math.floor, math.ceil))
+
+    @staticmethod
+    def _is_size(node: Any) -> bool:  # noqa: ANN401
+        """Whether a node gives a size, a length or a number of dimensions."""
+        return node.target in SIZE_METHODS or node.target is len
+
+    def _excess(self, bits: int) -> Any:  # noqa: ANN401
+        """The first node that may overflow if the given ints have so many bits; None if none may."""
+        found: dict[Any, int] = {}
+        for node in self._ints:
+            if not self._is_computed(node):
+                found[node] = 1 << (min(bits, SIZE_BITS) if self._is_size(node) else bits)
+                continue
+            parts = [found.get(one, _bound(one)) for one in node.args]
+            found[node] = BOUNDS[node.target](*parts)
+            if found[node] > LARGEST_INT or any(part > LARGEST_INT for part in parts):
+                return node
+        for node in self._quotients:
+            if any(found.get(one, _bound(one)) > EXACT for one in node.args):
+                return node
+        return None
+
+    @staticmethod
+    def _refused(node: Any) -> CaptureError:  # noqa: ANN401
+        return error_at("an int that does not fit into 64 bits", node.meta.get("statement"))
+
+
+def _bound(argument: Any) -> int:  # noqa: ANN401
+    """The largest absolute value of an operand that is no int of the graph: a constant, or a bool."""
+    return abs(argument) if type(argument) is int else 1
+
+
+# --- sharing
+
+VIEW_KEPT = "a part of a tensor that is changed in place is kept or returned: it would not change with it"
+
+
+def note_sharing(call: CapturedCall, inputs: list[Input], changed: list[Input]) -> None:
+    """Guard that aliases are the same, and that a changed value shares no memory with others.
+
+    Args:
+        call: the captured call.
+        inputs: of the graph.
+        changed: those that are changed in place.
+    """
+    for source, first in call.aliases.items():
+        if _can_be_compared(call.originals.get(first)):
+            call.guards.note(Look.SAME, source, first)
+    tensors = [one for one in inputs if one.tensors]
+    for one in changed:
+        for other in tensors:
+            if other.is_list:
+                call.guards.note(Look.APART, Each(other.source), one.source, statement=one.statement)
+            elif other is not one and (is_under_argument(one.source) or is_under_argument(other.source)):
+                call.guards.note(Look.APART, one.source, other.source, statement=one.statement)
+    _note_containers(call)
+    if call.functions.compares is not None:
+        _note_identities(call, call.functions.compares)
+
+
+def _note_identities(call: CapturedCall, statement: Statement) -> None:
+    """Guard that tensors that the model may compare by ``is`` are different ones, as in the captured call."""
+    tensors = [one for one in call.builder.inputs if one.tensors and not one.is_list]
+    for number, one in enumerate(tensors):
+        for other in tensors[:number]:
+            if any(is_under_argument(each.source) or call.is_volatile(each.source) for each in (one, other)):
+                call.guards.note(Look.APART, one.source, other.source, statement=statement)
+
+
+def _note_containers(call: CapturedCall) -> None:
+    """Guard that lists and dicts are not the same as one that the call changes."""
+    effects = call.side_effects
+    held = [one for one in call.proxies if one.kind in VALUES and one.source is not None]
+    for number, variable in enumerate(held):
+        for other_one in held[:number]:
+            if not (is_under_argument(variable.source) or is_under_argument(other_one.source)):
+                continue
+            is_modified = effects.is_modified(variable) or effects.is_modified(other_one)
+            if is_modified or call.functions.compares is not None:
+                statement = None if is_modified else call.functions.compares
+                call.guards.note(Look.APART, variable.source, other_one.source, statement=statement)
+
+
+def _can_be_compared(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if not is_container(value):
+        return False
+    items = items_of(value)
+    return is_plain(dict(items) if issubclass(base_of(type(value)), dict) else items)
+
+
+def check_views(call: CapturedCall, changed: list[Input], flat: Flat) -> None:
+    """Refuse to keep or return a view of a tensor that is changed in place: replay would not change the view.
+
+    Raises:
+        CaptureError: naming the statement that keeps it.
+    """
+    addresses = {_address(one.proxy): one.proxy for one in changed if _address(one.proxy)}
+    makers = {node: number for number, node in enumerate(flat.outputs)}
+    for value in call.builder.values():
+        number = makers.get(call.builder.node_of(value))
+        if (
+            number is None
+            or not isinstance(value, torch.Tensor)
+            or value is addresses.get(_address(value), value)
+        ):
+            continue
+        raise error_at(VIEW_KEPT, _keeping_statement(call, flat, number))
+
+
+def _address(tensor: Any) -> int:  # noqa: ANN401
+    address: int = tensor.untyped_storage().data_ptr()
+    return address
+
+
+def _keeping_statement(call: CapturedCall, flat: Flat, number: int) -> Statement | None:
+    """The statement that keeps an output of the graph, or returns it."""
+    for effect in flat.effects.effects:
+        if effect.value is not None and number in _outputs(effect.value) and effect.handle >= 0:
+            return flat.places[effect.handle]
+    return call.side_effects.result_statement
+
+
+def _outputs(value: Value) -> set[int]:
+    if isinstance(value, Output):
+        return {value.index}
+    if isinstance(value, Made):
+        return set().union(*map(_outputs, value.items))
+    return set()
+
+
+# --- finish
 
 
 def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat]:  # noqa: ANN401

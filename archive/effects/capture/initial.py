@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.pending import InitialState
-from archive.effects.capture.sources import (
+from archive.effects.capture.following.wrapping import BUILTIN_CODE, SAFE
+from archive.effects.capture.graph.sources import (
     LITERALS,
     NAMED,
     class_name,
@@ -16,7 +16,7 @@ from archive.effects.capture.sources import (
     is_named_tuple,
     named,
 )
-from archive.effects.capture.wrapping import BUILTIN_CODE, SAFE
+from archive.effects.capture.table.pending import InitialState
 from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES
 from archive.effects.python_containers import BASES, base_of, is_container, items_of

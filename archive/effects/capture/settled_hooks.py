@@ -1,16 +1,333 @@
-"""Settles the hooks that a call has put on, once it is over: each becomes a name or a recipe."""
+"""Settles the hooks that a call has put on, once it is over: each becomes a name or a recipe.
+
+A recipe is the function that a hook runs, by name or by its code, and what is bound to it. A hook runs on
+the way back, after its call, where nothing is captured. So replay puts on a function of the same code, on
+the state: recipes hold all that the code reads and sets there. What this is must be sure from the code
+itself; other hooks are refused.
+"""
 
 from __future__ import annotations
 
+import builtins
+import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from inspect import CO_VARARGS
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from archive.effects.capture.hook_recipes import recipe_of
-from archive.effects.capture.sites import error_at
+import torch
+
+from archive.effects.capture.following.autograd import HookHandle
+from archive.effects.capture.graph.function_code import (
+    contents_of,
+    globals_read,
+    importable,
+    is_model_module,
+    sets_globals,
+    stores_of,
+    uses_of,
+)
+from archive.effects.capture.graph.scalars import is_scalar
+from archive.effects.capture.graph.sites import error_at
+from archive.effects.capture.graph.sources import NAMED, is_literal, is_plain
+from archive.effects.capture.graph.variables import (
+    ABSENT,
+    DELETED,
+    Recipe,
+    VariableKind,
+    class_behind,
+    static,
+)
+from archive.effects.capture.proxies.containers import contents
+from archive.effects.capture.proxies.proxies import STANDARD_SETTERS, is_followed
+from archive.effects.capture.table.snapshot import REGISTERED
+from archive.effects.code import digest_of, found_code, head_of
+from archive.formats.effects.model import At, Attribute, Constant, GlobalName
 
 if TYPE_CHECKING:
-    from archive.effects.capture.call import CapturedCall
-    from archive.effects.capture.pending import BackwardHooks, Hook
+    from types import CellType, CodeType
+
+    from archive.effects.capture.graph.function_code import Use
+    from archive.effects.capture.graph.sites import Statement
+    from archive.effects.capture.graph.variables import Variable
+    from archive.effects.capture.table.call import CapturedCall
+    from archive.effects.capture.table.pending import BackwardHooks, Hook
+    from archive.formats.effects.model import Source
+
+
+# --- hook recipes
+
+NO_NAME = "a hook that is no function of a Python module: it cannot be found by a name"
+UNFOLLOWED = ", which cannot be followed on the way back"
+AS_THEY_ARE = (ModuleType, type, BuiltinFunctionType, logging.Logger)
+"""Types of globals of libraries that hooks use as they are where they run."""
+
+
+def recipe_of(
+    call: CapturedCall,
+    hook: Any,  # noqa: ANN401
+    statement: Statement | None,
+    *args: object,
+) -> str | Recipe:
+    """The recipe of a hook, or its name where that tells all.
+
+    Args:
+        call: the captured call, which is over.
+        hook: as the model has put it on.
+        statement: that put it on.
+        args: known ones with which the hook is called, before the gradients.
+
+    Raises:
+        CaptureError: the hook may do what a recipe does not tell; the error names the statement.
+    """
+    return _Maker(call, statement).made(hook, args, {})
+
+
+class _Maker:
+    """Makes the recipe of one hook.
+
+    Args:
+        call: the captured call.
+        statement: that put the hook on.
+    """
+
+    def __init__(self, call: CapturedCall, statement: Statement | None) -> None:
+        self.call, self.statement = call, statement
+        self._reads: dict[Source, None] = {}
+
+    def refuse(self, message: str) -> NoReturn:
+        raise error_at(message, self.statement)
+
+    def made(self, hook: Any, args: tuple[Any, ...], named: dict[str, Any]) -> str | Recipe:  # noqa: ANN401
+        """The recipe of a hook that is called with some first arguments."""
+        if type(hook) is partial:
+            function = self.made(hook.func, (*hook.args, *args), {**hook.keywords, **named})
+            return Recipe("partial", (_as_value(function), tuple(hook.args), dict(hook.keywords)))
+        if isinstance(hook, MethodType):
+            function = self.made(hook.__func__, (hook.__self__, *args), named)
+            return Recipe("method", (_as_value(function), hook.__self__))
+        if self._kind(hook) is VariableKind.OBJECT and not isinstance(hook, HookHandle):
+            caller = static(class_behind(hook).__mro__, "__call__")
+            if isinstance(caller, FunctionType) and not isinstance(self._real(hook), torch.nn.Module):
+                return Recipe("method", (_as_value(self.made(caller, (hook, *args), named)), hook))
+        if isinstance(hook, FunctionType):
+            return self._function(hook, args, named)
+        known = self.call.side_effects.variable_of(hook)
+        real = hook if known is None else self.call.real.get(known, hook)
+        return importable(real) or self.refuse(NO_NAME)
+
+    def _kind(self, value: Any) -> VariableKind | None:  # noqa: ANN401
+        variable = self.call.side_effects.variable_of(value)
+        return None if variable is None else variable.kind
+
+    def _real(self, proxy: Any) -> Any:  # noqa: ANN401
+        return self.call.real.get(self.call.side_effects[proxy])
+
+    # --- functions ---------------------------------------------------------------------------------
+
+    def _function(self, given: FunctionType, args: tuple[Any, ...], named: dict[str, Any]) -> str | Recipe:
+        """The recipe of a function: its name if it reads nothing but its arguments and code."""
+        original = self.call.functions.original(given)
+        function, code = original or given, (original or given).__code__
+        name = importable(function)
+        if not is_model_module(function.__module__):
+            return name or self.refuse(NO_NAME)
+        if sets_globals(code):
+            self.refuse(f"a hook that sets a global: {code.co_name}")
+        self._check_arguments(code, args, named)
+        cells = tuple(
+            self._cell(code, variable, cell)
+            for variable, cell in zip(code.co_freevars, given.__closure__ or (), strict=True)
+        )
+        defaults, by_name = given.__defaults__ or (), given.__kwdefaults__ or {}
+        for value in (*defaults, *by_name.values()):
+            self._check_value(value)
+        self._check_globals(function, code)
+        if name is not None and not cells and not self._reads:
+            return name
+        reads = tuple(map(At, self._reads))
+        return Recipe("function", (*self._place(function, code), defaults, by_name, cells, reads))
+
+    def _place(self, function: FunctionType, code: CodeType) -> tuple[Constant, Constant]:
+        """The name and digest by which replay finds the code."""
+        names: Any = function.__globals__
+        real, digest = getattr(names, "real", names), digest_of(code)
+        head: Any = ModuleType("")
+        vars(head).update(real)
+        for part in filter(None, head_of(code.co_qualname).split(".")):
+            head = getattr(head, part, None)
+        if found_code(head, code.co_qualname, digest) is None:
+            self.refuse(f"a hook whose code no place leads to: {code.co_qualname}")
+        return Constant(f"{real.get('__name__')}:{code.co_qualname}"), Constant(digest)
+
+    def _check_arguments(self, code: CodeType, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Check the uses of arguments that are given when the hook is put on."""
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        for variable, value in zip(names[: code.co_argcount], args, strict=False):
+            self._check_value(value, code, variable)
+        for variable, value in named.items():
+            self._check_value(value, code if variable in names else None, variable)
+        rest = code.co_varnames[len(names)] if code.co_flags & CO_VARARGS else ""
+        for value in args[code.co_argcount :]:
+            self._check_value(value, code, rest)
+
+    def _cell(self, code: CodeType, variable: str, cell: CellType) -> Recipe | At:
+        """A variable of the function around a hook: of the model's own functions, or made in the call."""
+        value = contents_of(cell)
+        source = self.call.functions.source_of(cell)
+        if value is ABSENT:
+            self.refuse(f"a hook with a variable that is not set: {variable}")
+        self._check_value(value, code, variable)
+        if source is not None:
+            return At(source)
+        if variable in stores_of(code):
+            self.refuse(f"a hook that sets a variable of the function around it: {variable}")
+        return Recipe("cell", (value,))
+
+    # --- what code reads by itself -----------------------------------------------------------------
+
+    def _check_globals(self, function: FunctionType, code: CodeType) -> None:
+        """Note the globals that code reads and that are data; refuse what is neither data nor code."""
+        names: Any = function.__globals__
+        real = getattr(names, "real", names)
+        for name in globals_read(code):
+            value = self.call.snapshot.global_name(real, name)
+            if value is ABSENT and hasattr(builtins, name):
+                continue
+            if value is not ABSENT and self._is_data(value):
+                source = GlobalName(str(real.get("__name__")), name)
+                self._note(source, value)
+            elif value is ABSENT or not self._is_code(value):
+                self.refuse(f"a hook that uses {name}{UNFOLLOWED}")
+
+    def _note(self, source: Source, value: Any) -> None:  # noqa: ANN401
+        """Note a place that code reads, with its value before the call."""
+        self.call.originals.setdefault(source, value)
+        self._reads[source] = None
+
+    @staticmethod
+    def _is_data(value: Any) -> bool:  # noqa: ANN401
+        return is_plain(value) or isinstance(value, NAMED)
+
+    def _is_code(self, value: Any) -> bool:  # noqa: ANN401
+        """Whether a global is code of a library, or a function of the model that reads no data."""
+        if isinstance(value, FunctionType) and is_model_module(value.__module__):
+            inner, count = value.__code__, len(self._reads)
+            if value.__closure__ or sets_globals(inner):
+                return False
+            self._check_globals(value, inner)
+            return len(self._reads) == count
+        module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+        is_of_library = isinstance(value, logging.Logger) or not is_model_module(module)
+        return isinstance(value, (*AS_THEY_ARE, FunctionType)) and is_of_library
+
+    # --- values that hooks hold --------------------------------------------------------------------
+
+    def _check_value(self, value: Any, code: CodeType | None = None, variable: str = "") -> None:  # noqa: ANN401
+        """Refuse a value that a hook holds unless all that the hook may do with the value is known.
+
+        Args:
+            value: as the call has it.
+            code: that uses the value; None if it may use it in any way.
+            variable: by which the code uses the value.
+        """
+        kind = self._kind(value)
+        if isinstance(value, HookHandle) or is_scalar(value) or is_literal(value) or isinstance(value, NAMED):
+            return
+        if isinstance(value, torch.Tensor):
+            self._check_tensor(value)
+        elif kind in (VariableKind.LIST, VariableKind.DICT):
+            self._check_items(contents(value))
+        elif type(value) in (list, tuple, dict):
+            self._check_items(value)
+        elif kind is VariableKind.OBJECT and code is not None:
+            uses = uses_of(code, variable)
+            if uses is None:
+                self.refuse(f"a hook that does more with {variable!r} than to read and set its attributes")
+            for use in uses:
+                self._check_use(value, use)
+        else:
+            self.refuse(
+                f"a hook that holds a {type(value).__qualname__}, which cannot be followed on the way back"
+            )
+
+    def _check_items(self, items: Any) -> None:  # noqa: ANN401
+        for one in items.values() if isinstance(items, dict) else items:
+            self._check_value(one)
+
+    def _check_tensor(self, tensor: Any) -> None:  # noqa: ANN401
+        """Refuse parameters; buffers that a hook may change are inputs of the graph, not parts of it."""
+        given = self.call.builder.input_of(tensor)
+        if given is None or not self.call.is_registered(given.original, given.source):
+            return
+        if isinstance(given.original, torch.nn.Parameter):
+            self.refuse("a hook that holds a parameter of the model")
+        self.call.seen_written.add(given.source)
+
+    def _check_use(self, proxy: Any, use: Use) -> None:  # noqa: ANN401
+        """Check what a hook does with an object, attribute by attribute."""
+        for place, name in enumerate(use.names):
+            variable = self.call.side_effects[proxy]
+            if variable.source is None or variable not in self.call.real:
+                self.refuse(f"a hook that uses an object which the call has made, by {name!r}")
+            source = Attribute(variable.source, name)
+            if use.is_set and place == len(use.names) - 1:
+                self._check_set(proxy, variable, source)
+                return
+            value = self._value_at(proxy, variable, source)
+            if self._kind(value) is not VariableKind.OBJECT:
+                return
+            proxy = value
+        self.refuse(f"a hook that does more with {use.names[-1]!r} than to read and set its attributes")
+
+    def _value_at(self, proxy: Any, variable: Variable, source: Attribute) -> Any:  # noqa: ANN401
+        """The value of an attribute that a hook reads, checked: a proxy if it is an object."""
+        cls, name = class_behind(proxy), source.name
+        own = self.call.snapshot.attribute(self.call.real[variable], name)
+        raw = static(cls.__mro__, name)
+        if isinstance(raw, property) or (own is ABSENT and raw is not ABSENT):
+            self.refuse(f"a hook that uses {cls.__qualname__}.{name}, which the class defines")
+        effects = self.call.side_effects
+        value = own
+        if effects.has_pending_mutation_of_attr(variable, name):
+            value = effects.load_attr(variable, name, deleted_ok=True)
+        elif own is not ABSENT and (self._is_data(own) or not is_followed(own)):
+            self._check_real(own, source)
+            return None
+        elif own is not ABSENT:
+            value = self.call.wrap(own, source)
+        if value is not ABSENT and value is not DELETED and self._kind(value) is not VariableKind.OBJECT:
+            self._check_value(value)
+        return value
+
+    def _check_real(self, value: Any, source: Source) -> None:  # noqa: ANN401
+        """Check a value that is no object, and that the hook reads where it is."""
+        if isinstance(value, torch.nn.Parameter):
+            self.refuse("a hook that reads a parameter of the model")
+        if not self._is_data(value):
+            self.refuse(
+                f"a hook that reads a {type(value).__qualname__}, which cannot be followed on the way back"
+            )
+        if self.call.is_registered(value, source):
+            self.call.seen_written.add(source)
+        self._note(source, value)
+
+    def _check_set(self, proxy: Any, variable: Variable, source: Attribute) -> None:  # noqa: ANN401
+        """Refuse to set what is not an ordinary attribute; others are inputs of the graph from now on."""
+        cls, real = class_behind(proxy), self.call.real[variable]
+        raw = static(cls.__mro__, source.name)
+        held = [name for kind in REGISTERED for name in self.call.snapshot.registered(real, kind)]
+        if cls.__setattr__ not in STANDARD_SETTERS or hasattr(type(raw), "__set__") or source.name in held:
+            self.refuse(f"a hook that sets {cls.__qualname__}.{source.name}")
+        self.call.seen_written.add(source)
+
+
+def _as_value(function: str | Recipe) -> Constant | Recipe:
+    return Constant(function) if isinstance(function, str) else function
+
+
+# --- settled hooks
 
 CHANGED = "is changed in place later"
 

@@ -1,0 +1,398 @@
+"""Autograd inside a model: hooks on tensors, inference mode, and ``torch.autograd.Function``.
+
+In inference mode the graph computes without gradients, and replay makes inference tensors. Such a tensor
+has no version counter, which a capture needs. So the call works with ordinary tensors, and notes which ones
+PyTorch would have made in inference mode.
+
+Of a function with a backward of its own, ``torch.autograd.Function``, the ``forward`` is captured. Where a
+gradient is wanted, the graph leads from each argument to each result through operations whose values are
+overwritten and whose gradients replay replaces: it hangs the function's own ``backward`` there, found by
+the function's name. For an argument ``x`` and a result ``y`` of the function::
+
+    entry = x.clone()                 # replay replaces the gradient that leaves this clone
+    exit = entry.sum().expand_as(y).clone()
+    exit.detach().copy_(y)            # replay learns here of the result's gradient
+    result = exit.clone()
+"""
+
+from __future__ import annotations
+
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from archive.effects.capture.graph.function_code import importable
+from archive.effects.capture.graph.operations import MADE_IN_INFERENCE, VIEW_IN_INFERENCE
+from archive.effects.capture.proxies.sizes import Sizes
+from archive.effects.looking import WITHOUT_MODES
+from archive.formats.effects.model import Op
+from archive.formats.effects.source_text import HANDLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from archive.effects.capture.graph.variables import Variable
+    from archive.effects.capture.table.call import CapturedCall
+
+
+# --- inference
+
+
+class InferenceRegion:
+    """The context in place of PyTorch's own.
+
+    Args:
+        call: the captured call.
+        mode: whether inference mode is turned on.
+    """
+
+    def __init__(self, call: CapturedCall, mode: bool) -> None:  # noqa: FBT001 (PyTorch's signature)
+        self._call, self._mode = call, mode
+        self._without_gradients = torch.no_grad()
+
+    def __enter__(self) -> None:
+        if self._mode:
+            self._call.inference += 1
+            self._without_gradients.__enter__()
+        elif self._call.inference:
+            self._call.refuse("inference mode that is turned off inside of inference mode")
+
+    def __exit__(self, *error: object) -> None:
+        if self._mode:
+            self._call.inference -= 1
+            self._without_gradients.__exit__(*error)
+
+
+class InferenceTensors:
+    """The inference tensors of one call.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+
+    def note(self, value: Any, given: list[Any], versions: list[int]) -> None:  # noqa: ANN401
+        """Note what an operation has made.
+
+        Args:
+            value: its result.
+            given: the tensors that it took.
+            versions: their version counters before.
+
+        Raises:
+            CaptureError: PyTorch would refuse the operation.
+        """
+        known = self._call.inference_tensors
+        if not self._call.inference and not known:
+            return
+        with WITHOUT_MODES():
+            taken = [one for one in given if id(one) in known]
+            if taken and not self._call.inference:
+                self._check(value, taken, dict(zip(map(id, given), versions, strict=True)))
+            for one in value if isinstance(value, tuple | list) else (value,):
+                if isinstance(one, torch.Tensor) and all(one is not other for other in given):
+                    self._note_one(one, given)
+
+    def _check(self, value: Any, taken: list[Any], versions: dict[int, int]) -> None:  # noqa: ANN401
+        """Refuse what autograd cannot do with inference tensors."""
+        if any(one._version != versions[id(one)] for one in taken):
+            self._call.refuse("an inference tensor that is changed outside of inference mode")
+        made = value if isinstance(value, tuple | list) else (value,)
+        if any(isinstance(one, torch.Tensor) and one.requires_grad for one in made):
+            self._call.refuse("an inference tensor in what needs a gradient")
+
+    def _note_one(self, value: Any, given: list[Any]) -> None:  # noqa: ANN401
+        address = value.untyped_storage().data_ptr()
+        sharing = [one for one in given if address and one.untyped_storage().data_ptr() == address]
+        known, node = self._call.inference_tensors, self._call.builder.node_of(value)
+        is_made = any(id(one) in known for one in sharing) if sharing else bool(self._call.inference)
+        if is_made:
+            known.add(id(value))
+            node.meta[MADE_IN_INFERENCE] = True
+        elif self._call.inference:
+            node.meta[VIEW_IN_INFERENCE] = True
+
+
+# --- custom backward
+
+CONTEXT = "torch.autograd.function:FunctionCtx"
+NO_SETUP = torch.autograd.function._SingleLevelFunction.setup_context
+
+
+class Context:
+    """The context of an autograd function, as ``forward`` and ``setup_context`` see it.
+
+    Args:
+        call: the captured call.
+        needed: whether each argument needs a gradient.
+    """
+
+    _parts: Parts
+
+    def __init__(self, call: CapturedCall, needed: tuple[bool, ...]) -> None:
+        vars(self)["_parts"] = Parts(call)
+        self.needs_input_grad = needed
+
+    def save_for_backward(self, *tensors: object) -> None:
+        """Note that tensors are saved."""
+        self._parts.saved = tensors
+
+    def mark_dirty(self, *_: object) -> None:
+        """Note that arguments are changed in place; their version counters tell which."""
+        self._parts.is_dirty = True
+
+    def mark_non_differentiable(self, *tensors: object) -> None:
+        """Note results without gradient."""
+        self._parts.constant = {id(one) for one in tensors}
+
+    def set_materialize_grads(self, value: bool) -> None:  # noqa: FBT001 (PyTorch's signature)
+        """Note whether absent gradients are zeros for ``backward``."""
+        self.materialize_grads = value
+
+
+class Parts:
+    """What a context has noted.
+
+    Args:
+        call: the captured call.
+
+    Attributes:
+        saved: tensors for ``backward``.
+        constant: identities of results without gradient.
+        is_dirty: whether arguments are changed in place.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self.saved: tuple[object, ...] = ()
+        self.constant: set[int] = set()
+        self.is_dirty = False
+        self.statement = call.here()
+
+
+def apply_function(call: CapturedCall, cls: type[Any], args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    """Run an autograd function's forward; ``backward`` is kept by the function's name if it is wanted.
+
+    Raises:
+        CaptureError: no name leads to the function, or it changes its arguments though a gradient is wanted.
+    """
+    enabled = torch.is_grad_enabled()  # guarded from now on
+    needed = tuple(isinstance(one, torch.Tensor) and one.requires_grad for one in args)
+    context = Context(call, needed)
+    wanted = enabled and any(needed)
+    if wanted and importable(cls) is None:
+        call.refuse(f"{cls.__name__}.apply: its backward cannot be found by a name")
+    with torch.no_grad():
+        result = _forward(call, cls, context, args)
+    if not wanted:
+        return result
+    if context._parts.is_dirty:
+        call.refuse(f"{cls.__name__}.apply: a gradient of arguments that it changes in place")
+    return _Linked(call, cls, context, args).result(result)
+
+
+def _forward(call: CapturedCall, cls: type[Any], context: Context, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    forward = cls.forward
+    function = call.functions.copy(getattr(forward, "__func__", forward))
+    if isinstance(forward, MethodType):
+        function = MethodType(function, call.wrap(cls, None))
+    if cls.setup_context is NO_SETUP:
+        return function(context, *args)
+    result = function(*args)
+    call.functions.copy(cls.setup_context)(context, args, result)
+    return result
+
+
+class _Linked:
+    """Links results of a function to its arguments, for a gradient of its own.
+
+    Args:
+        call: the captured call.
+        cls: the function.
+        context: that ``forward`` was given.
+        args: of the function.
+    """
+
+    def __init__(self, call: CapturedCall, cls: type[Any], context: Context, args: tuple[Any, ...]) -> None:
+        self._call, self._cls, self._context, self._args = call, cls, context, args
+        self._sizes = Sizes(call)
+        self._exits: dict[int, Any] = {}
+
+    def result(self, result: Any) -> Any:  # noqa: ANN401
+        """The function's result, linked."""
+        results = result if type(result) is tuple else (result,)
+        entries = [self._entry(one) for one in self._args]
+        made = tuple(self._linked(one, entries) for one in results)
+        self._keep(results, entries)
+        return made if type(result) is tuple else made[0]
+
+    def _entry(self, value: Any) -> Any:  # noqa: ANN401
+        """The clone of an argument at which its gradient is replaced; None for other arguments."""
+        if not isinstance(value, torch.Tensor) or not value.requires_grad:
+            return None
+        self._sizes.kind(value)
+        with WITHOUT_MODES():
+            if value.is_complex():
+                self._refuse("complex numbers")
+        return value.clone()
+
+    def _linked(self, value: Any, entries: list[Any]) -> Any:  # noqa: ANN401
+        """One result of the function, linked to its arguments."""
+        if not isinstance(value, torch.Tensor):
+            if isinstance(value, list | dict | tuple):
+                self._refuse("results inside one another")
+            return value
+        self._sizes.kind(value)
+        with WITHOUT_MODES():
+            if id(value) in self._context._parts.constant or not value.is_floating_point():
+                return value
+        gate: Any = 0
+        for one in entries:
+            gate = gate if one is None else one.sum().to(value) + gate
+        if self._context._parts.saved:
+            gate = gate * gate.detach()  # a second way back then fails, as saved tensors are gone
+        exit_ = gate.expand_as(value).clone()
+        exit_.detach().copy_(value)
+        self._exits[id(value)] = exit_
+        linked = exit_.clone()
+        if all(value is not one for one in self._args):
+            self._call.builder.bind(value, self._call.builder.node_of(linked))
+        self._watch(linked, value)
+        return linked
+
+    def _watch(self, linked: Any, value: Any) -> None:  # noqa: ANN401
+        """Note that nothing may change a result that shares memory with an argument."""
+        with WITHOUT_MODES():
+            address = value.untyped_storage().data_ptr()
+            sharing = [one for one in self._args if isinstance(one, torch.Tensor)]
+            sharing = [one for one in sharing if one.untyped_storage().data_ptr() == address]
+            self._watch_all([linked, *sharing] if sharing else [])
+
+    def _watch_all(self, tensors: Iterable[Any]) -> None:
+        with WITHOUT_MODES():
+            for one in tensors:
+                self._call.unchanging.append((one, one._version, self._context._parts.statement))
+
+    def _keep(self, results: tuple[Any, ...], entries: list[Any]) -> None:
+        """Note the function, its context and the places of its gradients."""
+        call, parts = self._call, self._context._parts
+        variable = call.side_effects.track_object_new(self._context, CONTEXT)
+        call.proxies[variable] = self._context
+        self._keep_attributes(variable)
+        self._watch_all(one for one in parts.saved if isinstance(one, torch.Tensor))
+        saved = tuple(self._exits.get(id(one), one) for one in parts.saved)
+        call.side_effects.track_save_for_backward(variable, saved, parts.statement)
+        exits = tuple(self._exits.get(id(one), self._like(one)) for one in results)
+        name = importable(self._cls)
+        assert name is not None  # noqa: S101 (asked before)
+        call.side_effects.set_backward(variable, name, exits, tuple(entries), parts.statement)
+
+    def _like(self, value: Any) -> Any:  # noqa: ANN401
+        """A result without gradient, which ``backward`` may get zeros for."""
+        return value.detach() if isinstance(value, torch.Tensor) else None
+
+    def _keep_attributes(self, variable: Variable) -> None:
+        for name, value in vars(self._context).items():
+            if name != "_parts":
+                kept = self._exits.get(id(value), value)
+                self._call.side_effects.store_attr(
+                    variable, name, kept, existed=False, statement=self._context._parts.statement
+                )
+
+    def _refuse(self, what: str) -> None:
+        self._call.refuse(f"{self._cls.__name__}.apply: {what}")
+
+
+# --- autograd
+
+
+class HookHandle:
+    """The handle that ``register_hook`` gives while a model is captured.
+
+    Args:
+        call: the captured call.
+        sizes: guards what is read of tensors.
+        tensor: that has the hook.
+    """
+
+    def __init__(self, call: CapturedCall, sizes: Sizes, tensor: Any) -> None:  # noqa: ANN401
+        self._call, self._sizes = call, sizes
+        self._tensor = tensor
+
+    def remove(self) -> None:
+        """Take the hook off; a second time does nothing, as in PyTorch."""
+        if self._call.side_effects.take_off(self, self._call.here()):
+            # No effect may be left that fails, as PyTorch does, for a tensor without gradient: a guard does.
+            with WITHOUT_MODES():
+                self._sizes.gradient(self._tensor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+class LaterHandle:
+    """What a handle is to later calls: the place of one that an earlier call has kept."""
+
+
+class KeptHandle:
+    """The proxy of a handle that an earlier call has kept.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+
+    def remove(self) -> None:
+        """Take the hook off."""
+        source = self._call.side_effects[self].source
+        assert source is not None  # noqa: S101 (kept handles have one)
+        self._call.check_once()
+        self._call.side_effects.mutation(source, Op.TAKE_OFF, statement=self._call.here())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def register_hook(
+    call: CapturedCall,
+    sizes: Sizes,
+    op: Op,
+    tensor: Any,  # noqa: ANN401
+    hook: Any,  # noqa: ANN401
+) -> HookHandle:
+    """Note a hook on a tensor; replay puts it on after the graph has run, before all changes.
+
+    Args:
+        call: the captured call.
+        sizes: guards what is read of tensors.
+        op: the method of the tensor.
+        tensor: that gets the hook.
+        hook: what is called with the gradient, or with the tensor once the gradient has been added up.
+
+    Raises:
+        CaptureError: the tensor requires no gradient, or has been changed before.
+    """
+    if not tensor.requires_grad:
+        call.refuse("cannot register a hook on a tensor that doesn't require gradient")
+    given = call.builder.input_of(tensor)
+    if given is not None and given.changed:
+        call.refuse("a hook on a tensor that was changed in place before")
+    if op is Op.REGISTER_GRAD_HOOK and not tensor.is_leaf:
+        call.refuse("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    call.check_once()
+    handle = HookHandle(call, sizes, tensor)
+    variable = call.side_effects.track_object_new(handle, HANDLE)
+    call.proxies[variable] = handle
+    version = tensor._version if given is None else None
+    call.side_effects.register_hook(tensor, hook, call.here(), op=op, handle=variable, version=version)
+    return handle

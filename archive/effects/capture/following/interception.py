@@ -1,0 +1,335 @@
+"""PyTorch's functions that no mode sees, replaced while a call is captured: what they do or tell is followed.
+
+They are replaced in PyTorch itself, since a model may reach them by any path. A replacement does as ever in
+threads that capture nothing.
+
+What ``torch.utils.checkpoint`` computes is captured as if it were called plainly. On the way back PyTorch
+computes a checkpoint's part again. The gradients are the same, as long as the part changes nothing, asks
+nobody whether gradients are wanted, and draws the same random numbers again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.random import get_rng_state
+from torch.utils import checkpoint
+from torch.utils.checkpoint import CheckpointFunction
+
+from archive.effects.capture.following.autograd import InferenceRegion, apply_function
+from archive.effects.capture.following.outside import OUTSIDE, Watch, audit, for_the_model, watched_calls
+from archive.effects.capture.graph.function_code import first_read, is_model_module
+from archive.effects.looking import WITHOUT_MODES
+from archive.formats.effects.known_calls import WARN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from archive.effects.capture.table.call import CapturedCall
+
+
+# --- checkpoints
+
+GENERATOR = checkpoint._checkpoint_without_reentrant_generator
+LOST_RANDOM = (
+    "random numbers inside torch.utils.checkpoint, which are others on the way back: preserve_rng_state"
+)
+
+
+def checkpointed(
+    call: CapturedCall,
+    function: Callable[..., Any],
+    preserve: bool,  # noqa: FBT001 (PyTorch's order)
+    args: tuple[Any, ...],
+) -> Any:  # noqa: ANN401
+    """Call a function as ``checkpoint(..., use_reentrant=True)`` does.
+
+    Args:
+        call: the captured call.
+        function: the part of the model.
+        preserve: whether the way back draws the same random numbers.
+        args: of the function. If none of them needs a gradient, the results have none.
+
+    Raises:
+        CaptureError: the results would get other gradients than PyTorch's.
+    """
+    tensors = [one for one in args if isinstance(one, torch.Tensor)]
+    call.guards.setting("torch.is_grad_enabled")
+    if not torch._C.is_grad_enabled() or not any(one.requires_grad for one in tensors):
+        _note_warning(call, args)
+        with torch.no_grad():
+            return function(*args)
+    before = get_rng_state()
+    call.checkpoints += 1
+    result = function(*args)
+    call.checkpoints -= 1
+    _check_random(call, before, preserve=preserve)
+    for one in result if isinstance(result, tuple) else (result,):
+        if isinstance(one, list | dict | tuple) or any(one is other for other in tensors):
+            call.refuse("a result of torch.utils.checkpoint that is an argument, or holds several tensors")
+        with WITHOUT_MODES():
+            if isinstance(one, torch.Tensor) and one.is_floating_point() and not one.requires_grad:
+                call.refuse("a result of torch.utils.checkpoint without gradient, to which PyTorch gives one")
+    return result
+
+
+def _note_warning(call: CapturedCall, args: tuple[Any, ...]) -> None:
+    """Keep PyTorch's warning that the results have no gradient."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        checkpoint.check_backward_validity(args)
+    code = CheckpointFunction.forward.__code__
+    position = first_read(code, "check_backward_validity")
+    for one in found:
+        place = code.co_filename, position[0] if position else 0, checkpoint.__name__
+        call.kept_calls.note(WARN, (one.category.__name__, *place), (str(one.message),))
+
+
+def without_reentry(
+    call: CapturedCall,
+    function: Callable[..., Any],
+    preserve: bool = True,  # noqa: FBT001, FBT002 (PyTorch's signature)
+    *args: Any,  # noqa: ANN401
+    **kwargs: Any,  # noqa: ANN401
+) -> Iterator[Any]:
+    """PyTorch's own steps around a call of ``checkpoint(..., use_reentrant=False)``.
+
+    Raises:
+        CaptureError: the function draws random numbers that would be others on the way back.
+    """
+    before = get_rng_state()
+    yield from GENERATOR(function, preserve, *args, **kwargs)
+    if torch._C.is_grad_enabled():
+        _check_random(call, before, preserve=preserve)
+
+
+def _check_random(call: CapturedCall, before: Any, *, preserve: bool) -> None:  # noqa: ANN401
+    with WITHOUT_MODES():
+        if not preserve and not torch.equal(before, get_rng_state()):
+            call.refuse(LOST_RANDOM)
+
+
+# --- interception
+
+LOCK = threading.Lock()
+CALLS: dict[int, CapturedCall] = {}
+"""The captured call of each thread that captures one."""
+DEFAULT = torch.default_generator
+DECIDING = "torch.nn."
+"""The part of PyTorch that decides by settings; others read them to put them back later."""
+UNGUARDED = ", which no guard looks at"
+RANDOM = {
+    "manual_seed": OUTSIDE,
+    "seed": OUTSIDE,
+    "set_rng_state": OUTSIDE,
+    "get_rng_state": UNGUARDED,
+    "initial_seed": UNGUARDED,
+}
+"""Functions that change or tell the state of random numbers, each with why it is refused."""
+SETTERS = (
+    "save",
+    "set_deterministic_debug_mode",
+    "set_printoptions",
+    "set_default_dtype",
+    "set_default_device",
+    "set_default_tensor_type",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_threads",
+    "set_warn_always",
+    "use_deterministic_algorithms",
+)
+"""Other functions that change what is outside the model: settings of the process, files."""
+OF_NUMPY = ("set_printoptions", "setbufsize", "seterr", "seterrcall")
+"""Functions of NumPy that change settings of the process."""
+OF_CUDA = ("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all")
+OF_ALL_MODULES = [name for name in vars(torch.nn.modules.module) if name.startswith("register_module_")]
+"""Functions that put hooks on all modules."""
+OF_NUMPY_RANDOM = [
+    name
+    for name in np.random.__all__
+    if name != "default_rng" and not isinstance(getattr(np.random, name), type)
+]
+"""Functions of ``numpy.random`` that use the generator of the process."""
+Environment: Any = type(os.environ)
+INFERENCE = torch._C._InferenceMode
+CLEAR = torch.clear_autocast_cache
+APPLY = torch.autograd.Function.__dict__["apply"]
+"""The method of PyTorch, as its class has it."""
+
+
+def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    """Replace ``torch.autograd.Function.apply``."""
+    call = CALLS.get(threading.get_ident())
+    if call is None:
+        return APPLY.__func__(cls, *args, **kwargs)
+    if cls is CheckpointFunction:
+        function, preserve, *given = args
+        return checkpointed(call, function, preserve, tuple(given))
+    return apply_function(call, cls, args)
+
+
+def _without_reentry(*args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ANN401
+    """Replace the steps around ``checkpoint(..., use_reentrant=False)``."""
+    call = CALLS.get(threading.get_ident())
+    return GENERATOR(*args, **kwargs) if call is None else without_reentry(call, *args, **kwargs)
+
+
+def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
+    """Replace a function that tells a setting of PyTorch: the setting is guarded."""
+
+    def read(*args: Any) -> Any:  # noqa: ANN401
+        call = CALLS.get(threading.get_ident())
+        if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
+            if setting == "torch.is_grad_enabled" and call.checkpoints:
+                call.refuse("torch.is_grad_enabled inside torch.utils.checkpoint, which disables gradients")
+            name = _of_device(setting, *args)
+            if name not in call.guards.settings:
+                call.refuse(f"{name}, which no guard looks at")
+            call.guards.setting(name)
+            if call.inference and name == "torch.is_inference_mode_enabled":
+                return True
+        return real(*args)
+
+    return read
+
+
+def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[..., Any]:
+    """Replace a function that no table can follow; libraries' own code may call it."""
+
+    def refused(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        call = CALLS.get(threading.get_ident())
+        if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
+            call.refuse(f"{name}{reason}")
+        return real(*args, **kwargs)
+
+    return refused
+
+
+class DefaultGenerator:
+    """Replaces ``torch.default_generator``, whose methods seed and tell the state of random numbers."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        call = _current()
+        if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
+            call.refuse("torch.default_generator: what is done to a generator cannot be followed")
+        return getattr(DEFAULT, name)
+
+
+def _inference_mode(mode: bool) -> Any:  # noqa: ANN401, FBT001 (PyTorch's signature)
+    """Replace the context that ``torch.inference_mode`` enters."""
+    call = CALLS.get(threading.get_ident())
+    return INFERENCE(mode) if call is None else InferenceRegion(call, mode)
+
+
+def _clear_autocast_cache() -> None:
+    """Replace ``torch.clear_autocast_cache``, which autocast calls at its end."""
+    call = CALLS.get(threading.get_ident())
+    if call is not None:
+        call.cast_weights.clear()
+    CLEAR()
+
+
+def _decides(module: str) -> bool:
+    """Whether a Python module's code is a model's, or decides for one."""
+    return is_model_module(module) or module.startswith(DECIDING)
+
+
+def _of_device(setting: str, device: str = "") -> str:
+    """The name of a setting; that of autocast on another device than the CPU has the device in it."""
+    if setting != "torch.is_autocast_enabled" or device == "cpu":
+        return setting
+    return f"{setting}({device or 'cuda'!r})"
+
+
+def _current() -> CapturedCall | None:
+    """The captured call of this thread."""
+    return CALLS.get(threading.get_ident())
+
+
+WATCH = Watch(_current)
+
+
+class Replacement(NamedTuple):
+    """One function of PyTorch.
+
+    Attributes:
+        owner: that has it.
+        name: of it there.
+        real: the function.
+        made: what replaces it.
+    """
+
+    owner: Any
+    name: str
+    real: Any
+    made: Any
+
+
+REPLACEMENTS = (
+    Replacement(torch.autograd.Function, "apply", APPLY, classmethod(_apply)),
+    Replacement(checkpoint, "_checkpoint_without_reentrant_generator", GENERATOR, _without_reentry),
+    Replacement(torch._C, "_InferenceMode", INFERENCE, _inference_mode),
+    Replacement(torch, "clear_autocast_cache", CLEAR, _clear_autocast_cache),
+    Replacement(torch, "default_generator", DEFAULT, DefaultGenerator()),
+    *(
+        Replacement(Environment, name, one, for_the_model(one, _current))
+        for name, one in vars(Environment).items()
+        if isinstance(one, FunctionType) and name not in ("__init__", "__repr__")
+    ),
+    *(
+        Replacement(torch, name, getattr(torch, name), _reading(getattr(torch, name), f"torch.{name}"))
+        for name in (
+            "is_grad_enabled",
+            "is_inference_mode_enabled",
+            "get_default_dtype",
+            "is_autocast_enabled",
+        )
+    ),
+    *(
+        Replacement(
+            owner, name, getattr(owner, name), _refusing(getattr(owner, name), f"{shown}.{name}", reason)
+        )
+        for owner, shown, reasons in (
+            (torch, "torch", RANDOM | dict.fromkeys(SETTERS, OUTSIDE)),
+            (torch.random, "torch", RANDOM | {"fork_rng": OUTSIDE}),
+            (torch.cuda, "torch.cuda", dict.fromkeys(OF_CUDA, OUTSIDE)),
+            (torch.nn.modules.module, "torch.nn.modules.module", dict.fromkeys(OF_ALL_MODULES, OUTSIDE)),
+            (np, "numpy", dict.fromkeys(OF_NUMPY, OUTSIDE)),
+            (np.random, "numpy.random", dict.fromkeys(OF_NUMPY_RANDOM, OUTSIDE)),
+        )
+        for name, reason in reasons.items()
+    ),
+)
+BY_FUNCTION = {id(one.real): one.made for one in REPLACEMENTS if isinstance(one.owner, ModuleType)}
+"""Replacements of functions that a model may have imported by their names."""
+
+
+@contextmanager
+def intercepted(call: CapturedCall) -> Iterator[None]:
+    """Follow what this thread does by these functions."""
+    audit(_current)
+    with LOCK:
+        if not CALLS:
+            for one in REPLACEMENTS:
+                setattr(one.owner, one.name, one.made)
+            WATCH.begin()
+        CALLS[threading.get_ident()] = call
+    try:
+        with watched_calls(call):
+            yield
+    finally:
+        with LOCK:
+            del CALLS[threading.get_ident()]
+            if not CALLS:
+                WATCH.end()
+                for one in REPLACEMENTS:
+                    setattr(one.owner, one.name, one.real)

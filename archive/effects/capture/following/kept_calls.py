@@ -1,0 +1,390 @@
+"""Calls that a table keeps: ``print``, loggers and ``warnings.warn``. Replay makes them after all changes.
+
+What they print is kept as it is at the call: lists are copied, tensors cloned by the graph.
+
+A model need not ask ``if logger.isEnabledFor(…):`` around messages of this logger. A loaded module's logger
+leaves out what its level does not let through, like the model's own. So the messages are kept as if the
+level let them through. That holds for an ``if`` which does nothing but log: it has no ``else``, and the
+arguments of its messages are computed by functions that change nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import logging
+import sys
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+
+from archive.effects.capture.following.outside import OF_THE_PROCESS, OUTSIDE
+from archive.effects.capture.graph.scalars import Shape, is_scalar
+from archive.effects.capture.graph.sites import position_of
+from archive.effects.capture.graph.sources import LITERALS, NAMED
+from archive.effects.capture.proxies.containers import plain
+from archive.effects.looking import PLAIN_TENSORS
+from archive.formats.effects.known_calls import CATEGORIES, LEVELS, LOG, PRINT, WARN
+from archive.formats.effects.model import Constant, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import FrameType
+
+    from archive.effects.capture.table.call import CapturedCall
+    from archive.formats.effects.model import GlobalName
+
+
+# --- log levels
+
+PURE_FUNCTIONS = {
+    "abs",
+    "bool",
+    "float",
+    "int",
+    "len",
+    "list",
+    "max",
+    "min",
+    "repr",
+    "round",
+    "str",
+    "sum",
+    "tuple",
+}
+PURE_METHODS = {
+    *(
+        "abs",
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "cpu",
+        "detach",
+        "dim",
+        "double",
+        "float",
+        "format",
+        "item",
+        "join",
+    ),
+    *("max", "mean", "min", "norm", "numel", "size", "std", "sum", "tolist", "var"),
+}
+"""Functions and methods that change nothing, whoever they are called on."""
+IMPURE = (ast.Await, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
+
+
+def only_logs(frame: FrameType, level: int, levels: Mapping[str, int]) -> bool:
+    """Whether the question ``isEnabledFor(level)`` that a frame asks decides about messages alone.
+
+    Args:
+        frame: the frame that asks.
+        level: the level; whoever does not let that through lets no lower level through.
+        levels: of each method of loggers that logs.
+    """
+    code = frame.f_code
+    position = position_of(code, frame.f_lasti // 2)
+    text = "".join(linecache.getlines(code.co_filename))
+    question = None if position is None else _questions(text).get((position[0], position[2]))
+    if question is None:
+        return False
+    statement, call = question
+    logger = ast.dump(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    return not statement.orelse and all(_is_message(one, logger, level, levels) for one in statement.body)
+
+
+@cache
+def _questions(text: str) -> dict[tuple[int, int], tuple[ast.If, ast.Call]]:
+    """The ``if`` statements whose condition is a call, or ends in ``and`` and a call: by the call's place."""
+    found = {}
+    for one in ast.walk(_parsed(text)):
+        if not isinstance(one, ast.If):
+            continue
+        last = one.test
+        if isinstance(last, ast.BoolOp) and isinstance(last.op, ast.And):
+            last = last.values[-1]
+        if isinstance(last, ast.Call):
+            found[last.lineno, last.col_offset] = one, last
+    return found
+
+
+def _parsed(text: str) -> ast.AST:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
+def _is_message(statement: ast.stmt, logger: str, level: int, levels: Mapping[str, int]) -> bool:
+    """Whether a statement tells a logger something, at this level or a lower one, and does nothing else."""
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return False
+    call = statement.value
+    return (
+        isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name | ast.Attribute)
+        and ast.dump(call.func.value) == logger
+        and levels.get(call.func.attr, level + 1) <= level
+        and all(map(_is_pure, (*call.args, *call.keywords)))
+    )
+
+
+def _is_pure(value: ast.AST) -> bool:
+    """Whether computing a value changes nothing."""
+    for one in ast.walk(value):
+        if isinstance(one, IMPURE):
+            return False
+        if isinstance(one, ast.Call):
+            function = one.func
+            pure = isinstance(function, ast.Name) and function.id in PURE_FUNCTIONS
+            if not pure and not (isinstance(function, ast.Attribute) and function.attr in PURE_METHODS):
+                return False
+    return True
+
+
+# --- kept calls
+
+METHODS = {name: level for level, name in LEVELS.items()} | {"warn": 30, "fatal": 50}
+"""Levels, by the methods of loggers that log at them."""
+
+
+STREAMS = ("stdin", "stdout", "stderr")
+HARMLESS = ("exc_info", "exception", "getdefaultencoding", "getsizeof", "intern")
+"""Functions of ``sys`` that neither tell of the process nor change it."""
+
+
+class KeptCalls:
+    """Notes the calls of one captured call.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+
+    def note(self, function: GlobalName, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Note a call, to be made again at replay."""
+        self._call.side_effects.mutation(function, Op.CALL, Constant(settings), values, self._call.here())
+
+    def shown(self, value: Any, caller: FrameType) -> Any:  # noqa: ANN401 (one a kind)
+        """A value that is printed, as it is now.
+
+        Raises:
+            CaptureError: a table cannot keep it.
+        """
+        if isinstance(value, str) and type(value) is str:
+            return self._call.texts.resolved(value, caller)
+        if is_scalar(value) or type(value) in LITERALS or isinstance(value, NAMED):
+            return value
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        value = plain(value)
+        if type(value) in (tuple, list):
+            return type(value)(self.shown(one, caller) for one in value)
+        if type(value) in (Shape, torch.Size):
+            return Shape(self.shown(one, caller) for one in value)
+        if type(value) is dict:
+            return {self.shown(key, caller): self.shown(one, caller) for key, one in value.items()}
+        return self._call.refuse(f"a {type(value).__qualname__} that is printed")
+
+    def _tensor(self, tensor: Any) -> Any:  # noqa: ANN401
+        """A copy of a tensor; its text must not tell of operations that a graph may do otherwise."""
+        if type(tensor) not in PLAIN_TENSORS[:1] or tensor.requires_grad:
+            self._call.refuse("a tensor with a gradient, or a parameter, that is printed: print it detached")
+        return tensor.clone()
+
+    def printed(
+        self,
+        *values: object,
+        sep: object = None,
+        end: object = None,
+        file: object = None,
+        flush: bool = False,
+    ) -> None:
+        """Replace ``print``."""
+        caller = sys._getframe(1)
+        if not (file is None or file is sys.stdout or (type(file) is StreamView and file.name == "stdout")):
+            self._call.refuse("print to a file")
+        settings = (" " if sep is None else sep, "\n" if end is None else end)
+        if not all(type(one) is str for one in settings):
+            self._call.refuse("print with a separator that is no plain text")
+        del flush  # a matter of time alone
+        self._call.check_once()
+        self.note(PRINT, settings, tuple(self.shown(one, caller) for one in values))
+
+    def warned(self, message: Any, category: Any = None, stacklevel: Any = 1, **more: Any) -> None:  # noqa: ANN401
+        """Replace ``warnings.warn``."""
+        caller = sys._getframe(1)
+        kind = UserWarning if category is None else self._call.objects.real_of(category)
+        if more or type(stacklevel) is not int or stacklevel > 1:
+            self._call.refuse("a warning at another line than its own: stacklevel")
+        if kind.__name__ not in CATEGORIES or getattr(builtins, kind.__name__) is not kind:
+            self._call.refuse(f"a warning of a class of its own, {kind.__qualname__}")
+        if type(message) is not str:
+            self._call.refuse("a warning that is no plain text")
+        module = caller.f_globals.get("__name__") or "<string>"
+        settings = (kind.__name__, caller.f_code.co_filename, caller.f_lineno, module)
+        self._call.check_once()
+        self.note(WARN, settings, (self.shown(message, caller),))
+
+    def logged(self, name: str, level: Any, caller: FrameType, values: tuple[Any, ...], more: Any) -> None:  # noqa: ANN401
+        """Note what a logger is told.
+
+        Args:
+            name: of the logger.
+            level: of the message.
+            caller: the frame that logs.
+            values: the message and its arguments.
+            more: keyword arguments.
+        """
+        if any(more.values()) or type(level) is not int:
+            self._call.refuse(f"a logger that is told more than a message: {', '.join(more) or 'level'}")
+        if not values or type(values[0]) is not str:
+            self._call.refuse("a message of a logger that is no plain text")
+        code = caller.f_code
+        settings = (name, level, code.co_filename, caller.f_lineno, code.co_name)
+        self._call.check_once()
+        self.note(LOG, settings, tuple(self.shown(one, caller) for one in values))
+
+    # --- what the model has in place of modules and loggers -----------------------------------------
+
+    def in_place_of(self, value: Any) -> Any:  # noqa: ANN401
+        """What the model gets for ``logging``, ``warnings``, a logger or a function of them; else None."""
+        if value is logging:
+            return LoggingModule(self)
+        if value is warnings:
+            return WarningsModule(self)
+        if value is sys:
+            return SysModule(self)
+        if value is warnings.warn:
+            return self.warned
+        if isinstance(value, logging.Logger):
+            return LoggerView(self, value.name)
+        return None
+
+    def refuse(self, message: str) -> NoReturn:
+        """Give up, naming the model's line."""
+        self._call.refuse(message)
+
+
+class LoggerView:
+    """The proxy of a logger.
+
+    Args:
+        calls: notes what it is told.
+        name: of the logger; "" for the functions of ``logging`` itself.
+    """
+
+    def __init__(self, calls: KeptCalls, name: str) -> None:
+        self._calls = calls
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The logger's name."""
+        return self._name
+
+    def log(self, level: Any, *values: Any, **more: Any) -> None:  # noqa: ANN401
+        """Log at a level."""
+        self._calls.logged(self._name, level, sys._getframe(1), values, more)
+
+    def isEnabledFor(self, level: Any) -> bool:  # noqa: ANN401, N802 (Python's name)
+        """Say yes where it does not matter; see :mod:`archive.effects.capture.following.kept_calls`."""
+        if type(level) is not int or not only_logs(sys._getframe(1), level, METHODS):
+            self._calls.refuse("logger.isEnabledFor, which decides about more than messages of this logger")
+        return True
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name not in METHODS:
+            self._calls.refuse(f"what is done to a Logger cannot be followed: {name}")
+
+        def method(*values: Any, **more: Any) -> None:  # noqa: ANN401
+            self._calls.logged(self._name, METHODS[name], sys._getframe(1), values, more)
+
+        return method
+
+
+class LoggingModule:
+    """The proxy of ``logging``.
+
+    Args:
+        calls: notes what loggers are told.
+    """
+
+    def __init__(self, calls: KeptCalls) -> None:
+        self._calls = calls
+
+    def getLogger(self, name: str | None = None) -> LoggerView:  # noqa: N802 (Python's name)
+        """The proxy of a logger."""
+        return LoggerView(self._calls, logging.getLogger(name).name)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name == "log" or name in METHODS:
+            return getattr(LoggerView(self._calls, ""), name)
+        found = getattr(logging, name)
+        if isinstance(found, int | type):
+            return found
+        return self._calls.refuse(f"logging.{name}: what it does outside the model would be lost")
+
+
+class SysModule:
+    """The proxy of ``sys``.
+
+    Args:
+        calls: refuses all but constants and streams.
+    """
+
+    def __init__(self, calls: KeptCalls) -> None:
+        object.__setattr__(self, "_calls", calls)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name in STREAMS:
+            return StreamView(self._calls, name)
+        found = getattr(sys, name)
+        if isinstance(found, str | int | float | tuple) or name in HARMLESS:
+            return found
+        return self._calls.refuse(f"sys.{name}{OF_THE_PROCESS}")
+
+    def __setattr__(self, name: str, _: object) -> None:
+        self._calls.refuse(f"sys.{name} that is set{OUTSIDE}")
+
+    def __delattr__(self, name: str) -> None:
+        self._calls.refuse(f"sys.{name} that is deleted{OUTSIDE}")
+
+
+class StreamView:
+    """The proxy of a standard stream, which only ``print`` may write to.
+
+    Args:
+        calls: refuses all else.
+        name: of the stream.
+
+    Attributes:
+        name: see above.
+    """
+
+    def __init__(self, calls: KeptCalls, name: str) -> None:
+        self._calls, self.name = calls, name
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return self._calls.refuse(f"sys.{self.name}.{name}: what it does outside the model would be lost")
+
+
+class WarningsModule:
+    """The proxy of ``warnings``.
+
+    Args:
+        calls: notes warnings.
+    """
+
+    def __init__(self, calls: KeptCalls) -> None:
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name == "warn":
+            return self._calls.warned
+        return self._calls.refuse(f"warnings.{name}: what it does outside the model would be lost")

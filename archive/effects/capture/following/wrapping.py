@@ -1,0 +1,451 @@
+"""Wraps values that the model reads: in proxies where the model could change them.
+
+A pure function behind ``functools.lru_cache`` gives again what it has kept. A function is pure here if its
+code says so: it works on constants alone, by operators, ``math``, builtins that look at nothing else, and
+other pure functions. Its result must be a constant, too: all calls share it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import dis
+import enum
+import functools
+import math
+import random
+import re
+from collections import OrderedDict, deque
+from contextvars import ContextVar
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType
+
+import torch
+
+from archive.effects.capture.following.autograd import KeptHandle, LaterHandle
+from archive.effects.capture.following.outside import ContextVariable
+from archive.effects.capture.graph.function_code import is_model_module
+from archive.effects.capture.graph.guards import copied
+from archive.effects.capture.graph.python_numbers import MATH, NUMBERS
+from archive.effects.capture.graph.scalars import Shape, is_scalar
+from archive.effects.capture.graph.sources import is_literal, is_named_tuple, is_plain, is_under_argument
+from archive.effects.capture.proxies.containers import TrackedList
+from archive.effects.capture.proxies.open_list import OpenList
+from archive.effects.capture.proxies.proxies import ClassProxy, is_followed
+from archive.effects.capture.proxies.tracked_dict import TrackedDict
+from archive.effects.capture.proxies.tracked_set import TrackedSet
+from archive.effects.capture.proxies.untouchable import Untouchable
+from archive.effects.looking import WITHOUT_MODES, type_name
+from archive.effects.python_containers import is_container
+from archive.formats.effects.model import Attribute, Item, Local, Look
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from archive.effects.capture.graph.variables import Variable
+    from archive.effects.capture.table.call import CapturedCall
+    from archive.formats.effects.model import Source
+
+
+# --- cached functions
+
+PURE_NAMES = (
+    *(
+        "abs",
+        "all",
+        "any",
+        "bool",
+        "dict",
+        "divmod",
+        "enumerate",
+        "float",
+        "int",
+        "len",
+        "list",
+        "map",
+        "max",
+    ),
+    *("min", "pow", "range", "reversed", "round", "sorted", "str", "sum", "tuple", "zip", "ValueError"),
+)
+BUILTINS = dict(vars(builtins))
+PURE = {BUILTINS[name] for name in PURE_NAMES} | set(MATH)
+IMPURE_OPS = ("STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME", "LOAD_NAME")
+CACHED: Any = functools._lru_cache_wrapper
+
+
+class CachedFunction:
+    """What a model gets for a function with a cache.
+
+    Args:
+        call: the captured call.
+        cached: the function with its cache.
+    """
+
+    def __init__(self, call: CapturedCall, cached: Any) -> None:  # noqa: ANN401
+        self._call, self._cached = call, cached
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        """The function's result, without its cache."""
+        call, function = self._call, self._cached.__wrapped__
+        given = [call.constant_key(one) for one in args]
+        named = {name: call.constant_key(one) for name, one in kwargs.items()}
+        if not all(_is_told_apart(one) for one in (*given, *named.values())):
+            call.refuse("a cached function of more than ints, texts and fractions")
+        if not is_pure(function):
+            call.refuse(f"a cached function, {function.__qualname__}, that may not be pure")
+        result = function(*given, **named)
+        if not is_literal(result):
+            call.refuse(f"a cached function that gives a {type(result).__name__}, which all calls share")
+        return result
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return self._call.refuse(f"{name} of a cached function, which cannot be followed")
+
+
+def _is_told_apart(key: object) -> bool:
+    """Whether a cache keeps nothing else for an equal key: it takes 2.0 and True for 2 and 1."""
+    if type(key) is tuple:
+        return all(map(_is_told_apart, key))
+    if type(key) is float:
+        return not key.is_integer()
+    return type(key) in (int, str, bytes, type(None))
+
+
+def is_pure(function: Any, known: frozenset[int] = frozenset()) -> bool:  # noqa: ANN401
+    """Whether the code of a function shows that its result depends on its arguments alone."""
+    if type(function) is CACHED:
+        function = function.__wrapped__
+    if id(function) in known:
+        return True
+    if type(function) is not FunctionType or function.__closure__ or function.__kwdefaults__:
+        return False
+    if not is_literal(function.__defaults__ or ()):
+        return False
+    names: dict[str, Any] = {**BUILTINS, **function.__globals__}
+    for one in _instructions(function.__code__):
+        if one.opname in IMPURE_OPS:
+            return False
+        if one.opname == "LOAD_GLOBAL" and one.argval in names:
+            value = names[one.argval]
+            is_listed = value is math or (isinstance(value, BuiltinFunctionType | type) and value in PURE)
+            if not is_listed and not is_pure(value, known | {id(function)}):
+                return False
+    return True
+
+
+def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
+    yield from dis.get_instructions(code)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _instructions(constant)
+
+
+# --- wrapping
+
+SAFE = (
+    str,
+    bytes,
+    type(None),
+    complex,
+    slice,
+    range,
+    enum.Enum,
+    re.Pattern,
+    type(Ellipsis),
+    type(NotImplemented),
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    BuiltinFunctionType,
+    torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket,
+)
+"""Immutable types, whose values the model gets as they are."""
+DECLARED = (dataclasses.Field, type(dataclasses.MISSING), type(vars(dataclasses)["_HAS_DEFAULT_FACTORY"]))
+"""Types of what a dataclass declares: part of the model's code, compared by identity, and never changed."""
+CHANGING = (list, dict, set, deque, bytearray, torch.Tensor)
+"""Objects that a method of theirs in C may change, past their proxies."""
+BUILTIN_CODE = (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+"""Those of them that are functions: part of the model, and not guarded."""
+
+
+class Wrapping:
+    """Wraps values: each object once, and volatile values once for each source.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+        self._by_source: dict[Source, Any] = {}
+        self._tensors: dict[int, tuple[Any, Source | None]] = {}
+
+    def name_paths(self, module: Any) -> None:  # noqa: ANN401
+        """Note the paths of a module's own modules, parameters and buffers."""
+        for path, one in [
+            *module.named_modules(),
+            *module.named_parameters(),
+            *module.named_buffers(),
+        ]:
+            source: Source = Local("self")
+            for name in path.split(".") if path else ():
+                source = Attribute(source, name)
+            self._call.paths.setdefault(id(one), source)
+            if isinstance(one, torch.nn.Module):
+                self._call.modules[id(one)] = one
+
+    def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
+        """The value that the model gets for a real one.
+
+        Args:
+            value: the real one.
+            source: where it lives; None for a value that is the same in each call, such as a default.
+        """
+        if source is not None:
+            self._call.originals.setdefault(source, value)
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value, source)
+        if type(value) in NUMBERS:
+            return self._number(value, source)
+        if self._is_special(value):
+            return self._special(value)
+        if isinstance(value, ContextVar):
+            return ContextVariable(self._call, value)
+        if type(value) is CACHED and is_model_module(value.__module__):
+            return CachedFunction(self._call, value)
+        kept = self._call.replaced.get(id(value)) or self._call.kept_calls.in_place_of(value)
+        if kept is not None:
+            return kept
+        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, CHANGING):
+            return Untouchable(self._call, f"{value.__name__} of a {type(value.__self__).__name__}")
+        if isinstance(value, SAFE):
+            if source is not None and not isinstance(value, BUILTIN_CODE):
+                self._call.guards.constant(value, source)
+            return value
+        known = self._call.side_effects.variable_of(value)
+        if known is not None:
+            return self._again(known, source)
+        if isinstance(value, tuple):
+            return self._tuple(value, source)
+        if type(value) in (list, dict) and source is not None:
+            return self._container(value, source)
+        return self._code(value, source)
+
+    @staticmethod
+    def _is_special(value: Any) -> bool:  # noqa: ANN401
+        """Whether a value is ``math`` or ``random``, a function of theirs, or part of a dataclass's code."""
+        if isinstance(value, BuiltinFunctionType | MethodType):
+            return value in MATH or isinstance(value.__self__, random.Random)
+        return value is math or value is random or isinstance(value, DECLARED)
+
+    def _special(self, value: Any) -> Any:  # noqa: ANN401
+        """The proxy of ``math``, or of a function of it; random numbers are refused."""
+        if isinstance(value, DECLARED):
+            return value
+        mathematics = self._call.functions.mathematics
+        if value is math:
+            return mathematics
+        if isinstance(value, BuiltinFunctionType) and value in MATH:
+            return mathematics.of(value)
+        return Untouchable(self._call, "generator of random numbers")
+
+    def _again(self, known: Variable, source: Source | None) -> Any:  # noqa: ANN401
+        """The proxy of an object that was met before, maybe at another source."""
+        if source is not None and known.source is not None and known.source != source:
+            self._call.aliases.setdefault(source, known.source)
+        if source is not None:
+            self._note_presence(self._call.real[known], source)
+        return self._call.proxies[known]
+
+    def _note_presence(self, value: object, source: Source) -> None:
+        """Guard that a list, dict or object is where calls put others, or None."""
+        if not self._call.deciding or not self._call.is_volatile(source):
+            return
+        if is_container(value):
+            self._call.guards.note(Look.TYPE, source, type_name(value))
+        else:
+            self._call.guards.note(Look.IS_NONE, source, value=False)
+
+    def _tuple(self, value: tuple[Any, ...], source: Source | None) -> Any:  # noqa: ANN401
+        """A tuple, named or not, with its items wrapped."""
+        if source is not None and is_plain(value):
+            self._call.guards.items(value, source)
+        elif source is not None and is_named_tuple(value):
+            self._call.guards.type_names[source] = type_name(value)
+            self._call.guards.items(value, source)
+        items = [
+            self.wrap(one, None if source is None else Item(source, index)) for index, one in enumerate(value)
+        ]
+        if type(value) is torch.Size:
+            return Shape(items) if any(map(is_scalar, items)) else value
+        return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+
+    def _code(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+        """The copy of a function, the proxy of a class or Python module of the model; else an object's."""
+        functions = self._call.functions
+        if isinstance(value, FunctionType):
+            return self._other(value, functions.copy(value), source)
+        if isinstance(value, MethodType):
+            return self._method(value, source)
+        if isinstance(value, type):
+            return self._class(value, source)
+        if isinstance(value, ModuleType):
+            is_own = is_model_module(value.__name__)
+            return self._other(value, functions.namespace(value), source) if is_own else value
+        return self._object(value, source)
+
+    def _class(self, value: type, source: Source | None) -> Any:  # noqa: ANN401
+        """The proxy of a class of the model, or of a type of numbers; others as they are."""
+        functions = self._call.functions
+        if value in functions.types:
+            return functions.types[value]
+        is_own = is_model_module(value.__module__) and ClassProxy.is_needed_for(value)
+        return self._other(value, ClassProxy(self._call, value), source) if is_own else value
+
+    def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
+        """The proxy of an object; partial functions and weak references are made anew."""
+        if type(value) is OrderedDict and not value and _is_hooks(source):
+            return MappingProxyType({})
+        if type(value) is partial:
+            function, *args = (self.wrap(one, None) for one in (value.func, *value.args))
+            return partial(
+                function, *args, **{name: self.wrap(one, None) for name, one in value.keywords.items()}
+            )
+        if isinstance(value, ReferenceType):
+            target = value()
+            return lambda: self.wrap(target, self._call.paths.get(id(target)))
+        if source is None:
+            source = self._call.paths.get(id(value))
+        if isinstance(value, torch.Generator):
+            self._call.refuse("a generator of random numbers of the model's own")
+        if source is None or not (is_followed(value) or type(value) is LaterHandle):
+            return Untouchable(self._call, type(value).__qualname__)
+        if type(value) in (set, frozenset):
+            return self._set(value, source)
+        if is_container(value):
+            self._note_presence(value, source)
+            return self._call.containers.existing(value, source)
+        source = self._call.paths.get(id(value), source)
+        self._note_presence(value, source)
+        is_handle = type(value) is LaterHandle
+        proxy = KeptHandle(self._call) if is_handle else self._call.objects.new_proxy(type(value))
+        variable = self._call.side_effects.track_object_existing(value, source, proxy)
+        self._call.add_proxy(variable, proxy, value)
+        return proxy
+
+    def _other(self, value: object, proxy: Any, source: Source | None) -> Any:  # noqa: ANN401
+        """Note the proxy of a function, class or Python module."""
+        if proxy is value:
+            return value
+        if value not in self._call.side_effects:
+            variable = self._call.side_effects.track_other(value, source, proxy)
+            self._call.add_proxy(variable, proxy, value)
+        return proxy
+
+    def _method(self, value: MethodType, source: Source | None) -> Any:  # noqa: ANN401
+        owner = self.wrap(value.__self__, Attribute(source, "__self__") if source is not None else None)
+        function = value.__func__
+        if isinstance(function, FunctionType):
+            return MethodType(self._call.functions.copy(function), owner)
+        return value
+
+    def _container(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+        is_open = source in self._call.resized
+        # A list that each call puts anew may be longer each time.
+        is_growing = is_open or (self._call.deciding and self._call.is_volatile(source))
+        proxy: Any
+        if type(value) is dict:
+            proxy = TrackedDict(self._call, source, is_open=is_open)
+            variable = self._call.side_effects.track_dict(value, source, proxy)
+        else:
+            proxy = OpenList(self._call, source) if is_growing else TrackedList(self._call, source)
+            variable = self._call.side_effects.track_list(value, source, proxy)
+        self._call.add_proxy(variable, proxy, value)
+        self._call.met[variable] = self._call.here()
+        self._note_presence(value, source)
+        proxy.fill(self._call.snapshot.contents(value))
+        return proxy
+
+    def _set(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+        proxy = TrackedSet(self._call, source, type(value))
+        variable = self._call.side_effects.track_set(value, source, proxy)
+        self._call.add_proxy(variable, proxy, value)
+        self._call.met[variable] = self._call.here()
+        self._call.guards.type_names[source] = type_name(value)
+        proxy.fill(self._call.snapshot.contents(value))
+        if not proxy.is_code:
+            self._call.guards.note(Look.TYPE, source, type_name(value))
+        return proxy
+
+    def _number(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+        if source is None:
+            return value
+        if not self._call.is_volatile(source):
+            self._call.guards.constant(value, source)
+            return value
+        if source not in self._by_source:
+            self._by_source[source] = self._call.builder.scalar_input(source, value)
+            self._call.guards.note(Look.TYPE, source, type(value).__name__)
+        return self._by_source[source]
+
+    def _tensor(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
+        if source is not None and self._call.is_volatile(source):
+            if source not in self._by_source:
+                data = self._call.snapshot.tensor(value)
+                self._by_source[source] = self._call.builder.tensor_input(source, value, data)
+                self._call.guards.note(Look.TYPE, source, type_name(value))
+            return self._by_source[source]
+        if id(value) not in self._tensors:
+            self._check_hooks(value, source)
+            first = self._call.paths.get(id(value), source)
+            data = self._call.snapshot.tensor(value)
+            made = (
+                self._call.builder.constant(data)
+                if first is None
+                else self._call.builder.tensor_input(first, value, data, self._copying(value, first))
+            )
+            self._tensors[id(value)] = made, first
+            self._call.side_effects.keepalive.append(value)
+        proxy, first = self._tensors[id(value)]
+        if first is not None:
+            self._call.guards.note(Look.TYPE, first, type_name(value))
+        if source is not None and first is not None and source != first:
+            self._call.aliases.setdefault(source, first)
+        return proxy
+
+    def attribute_set(self) -> str:
+        """The name of an attribute that the model has set on a tensor that it was given; "" without one."""
+        with WITHOUT_MODES():
+            names = (name for proxy, _ in self._tensors.values() for name in getattr(proxy, "__dict__", ()))
+            return next(names, "")
+
+    def _check_hooks(self, value: Any, source: Source | None) -> None:  # noqa: ANN401
+        """Refuse a tensor of the state that has hooks of its own; an argument brings its hooks along."""
+        if is_under_argument(source):
+            return
+        with WITHOUT_MODES():
+            if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
+                self._call.refuse("a tensor that had hooks before the call, which no archive has")
+
+    def _copying(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+        """The function that copies a tensor; parameters and buffers are copied once for all calls."""
+        return self._call.copies.of if self._call.is_registered(value, source) else copied
+
+    def argument(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+        """The value that the model gets for an argument: ints and floats become free numbers of the graph."""
+        guards = self._call.guards
+        if isinstance(source, Local) and not guards.is_read(source.name):
+            return value
+        if type(value) in (int, float):
+            guards.note(Look.TYPE, source, type(value).__name__)
+            return self._call.builder.scalar_input(source, value, free=True)
+        return self.wrap(value, source)
+
+
+def _is_hooks(source: Source | None) -> bool:
+    """Whether a source is one of a module's dicts of hooks, which PyTorch's own code reads."""
+    return source is None or (isinstance(source, Attribute) and source.name.endswith("_hooks"))

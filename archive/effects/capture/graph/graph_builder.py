@@ -1,0 +1,407 @@
+"""Builds the graph of a call: a node for each operation, and the node that makes each tensor and number.
+
+Numbers that Python needs to decide are computed as Python does, from state and arguments before the call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import operator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch import fx
+
+from archive.effects.capture.graph.guards import Input, copied, is_reachable
+from archive.effects.capture.graph.python_numbers import NUMBERS
+from archive.effects.capture.graph.scalars import Scalar, concrete, is_free, is_scalar, scalar, value_of
+from archive.effects.capture.graph.sources import identifier_of
+from archive.effects.looking import WITHOUT_MODES
+from archive.formats.effects.computed import COMPUTED
+from archive.formats.effects.model import At, Computed, Constant, Look
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from archive.effects.capture.graph.guards import Guards
+    from archive.effects.capture.graph.sites import Statement
+    from archive.formats.effects.model import Source, Value
+
+
+# --- decisions
+
+OPERATIONS: dict[Any, str] = {
+    **{getattr(operator, op): op for op in COMPUTED if hasattr(operator, op)},
+    abs: "abs",
+    int: "int",
+    float: "float",
+    min: "min",
+    max: "max",
+}
+"""The operations by the functions that nodes call."""
+SIZE_METHODS = {"size": "size_of", "numel": "numel"}
+
+
+class Decisions:
+    """Finds the expressions of numbers.
+
+    Args:
+        inputs: of the graph, which grow with the call.
+    """
+
+    def __init__(self, inputs: list[Input]) -> None:
+        self._inputs = inputs
+        self._known: dict[Any, Value | None] = {}
+
+    def subject(self, node: Any) -> Source | Computed | None:  # noqa: ANN401
+        """A number's place or expression; None if it follows from more than numbers, sizes and lengths."""
+        value = self._value(node)
+        return value.source if isinstance(value, At) else value  # type: ignore[return-value]
+
+    def is_of_sizes(self, node: Any) -> bool:  # noqa: ANN401
+        """Whether a number follows from other numbers and from sizes, not from tensors' elements."""
+        given = self._input(node)
+        if given is not None:
+            return is_scalar(given.proxy)
+        if node.op == "call_method":
+            return node.target in SIZE_METHODS
+        is_known = node.op == "call_function" and node.target in OPERATIONS
+        return is_known and all(map(self.is_of_sizes, node.all_input_nodes))
+
+    def _input(self, node: Any) -> Input | None:  # noqa: ANN401
+        return next((one for one in self._inputs if one.node is node), None)
+
+    def _value(self, node: Any) -> Value | None:  # noqa: ANN401
+        if node not in self._known:
+            self._known[node] = self._of_node(node)
+        return self._known[node]
+
+    def _of_node(self, node: Any) -> Value | None:  # noqa: ANN401
+        given = self._input(node)
+        if given is not None:
+            return At(given.source) if is_scalar(given.proxy) and is_reachable(given.source) else None
+        if node.op == "call_method" and node.target in SIZE_METHODS:
+            return self._size(node)
+        if "python" in node.meta:
+            op, args = node.meta["python"]
+        else:
+            op = OPERATIONS.get(node.target) if node.op == "call_function" and not node.kwargs else None
+            args = node.args
+        items = [self._operand(one) for one in args]
+        return None if op is None or None in items else Computed(op, tuple(items))  # type: ignore[arg-type]
+
+    def _operand(self, argument: Any) -> Value | None:  # noqa: ANN401
+        if type(argument) in NUMBERS:
+            return Constant(argument)
+        return self._value(argument) if isinstance(argument, torch.fx.Node) else None
+
+    def _size(self, node: Any) -> Value | None:  # noqa: ANN401
+        """A size of a tensor that the call has not changed."""
+        tensor, *dims = node.args
+        given = self._input(tensor)
+        with WITHOUT_MODES():
+            if given is None or given.changed or not is_reachable(given.source):
+                return None
+        if not all(type(one) is int for one in dims):
+            return None
+        return Computed(SIZE_METHODS[node.target], (At(given.source), *map(Constant, dims)))
+
+
+# --- graph builder
+
+SQUEEZED = ("squeeze", "squeeze_", "flatten")
+"""Operators whose result's number of dimensions depends on sizes, not only on the operands' dimensions."""
+TAKEN = frozenset({*dir(builtins), "torch", "device", "inf", "nan"}) - {"input"}
+"""Names that mean something else in a graph's text."""
+
+
+class GraphBuilder:
+    """Builds the graph of one call.
+
+    Args:
+        guards: of the call.
+        here: tells which of the model's statements runs.
+        refuse: ends the call with an error at the model's statement.
+        deciding: whether guards may fix numbers that differ from call to call by themselves.
+
+    Attributes:
+        graph: the nodes.
+        inputs: of the graph, in order.
+        constants: tensors that are the same in every call, by their names in the graph.
+        last: the last placeholder, behind which the next one goes; at first the graph's root.
+        refuse: see above.
+        text_of: gives a mark in the place of a value's text, if a table can hold the text; else None.
+    """
+
+    def __init__(
+        self,
+        guards: Guards,
+        here: Callable[[], Statement | None],
+        refuse: Callable[[str], NoReturn],
+        *,
+        deciding: bool = False,
+    ) -> None:
+        self._guards, self._here, self.refuse = guards, here, refuse
+        self.text_of: Callable[[object, str], str | None] = lambda _, __: None
+        self.graph = fx.Graph()
+        self.inputs: list[Input] = []
+        self._decisions = Decisions(self.inputs) if deciding else None
+        self.constants: dict[str, Any] = {}
+        self._nodes: dict[int, Any] = {}
+        self._by_identity: dict[int, Input] = {}
+        self._alive: list[object] = []
+        self._names: set[str] = {"self"}
+        self.last: Any = self.graph._root
+
+    def node_of(self, value: object) -> Any:  # noqa: ANN401 (a node)
+        """The node that makes a value; None if the graph does not know the value."""
+        return self._nodes.get(id(value))
+
+    def input_of(self, value: object) -> Input | None:
+        """The input whose proxy a value is; None for other values."""
+        return self._by_identity.get(id(value))
+
+    def known_as(self, value: object) -> Any:  # noqa: ANN401
+        """An input's source, or the node that makes a value; None if the graph does not know the value."""
+        given = self.input_of(value)
+        return self.node_of(value) if given is None else given.source
+
+    def bind(self, value: object, node: Any) -> None:  # noqa: ANN401
+        """Note that a node makes a value."""
+        self._nodes[id(value)] = node
+        self._alive.append(value)
+
+    def tensor_input(
+        self,
+        source: Source,
+        original: Any,  # noqa: ANN401
+        data: Any,  # noqa: ANN401
+        copy: Callable[[Any], Any] = copied,
+    ) -> Any:  # noqa: ANN401
+        """Make a tensor an input.
+
+        Args:
+            source: where it lives.
+            original: the model's own tensor.
+            data: a tensor with its contents before the call.
+            copy: makes its proxy.
+
+        Returns:
+            Its proxy.
+        """
+        with WITHOUT_MODES():
+            proxy = copy(data)
+            version = proxy._version
+        self._input(Input(source, self._placeholder(source, torch.Tensor), original, proxy, version))
+        return proxy
+
+    def scalar_input(self, source: Source, value: float, *, free: bool = False) -> Scalar:
+        """Make a number an input.
+
+        Args:
+            source: where it lives.
+            value: in this call.
+            free: whether it is an argument.
+
+        Returns:
+            Its proxy.
+        """
+        proxy = scalar(self, value, free=free, origin=(source, None))
+        self._input(Input(source, self._placeholder(source, type(value)), value, proxy))
+        return proxy
+
+    def list_input(self, source: Source, originals: list[Any], data: list[Any], kind: type) -> list[Any]:
+        """Make a list an input.
+
+        Args:
+            source: where it lives.
+            originals: its items.
+            data: the items, tensors with their contents before the call.
+            kind: of the items: a tensor, a float or an int.
+
+        Returns:
+            Its proxy.
+        """
+        with WITHOUT_MODES():
+            proxy = [copied(one) if isinstance(one, torch.Tensor) else one for one in data]
+        self._input(Input(source, self._placeholder(source, list[kind]), originals, proxy))  # type: ignore[valid-type]
+        return proxy
+
+    def _input(self, new: Input) -> None:
+        new.node.meta["roots"] = frozenset([len(self.inputs)])
+        self.inputs.append(new)
+        self._by_identity[id(new.proxy)] = new
+        self.bind(new.proxy, new.node)
+
+    def _placeholder(self, source: Source, kind: Any) -> Any:  # noqa: ANN401
+        with self.graph.inserting_after(self.last):
+            node = self.graph.placeholder(self._unique(identifier_of(source)), type_expr=kind)
+        self.last = node
+        return node
+
+    def _unique(self, name: str) -> str:
+        number, unique = 1, name
+        while unique in self._names or keyword.iskeyword(unique) or unique in TAKEN:
+            unique, number = f"{name}_{number}", number + 1
+        self._names.add(unique)
+        return unique
+
+    def constant(self, tensor: Any) -> Any:  # noqa: ANN401
+        """Make a tensor a constant of the graph, and give its proxy."""
+        with WITHOUT_MODES():
+            proxy = copied(tensor)
+        name = f"constant_{len(self.constants)}"
+        self.constants[name] = tensor
+        with self.graph.inserting_after(self.last):
+            self.bind(proxy, self.graph.get_attr(name))
+        return proxy
+
+    def emit(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Add a node; its arguments are given as the values that the call works with."""
+        node = self.graph.create_node(kind, target, self.argument(args), self.argument(kwargs))
+        taken = node.all_input_nodes
+        node.meta["roots"] = frozenset().union(*map(roots_of, taken))
+        name = target if isinstance(target, str) else getattr(target, "__name__", "")
+        node.meta["squeezed"] = name in SQUEEZED or any(one.meta.get("squeezed") for one in taken)
+        statement = self._here()
+        if statement is not None:
+            shown = target if isinstance(target, str) else target.__name__
+            node.meta["site"], node.meta["statement"] = statement.site(f"aten::{shown}"), statement
+        return node
+
+    def argument(self, value: Any) -> Any:  # noqa: ANN401
+        """An argument of a node, for a value of the call."""
+        node = self._nodes.get(id(value))
+        if node is not None:
+            return node
+        if isinstance(value, torch.Tensor):
+            self.refuse("a tensor that no recorded operation has made")
+        if is_scalar(value):
+            return value
+        if isinstance(value, tuple):
+            return tuple(map(self.argument, value))
+        if isinstance(value, list):
+            return list(map(self.argument, value))
+        if isinstance(value, dict):
+            return {key: self.argument(one) for key, one in value.items()}
+        if isinstance(value, slice):
+            return slice(*map(self.argument, (value.start, value.stop, value.step)))
+        return value
+
+    def emit_on(self, kind: str, target: Any, *nodes: Any) -> Any:  # noqa: ANN401
+        """Add a node whose arguments are nodes."""
+        node = self.graph.create_node(kind, target, nodes)
+        node.meta["roots"] = frozenset().union(*map(roots_of, nodes))
+        return node
+
+    def results(self, value: Any, node: Any) -> Any:  # noqa: ANN401
+        """Bind the result of a node, item by item; numbers become numbers of the graph."""
+        if isinstance(value, torch.Tensor):
+            if id(value) not in self._nodes:
+                self.bind(value, node)
+            return value
+        if type(value) in NUMBERS:
+            return self.number(value, node)
+        if isinstance(value, tuple | list):
+            for index, one in enumerate(value):
+                if isinstance(one, torch.Tensor) and id(one) in self._nodes:
+                    continue
+                if isinstance(one, torch.Tensor | tuple | list):
+                    item = self.graph.call_function(operator.getitem, (node, index))
+                    item.meta["roots"] = roots_of(node)
+                    self.results(one, item)
+        return value
+
+    def number(
+        self,
+        value: float,
+        node: Any,  # noqa: ANN401
+        *,
+        free: bool = False,
+        origin: tuple[Source, int | None] | None = None,
+    ) -> Scalar:
+        """A number of the graph, made by a node."""
+        proxy = scalar(self, value, free=free, origin=origin)
+        node.meta["free"] = free
+        self.bind(proxy, node)
+        return proxy
+
+    def compute(self, function: Any, *args: Any) -> Any:  # noqa: ANN401
+        """The number of the graph that a Python operator or function gives for numbers of the graph."""
+        value = function(*concrete(args))
+        node = self.emit("call_function", function, args, {})
+        if type(value) not in NUMBERS:
+            self.refuse(f"{function.__name__} of numbers that differ from call to call")
+        return self.number(value, node, free=is_free(*args))
+
+    def fixed(self, value: Any) -> Any:  # noqa: ANN401
+        """The Python number of a number of the graph, guarded from now on; other values as they are.
+
+        Raises:
+            CaptureError: the number differs from call to call by itself.
+        """
+        if not is_scalar(value):
+            return value
+        if not self.can_fix(value):
+            self.refuse("the number it depends on differs from call to call")
+        self._guards.number(value, self._subject(value))
+        return value_of(value)
+
+    def stands_for(self, number: Any, op: str, *operands: Any) -> None:  # noqa: ANN401
+        """Note that a number, which several nodes make, is the result of one of Python's operators."""
+        self.node_of(number).meta["python"] = op, self.argument(operands)
+
+    def assume(self, condition: Any, *, before: bool = False) -> None:  # noqa: ANN401
+        """Guard that a bool of the graph is True in later calls, as it is in this one.
+
+        Args:
+            condition: the bool.
+            before: whether the graph must not run otherwise.
+
+        Raises:
+            CaptureError: only the graph itself could tell, and must not run.
+        """
+        node = self.node_of(condition)
+        subject = Decisions(self.inputs).subject(node) if before else None
+        if subject is None and before:
+            self.refuse("a division by an int that may be 0")
+        node.meta["free"] = node.meta["free"] or subject is not None
+        self._guards.note(Look.EQUAL, condition if subject is None else subject, value=True)
+
+    def can_fix(self, value: Any) -> bool:  # noqa: ANN401
+        """Whether a guard can tell the Python number of a number of the graph."""
+        return value._free or (
+            self._decisions is not None and self._decisions.is_of_sizes(self.node_of(value))
+        )
+
+    def _subject(self, value: Any) -> Source | Computed | None:  # noqa: ANN401
+        """A number's place or expression for a guard; None where a look or the graph itself tells it."""
+        if self._decisions is None or (value._origin is not None and value._free):
+            return None
+        return self._decisions.subject(self.node_of(value))
+
+    def values(self) -> list[object]:
+        """All values that nodes make, in order."""
+        return self._alive
+
+    def drop_unused(self, outputs: Collection[object]) -> None:
+        """Erase nodes that make free numbers which nothing uses."""
+        for node in reversed(self.graph.nodes):
+            if node.meta.get("free") and not node.users and node not in outputs:
+                self.graph.erase_node(node)
+
+    def roots(self, *tensors: object) -> list[Input]:
+        """The inputs that some values are computed from, in order."""
+        numbers = frozenset().union(*(roots_of(self.node_of(one)) for one in tensors))
+        return [self.inputs[number] for number in sorted(numbers)]
+
+    def changed(self) -> list[Input]:
+        """Inputs that have been changed in place."""
+        return [one for one in self.inputs if one.changed]
+
+
+def roots_of(node: Any) -> frozenset[int]:  # noqa: ANN401
+    """The indices of the inputs that a node is computed from."""
+    found: frozenset[int] = frozenset() if node is None else node.meta.get("roots", frozenset())
+    return found

@@ -1,0 +1,326 @@
+"""Inputs of the graph, tensors and numbers that the model reads, and guards on what it reads besides.
+
+Guards are conditions on which a captured call relies, noted as the model reads, checked at later calls.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.capture.graph.function_code import first_read
+from archive.effects.capture.graph.scalars import is_scalar, value_of
+from archive.effects.capture.graph.sites import Statement, span_of
+from archive.effects.capture.graph.sources import SOURCES, is_literal, root_of
+from archive.effects.looking import FOUND, SETTINGS, WITHOUT_MODES, setting
+from archive.formats.effects.model import (
+    Attribute,
+    Computed,
+    Each,
+    GlobalName,
+    Item,
+    Length,
+    Local,
+    Look,
+    Temporary,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from archive.formats.effects.model import Literal, Source
+
+    Held = list[tuple[Look, object, Any, Literal, Statement | None]]
+
+
+# --- inputs
+
+
+@dataclass(slots=True)
+class Input:
+    """One input of the graph.
+
+    Attributes:
+        source: where it lives.
+        node: its placeholder.
+        original: the model's own tensor or list, which stays as it is; or a number.
+        proxy: the copy, or the number of the graph, that the call works with.
+        version: version counter of the copy before the call.
+        statement: the statement that last changed the tensor.
+        latest: version counter of the copy after that statement.
+        silently: whether the tensor was changed without its version counter, as by batch norm.
+    """
+
+    source: Source
+    node: Any
+    original: Any
+    proxy: Any
+    version: int = 0
+    statement: Statement | None = None
+    latest: int = 0
+    silently: bool = False
+
+    @property
+    def tensors(self) -> list[tuple[Any, Any]]:
+        """The tensor, or those in the list: the model's own, and the copy."""
+        if is_scalar(self.proxy):
+            return []
+        if not self.is_list:
+            return [(self.original, self.proxy)]
+        pairs = zip(self.original, self.proxy, strict=True)
+        return [(one, copy) for one, copy in pairs if isinstance(copy, torch.Tensor)]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the input is a list, which the graph takes as a whole."""
+        return type(self.proxy) is list
+
+    @property
+    def changed(self) -> bool:
+        """Whether a tensor has been changed in place."""
+        if is_scalar(self.proxy) or self.is_list:
+            return False
+        return self.silently or self.proxy._version != self.version
+
+
+def copied(tensor: Any) -> Any:  # noqa: ANN401
+    """A tensor with the same contents and no memory in common; a parameter gives a parameter."""
+    with torch.no_grad():
+        copy = tensor.detach().clone()
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
+    return copy.requires_grad_(tensor.requires_grad)
+
+
+class Copies:
+    """Copies of a model's parameters and buffers, which one captured call after the other works with.
+
+    A copy that a call has changed is not used again.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, Any, int]] = {}
+
+    def of(self, tensor: Any) -> Any:  # noqa: ANN401
+        """The copy of a tensor."""
+        kept = self._kept.get(id(tensor))
+        if kept is not None and _is_unchanged(*kept):
+            return kept[1]
+        copy = copied(tensor)
+        self._kept[id(tensor)] = tensor, copy, copy._version
+        return copy
+
+    def forget(self, changed: Iterable[Input]) -> None:
+        """Forget copies that a call has changed, maybe without their version counters."""
+        proxies = {id(one.proxy) for one in changed}
+        self._kept = {number: one for number, one in self._kept.items() if id(one[1]) not in proxies}
+
+    def check(self) -> None:
+        """Forget copies that differ from their tensors, after a call that was not finished."""
+        with torch._C.DisableTorchFunction():
+            self._kept = {number: one for number, one in self._kept.items() if torch.equal(one[0], one[1])}
+
+
+def _is_unchanged(tensor: Any, copy: Any, version: int) -> bool:  # noqa: ANN401
+    has_gradient = copy.grad is not None or copy._backward_hooks
+    return copy._version == version and copy.requires_grad == tensor.requires_grad and not has_gradient
+
+
+# --- guards
+
+METADATA = frozenset(
+    (
+        Look.TYPE,
+        Look.DIM,
+        Look.SIZE,
+        Look.SHAPE,
+        Look.STRIDE,
+        Look.DTYPE,
+        Look.KIND,
+        Look.DEVICE,
+        Look.REQUIRES_GRAD,
+    )
+)
+"""Looks at a tensor's metadata; needless for parameters and buffers that the graph holds itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """A guard of the running call.
+
+    Attributes:
+        look: the property that is looked at.
+        subject: a source, or a value that the graph makes; None for settings of PyTorch.
+        value: of the property; a source for ``SAME`` and ``APART``.
+        key: see ``Look``.
+        statement: the model's statement.
+    """
+
+    look: Look
+    subject: object
+    value: Any
+    key: Literal = None
+    statement: Statement | None = None
+
+
+class Guards:
+    """The guards of one call, each noted once, at the statement that first relies on it.
+
+    Args:
+        here: tells which of the model's statements runs.
+
+    Attributes:
+        settings: of PyTorch, before the call.
+        type_names: the types of containers that are no plain lists and dicts, by source.
+    """
+
+    def __init__(self, here: Callable[[], Statement | None]) -> None:
+        self._here = here
+        self.settings = {name: setting(name) for name in SETTINGS}
+        self.type_names: dict[Source, str] = {}
+        self._noted: dict[tuple[object, ...], Assumption] = {}
+        self._first_read: dict[str, Statement] = {}
+        self._unread: set[str] = set()
+        self._sink: Held | None = None
+
+    def note(
+        self,
+        look: Look,
+        subject: object,
+        value: Any,  # noqa: ANN401
+        key: Literal = None,
+        statement: Statement | None = None,
+    ) -> None:
+        """Note a guard."""
+        if look is Look.TYPE and isinstance(subject, SOURCES):
+            value = self.type_names.get(subject, value)
+        other = value if look in (Look.SAME, Look.APART) else None
+        by_value = isinstance(subject, (*SOURCES, Computed))
+        known = (look, subject if by_value else id(subject), key, other)
+        if self._sink is not None:
+            self._sink.append((look, subject, value, key, statement))
+        elif known not in self._noted:
+            statement = statement or self._here() or self._argument_statement(subject)
+            self._noted[known] = Assumption(look, subject, value, key, statement)
+
+    @contextmanager
+    def held(self) -> Iterator[Held]:
+        """Collect the guards noted meanwhile, to be released once the model reads what they are of."""
+        before, self._sink = self._sink, []
+        try:
+            yield self._sink
+        finally:
+            self._sink = before
+
+    def release(self, held: Held) -> None:
+        """Note guards that were held back."""
+        for one in held:
+            self.note(*one)
+        held.clear()
+
+    def tensor(self, one: Input, look: Look, key: Literal = None) -> None:
+        """Guard a property of an input tensor, as it was before the call."""
+        with WITHOUT_MODES():
+            value = FOUND[look](one.original, key)
+        self.note(look, one.source, value, key)
+
+    def setting(self, name: str) -> None:
+        """Guard a setting of PyTorch, as it was before the call."""
+        self.note(Look.SETTING, None, self.settings[name], name)
+
+    def number(self, scalar: Any, subject: Source | Computed | None = None) -> None:  # noqa: ANN401
+        """Guard a number.
+
+        Args:
+            scalar: the number of the graph.
+            subject: its place or expression; None for a free number that the graph gives.
+        """
+        if subject is not None:
+            self.note(Look.EQUAL, subject, value_of(scalar))
+            return
+        origin = scalar._origin
+        if origin is None:
+            self.note(Look.EQUAL, scalar, value_of(scalar))
+        elif origin[1] is None:
+            self.note(Look.EQUAL, origin[0], value_of(scalar))
+        else:
+            self.note(Look.SIZE, origin[0], value_of(scalar), origin[1])
+
+    def constant(self, value: Any, source: Source, statement: Statement | None = None) -> None:  # noqa: ANN401
+        """Guard an immutable value, where it lives."""
+        if is_literal(value):
+            self.note(Look.EQUAL, source, value, None, statement)
+        else:
+            self.note(Look.TEXT, source, str(value), None, statement)
+
+    def items(self, value: Any, source: Source) -> None:  # noqa: ANN401
+        """Guard the type and length of a list or tuple."""
+        self.note(Look.TYPE, source, "tuple" if isinstance(value, tuple) else type(value).__name__)
+        self.note(Look.LENGTH, source, len(value))
+
+    # --- arguments ---------------------------------------------------------------------------------
+
+    def name_arguments(self, function: Any, names: Iterable[str]) -> None:  # noqa: ANN401
+        """Find the place where a method first reads each of its arguments."""
+        own = inspect.unwrap(function)
+        code = getattr(own, "__code__", None)
+        if code is None:
+            return
+        for name in names:
+            position = first_read(code, name)
+            if position is not None:
+                self._first_read[name] = Statement(code.co_filename, position[0], span_of(code, position))
+            elif own is function:
+                self._unread.add(name)
+
+    def read_all(self) -> None:
+        """Note that any argument may be read, since hooks get them too."""
+        self._unread.clear()
+
+    def is_read(self, name: str) -> bool:
+        """Whether the method, or a decorator around it, may read an argument."""
+        return name not in self._unread
+
+    def _argument_statement(self, subject: object) -> Statement | None:
+        root = root_of(subject) if isinstance(subject, SOURCES) else None
+        return self._first_read.get(root.name) if isinstance(root, Local) else None
+
+    # --- the whole ---------------------------------------------------------------------------------
+
+    def settled(self, fixed: Iterable[Source], ambiguous: Collection[Source]) -> list[Assumption]:
+        """The guards that a table holds.
+
+        Args:
+            fixed: parameters and buffers that the graph holds itself.
+            ambiguous: cells that no name tells apart.
+        """
+        kept = set(fixed)
+        noted = list(self._noted.values())
+        return [
+            one
+            for one in noted
+            if not isinstance(one.subject, SOURCES)
+            or (
+                is_reachable(one.subject)
+                and root_of(one.subject) not in ambiguous
+                and not (one.look in METADATA and one.subject in kept)
+            )
+        ]
+
+
+def is_reachable(source: Source) -> bool:
+    """Whether a table can hold a source, and replay may look there."""
+    inner = source
+    while isinstance(inner, Attribute | Item | Length | Each):
+        if isinstance(inner, Item) and not is_literal(inner.key):
+            return False
+        if isinstance(inner, Attribute) and inner.name[:2] == inner.name[-2:] == "__":
+            return False
+        inner = inner.base
+    if isinstance(inner, GlobalName):
+        return inner.name.isidentifier() and inner.name[:2] != "__"
+    return not isinstance(inner, Temporary)

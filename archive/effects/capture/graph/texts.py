@@ -1,0 +1,205 @@
+"""Texts that a model prints: of numbers that differ from call to call, replay makes the text anew.
+
+Python's f-strings make a text at once. So a number of the graph gives a *mark* in the place of its text, if
+the text goes straight into a call, as in ``print(f"step {self.step}")``. The code tells: between the number
+and the call there is nothing that could look at the text. If the call is one that a table can hold, the marks
+become fields of a template; otherwise the model is called again without marks.
+"""
+
+from __future__ import annotations
+
+import dis
+import re
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from archive.effects.capture.graph.sites import of_model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType
+
+
+MARK = re.compile("\0([0-9]+)\0")
+PUSHES = frozenset(
+    (
+        "LOAD_FAST",
+        "LOAD_FAST_CHECK",
+        "LOAD_CONST",
+        "LOAD_GLOBAL",
+        "LOAD_NAME",
+        "LOAD_DEREF",
+        "LOAD_CLOSURE",
+        "PUSH_NULL",
+    )
+)
+"""Instructions that only push values."""
+NOTHING = frozenset(("CACHE", "NOP", "EXTENDED_ARG", "PRECALL", "KW_NAMES"))
+"""Instructions that leave the stack as it is, or whose effect is counted with the call behind them."""
+TAKES = {
+    "LOAD_ATTR": 1,
+    "LOAD_METHOD": 1,
+    "BINARY_OP": 2,
+    "BINARY_SUBSCR": 2,
+    "COMPARE_OP": 2,
+    "UNARY_NEGATIVE": 1,
+    "UNARY_NOT": 1,
+    "FORMAT_SIMPLE": 1,
+    "FORMAT_WITH_SPEC": 2,
+    "CONVERT_VALUE": 1,
+}
+"""Values that other instructions take from the top of the stack."""
+CALL_EXTRA = 2
+"""Values that a call takes beside its arguments: the function, and ``self`` or nothing."""
+FORMATTING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")
+
+
+class Text(NamedTuple):
+    """A text with values of the call in it.
+
+    Attributes:
+        template: of ``str.format``.
+        values: of its fields.
+    """
+
+    template: str
+    values: tuple[Any, ...]
+
+
+class Mark(NamedTuple):
+    """A value that a text shows.
+
+    Attributes:
+        value: the value.
+        spec: the format specification.
+        code: that makes the text.
+        call: the offset of the instruction that calls with it.
+    """
+
+    value: Any
+    spec: str
+    code: CodeType
+    call: int
+
+
+class Texts:
+    """Keeps the marks of one call.
+
+    Args:
+        other_calls: places of calls that are known to be others; ``close`` adds those of this attempt.
+        refuse: ends the call with an error at the model's statement.
+    """
+
+    def __init__(
+        self,
+        other_calls: set[tuple[CodeType, int]],
+        refuse: Callable[[str], NoReturn],
+    ) -> None:
+        self._other_calls, self._refuse = other_calls, refuse
+        self._marks: list[Mark] = []
+        self._open: set[int] = set()
+
+    def of(self, value: object, spec: str) -> str | None:
+        """A mark in the place of a value's text; None if the text does not go straight into a call."""
+        frame = self._frame()
+        if frame is None:
+            return None
+        target = call_of(frame.f_code, frame.f_lasti)
+        if target is None or (frame.f_code, target) in self._other_calls or MARK.search(spec):
+            return None
+        self._open.add(len(self._marks))
+        self._marks.append(Mark(value, spec, frame.f_code, target))
+        return f"\0{len(self._marks) - 1}\0"
+
+    @staticmethod
+    def _frame() -> FrameType | None:
+        """The innermost frame of the model; None if code of a library runs in it."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and not of_model(frame.f_code.co_filename):
+            frame = frame.f_back
+        return frame
+
+    def resolved(self, text: str, caller: FrameType) -> str | Text:
+        """A text that was given to a call that a table can hold; without marks as it is.
+
+        Args:
+            text: with marks.
+            caller: the frame that calls.
+        """
+        pieces = MARK.split(text)
+        if len(pieces) == 1:
+            return text
+        template: list[str] = []
+        values: list[object] = []
+        for place, piece in enumerate(pieces):
+            if place % 2 == 0:
+                template.append(piece.replace("{", "{{").replace("}", "}}"))
+                continue
+            mark = self._marks[int(piece)] if int(piece) < len(self._marks) else None
+            here = _offset(caller.f_code, caller.f_lasti)
+            if mark is None or mark.code is not caller.f_code or mark.call != here:
+                self._refuse("a text that holds what differs from call to call")
+            self._open.discard(int(piece))
+            template.append(f"{{{len(values)}:{mark.spec}}}" if mark.spec else f"{{{len(values)}}}")
+            values.append(mark.value)
+        return Text("".join(template), tuple(values))
+
+    def close(self) -> None:
+        """Note where texts with marks went that are none of these calls; the call is then tried again."""
+        self._other_calls |= {(self._marks[one].code, self._marks[one].call) for one in self._open}
+
+
+@cache
+def _instructions(code: CodeType) -> list[dis.Instruction]:
+    return list(dis.get_instructions(code))
+
+
+def _offset(code: CodeType, last: int) -> int:
+    """The offset of the instruction that a frame runs; its ``f_lasti`` may be at a cache behind it."""
+    return max(one.offset for one in _instructions(code) if one.offset <= last)
+
+
+@cache
+def call_of(code: CodeType, offset: int) -> int | None:
+    """The offset of the call that takes the text formatted at an offset; None if none surely does."""
+    instructions = _instructions(code)
+    start = next(n for n, one in enumerate(instructions) if one.offset == _offset(code, offset))
+    if instructions[start].opname not in FORMATTING:
+        return None
+    if instructions[start].opname == "FORMAT_VALUE" and (instructions[start].arg or 0) & 3:
+        return None  # `!r` and the like: the text is made before it is formatted
+    return _followed(iter(instructions[start + 1 :]))
+
+
+def _followed(instructions: Iterator[dis.Instruction]) -> int | None:
+    """Follow a text on top of the stack to the call that takes it."""
+    above = 0
+    for one in instructions:
+        name, arg = one.opname, one.arg or 0
+        if one.is_jump_target:
+            return None
+        if name == "CALL" and above < arg:
+            return one.offset
+        if name == "BUILD_STRING" and above < arg:
+            above = 0
+            continue
+        if name in NOTHING:
+            continue
+        if _taken(name, arg) > above:
+            return None
+        above += -arg - 1 if name == "CALL" else dis.stack_effect(one.opcode, one.arg)
+    return None
+
+
+def _taken(name: str, arg: int) -> float:
+    """How many values an instruction takes; more than there are for one that is not known."""
+    if name in PUSHES:
+        return 0
+    if name == "CALL":
+        return arg + CALL_EXTRA
+    if name in ("BUILD_STRING", "BUILD_TUPLE", "BUILD_LIST"):
+        return arg
+    if name == "FORMAT_VALUE":
+        return 2 if arg & 4 else 1
+    return TAKES.get(name, float("inf"))

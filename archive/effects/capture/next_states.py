@@ -1,0 +1,320 @@
+"""States that later calls may find: the one behind a captured call, and those in which it decides otherwise.
+
+The real objects stay as they are. A call decides otherwise where a counter is at its threshold, or a list is
+full.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.capture.following.autograd import HookHandle, LaterHandle
+from archive.effects.capture.graph.function_code import contents_of
+from archive.effects.capture.graph.guards import copied
+from archive.effects.capture.graph.scalars import Shape, is_scalar, value_of
+from archive.effects.capture.graph.sources import is_under_argument
+from archive.effects.capture.graph.variables import (
+    ABSENT,
+    DELETED,
+    VALUES,
+    MadeList,
+    MutationType,
+    VariableKind,
+    class_behind,
+    inner_of,
+    is_container_proxy,
+)
+from archive.effects.capture.proxies.containers import ContainerType, contents
+from archive.effects.capture.proxies.type_proxies import NumberType, ObjectType
+from archive.effects.looking import computed
+from archive.effects.python_containers import base_of, is_container
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Computed,
+    Constant,
+    GlobalName,
+    Item,
+    Length,
+    Look,
+    Output,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from archive.effects.capture.attempt import Attempt
+    from archive.effects.capture.graph.variables import Variable
+    from archive.effects.capture.table.call import CapturedCall
+    from archive.effects.capture.table.snapshot import Snapshot
+    from archive.formats.effects.model import Source, Value
+
+
+# --- other arms
+
+Decision = tuple[Computed, bool]
+NEAR = 64
+"""Numbers behind the present one that are tried one by one."""
+LARGEST_EXPONENT = 40
+LONGEST_LIST = 4096
+"""Items of the longest list that is made to reach an arm."""
+
+
+def decisions_of(one: Attempt) -> list[Decision]:
+    """The conditions on state by which a call took its way, in their order."""
+    return [
+        (guard.subject, guard.value.value)
+        for guard in one.flat.effects.guards
+        if guard.look is Look.EQUAL and isinstance(guard.subject, Computed)
+        if isinstance(guard.value, Constant) and isinstance(guard.value.value, bool)
+    ]
+
+
+def decides_by_results(one: Attempt) -> bool:
+    """Whether a call took its way by what its graph computes: by the size of a result."""
+    guards = one.flat.effects.guards
+    return any(guard.look is Look.EQUAL and isinstance(guard.subject, Output) for guard in guards)
+
+
+def state_for_other(one: Attempt, number: int) -> Snapshot | None:
+    """A state in which a call decides otherwise for the first time.
+
+    Args:
+        one: the call.
+        number: of the decision that is to be another.
+
+    Returns:
+        The state of the call, but for one number or length; None if none is found.
+    """
+    decisions = decisions_of(one)[: number + 1]
+    values = _values(one.call)
+    subject, wanted = decisions[-1][0], not decisions[-1][1]
+    constants = [part for decided, _ in decisions for part in _constants(decided)]
+    for source in dict.fromkeys(_leaves(subject)):
+        if is_under_argument(source) or type(values.get(source)) not in (int, float):
+            continue
+        for candidate in _candidates(values[source], constants):
+            tried = values | {source: candidate}
+            if _holds(decisions[:-1], tried) and _is(subject, tried, wanted):
+                found = _with_number(one.call, source, candidate)
+                if found is not None:
+                    return found
+    return None
+
+
+def _values(call: CapturedCall) -> dict[Source, Any]:
+    """The numbers and tensors that a call was given, by their sources."""
+    return {
+        one.source: call.snapshot.tensor(one.original)
+        if isinstance(one.original, torch.Tensor)
+        else one.original
+        for one in call.builder.inputs
+    }
+
+
+def _leaves(value: Value) -> Iterator[Source]:
+    if isinstance(value, Computed):
+        for item in value.items:
+            yield from _leaves(item)
+    elif isinstance(value, At):
+        yield value.source
+
+
+def _constants(value: Value) -> Iterator[Any]:
+    if isinstance(value, Computed):
+        for item in value.items:
+            yield from _constants(item)
+    elif isinstance(value, Constant):
+        yield value.value
+
+
+def _candidates(now: float, constants: Iterable[Any]) -> Iterator[Any]:
+    """Numbers to try: the next ones, then those near constants, then larger and larger steps."""
+    kind = type(now)
+    yield from (now + step for step in range(1, NEAR + 1))
+    for constant in constants:
+        yield from (kind(constant + step) for step in (-1, 0, 1))
+    for exponent in range(LARGEST_EXPONENT):
+        yield now + 2**exponent
+        yield now - 2**exponent
+    if kind is float:
+        yield from (now / 2**exponent for exponent in range(1, LARGEST_EXPONENT))
+
+
+def _holds(decisions: Iterable[Decision], values: dict[Source, Any]) -> bool:
+    return all(_is(subject, values, value) for subject, value in decisions)
+
+
+def _is(subject: Computed, values: dict[Source, Any], wanted: bool) -> bool:  # noqa: FBT001
+    try:
+        return _evaluated(subject, values) is wanted
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return False
+
+
+def _evaluated(value: Value, values: dict[Source, Any]) -> Any:  # noqa: ANN401
+    if isinstance(value, Computed):
+        return computed(value.op, *(_evaluated(item, values) for item in value.items))
+    if isinstance(value, At):
+        return values[value.source]
+    assert isinstance(value, Constant)  # noqa: S101 (the other operands of computed numbers)
+    return value.value
+
+
+def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | None:  # noqa: ANN401
+    """The state before a call with another number at a source; None if that is not to be had."""
+    snapshot, owner = call.snapshot.copy(), _owner(call, source)
+    if isinstance(source, Attribute | GlobalName) and owner is not None:
+        snapshot.set_name(owner, source.name, value)
+        return snapshot
+    contents = snapshot.contents(owner) if is_container(owner) else None
+    if isinstance(source, Item) and contents is not None:
+        contents[source.key] = value
+    elif not isinstance(source, Length) or not _resize(contents, value):
+        return None
+    snapshot.set_contents(owner, contents)
+    return snapshot
+
+
+def _owner(call: CapturedCall, source: Source) -> Any:  # noqa: ANN401
+    """The real object, list, dict or globals that a place is in; None where it is not known."""
+    if isinstance(source, GlobalName):
+        return call.functions.names(source.module)
+    return call.originals.get(source.base) if isinstance(source, Attribute | Item | Length) else None
+
+
+def _resize(contents: Any, length: int) -> bool:  # noqa: ANN401
+    """Give a list another length, by copies of its last item; False if that cannot be."""
+    if type(contents) is not list or not 0 <= length <= LONGEST_LIST or (length and not contents):
+        return False
+    del contents[length:]
+    contents += [_copy(contents[-1]) for _ in range(length - len(contents))]
+    return True
+
+
+def _copy(value: Any) -> Any:  # noqa: ANN401
+    return copied(value) if isinstance(value, torch.Tensor) else value
+
+
+# --- next snapshot
+
+
+def snapshot_after(call: CapturedCall) -> Snapshot:
+    """The values after a call."""
+    return _After(call).snapshot()
+
+
+class _After:
+    """Puts real values in the place of proxies."""
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+        self._snapshot = call.snapshot.copy()
+        self._made: dict[int, Any] = {}
+
+    def snapshot(self) -> Snapshot:
+        """The values after the call."""
+        effects = self._call.side_effects
+        for variable, pending in list(effects.store_attr_mutations.items()):
+            if variable in self._call.real and variable.kind is VariableKind.OBJECT:
+                for name, value in pending.items():
+                    self._snapshot.set_name(self._call.real[variable], name, self._real(value))
+                    self._register(variable, name)
+        for variable, proxy in list(self._call.proxies.items()):
+            if variable.kind in VALUES and effects.is_modified(variable):
+                self._snapshot.set_contents(self._call.real[variable], self._inside(contents(proxy)))
+        for one in self._call.builder.changed():
+            changed = one.proxy if one.proxy.is_leaf else one.proxy.detach()
+            self._snapshot.set_contents(one.original, copied(changed))
+        self._functions()
+        return self._snapshot
+
+    def _register(self, variable: Variable, name: str) -> None:
+        """Note an attribute that has become a buffer or a part of a module."""
+        effects, owner = self._call.side_effects, self._call.real[variable]
+        if (variable, name) in effects.registrations:
+            self._snapshot.set_registered(owner, name, "_buffers")
+        elif isinstance(self._snapshot.attribute(owner, name), torch.nn.Module):
+            self._snapshot.set_registered(owner, name, "_modules")
+
+    def _functions(self) -> None:
+        """Take over the globals and cells of copied functions."""
+        for names, name, value in self._call.functions.stored_globals():
+            self._snapshot.set_name(names, name, self._real(value))
+        for cell, fresh in self._call.functions.cells():
+            value = contents_of(fresh)
+            if value is not ABSENT:
+                self._snapshot.set_contents(cell, self._real(value))
+
+    def _real(self, value: Any) -> Any:  # noqa: ANN401
+        if value is DELETED:
+            return value
+        if type(value) in (ObjectType, NumberType, ContainerType):
+            return object if type(value) is ObjectType else value._kind
+        if is_scalar(value):
+            return value_of(value)
+        if isinstance(value, torch.Tensor):
+            given = self._call.builder.input_of(value)
+            return value if given is None else given.original
+        variable = self._call.side_effects.variable_of(value)
+        if variable is not None:
+            return self._of_variable(variable, value)
+        return self._inside(value)
+
+    def _of_variable(self, variable: Variable, proxy: Any) -> Any:  # noqa: ANN401
+        call = self._call
+        if variable.mutation_type is not MutationType.ATTRIBUTE_NEW:
+            return call.real.get(variable, proxy)
+        if isinstance(proxy, HookHandle):
+            return self._noted(proxy, LaterHandle())
+        if id(proxy) not in self._made:
+            made = self._object(proxy)
+            for name, value in call.side_effects.store_attr_mutations.get(variable, {}).items():
+                self._snapshot.set_name(made, name, self._real(value))
+        return self._made[id(proxy)]
+
+    def _object(self, proxy: Any) -> Any:  # noqa: ANN401
+        """An object in the place of one that the call has made."""
+        cls = class_behind(proxy)
+        if not is_container_proxy(proxy):
+            return self._noted(proxy, object.__new__(cls))
+        inner, base = inner_of(proxy), base_of(cls)
+        made = base.__new__(cls)
+        if base is deque:
+            deque.__init__(made, maxlen=inner.maxlen)
+        self._snapshot.set_contents(self._noted(proxy, made), self._inside(inner))
+        return made
+
+    def _inside(self, value: Any) -> Any:  # noqa: ANN401 (one a kind)
+        """A list, tuple or dict with real items; other values as they are."""
+        if isinstance(value, tuple):
+            items = list(map(self._real, value))
+            if type(value) is Shape:
+                return torch.Size(items)
+            return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+        if id(value) in self._made:
+            return self._made[id(value)]
+        if type(value) is list or isinstance(value, MadeList):
+            made = self._noted(value, [])
+            made.extend(map(self._real, value.contents() if isinstance(value, MadeList) else value))
+            return made
+        if type(value) is deque:
+            made = self._noted(value, deque(maxlen=value.maxlen))
+            made.extend(map(self._real, value))
+            return made
+        if type(value) in (dict, OrderedDict, defaultdict):
+            factory = (self._real(value.default_factory),) if isinstance(value, defaultdict) else ()
+            made = self._noted(value, type(value)(*factory))
+            made.update({key: self._real(one) for key, one in value.items()})
+            return made
+        return value
+
+    def _noted(self, value: object, made: Any) -> Any:  # noqa: ANN401
+        """Note the copy of a list or dict before it is filled, since it may hold itself; or of a handle."""
+        if id(value) not in self._made:
+            self._made[id(value)] = made
+            self._snapshot.alive.append(value)
+        return self._made[id(value)]

@@ -1,0 +1,1 @@
+"""Proxies of everything that a captured call can change, and of the hooks of modules that it calls."""

@@ -1,0 +1,218 @@
+"""Reads of tensors' metadata: sizes become numbers of the graph, all else is guarded.
+
+The metadata of a tensor that the graph makes follow from the inputs that it is computed from: these are
+guarded. Sizes may follow from more, such as elements, so the graph itself computes them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.capture.graph.scalars import Shape, is_scalar, value_of
+from archive.effects.looking import FOUND, WITHOUT_MODES
+from archive.formats.effects.model import Each, Look
+
+if TYPE_CHECKING:
+    from archive.effects.capture.graph.guards import Input
+    from archive.effects.capture.table.call import CapturedCall
+
+
+SIZE_QUERIES = frozenset(("size", "shape", "numel", "nelement", "__len__"))
+RANK_QUERIES = frozenset(("dim", "ndim", "ndimension"))
+TYPE_QUERIES = frozenset(
+    (
+        "dtype",
+        "is_floating_point",
+        "is_complex",
+        "is_signed",
+        "element_size",
+        "itemsize",
+        "result_type",
+        "promote_types",
+        "can_cast",
+        "type",
+        "finfo",
+        "iinfo",
+        "is_conj",
+        "is_neg",
+    )
+)
+DEVICE_QUERIES = frozenset(
+    (
+        "device",
+        "get_device",
+        "is_cuda",
+        "is_cpu",
+        "is_mps",
+        "is_xpu",
+        "is_meta",
+        "is_vulkan",
+        "is_ipu",
+        "is_xla",
+        "is_mtia",
+        "is_maia",
+        "is_pinned",
+        "is_shared",
+    )
+)
+GRADIENT_QUERIES = frozenset(("requires_grad", "is_leaf", "output_nr", "is_inference"))
+LAYOUT_QUERIES = frozenset(("stride", "storage_offset", "is_contiguous", "is_same_size", "nbytes"))
+SETTING_QUERIES = {"is_grad_enabled": "torch.is_grad_enabled", "get_default_dtype": "torch.get_default_dtype"}
+
+
+class Sizes:
+    """Reads metadata of tensors.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def read(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """The result of a function or attribute that reads metadata."""
+        tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
+        if self._call.checkpoints and name in GRADIENT_QUERIES:
+            self._call.refuse(f"{name} inside torch.utils.checkpoint, which disables gradients")
+        if name == "is_inference" and id(tensor) in self._call.inference_tensors:
+            return True
+        if name in SIZE_QUERIES and tensor is not None:
+            return self._size_of(name, tensor, *args[1:], **kwargs)
+        if name in RANK_QUERIES and tensor is not None:
+            self.rank(tensor)
+        elif name in SETTING_QUERIES:
+            self._call.guards.setting(SETTING_QUERIES[name])
+        else:
+            self._rely(name, [one for one in args if isinstance(one, torch.Tensor)])
+        given, named = self._fixed(args), {key: self._fixed(one) for key, one in kwargs.items()}
+        return func(*given, **named)
+
+    def _fixed(self, value: Any) -> Any:  # noqa: ANN401
+        if isinstance(value, tuple | list):
+            return tuple(map(self._fixed, value))
+        return self._call.builder.fixed(value)
+
+    def _size_of(self, name: str, tensor: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        dim = kwargs.get("dim", args[0] if args else None)
+        if name in ("numel", "nelement"):
+            return self._number(tensor, "numel", (), tensor.numel())
+        if name == "__len__":
+            self.rank(tensor)
+            return self.size(tensor, 0) if tensor.dim() else tensor.__len__()
+        return self.shape(tensor) if dim is None else self.size(tensor, dim)
+
+    def size(self, tensor: Any, dim: Any) -> Any:  # noqa: ANN401
+        """One size of a tensor, as a number of the graph."""
+        return self._number(tensor, "size", (dim,), tensor.size(value_of(dim)))
+
+    def shape(self, tensor: Any) -> Any:  # noqa: ANN401
+        """The shape of a tensor, its sizes as numbers of the graph."""
+        self.rank(tensor)
+        if self._is_fixed(tensor):
+            return tensor.shape
+        return Shape(self.size(tensor, dim) for dim in range(tensor.dim()))
+
+    def _is_fixed(self, tensor: Any) -> bool:  # noqa: ANN401
+        """Whether a tensor is computed from nothing but parameters and buffers that the graph holds."""
+        return not any(self._differs(one) for one in self._call.builder.roots(tensor))
+
+    def _differs(self, one: Input) -> bool:
+        if is_scalar(one.proxy):
+            return True
+        call = self._call
+        return call.is_volatile(one.source) or not call.is_registered(one.original, one.source)
+
+    def _number(self, tensor: Any, name: str, args: tuple[Any, ...], value: int) -> Any:  # noqa: ANN401
+        """A number that a method of a tensor gives: the same number of the graph each time."""
+        if self._is_fixed(tensor):
+            self._look(self._call.builder.roots(tensor), Look.SHAPE)
+            return value
+        builder = self._call.builder
+        key = (builder.node_of(tensor), name, *(id(one) if is_scalar(one) else one for one in args))
+        if key not in self._known:
+            given = builder.input_of(tensor)
+            origin = None
+            if given is not None and name == "size" and not is_scalar(args[0]):
+                origin = given.source, args[0]
+            node = builder.emit("call_method", name, (tensor, *args), {})
+            self._known[key] = builder.number(value, node, free=self._is_free(args), origin=origin)
+        return self._known[key]
+
+    @staticmethod
+    def _is_free(args: tuple[Any, ...]) -> bool:
+        return all(one._free for one in args if is_scalar(one))
+
+    # --- guards ------------------------------------------------------------------------------------
+
+    def _look(self, inputs: list[Input], *looks: Look) -> None:
+        for one in inputs:
+            for look in looks:
+                if one.is_list:
+                    self._look_at_each(one, look)
+                elif one.tensors:
+                    self._call.guards.tensor(one, look)
+
+    def _look_at_each(self, one: Input, look: Look) -> None:
+        """Guard a property that all tensors in a list have in common."""
+        with WITHOUT_MODES():
+            found = {FOUND[look](tensor, None) for tensor, _ in one.tensors}
+        if len(found) > 1:
+            self._call.refuse(f"tensors in a list that differ in {look}")
+        for value in found:
+            self._call.guards.note(look, Each(one.source), value)
+
+    def rank(self, tensor: Any) -> None:  # noqa: ANN401
+        """Guard the number of a tensor's dimensions."""
+        builder = self._call.builder
+        inputs, node = builder.roots(tensor), builder.node_of(tensor)
+        if node is not None and node.meta.get("squeezed") and not self._is_fixed(tensor):
+            made = self._number(tensor, "dim", (), tensor.dim())
+            self._call.builder.fixed(made)
+            return
+        self._look(inputs, Look.DIM)
+
+    def kind(self, tensor: Any) -> None:  # noqa: ANN401
+        """Guard the kind of numbers that a tensor holds."""
+        self._look(self._call.builder.roots(tensor), Look.KIND)
+
+    def type(self, tensor: Any) -> None:  # noqa: ANN401
+        """Guard the type of a tensor's elements."""
+        self._type(tensor, self._call.builder.roots(tensor))
+
+    def gradient(self, tensor: Any) -> None:  # noqa: ANN401
+        """Guard whether a tensor requires a gradient."""
+        builder = self._call.builder
+        given = builder.input_of(tensor)
+        if given is not None and not given.changed:
+            self._look([given], Look.REQUIRES_GRAD)
+            return
+        self._call.guards.setting("torch.is_grad_enabled")
+        self._look(builder.inputs, Look.REQUIRES_GRAD)
+
+    def _rely(self, name: str, tensors: list[Any]) -> None:
+        """Guard the metadata that a function or attribute reads: type, device, gradient or layout."""
+        builder = self._call.builder
+        for tensor in tensors:
+            inputs = builder.roots(tensor)
+            if name in GRADIENT_QUERIES:
+                self.gradient(tensor)
+            elif name in DEVICE_QUERIES:
+                self._look(inputs, Look.DEVICE)
+            elif name in LAYOUT_QUERIES:
+                self._look(inputs, Look.SHAPE, Look.STRIDE)
+            elif name in TYPE_QUERIES:
+                self._type(tensor, inputs)
+            else:
+                self._look(inputs, Look.TYPE)
+
+    def _type(self, tensor: Any, inputs: list[Input]) -> None:  # noqa: ANN401
+        self._look(inputs, Look.DTYPE)
+        if self._call.builder.input_of(tensor) is None:
+            self._call.guards.setting("torch.is_autocast_enabled")
+            kinds = {tensor.dtype for one in inputs for tensor, _ in one.tensors}
+            if len(kinds) > 1:  # type promotion prefers tensors that have dimensions
+                self._look(inputs, Look.DIM)

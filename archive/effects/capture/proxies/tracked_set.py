@@ -1,0 +1,414 @@
+"""Proxies of sets: an element is known once the model asks for it; the order of several is refused.
+
+A set that a call makes is a plain one, which no proxy sees. Its order is the same in each process if it is
+one of numbers, and another if it is one of texts. So the code of a model that makes sets is compiled anew,
+from its source, with ``__in_order__(…)`` around all that it iterates: a builtin of copied functions, which
+refuses such sets.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import linecache
+from functools import cache
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from archive.effects.capture.graph.sources import is_literal
+from archive.effects.capture.graph.variables import ABSENT
+from archive.formats.effects.model import Look, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from archive.effects.capture.table.call import CapturedCall
+    from archive.formats.effects.model import Source
+
+
+# --- set order
+
+ORDER = "the order of a set's elements, which differs from process to process; sorted(…) has one"
+CHECK = "__in_order__"
+NUMBERS = (int, float, bool)
+MAKING_STEPS = ("BUILD_SET", "SET_ADD", "SET_UPDATE")
+MAKING_NAMES = {"set", "frozenset"}
+ITERATING = {"tuple", "iter", "enumerate", "zip", "map", "filter"}
+"""Builtins that go through what they are given; the proxies of ``list`` and ``deque`` look for themselves."""
+ITERATING_METHODS = {"join", "extend", "fromkeys"}
+
+
+def is_unordered(value: Any) -> bool:  # noqa: ANN401
+    """Whether a value is a set whose order differs from process to process."""
+    is_set = issubclass(type(value), set | frozenset)  # proxies of sets look for themselves
+    return is_set and len(value) > 1 and not all(map(_is_number, value))
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value's hash is computed of a number, or of a tuple of numbers."""
+    return all(map(_is_number, value)) if type(value) is tuple else type(value) in NUMBERS
+
+
+@cache
+def makes_sets(code: CodeType) -> bool:
+    """Whether some code, or code inside of it, makes sets or has one as a constant."""
+    return (
+        not MAKING_NAMES.isdisjoint(code.co_names)
+        or any(one.opname in MAKING_STEPS for one in dis.get_instructions(code))
+        or any(isinstance(one, frozenset) for one in code.co_consts)
+        or any(makes_sets(one) for one in code.co_consts if isinstance(one, CodeType))
+    )
+
+
+def checking(code: CodeType) -> CodeType:
+    """The code of a function or method that looks at what it iterates; the same code without its source."""
+    found, made = _compiled(code.co_filename, "".join(linecache.getlines(code.co_filename)))
+    key = code.co_qualname, code.co_firstlineno
+    return made[key] if found.get(key) == code and key in made else code
+
+
+@cache
+def _compiled(filename: str, text: str) -> tuple[dict[tuple[str, int], CodeType], ...]:
+    """The code of each function in a source, by qualified name and first line: as it is, and looking."""
+    try:
+        trees = ast.parse(text), _Checking().visit(ast.parse(text))
+        modules = [compile(tree, filename, "exec", dont_inherit=True) for tree in trees]
+    except (SyntaxError, ValueError, RecursionError):
+        return {}, {}
+    return tuple(_functions(module) for module in modules)
+
+
+def _functions(code: CodeType) -> dict[tuple[str, int], CodeType]:
+    found = {}
+    left = [code]
+    while left:
+        one = left.pop()
+        found[one.co_qualname, one.co_firstlineno] = one
+        left += [inner for inner in one.co_consts if isinstance(inner, CodeType)]
+    return found
+
+
+class _Checking(ast.NodeTransformer):
+    """Puts a check around what functions and methods iterate.
+
+    Functions in functions stay as they are: a hook among them is known by its code.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        """Methods are no functions in functions, wherever the class is."""
+        depth, self._depth = self._depth, 0
+        self.generic_visit(node)
+        self._depth = depth
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.Lambda) -> ast.AST:
+        """Look at a function's own loops."""
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        """The same of an expression that is a function."""
+        return self.visit_FunctionDef(node)
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        """``for x in …``."""
+        self.generic_visit(node)
+        node.iter = self._checked(node.iter)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        """``[… for x in …]``."""
+        self.generic_visit(node)
+        node.iter = self._checked(node.iter)
+        return node
+
+    def visit_Starred(self, node: ast.Starred) -> ast.AST:
+        """``[*…]`` and ``f(*…)``; not ``*rest = …``."""
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            node.value = self._checked(node.value)
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """``a, b = …``."""
+        self.generic_visit(node)
+        if any(isinstance(one, ast.Tuple | ast.List) for one in node.targets):
+            node.value = self._checked(node.value)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """``tuple(…)``, ``", ".join(…)``, and ``….pop()``."""
+        self.generic_visit(node)
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if method in ITERATING_METHODS or (isinstance(node.func, ast.Name) and node.func.id in ITERATING):
+            node.args = [one if isinstance(one, ast.Starred) else self._checked(one) for one in node.args]
+        elif isinstance(node.func, ast.Attribute) and method == "pop" and not node.args:
+            node.func.value = self._checked(node.func.value)
+        return node
+
+    def _checked(self, value: ast.expr) -> ast.expr:
+        if self._depth != 1:
+            return value
+        checked = ast.Call(ast.copy_location(ast.Name(CHECK, ast.Load()), value), [value], [])
+        return ast.copy_location(checked, value)
+
+
+# --- tracked set
+
+CODE = (type, FunctionType)
+"""Types of elements that are part of the model's code."""
+READING = (
+    "__and__", "__rand__", "__or__", "__ror__", "__sub__", "__rsub__", "__xor__", "__rxor__",
+    "__eq__", "__ne__", "__le__", "__lt__", "__ge__", "__gt__",
+    "union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "isdisjoint",
+)  # fmt: skip
+"""Methods that read all elements, and change none."""
+UPDATES = {
+    "__ior__": "union",
+    "__iand__": "intersection",
+    "__isub__": "difference",
+    "__ixor__": "symmetric_difference",
+    "intersection_update": "intersection",
+    "symmetric_difference_update": "symmetric_difference",
+}
+"""Methods that change a set to what another method gives."""
+
+
+class TrackedSet:
+    """The proxy of a set or frozenset of constants. It derives from neither, so that C code asks its methods.
+
+    Args:
+        call: the captured call.
+        source: where the set lives.
+        kind: ``set`` or ``frozenset``.
+
+    Attributes:
+        is_code: whether some elements are classes or functions.
+    """
+
+    def __init__(self, call: CapturedCall, source: Source, kind: type) -> None:
+        self._call, self._source, self._kind = call, source, kind
+        self._old: set[Any] = set()
+        self._now: dict[Any, bool] = {}
+        self._is_old = True
+        self.is_code = False
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # noqa: ANN401
+        """The set's class, so that ``isinstance`` sees it."""
+        return self._kind
+
+    def fill(self, values: Iterable[object]) -> None:
+        """Give it the elements that it has before the call."""
+        self._old = set(values)
+        self.is_code = any(isinstance(one, CODE) for one in self._old)
+        if not all(is_literal(one) or isinstance(one, CODE) for one in self._old):
+            self._call.refuse("a set whose elements are no constants")
+
+    @staticmethod
+    def intact() -> bool:
+        """Whether all changes went through its methods: there is no other way."""
+        return True
+
+    def contents(self) -> set[Any]:
+        """Its elements after the captured call."""
+        old = {one for one in self._old if self._now.get(one, True)} if self._is_old else set()
+        return old | {one for one, there in self._now.items() if there}
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    def _was(self, element: Any) -> bool:  # noqa: ANN401
+        """Whether an element was there before the call, guarded; classes and functions are no state."""
+        if self.is_code:
+            original = self._call.functions.original(element)
+            return (self._call.objects.real_of(element) if original is None else original) in self._old
+        if not is_literal(element):
+            return False
+        found = element in self._old
+        self._call.guards.note(Look.HAS, self._source, found, element)
+        return found
+
+    def _refuse_code(self) -> None:
+        """Refuse all but membership in a set of classes or functions, such as a registry."""
+        if self.is_code:
+            self._call.refuse("a set whose elements are no constants")
+
+    def __contains__(self, element: object) -> bool:
+        if self.is_code:
+            return self._was(element)
+        element = self._call.constant_key(element)
+        if element in self._now:
+            return self._now[element]
+        return self._is_old and self._was(element)
+
+    def length(self) -> Any:  # noqa: ANN401
+        """The number of elements: a number of the graph where calls change it."""
+        self._refuse_code()
+        now = sum(self._now.values())
+        if not self._is_old:
+            return now
+        call = self._call
+        changed = now - sum(map(self._was, self._now))
+        if self._source not in call.resized:
+            call.guards.note(Look.LENGTH, self._source, len(self._old))
+            return len(self._old) + changed
+        if not call.deciding:
+            call.refuse("len() of a set whose elements differ from call to call")
+        old = call.length_of(self._source, len(self._old))
+        return old + changed if changed else old
+
+    def whole(self) -> set[Any]:
+        """All elements, guarded."""
+        self._refuse_code()
+        if self._is_old:
+            if self._source in self._call.resized and not self._call.deciding:
+                self._call.refuse("iteration of a set whose elements differ from call to call")
+            self._call.guards.note(Look.LENGTH, self._source, len(self._old))
+            for one in sorted(self._old, key=repr):
+                self._was(one)
+        return self.contents()
+
+    def __len__(self) -> int:
+        return int(self.length())
+
+    def __bool__(self) -> bool:
+        return bool(self.length())
+
+    def __iter__(self) -> Iterator[Any]:
+        found = self.whole()
+        if len(found) > 1:
+            self._call.refuse(ORDER)
+        return iter(found)
+
+    def __hash__(self) -> int:
+        if self._kind is set:
+            raise TypeError("unhashable type: 'set'")
+        return hash(frozenset(self.whole()))
+
+    def __repr__(self) -> str:
+        found = self.whole()
+        if len(found) > 1:
+            self._call.refuse(ORDER)
+        return repr(self._kind(found))
+
+    def copy(self) -> Any:  # noqa: ANN401
+        return self._kind(self.whole())
+
+    def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
+        return self._kind, (self.whole(),)
+
+    def __deepcopy__(self, _: object) -> Any:  # noqa: ANN401
+        return self.copy()
+
+    __copy__ = copy
+
+    # --- changes -----------------------------------------------------------------------------------
+
+    def _check(self, name: str) -> None:
+        if self._kind is frozenset:
+            raise AttributeError(f"'frozenset' object has no attribute {name!r}")
+
+    def add(self, element: object) -> None:
+        self._check("add")
+        self._note(Op.ADD, element, there=True)
+
+    def discard(self, element: object) -> None:
+        self._check("discard")
+        self._note(Op.DISCARD, element, there=False)
+
+    def _note(self, op: Op, element: Any, *, there: bool) -> None:  # noqa: ANN401
+        self._refuse_code()
+        if not isinstance(element, torch.Tensor):
+            element = self._call.constant_key(element)
+        if not is_literal(element):
+            self._call.refuse("an element of a set that is no constant")
+        self._call.resized.add(self._source)
+        self._now[element] = there
+        self._call.mutate(self, op, ABSENT, element)
+
+    def remove(self, element: object) -> None:
+        self._check("remove")
+        if element not in self:
+            raise KeyError(element)
+        self.discard(element)
+
+    def pop(self) -> Any:  # noqa: ANN401
+        self._check("pop")
+        found = self.whole()
+        if len(found) > 1:
+            self._call.refuse(ORDER)
+        if not found:
+            raise KeyError("pop from an empty set")
+        (element,) = found
+        self.discard(element)
+        return element
+
+    def clear(self) -> None:
+        self._check("clear")
+        self._refuse_code()
+        self._call.resized.add(self._source)
+        self._is_old, self._now = False, {}
+        self._call.mutate(self, Op.CLEAR)
+
+    def update(self, *others: Iterable[Any]) -> None:
+        self._check("update")
+        for other in others:
+            for one in elements(other):
+                self.add(one)
+
+    def difference_update(self, *others: Iterable[Any]) -> None:
+        self._check("difference_update")
+        for other in others:
+            for one in elements(other):
+                self.discard(one)
+
+    def _become(self, wanted: set[Any]) -> Self:
+        """Change to other elements."""
+        found = self.whole()
+        for one in sorted(found - wanted, key=repr):
+            self.discard(one)
+        for one in sorted(wanted - found, key=repr):
+            self.add(one)
+        return self
+
+
+def elements(values: Any) -> list[Any]:  # noqa: ANN401
+    """The elements of an iterable; those of sets in an order that is the same in each process."""
+    if type(values) is TrackedSet:
+        values = values.whole()
+    return sorted(values, key=repr) if isinstance(values, set | frozenset) else list(values)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    return value.whole() if type(value) is TrackedSet else value
+
+
+def _reading(name: str) -> None:
+    def method(self: TrackedSet, *others: Any) -> Any:  # noqa: ANN401
+        own = self._kind(self.whole())
+        return getattr(own, name)(*map(_plain, others))
+
+    setattr(TrackedSet, name, method)
+
+
+def _updating(name: str, reading: str) -> None:
+    def method(self: TrackedSet, *others: Any) -> Any:  # noqa: ANN401
+        if self._kind is frozenset:
+            return NotImplemented if name[:2] == "__" else self._check(name)
+        changed = self._become(getattr(self.whole(), reading)(*map(_plain, others)))
+        return changed if name[:2] == "__" else None
+
+    setattr(TrackedSet, name, method)
+
+
+for _name in READING:
+    _reading(_name)
+for _name, _read in UPDATES.items():
+    _updating(_name, _read)

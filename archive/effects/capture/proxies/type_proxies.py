@@ -1,0 +1,220 @@
+"""Proxies of ``int``, ``object``, ``type``, ``super()`` and ``math``, for copies of the model's functions."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from archive.effects.capture.graph.python_numbers import MATH, math_function
+from archive.effects.capture.graph.scalars import Shape, is_scalar, value_of
+from archive.effects.capture.graph.variables import MadeList, ObjectProxy
+from archive.effects.capture.proxies.containers import ContainerType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from archive.effects.capture.table.call import CapturedCall
+
+
+class NumberType(type):
+    """The class of proxies of ``int``, ``float`` and ``bool``, which convert what is of the graph.
+
+    The proxies are types themselves, as ``case int(number):`` asks of them; nothing is made of them.
+
+    Args:
+        call: the captured call.
+        kind: the real type.
+    """
+
+    def __new__(cls, _: CapturedCall, kind: type) -> NumberType:
+        """Make the type; nothing can derive from ``bool``."""
+        names = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+        return super().__new__(cls, kind.__name__, (int if kind is bool else kind,), names)
+
+    def __init__(cls, call: CapturedCall, kind: type) -> None:
+        cls._call = call
+        cls._kind = kind
+
+    def __call__(cls, *args: Any) -> Any:  # noqa: ANN401
+        """Make a number."""
+        if len(args) == 1 and cls._kind is not bool:
+            value = args[0]
+            if is_scalar(value):
+                same = type(value_of(value)) is cls._kind
+                return value if same else cls._call.builder.compute(cls._kind, value)
+            if isinstance(value, torch.Tensor):
+                return cls._of_tensor(value)
+        return cls._kind(*args)
+
+    def _of_tensor(cls, value: Any) -> Any:  # noqa: ANN401
+        found = value.item()
+        return found if type(value_of(found)) is cls._kind else cls._call.builder.compute(cls._kind, found)
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls._kind)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls._kind)
+
+    def __getattr__(cls, name: str) -> Any:  # noqa: ANN401
+        return getattr(cls._kind, name)
+
+    def __or__(cls, other: Any) -> Any:  # noqa: ANN401
+        return cls._kind | getattr(other, "_kind", other)
+
+    def __ror__(cls, other: Any) -> Any:  # noqa: ANN401
+        return other | cls._kind
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is cls._kind
+
+    def __hash__(cls) -> int:
+        return hash(cls._kind)
+
+    def __repr__(cls) -> str:
+        return repr(cls._kind)
+
+
+class MathModule:
+    """The proxy of ``math``: its functions compute numbers of the graph.
+
+    Args:
+        call: the captured call.
+    """
+
+    _call: CapturedCall
+    _made: dict[Any, Any]
+
+    def __init__(self, call: CapturedCall) -> None:
+        made = {function: self._computing(function) for function in MATH}
+        object.__setattr__(self, "_call", call)
+        object.__setattr__(self, "_made", made)
+
+    def __setattr__(self, name: str, _: object) -> None:
+        self._call.refuse(f"math.{name} that is set: what it does outside the model would be lost")
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return self.of(getattr(math, name))
+
+    def of(self, function: Any) -> Any:  # noqa: ANN401
+        """The proxy of a function; others as they are."""
+        return self._made.get(function, function)
+
+    def _computing(self, function: Any) -> Any:  # noqa: ANN401
+        def computed(*args: Any) -> Any:  # noqa: ANN401
+            if any(map(is_scalar, args)):
+                return math_function(self._call.builder, function, args)
+            return function(*args)
+
+        return computed
+
+
+class ObjectType:
+    """The proxy of ``object``: ``object.__setattr__(self, …)`` sets attributes past a class's own method.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        own: dict[str, Any] = {
+            "__setattr__": lambda *args: call.objects.save(*args, custom=True),
+            "__delattr__": lambda *args: call.objects.remove(*args, custom=True),
+            "__getattribute__": lambda *args: call.objects.load(*args, custom=True),
+            "__init__": lambda *_: None,
+        }
+        for name in dir(object):
+            if name not in ("__class__", "__doc__"):
+                vars(self)[name] = _routed(getattr(object, name), own.get(name))
+
+    def __call__(self) -> object:
+        """Make an object."""
+        return object()
+
+    def __instancecheck__(self, _: object) -> bool:
+        return True
+
+    def __subclasscheck__(self, _: type) -> bool:
+        return True
+
+    def __mro_entries__(self, _: object) -> tuple[type]:
+        return (object,)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is object
+
+    def __hash__(self) -> int:
+        return hash(object)
+
+    def __repr__(self) -> str:
+        return repr(object)
+
+
+def _routed(real: Any, own: Any) -> Any:  # noqa: ANN401
+    """A method of ``object``, and another one in its place for proxies."""
+
+    def method(*args: Any) -> Any:  # noqa: ANN401
+        is_proxy = bool(args) and issubclass(type(args[0]), ObjectProxy)
+        return own(*args) if is_proxy else real(*args)
+
+    return real if own is None else method
+
+
+class TypeOf:
+    """The proxy of ``type``: tells the classes of proxies, which the model compares by ``is``.
+
+    Args:
+        call: the captured call.
+        types: the proxies of ``int``, ``list`` and others, which the model has in place of them.
+    """
+
+    def __init__(self, call: CapturedCall, types: Mapping[type, Any]) -> None:
+        self._call = call
+        self._types = types
+
+    def __call__(self, *args: Any) -> Any:  # noqa: ANN401
+        """Give the class of one argument, or make a class of three."""
+        if len(args) != 1:
+            return type(*args)
+        cls = type(value_of(args[0])) if is_scalar(args[0]) else type(args[0])
+        if issubclass(cls, MadeList):
+            cls = list
+        if cls is Shape:
+            cls = torch.Size
+        if cls in self._types:
+            return self._types[cls]
+        if self._call.side_effects.variable_of(args[0]) is None:
+            return cls
+        return self._call.objects.class_of(args[0])
+
+    def __instancecheck__(self, value: object) -> bool:
+        return isinstance(value, type | NumberType | ContainerType)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(type, name)
+
+    def __repr__(self) -> str:
+        return repr(type)
+
+
+class SuperView:
+    """The result of ``super()``: attributes of the base classes, bound to a proxy.
+
+    Args:
+        call: the captured call.
+        cls: the class whose bases are searched.
+        owner: the proxy.
+    """
+
+    def __init__(self, call: CapturedCall, cls: type, owner: Any) -> None:  # noqa: ANN401
+        object.__setattr__(self, "_parts", (call, cls, owner))
+
+    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
+        call, cls, owner = object.__getattribute__(self, "_parts")
+        return call.objects.load_super(cls, owner, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        call, _, owner = object.__getattribute__(self, "_parts")
+        call.objects.save(owner, name, value)

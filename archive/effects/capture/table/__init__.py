@@ -1,0 +1,1 @@
+"""The state of one captured call, and the table of what the call changes."""
