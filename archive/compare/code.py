@@ -3,6 +3,8 @@
 A record of code is cut into *units*: a class with its attributes, a method, a function. Units are paired by
 qualified name, then by text: a function that is gone here and added there, word for word, was renamed. The
 source of a unit is what its source ranges lead to.
+
+Functions that differ only in names of variables, which PyTorch numbers, get rows of their own.
 """
 
 from __future__ import annotations
@@ -14,24 +16,60 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.compare.changes import Change, Status, TextChange, changed
-from archive.compare.names import differ_in_numbers, roots_of, rows_of_names
+from archive.compare.changes import Change, Status, TextChange, changed, several
 from archive.compare.sameness import Level
 from archive.compare.unified import unified
-from archive.compare.variables import code_in_terms_of
+from archive.compare.variables import code_in_terms_of, is_allowed
+from archive.debuginfo.model import Inert
 from archive.formats.class_constants import constants_sorted
+from archive.formats.inert_values import DATA
+from archive.formats.local_names import canonical
 from archive.formats.record_kinds import (
     LEGACY_CODE,
     PACKAGE_CODE,
+    RecordKind,
     is_code,
+    kind_of,
     range_records_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from archive.base.limits import Allowance
     from archive.compare.pairing import Pairing
     from archive.reader.archive import Archive
+
+
+# --- names
+
+
+def rows_of_names(
+    numbered: Sequence[str], renamed: Mapping[tuple[tuple[str, str], ...], Sequence[str]]
+) -> Iterator[Change]:
+    """Rows about functions that differ in names alone: of variables, and of arguments that callers use."""
+    if numbered:
+        yield changed(Level.IDS, "names of variables", several(numbered))
+    for pairs, functions in renamed.items():
+        was, now = (", ".join(each) for each in zip(*pairs, strict=True))
+        yield changed(Level.MODEL, "names of arguments", several(functions), was, now)
+
+
+def roots_of(archive: Archive) -> set[str]:
+    """The classes of the models themselves, whose methods callers use; none of PyTorch 1.0 to 1.2."""
+    trees = [name for name in archive.records if kind_of(name) is RecordKind.MODULES and name.endswith(DATA)]
+    return {str(value.what) for value in map(archive.value, trees) if isinstance(value, Inert)}
+
+
+def differ_in_numbers(old: str, new: str, allowance: Allowance, *, keeps_arguments: bool) -> bool:
+    """Whether a function differs in the names of variables alone; of arguments, too, unless they are kept."""
+    if old == new or not is_allowed(len(old) + len(new), allowance):
+        return False
+    was, now = (canonical(each, keeps_arguments=keeps_arguments) for each in (old, new))
+    return was == now
+
+
+# --- code
 
 HEAD = re.compile(rb"^(?:(class|def) (\w+)|  def (\w+))", re.MULTILINE)
 WORDS = {"class": "class", "def": "function"}

@@ -12,7 +12,7 @@ from archive.compare.numbered import pairs_of_tensors
 from archive.compare.pairing import Pairing
 from archive.compare.records import layout_changes, record_changes, rewritten, same_bytes
 from archive.compare.sameness import TRACED, Level, level_of
-from archive.compare.tensors import Tensors
+from archive.compare.tensors import TensorComparison
 from archive.compare.values import Values
 from archive.formats.bytecode import BYTECODE
 from archive.formats.effects import EFFECTS
@@ -105,7 +105,7 @@ class _Comparison:
         yield from self._of_debug_info()
 
     def _of_model(self) -> Iterator[Change]:
-        tensors = Tensors(self._old, self._new, self._tensors)
+        tensors = TensorComparison(self._old, self._new, self._tensors)
         for archive, understood in self._sides():
             understood.update(archive.tensors.storages)
         yield from tensors.changes()

@@ -9,20 +9,92 @@ models the text is the Python stack). A range that starts behind its text prints
 2. the lines of the range, two lines before them and two behind;
 3. under each line of the range a marking: blanks up to the first byte of the range that is no blank, then
    one ``~`` a byte, and `` <--- HERE`` behind the last one.
+
+A long text in pieces is searched and cut where it lies, without being put together.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from archive.base.errors import LimitError
-from archive.base.strings import Text
-from archive.debuginfo.long_text import LongText
+from archive.base.strings import StringTable, StringView, Text
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.base.steps import Steps
     from archive.debuginfo.model import SourceRange
+
+    Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+# --- long text
+
+CHUNK = 1 << 16
+"""Bytes that are copied at once."""
+
+
+class LongText:
+    """A text with some methods of ``bytes``, for newlines alone.
+
+    Args:
+        text: the text.
+    """
+
+    def __init__(self, text: Text | StringView) -> None:
+        self._table = text.table
+        self._pieces = np.asarray(text.indices if isinstance(text, Text) else [text.index], np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    @cached_property
+    def _ends(self) -> Ints:
+        """Where each piece ends in the text."""
+        if isinstance(self._table, StringTable):
+            return np.cumsum(self._table.length[self._pieces])
+        return np.cumsum([len(self._table.data(piece)) for piece in self._pieces.tolist()])
+
+    def part(self, start: int, stop: int) -> bytes:
+        """The bytes from ``start`` to ``stop``, copied."""
+        parts = []
+        at = int(np.searchsorted(self._ends, start, "right"))
+        while start < stop and at < len(self._ends):
+            data, end = self._table.data(int(self._pieces[at])), int(self._ends[at])
+            begin = end - len(data)
+            parts.append(data[start - begin : stop - begin])
+            start, at = end, at + 1
+        return b"".join(parts)
+
+    def find(self, newline: bytes, start: int) -> int:
+        """The first newline from ``start`` on; -1 if there is none."""
+        size = len(self)
+        while start < size:
+            found = self.part(start, min(start + CHUNK, size)).find(newline)
+            if found >= 0:
+                return start + found
+            start += CHUNK
+        return -1
+
+    def rfind(self, newline: bytes, start: int, stop: int) -> int:
+        """The last newline between ``start`` and ``stop``; -1 if there is none."""
+        while stop > start:
+            low = max(start, stop - CHUNK)
+            found = self.part(low, stop).rfind(newline)
+            if found >= 0:
+                return low + found
+            stop = low
+        return -1
+
+    def count(self, newline: bytes, start: int, stop: int) -> int:
+        """The newlines between ``start`` and ``stop``."""
+        return sum(self.part(low, min(low + CHUNK, stop)).count(newline) for low in range(start, stop, CHUNK))
+
+
+# --- excerpt
 
 CONTEXT = 3
 """Newlines that PyTorch counts on each side; the first ends the range's own lines."""

@@ -9,9 +9,9 @@
 Loggers and container runtimes put a prefix before each line, or make it a record of JSON. A failure's lines
 are those of one *stream*, its process's part of the log, wherever lines of others stand between them: see
 ``streams``. New lines get what stands around the line beside them. A string of JSON that holds a whole
-failure is explained inside: see ``json_lines``.
+failure is explained inside: see ``explainer``.
 
 All other bytes pass through unchanged, and so do failures that the archive cannot explain. A log in UTF-16
-stays one (``utf16``), and one that gzip packed is unpacked (``unpacking``). What may be a whole failure is
+stays one, and one that gzip packed is unpacked (``unpacking``). What may be a whole failure is
 written once the log pauses: see ``lines``.
 """

@@ -1,7 +1,18 @@
-"""Explains the failures in a log."""
+r"""Explains the failures in a log.
+
+Logs in UTF-16, as PowerShell's ``>`` writes them, are explained as UTF-8 and written as UTF-16 again.
+Failures in quoted strings with escapes, as in JSON, are explained there, with escapes again. Servers log
+lines of JSON. Other lines have such strings, too: JSON behind a logger's prefix, ``key="value"`` pairs, a
+line of a JSON file that has many. A newline in one of them would break what reads the log.
+
+Only the strings that hold a failure are written anew; all other bytes of the line stay. A string that had
+other characters than ASCII in it gets them unescaped, one that had none gets ``\u`` escapes, as before.
+"""
 
 from __future__ import annotations
 
+import codecs
+import re
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -18,28 +29,152 @@ from archive.failures.beginnings import (
     texts_above,
 )
 from archive.failures.causes import Causes
+from archive.failures.encoded_lines import outer, regions
+from archive.failures.encodings import BREAK
 from archive.failures.eval_frames import EVAL_FRAME, EvalTraceback, statement_in
 from archive.failures.failures import HANDLES_NOT_FOUND, LiteFailure
+from archive.failures.forms import quoted, unquoted
 from archive.failures.instructions import INSTRUCTION, InstructionFailure, is_argument
-from archive.failures.json_lines import explained_strings
 from archive.failures.kernel_lines import named_line
 from archive.failures.kernels import KernelLine
-from archive.failures.lines import SPLITS, InnerLines, Lines
+from archive.failures.lines import SPLITS, STRING, InnerLines, Lines
 from archive.failures.nodes import EXECUTING, NodeFailure
 from archive.failures.nodes import HEADING as NODE_HEADING
 from archive.failures.notes import Notes
 from archive.failures.redacted import RedactedTraceback
 from archive.failures.sources import shows_source
 from archive.failures.tracebacks import FRAME_HEADER, SERIALIZED_START, TRACEBACK_START
-from archive.failures.utf16 import in_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from archive.failures.failures import Answer, Answers
     from archive.failures.lines import Line
     from archive.failures.streams import Stream
     from archive.reader.archive import Archive
+
+    ExplainLog = Callable[[Iterable[bytes]], Iterator[bytes]]
+    from collections.abc import Callable
+
+    from archive.failures.encoded_lines import Region
+
+    Explain = Callable[[bytes, bytes, bytes], bytes]
+
+
+# --- utf16
+
+HEAD = 4
+"""Bytes at a log's beginning that tell its encoding: a mark, or two ASCII characters."""
+LITTLE = re.compile(rb"\xff\xfe|[\t-~]\0[\t-~]\0")
+BIG = re.compile(rb"\xfe\xff|\0[\t-~]\0[\t-~]")
+
+
+def in_utf8(log: Iterable[bytes], explain: ExplainLog) -> Iterator[bytes]:
+    """A log explained by what reads UTF-8, in the log's own encoding.
+
+    Args:
+        log: the log, in pieces.
+        explain: explains a log.
+    """
+    pieces, head = iter(log), b""
+    while len(head) < HEAD and (piece := next(pieces, None)) is not None:
+        head += piece
+    encoding = "utf-16-le" if LITTLE.match(head) else "utf-16-be" if BIG.match(head) else ""
+    whole = _chained(head, pieces)
+    yield from _by_utf8(whole, encoding, explain) if encoding else explain(whole)
+
+
+def _chained(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _by_utf8(log: Iterable[bytes], encoding: str, explain: ExplainLog) -> Iterator[bytes]:
+    """A log in UTF-16, explained. Halves of surrogate pairs, which are no characters, stay."""
+    decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
+
+    def texts() -> Iterator[bytes]:
+        for piece in log:
+            text = decoder.decode(piece)
+            if text or not piece:
+                yield text.encode("utf-8", "surrogatepass")
+
+    again = codecs.getincrementaldecoder("utf-8")("surrogatepass")
+    for piece in explain(texts()):
+        try:
+            text = again.decode(piece)
+        except UnicodeDecodeError:  # a model's source may be no UTF-8
+            again.reset()
+            text = piece.decode("utf-8", "replace")
+        yield text.encode(encoding, "surrogatepass")
+    yield decoder.getstate()[0]
+
+
+# --- json lines
+
+
+def explained_strings(line: bytes, explain: Explain) -> bytes | None:
+    """A line with the failures in its quoted strings explained; None if there are none in them.
+
+    Args:
+        line: the line.
+        explain: explains a text, given what stands before its string and behind.
+    """
+    pieces, at, is_found = list[bytes](), 0, False
+    for one in outer(line):
+        pieces += [_explained_strings(line, at, one.start, explain) or line[at : one.start]]
+        pieces += [_written(line, one, explain)]
+        at, is_found = one.stop, True
+    rest = _explained_strings(line, at, len(line), explain)
+    if rest is None and not is_found:
+        return _otherwise_encoded(line, explain)
+    return b"".join([*pieces, line[at:] if rest is None else rest])
+
+
+def _explained_strings(line: bytes, at: int, stop: int, explain: Explain) -> bytes | None:
+    """A part of a line, as :func:`explained_strings` has all of it."""
+    is_found = False
+
+    def explained(found: re.Match[bytes]) -> bytes:
+        nonlocal is_found
+        is_one = has_failure(found[0]) and not _is_attribute(line, found)
+        text = unquoted(found[0]) if is_one else None
+        if text is None:
+            return found[0]
+        is_found = True
+        new = explain(text, line[: found.start()], line[found.end() :])
+        return found[0] if new == text else quoted(new, is_ascii=found[0].isascii())
+
+    pieces = list[bytes]()
+    for found in STRING.finditer(line, at, stop):
+        pieces += [line[at : found.start()], explained(found)]
+        at = found.end()
+    return b"".join([*pieces, line[at:stop]]) if is_found else None
+
+
+def _is_attribute(line: bytes, found: re.Match[bytes]) -> bool:
+    """Whether a quoted string is an attribute of XML, which has entities and no escapes."""
+    is_value = line.endswith(b"=", 0, found.start())
+    return is_value and b'\\"' not in found[0] and BREAK.search(found[0]) is not None
+
+
+def _otherwise_encoded(line: bytes, explain: Explain) -> bytes | None:
+    """The same for failures in other encodings."""
+    pieces, at = list[bytes](), 0
+    for region in regions(line):
+        pieces += [line[at : region.start], _written(line, region, explain)]
+        at = region.stop
+    return b"".join([*pieces, line[at:]]) if pieces else None
+
+
+def _written(line: bytes, region: Region, explain: Explain) -> bytes:
+    """A part of a line with the failures in it explained."""
+    text, write = region.encoded
+    new = explain(text, line[: region.start], line[region.stop :])
+    return line[region.start : region.stop] if new == text else write(new)
+
+
+# --- explainer
 
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 UNREAD_NOTE = "a failure in a form of lines that is not read, or in none"

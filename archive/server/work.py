@@ -2,13 +2,15 @@
 
 Requests are hostile until proved otherwise: here they are unpacked, parsed and matched, in a process that can
 be killed. Only short facts go back; answers are written to files.
+
+A worker keeps the models of a store: it opens each once, and again when the store has changed.
 """
 
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
-from functools import wraps
+from contextlib import contextmanager, suppress
+from functools import cached_property, wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
 
@@ -20,15 +22,16 @@ from archive.base.json_values import check_values
 from archive.base.mapped import FileInMemory
 from archive.debuginfo.symbolicate import Style
 from archive.failures.models.explaining import explainer_of
+from archive.failures.models.sources import models_of
 from archive.failures.unpacking import unpacked
 from archive.report.as_json import as_json, symbolication_facts
 from archive.report.causes_text import causes_facts
 from archive.server.requests import HandlesRequest, LogRequest
 from archive.server.settings import INFLATED_A_BYTE, LEAST_INFLATED
-from archive.server.shelf import Shelf, UnreadableError
 from archive.store.adding import TakenError
 from archive.store.entry_json import entry_json
 from archive.store.making import made_of
+from archive.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +41,68 @@ if TYPE_CHECKING:
     from archive.failures.explainer import Explainer
     from archive.failures.models.models import Models
 
+
+# --- shelf
+
+
+class UnreadableError(ArchiveError):
+    """A store that cannot be read, for now or for good."""
+
+
+class Shelf:
+    """The models of a store.
+
+    Args:
+        path: the store's folder.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._models: Models | None = None
+        self._digests: list[str] = []
+
+    @cached_property
+    def store(self) -> Store:
+        """The store.
+
+        Raises:
+            ArchiveError: the folder is none.
+            OSError: it cannot be read.
+        """
+        return Store.open(self._path)
+
+    @contextmanager
+    def models(self) -> Iterator[Models]:
+        """The models as they are now, for the time of a request.
+
+        Raises:
+            UnreadableError: the store cannot be read.
+        """
+        try:
+            models = self._current()
+        except (ArchiveError, OSError) as error:
+            raise UnreadableError(str(error)) from error
+        try:
+            yield models
+        finally:
+            if models.unread:  # for now, or for good: the next request asks again
+                self.close()
+
+    def _current(self) -> Models:
+        digests = [entry.digest for entry in self.store.entries()]
+        if self._models is None or digests != self._digests:
+            self.close()
+            self._models, self._digests = models_of(self.store), digests
+        return self._models
+
+    def close(self) -> None:
+        """Close all models."""
+        if self._models is not None:
+            self._models.close()
+            self._models = None
+
+
+# --- work
 
 P = ParamSpec("P")
 ResultT = TypeVar("ResultT")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.base.strings import StringView, Text
-from archive.debuginfo import excerpt, long_text
-from archive.debuginfo.long_text import LongText
+from archive.debuginfo import excerpt
+from archive.debuginfo.excerpt import LongText
 from archive.debuginfo.model import Source, SourceRange
 from tests.support.strategies import Strings, patient
 
@@ -37,7 +37,7 @@ def test_a_long_text_answers_as_bytes_do(pieces: list[bytes], data: st.DataObjec
     start, stop = data.draw(places), data.draw(places)
     assert len(long) == len(plain)
     assert long.part(start, stop) == plain[start:stop]
-    with patch.object(long_text, "CHUNK", CHUNK):
+    with patch.object(excerpt, "CHUNK", CHUNK):
         assert long.find(b"\n", start) == plain.find(b"\n", start)
         assert long.rfind(b"\n", start, stop) == plain.rfind(b"\n", start, stop)
         assert long.count(b"\n", start, stop) == plain.count(b"\n", start, stop)
@@ -67,14 +67,14 @@ def test_the_excerpt_of_a_long_text_is_that_of_its_bytes(pieces: list[bytes], st
     source = Source(text_of(pieces), StringView(text_of([b"m.py"]).table, 0), 1)
     span = SourceRange(source, min(start, end), max(start, end))
     plain = excerpt.excerpt(span, b"f")
-    with patch.object(excerpt, "LONG", -1), patch.object(long_text, "CHUNK", CHUNK):
+    with patch.object(excerpt, "LONG", -1), patch.object(excerpt, "CHUNK", CHUNK):
         assert excerpt.excerpt(span, b"f") == plain
         assert excerpt.cost_of(span, b"f").size >= len(plain)
 
 
 @pytest.mark.parametrize("line", [0, 1, 2, 3, 4])
 def test_very_long_lines_are_shown_whole_and_no_others(line: int) -> None:
-    lines = [bytes([ord("a") + number]) * 3 * long_text.CHUNK + b"\n" for number in range(9)]
+    lines = [bytes([ord("a") + number]) * 3 * excerpt.CHUNK + b"\n" for number in range(9)]
     start = sum(map(len, lines[: line + 4])) + 5
     source = Source(text_of(lines), None, 1)
     shown = excerpt.excerpt(SourceRange(source, start, start + 1), b"")

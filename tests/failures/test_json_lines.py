@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
-from archive.failures.explainer import Explainer
-from archive.failures.json_lines import explained_strings
+from archive.failures.explainer import Explainer, explained_strings
 from tests.support.reports import Report, case
 from tests.support.strategies import patient
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
-from archive.server.ranges import part_of
+from archive.server.companions import part_of
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FLEET
 from tests.support.corpus import ORACLES

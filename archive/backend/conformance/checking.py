@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from archive.backend.conformance.availability import availability
 from archive.backend.conformance.failing import errors, failures, unsupported
 from archive.backend.conformance.findings import Differs, Finding, Note, Report, of_error
-from archive.backend.conformance.gradients import gradients as gradients_rule
 from archive.backend.conformance.keeping import refusal, reproducible, state
 from archive.backend.conformance.running import events, handles, interface, results
+from archive.backend.conformance.running import gradients as gradients_rule
 from archive.backend.conformance.subject import Subject
 from archive.backend.registry import find_backend
 

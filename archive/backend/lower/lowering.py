@@ -21,12 +21,15 @@ not available when lowering   PyTorch's warning; the module can be saved, and ru
 not available when loading    loading raises ``Backend is not available.``
 no longer available           running raises the same
 ============================  ===========================================================================
+
+The compile spec says for each method to lower which options the backend gets.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +38,6 @@ import torch
 from archive.backend.graph.inlining import compiled_name, inlined, unmangled
 from archive.backend.lower import codegen
 from archive.backend.lower.carried import carrying
-from archive.backend.lower.compile_spec import checked_spec
 from archive.backend.lower.effects import with_effects
 from archive.backend.lower.handles import DebugHandles, generate_debug_handles
 from archive.backend.lower.links import (
@@ -54,10 +56,46 @@ from archive.effects.capture.capture import MOST_ENTRIES
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from archive.backend.lower.links import Linked
     from archive.backend.registry import Backend
+
+
+# --- compile spec
+
+
+def checked_spec(scripted: torch.jit.ScriptModule, given: object) -> dict[str, Any]:
+    """The compile spec, checked; a method without options gets ``{"": ""}``, as in PyTorch's own tests.
+
+    Options may be a text, too, as these tests have it. Without a spec, ``forward`` is lowered.
+
+    Raises:
+        LoweringError: it names no method, one that is not defined, or options that TorchScript cannot hold.
+    """
+    given = {"forward": {}} if given is None else given
+    if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
+        raise LoweringError(f"expected method_compile_spec to be a dict by method names, found {given!r}")
+    for name, options in given.items():
+        if not scripted._c._has_method(compiled_name(scripted._c, name)):
+            raise LoweringError(f"Method '{name}' is not defined.")
+        if isinstance(options, str):
+            continue
+        if not isinstance(options, Mapping) or not all(isinstance(option, str) for option in options):
+            raise LoweringError(
+                f"method {name}: expected its compile spec to be a text, or a dict by names of options, "
+                f"found {options!r}"
+            )
+        found = torch._C._jit_try_infer_type(dict(options)) if options else None
+        if found is not None and not found.success():
+            raise LoweringError(f"method {name}: TorchScript cannot hold its compile spec: {found.reason()}")
+    return {
+        name: options if isinstance(options, str) else dict(options) or {"": ""}
+        for name, options in given.items()
+    }
+
+
+# --- lowering
 
 EFFECTS_STATE, EFFECTS_ARGUMENTS = "__effects_state", "__effects_arguments"
 """Attributes of a wrapper with effects: the tensors of the state, and the parameters' names."""

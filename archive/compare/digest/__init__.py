@@ -4,9 +4,9 @@ The digest of a model is the sha256 of a list: a line that names the list's vers
 part, which is the part's own sha256, two blanks, and the part's name, as ``sha256sum`` writes it. The lines
 are sorted. So two models can be compared part by part, and anybody can compute the digest from the parts.
 
-``parts`` says which parts a model has, ``names`` how classes are called in them, ``values`` how values become
-bytes, ``contents`` how elements of tensors do, ``modules`` how modules are made of tensors, ``debug`` which
-parts the debug info has.
+``parts`` says which parts a model has and how modules are made of tensors, ``names`` how classes are called
+in them, ``values`` how values become bytes, ``contents`` how elements of tensors do, ``debug`` which parts
+the debug info has.
 """
 
 from __future__ import annotations

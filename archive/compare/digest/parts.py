@@ -18,19 +18,24 @@ part                          what it is of
 ============================  ===============================================================================
 
 Records have parts that are the model's: see :mod:`archive.compare.sameness`.
+
+The digest of a module is of the tensors in it, by their names there. That of ``encoder`` is the sha256 of
+lines like those of a list of parts, one for each tensor in it or below it, sorted by name:
+``encoder.0.weight`` is ``0.weight`` there. So modules of equal tensors have equal digests, wherever they
+are in a model. A state dict has the modules that its names tell.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import in_file
 from archive.compare.digest.contents import Contents
 from archive.compare.digest.lines import written
-from archive.compare.digest.modules import module_digests
 from archive.compare.digest.names import Definitions
 from archive.compare.digest.values import Written
 from archive.compare.sameness import Level, level_of, version_of_operators
@@ -58,9 +63,57 @@ from archive.reader.recognition import PACKAGE_KINDS, PROGRAM_KINDS, SAVED_KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from archive.base.limits import Allowance
     from archive.container.record import Record
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
+
+
+# --- modules
+
+MOST = 64
+"""How many modules a tensor may be in, the outermost ones, that have digests."""
+MODULE_BYTES = 400
+"""Bytes of memory that a module costs besides its path."""
+NO_MODULE = re.compile(r"(?:.*:)?CONSTANTS\.c\d+|bytecode:.*", re.DOTALL)
+"""Tensors that are constants of code."""
+
+
+def module_digests(tensors: Mapping[str, bytes], allowance: Allowance) -> Iterator[tuple[str, bytes]]:
+    """The digest of each module.
+
+    Args:
+        tensors: the digests of tensors by name.
+        allowance: the memory that modules may cost.
+
+    Raises:
+        LimitError: there are more modules, or longer paths, than allowed.
+    """
+    found: dict[str, hashlib._Hash] = {}
+    for name in sorted(tensors):
+        if NO_MODULE.fullmatch(name):
+            continue
+        for end in _ends(name):
+            path = name[:end]
+            if path not in found:
+                allowance.take(MODULE_BYTES + end, "modules")
+                found[path] = hashlib.sha256()
+            line = f"{tensors[name].hex()}  {written(name[end + 1 :])}\n"
+            found[path].update(line.encode())
+    yield from ((path, digest.digest()) for path, digest in found.items())
+
+
+def _ends(name: str) -> Iterator[int]:
+    """Where the paths of the modules end that a tensor is in, the outermost first."""
+    end = name.find(".", name.rfind(":") + 1)
+    for _ in range(MOST):
+        if end < 0:
+            return
+        yield end
+        end = name.find(".", end + 1)
+
+
+# --- parts
 
 PICKLED = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
 PACKAGED, STORAGE = ".data/", ".storage"

@@ -2,6 +2,8 @@
 
 The columns of a packed companion are compressed as one. Their stored bytes are apportioned to them by the
 size that each compresses to alone.
+
+The zip's own bytes are headers, padding, descriptors, directory, and gaps between them.
 """
 
 from __future__ import annotations
@@ -10,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
 from archive.companion.sections import section_parts
+from archive.container.directory import central_headers
+from archive.container.end import read_end
+from archive.container.headers import CENTRAL, LOCAL, widened
 from archive.container.names import encoded
-from archive.describe.sizes.account import Piece
+from archive.describe.sizes.account import Part, Piece
 from archive.describe.sizes.contents import Cell, debug_contents
-from archive.describe.sizes.structure import structure
 from archive.formats.record_kinds import (
     LEGACY_CODE,
     PACKAGE_CODE,
@@ -26,9 +30,75 @@ from archive.reader.recognition import kind_in, recognise_zip
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from archive.base.ranged import Bytes
+    from archive.container.container import Container
+    from archive.container.headers import CentralHeader
+    from archive.container.record import Record
     from archive.describe.sizes.contents import Contents
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
+
+
+# --- structure
+
+PADDING_FIELD = b"FB"
+
+
+def structure(container: Container) -> Iterator[tuple[str | None, Part, int]]:
+    """All bytes but the stored bytes of records: of each piece the record, the part, and the size in bytes.
+
+    End records, entries of folders and gaps belong to no record: theirs is None.
+    """
+    data = container.by_place
+    end = read_end(data)
+    records = iter(container.records.values())
+    used = 0
+    for _, header, path, extra in central_headers(data, end, container.allowance):
+        if path.endswith(b"/"):
+            name, parts = None, {Part.HEADER: _local_length(data, header, extra)}
+        else:
+            record = next(records)
+            name, parts = record.name, _around(data, record)
+            used += record.stored_size
+        parts[Part.DIRECTORY] = CENTRAL.size + len(path) + len(extra) + header.comment_length
+        yield from ((name, part, size) for part, size in parts.items() if size)
+        used += sum(parts.values())
+    ends = len(data) - end.comment_length - end.directory_position - end.directory_size
+    yield None, Part.DIRECTORY, ends
+    if gaps := len(data) - ends - used:
+        yield None, Part.GAP, gaps
+
+
+def _around(data: Bytes, record: Record) -> dict[Part, int]:
+    """The sizes of the parts around a record's stored bytes."""
+    start, place = record.entry.start, record.place
+    local = LOCAL.read(data, start)
+    padding = _padding(data[place.data - local.extra_length : place.data])
+    return {
+        Part.HEADER: place.data - start - padding,
+        Part.PADDING: padding,
+        Part.DESCRIPTOR: place.end - place.data - record.stored_size,
+    }
+
+
+def _local_length(data: Bytes, header: CentralHeader, extra: memoryview) -> int:
+    *_, start = widened((header.size, header.stored_size, header.position), extra)
+    local = LOCAL.read(data, start)
+    return LOCAL.size + local.name_length + local.extra_length
+
+
+def _padding(extra: memoryview) -> int:
+    """The size of the padding field among extra fields, 0 where there is none."""
+    at = 0
+    while at + 4 <= len(extra):
+        length = 4 + int.from_bytes(extra[at + 2 : at + 4], "little")
+        if extra[at : at + 2] == PADDING_FIELD:
+            return min(length, len(extra) - at)
+        at += length
+    return 0
+
+
+# --- pieces
 
 
 def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:

@@ -3,16 +3,27 @@
 Both are made once, of what :mod:`archive.effects.replay.computing` and :mod:`archive.effects.replay.steps`
 have. The first checks guards of places and reads inputs; the second checks guards of the graph's outputs,
 reads and computes everything, and makes the changes one after the other. If one fails, all are put back.
+
+A record may ask for a few calls: ``print``, loggers and ``warnings.warn``; see ``known_calls``. Loggers and
+warnings get the model's own place, so that what is shown, and which warnings are shown
+once, is as in the eager run.
 """
 
 from __future__ import annotations
 
+import builtins
+import linecache
+import logging
+import re
+import sys
+import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.looking import condition, memory
+from archive.effects.errors import StateError
+from archive.effects.looking import check_shown, condition, memory
 from archive.effects.places import checked_data, items
 from archive.effects.replay.backups import restore
-from archive.effects.replay.calls import CALLS
 from archive.effects.replay.computing import NOTHING, Computing
 from archive.effects.replay.container_classes import container_maker
 from archive.effects.replay.errors import GuardError
@@ -20,6 +31,7 @@ from archive.effects.replay.hooks import RemovableHandle
 from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEPS
 from archive.formats.effects.containers import head
 from archive.formats.effects.hooks import hooks_of
+from archive.formats.effects.known_calls import LOG, PRINT, WARN
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
     At,
@@ -42,7 +54,7 @@ from archive.formats.effects.parts import reads, root_of
 from archive.formats.effects.source_text import HANDLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from archive.effects.replay.backups import Backup
     from archive.effects.replay.code_names import Allowed
@@ -50,6 +62,72 @@ if TYPE_CHECKING:
     from archive.effects.replay.state import State
     from archive.effects.replay.steps import Step
     from archive.formats.effects.model import Effect, Guard, MethodEffects, Source
+
+
+# --- calls
+
+WIDE = re.compile(r"(?<!%)(?:%%)*%(?:\([^()%]*\))?+[^%a-zA-Z]*(?:[0-9]{4}|\*|\()")
+"""A field of a message: wider than 999 characters, of a width that an argument tells, or of an odd name."""
+
+
+def _print(_: State, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+    check_shown(*values)
+    sep, end = settings
+    print(*values, sep=sep, end=end)  # noqa: T201 (the model prints)
+
+
+def _log(_: State, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+    check_shown(*values)
+    name, level, filename, line, function = settings
+    if not name and not logging.root.handlers:
+        logging.basicConfig()
+    logger = logging.getLogger(name)
+    if logger.isEnabledFor(level):
+        message, *arguments = values
+        if arguments and WIDE.search(str(message)):
+            raise StateError("a message whose fields are more than 999 characters wide")
+        record = logger.makeRecord(
+            logger.name, level, filename, line, message, tuple(arguments), None, function
+        )
+        logger.handle(record)
+
+
+def _warn(state: State, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+    check_shown(*values)
+    category, filename, line, module = settings
+    shown = state.warned.setdefault(module, {})
+    with _unread(filename):
+        warnings.warn_explicit(values[0], getattr(builtins, category), filename, line, module, shown)
+
+
+@contextmanager
+def _unread(filename: str) -> Iterator[None]:
+    """Keep ``warnings`` from reading a file to show its line, unless that is a loaded Python module's own.
+
+    A record may name any file: one that never ends, a pipe, or one whose lines are nobody's business.
+    """
+    loaded = filename in linecache.cache or any(
+        getattr(one, "__file__", None) == filename for one in list(sys.modules.values())
+    )
+    if loaded:
+        yield
+        return
+    linecache.cache[filename] = (0, None, [], filename)
+    try:
+        yield
+    finally:
+        linecache.cache.pop(filename, None)
+
+
+CALLS: dict[GlobalName, Callable[[State, tuple[Any, ...], tuple[Any, ...]], None]] = {
+    PRINT: _print,
+    LOG: _log,
+    WARN: _warn,
+}
+"""Functions that make a call: from the state, its settings and its values."""
+
+
+# --- interpreter
 
 OWN_CLASSES: dict[str, Callable[[], Any]] = {
     "builtins:list": list,

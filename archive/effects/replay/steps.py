@@ -2,17 +2,21 @@
 
 Both are functions of ``(state, target, key, value)``: the state, what the effect's source leads to, and its
 key and value, which are ``UNSET`` if it has none. ``backups.restore`` puts back what a backup holds.
+
+Full backward hooks of modules are put on aliases that a graph has in the place of PyTorch's own function.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from torch.utils.hooks import BackwardHook
+
 from archive.effects import places
+from archive.effects.errors import StateError
 from archive.effects.looking import checked_tensor
 from archive.effects.placeholders import METHODS, UNSET, Plain
 from archive.effects.replay import backups, base_methods, hooks
-from archive.effects.replay.backward_hooks import put_on_backward_hooks
 from archive.effects.replay.custom_backward import checked_context, set_backward
 from archive.formats.effects.model import Op
 
@@ -20,6 +24,52 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from archive.effects.replay.state import State
+
+    Items = tuple[Any, ...]
+
+
+# --- backward hooks
+
+
+class GraphHook(BackwardHook):  # type: ignore[misc]
+    """The backward hooks of one call of a module, on the nodes that made its aliases, not on new ones."""
+
+    def _apply_on_tensors(self, fn: Callable[[Any], None], args: Items) -> tuple[Items, list[int] | None]:
+        places = [place for place, one in enumerate(args) if one is not None]
+        for place in places:
+            node = checked_tensor(args[place]).grad_fn
+            if node is None:
+                raise StateError("a backward hook of a module whose tensor requires no gradient")
+            fn(node)
+        return args, places or None
+
+
+def put_on_backward_hooks(
+    module: object,
+    hooks: tuple[Items, Items],
+    tensors: tuple[Items, Items],
+) -> None:
+    """Put on the backward hooks of one call of a module.
+
+    Args:
+        module: that the hooks are called with.
+        hooks: those called with both gradients, and those called before with the result's.
+        tensors: aliases of the arguments and of the items of the result; None in the place of all others.
+
+    Raises:
+        StateError: an alias requires no gradient.
+    """
+    inputs, outputs = tensors
+    joined = GraphHook(module, list(hooks[0]), list(hooks[1]))
+    joined.setup_input_hook(inputs)
+    joined.setup_output_hook(outputs)
+
+
+def forget() -> None:
+    """Undo nothing: the aliases are the graph's, and nobody gets them from a call that fails."""
+
+
+# --- steps
 
 
 class Step(NamedTuple):

@@ -40,7 +40,7 @@ HANDLE = re.compile(
 """Comments that tools read or write, and what C++ has behind a ``#``."""
 TORCHSCRIPT_CLASS = re.compile(rb"__torch__((?:\.\w+)+)")
 PYTHON_CLASS = re.compile(rb"(?<![^\0])([A-Za-z_]\w*(?:\.\w+)+)\.(?![^\0])")
-"""A class in a pickle: see :mod:`archive.privacy.pieces.layers`."""
+"""A class in a pickle: see :mod:`archive.privacy.pieces.strings`."""
 MANGLED = re.compile(rb"\.___torch_mangle_\d+")
 MODULE_STACK = re.compile(rb'"nn_module_stack"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)')
 TEXT = re.compile(rb'\s*:\s*"(?=[^"])([^"\\]*+(?:\\.[^"\\]*+)*+)')

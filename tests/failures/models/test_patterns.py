@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive import ArchiveError
-from archive.failures.models.patterns import MAX_PATTERN, MAX_WRITTEN_OUT, MOST_SLOW, Pattern
+from archive.failures.models.naming import MAX_PATTERN, MAX_WRITTEN_OUT, MOST_SLOW, Pattern
 from tests.support.cost import loops_below
 
 HOSTILE = {
@@ -31,7 +31,7 @@ def test_the_first_group_is_found_or_all_of_it() -> None:
 @pytest.mark.parametrize("pattern", HOSTILE)
 def test_a_search_ends_within_bounds_whatever_the_line(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_SLOW <= 2
-    monkeypatch.setattr("archive.failures.models.patterns.MOST_SLOW", 0.1)
+    monkeypatch.setattr("archive.failures.models.naming.MOST_SLOW", 0.1)
     with (
         loops_below(500),
         pytest.raises(ArchiveError, match=r"line 7: the pattern '.*' takes too long: .*name what stands"),
@@ -41,7 +41,7 @@ def test_a_search_ends_within_bounds_whatever_the_line(pattern: str, monkeypatch
 
 def test_searches_that_are_each_slow_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = count(step=0.125)  # between two looks
-    monkeypatch.setattr("archive.failures.models.patterns.thread_time", lambda: next(clock))
+    monkeypatch.setattr("archive.failures.models.naming.thread_time", lambda: next(clock))
     pattern, found = Pattern(r"(a|a)*$"), list[bytes | None]()
     with pytest.raises(ArchiveError, match=r"line 15: the pattern .* takes too long"):
         found.extend(pattern.found_in(b"a" * 10 + b"b", number) for number in range(10_000))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.base.limits import unbounded
-from archive.privacy.pieces.json_places import JsonPlaces
+from archive.privacy.pieces.parts import JsonPlaces
 from archive.privacy.pieces.strings import Strings
 from tests.support.sampling import examples
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from archive.base.limits import unbounded
 from archive.container.container import Container
-from archive.privacy.pieces.layers import layers
 from archive.privacy.pieces.pickle_strings import _of_python, _of_torch, of_pickle
-from archive.privacy.pieces.strings import Strings
+from archive.privacy.pieces.strings import Strings, layers
 from tests.support.corpus import RELEASES
 from tests.support.slow_reader import instructions
 

@@ -17,7 +17,7 @@ import pytest
 import zstandard
 
 from archive import ArchiveError, LeakKind, Limits, leaks
-from archive.privacy.pieces import bounds
+from archive.privacy.pieces import walker
 from tests.support.canaries import with_records
 from tests.support.corpus import ORACLES
 from tests.support.cost import loops_below
@@ -127,8 +127,8 @@ def nested(depth: int) -> bytes:
 
 
 def test_streams_in_streams_are_read_so_deep_and_told_beyond() -> None:
-    assert homes(of_record(nested(bounds.DEEPEST)))
-    deeper = of_record(nested(bounds.DEEPEST + 1))
+    assert homes(of_record(nested(walker.DEEPEST)))
+    deeper = of_record(nested(walker.DEEPEST + 1))
     assert not homes(deeper)
     assert deeper.problems[0].endswith("packed too deep, not read")
 
@@ -165,7 +165,7 @@ def test_what_is_packed_costs_bounded_time_and_memory(data: bytes) -> None:
 
 
 def test_so_many_streams_are_unpacked_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "MOST_STREAMS", 3)
+    monkeypatch.setattr(walker, "MOST_STREAMS", 3)
     data = b"".join(b" " + gzip.compress(PATH + b"%d" % at) for at in range(9))
     found = of_record(data)
     assert len(homes(found)) == 3

@@ -18,8 +18,8 @@ from archive.debuginfo.model import Layout
 from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats.source_ranges import SUFFIX
 from archive.normalform.builder import FormBuilder
-from archive.normalform.record_texts import table_with
 from archive.normalform.records import DebugRecords
+from archive.normalform.relayout import table_with
 from tests.support import companion_bombs as bombs
 from tests.support.commands import well
 from tests.support.hostile_companions import packed_of

@@ -19,9 +19,8 @@ from archive.base.errors import ArchiveError
 from archive.base.json_values import parsed_json
 from archive.store.client import connection
 from archive.store.client.budget import BESIDE_BODIES, Budget
-from archive.store.client.connection import Connection
+from archive.store.client.connection import Connection, _Redirections
 from archive.store.client.server import MOST_VALUES, Server
-from archive.store.client.transport import _Redirections
 from tests.support.cost import peak_below
 from tests.support.lying_server import Said, flooding, saying
 

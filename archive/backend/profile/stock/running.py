@@ -1,8 +1,15 @@
-"""Runs an archive in stock PyTorch under its profiler, and shows the run at the model's source."""
+"""Runs an archive in stock PyTorch under its profiler, and shows the run at the model's source.
+
+The events of ``torch.profiler`` are the operations that a model calls, and what PyTorch's allocator did. An
+operation of PyTorch calls others: ``aten::linear`` calls ``aten::addmm``. Only the outermost ones are
+kept; their times include those inside.
+"""
 
 from __future__ import annotations
 
 import io
+from bisect import bisect_right
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +17,11 @@ import torch
 import torch.jit.mobile
 from torch.autograd.profiler import profile, record_function
 
+from archive.backend.aten.memory import allocations
 from archive.backend.profile.events import Recording
 from archive.backend.profile.places import UNKNOWN_PLACE, common_place
 from archive.backend.profile.profile import Profile
 from archive.backend.profile.stock.bytecode import LiteMethod
-from archive.backend.profile.stock.events import FUNCTION_SCOPE, LITE_SCOPE, runs_of
 from archive.backend.profile.stock.places import StockPlaces
 from archive.base.errors import ArchiveError, one_line
 from archive.base.mapped import Mapped
@@ -22,13 +29,87 @@ from archive.formats.bytecode import BYTECODE
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from archive.backend.profile.places import OperationPlace
-    from archive.backend.profile.stock.events import StockRun
     from archive.base.mapped import Source
     from archive.debuginfo.model import Source as ModelSource
     from archive.reader.archive import Archive
+
+
+# --- events
+
+FUNCTION_SCOPE, LITE_SCOPE = 0, 6
+"""``at::RecordScope``: operators that the dispatcher runs, and those of the lite interpreter."""
+
+
+@dataclass(frozen=True, slots=True)
+class StockOperation:
+    """An operation that ran in stock PyTorch.
+
+    Attributes:
+        start: when it began, in ns of PyTorch's clock.
+        end: when it ended.
+        name: the operator's name.
+        stack: its call stack in generated code, innermost first; () in the lite interpreter.
+    """
+
+    start: int
+    end: int
+    name: str
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StockRun:
+    """One run of a method.
+
+    Attributes:
+        operations: in the order of their starts.
+        memory: allocations and, with negative bytes, releases, in the order of time: the time, the bytes, the
+            address, and the number of the operation that runs then or ran last.
+    """
+
+    operations: list[StockOperation]
+    memory: list[tuple[int, int, int, int]]
+
+
+def runs_of(results: Any, mark: str, scope: int) -> Iterator[StockRun]:  # noqa: ANN401 (PyTorch's own)
+    """The runs that a profiler has recorded.
+
+    Args:
+        results: the profiler's ``kineto_results``.
+        mark: the name of the annotation around each run.
+        scope: the scope of the operations to keep.
+    """
+    events = [one for one in results.events() if not one.is_python_function()]
+    changes = sorted(allocations(results))
+    for run in (one for one in events if one.name() == mark and one.is_user_annotation()):
+        start, end = run.start_ns(), run.end_ns()
+        inside = [
+            one for one in events if one.scope() == scope and start <= one.start_ns() and one.end_ns() <= end
+        ]
+        operations = _outermost([one for one in inside if one is not run and one.name() != "[memory]"])
+        starts = [one.start for one in operations]
+        within = [one for one in changes if start <= one[0] <= end]
+        yield StockRun(operations, [(*one, max(0, bisect_right(starts, one[0]) - 1)) for one in within])
+
+
+def _outermost(events: Sequence[Any]) -> list[StockOperation]:
+    """The events that are not within another one of their thread."""
+    ends: dict[int, int] = {}
+    found = []
+    for one in sorted(events, key=lambda one: (one.start_ns(), -one.end_ns())):
+        thread = one.start_thread_id()
+        if one.end_ns() > ends.get(thread, -1):
+            ends[thread] = one.end_ns()
+            found.append(
+                StockOperation(one.start_ns(), one.end_ns(), one_line(one.name()), tuple(one.stack()))
+            )
+    return found
+
+
+# --- running
 
 INTERPRETER = "The following operation failed in the TorchScript interpreter."
 """The first line of errors in TorchScript, whose last line is the message; other errors begin with it."""
