@@ -26,6 +26,10 @@ WITH_PYTHON = {
     "digest.md",
 }
 """Pages with examples in Python."""
+OTHERS = [
+    ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "fixtures/README.md", "tests/README.md")
+]
+OTHERS += sorted(ROOT.glob("docs/decisions/*.md"))
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -53,10 +57,21 @@ def test_the_python_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest
     assert (tried > 0) == (page.name in WITH_PYTHON)
 
 
-@each_page
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text_of(page))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_architecture_is_short_and_names_files_that_are_there() -> None:
+    text = text_of(ROOT / "ARCHITECTURE.md")
+    assert len(text.splitlines()) <= 150
+    assert {path.name for path in ROOT.glob("docs/decisions/*.md")} == set(
+        re.findall(r"decisions/(\w+\.md)", text)
+    )
+    files = re.findall(r"`([\w/]+\.py)`", text)
+    assert len(files) > 15
+    assert [file for file in files if not list((ROOT / "archive").rglob(file))] == []
 
 
 def test_the_readme_is_short_and_leads_to_every_page() -> None:
