@@ -14,6 +14,7 @@ from archive.normalform.column import NO_ROW, Column
 from archive.normalform.program_columns import PROGRAM_COLUMNS, PROGRAM_TABLES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TypeAlias
 
     from archive.base.columns import Ints
@@ -168,3 +169,10 @@ RECORD_FACT: dict[str, ColumnName] = {
     "pathed": "file.path_version",
 }
 """The fact about a whole record that comes with the record's table."""
+
+
+def column_lines() -> Iterator[str]:
+    """The columns as a list: number, name, meaning, and the table whose rows the values are."""
+    for column in COLUMNS:
+        refers = f" → {column.refers}" if column.refers else ""
+        yield f"{column.number:>3} {column.name:<20}{column.meaning}{refers}"
