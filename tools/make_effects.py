@@ -3,7 +3,6 @@
     python -m tools.make_effects
 
 The same bytes each time. The models' sources are compiled under relative names, so that no path gets in.
-The first archive of each version of the effects is also frozen in a folder of that version, never made again.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from archive.backend import lower, lowered_archive
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "effects"
 NAMES = ("counting", "caching", "toggling", "windowed", "reporting", "recalling", "collecting")
-FROZEN = {1: "counting", 2: "counting", 3: "caching", 4: "reporting"}
-"""The model whose archive is frozen, by version of the effects."""
 
 
 def model(name: str) -> Any:  # noqa: ANN401 (a model whose class is made here)
@@ -40,15 +37,10 @@ def made(name: str) -> bytes:
 
 
 def main() -> None:
-    """Write them, and freeze those that are the first of their version."""
+    """Write them."""
     warnings.simplefilter("ignore")
     for name in NAMES:
         (FOLDER / f"{name}.pt").write_bytes(made(name))
-    for version, name in FROZEN.items():
-        frozen = FOLDER / f"v{version}" / f"{name}.pt"
-        if not frozen.parent.exists():
-            frozen.parent.mkdir()
-            frozen.write_bytes(made(name))
 
 
 if __name__ == "__main__":

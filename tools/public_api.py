@@ -21,7 +21,7 @@ import click
 from archive.cli.main import COMMANDS, group
 from archive.cli.status import Status
 from archive.companion.layout import VERSION
-from archive.formats.effects.record import VERSIONS
+from archive.formats.effects import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -169,7 +169,7 @@ def constant_lines() -> Iterator[str]:
     """Exit statuses, and the versions of the formats that are this project's own."""
     yield from (f"exit status {status.value}: {status.name}" for status in Status)
     yield f"companion version {VERSION}"
-    yield f"effects versions {', '.join(map(str, VERSIONS))}"
+    yield f"effects version {record.VERSION}"
 
 
 def entry_point_lines() -> Iterator[str]:

@@ -195,28 +195,28 @@ def _rows(before: bytes, row: bytes, after: bytes) -> Repeated:
 
 
 EFFECTS = {
-    "rows of one string": _rows(b"K\1", _LONG, _EMPTY * 5),
+    "rows of one string": _rows(b"K\4", _LONG, _EMPTY * 6),
     "constants of one string": _rows(
-        b"K\1" + sequence(_LONG), sequence(text(b"int"), ZERO, _EMPTY), _EMPTY * 4
+        b"K\4" + sequence(_LONG), sequence(text(b"int"), ZERO, _EMPTY), _EMPTY * 5
     ),
-    "constants": _rows(b"K\1)", sequence(text(b"none"), _MINUS_ONE, _EMPTY), _EMPTY * 4),
-    "temporaries": _rows(b"K\1))", sequence(text(b"temporary"), integer(1 << 20), _MINUS_ONE), _EMPTY * 3),
-    "outputs": _rows(b"K\1)))", sequence(text(b"output"), integer(1 << 20), _EMPTY), _EMPTY * 2),
-    "methods with effects": _rows(b"K\1" + _TABLES, _METHOD[1:-1], _EMPTY),
+    "constants": _rows(b"K\4)", sequence(text(b"none"), _MINUS_ONE, _EMPTY), _EMPTY * 5),
+    "temporaries": _rows(b"K\4))", sequence(text(b"temporary"), integer(1 << 20), _MINUS_ONE), _EMPTY * 4),
+    "outputs": _rows(b"K\4)))", sequence(text(b"output"), integer(1 << 20), _EMPTY), _EMPTY * 3),
+    "methods with effects": _rows(b"K\4" + _TABLES, _METHOD[1:-1], _EMPTY * 2),
     "effects": _rows(
-        b"K\1" + _TABLES + b"((" + ZERO + _EMPTY + ZERO,
+        b"K\4" + _TABLES + b"((" + ZERO + _EMPTY + ZERO,
         sequence(text(b"clear"), ZERO, _MINUS_ONE, _MINUS_ONE, integer(1 << 20)),
-        b"tt" + _EMPTY,
+        b"tt" + _EMPTY * 2,
     ),
-    "places of state": _rows(b"K\1" + _TABLES + _METHOD, sequence(ZERO, ZERO), b""),
+    "places of state": _rows(b"K\4" + _TABLES + _METHOD, sequence(ZERO, ZERO), _EMPTY),
     "guards": _rows(
-        b"K\2" + _TABLES + _METHOD + _EMPTY + b"((",
+        b"K\4" + _TABLES + _METHOD + _EMPTY + b"((",
         sequence(text(b"dim"), ZERO, ZERO, _MINUS_ONE, integer(1 << 20)),
         _EMPTY + b"tt",
     ),
     "items of a value": Repeated(
-        b"(K\1)))(" + sequence(text(b"output"), ZERO, _EMPTY) + b"(" + text(b"list") + _MINUS_ONE + b"(",
+        b"(K\4)))(" + sequence(text(b"output"), ZERO, _EMPTY) + b"(" + text(b"list") + _MINUS_ONE + b"(",
         ZERO,
-        after=b"ttt" + _EMPTY * 2 + b"t",
+        after=b"ttt" + _EMPTY * 3 + b"t",
     ),
 }

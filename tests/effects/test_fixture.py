@@ -12,12 +12,9 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 import torch
 
-import archive
 from archive.backend import Effectful
-from archive.formats.effects import EFFECTS
-from archive.formats.effects.record import VERSIONS
 from tests.support.corpus import FIXTURES
-from tools.make_effects import FROZEN, NAMES, made, model
+from tools.make_effects import NAMES, made, model
 
 pytestmark = pytest.mark.torch
 
@@ -53,20 +50,6 @@ def test_the_fixture_does_the_same_as_the_model() -> None:
     state = loaded.state.module
     assert (state.count, state.average, len(state.history)) == (eager.count, eager.average, 3)
     assert torch.equal(state.seen, eager.seen)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_is_frozen_and_runs(version: int) -> None:
-    """A new version needs a frozen archive (``python -m tools.make_effects``)."""
-    frozen = COUNTING.parent / f"v{version}" / f"{FROZEN[version]}.pt"
-    with archive.open(frozen) as opened:
-        record = opened.value(EFFECTS)
-    assert isinstance(record, tuple)
-    assert record[0] == version
-    eager, loaded = model(FROZEN[version]), Effectful.load(frozen)
-    x = torch.full((2, 3), 2.0)
-    for _ in range(2):
-        assert torch.equal(loaded(x), eager(x))
 
 
 def test_the_page_s_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def test_an_integer_too_long_for_decimal_is_kept() -> None:
 
 def test_equal_constants_of_different_types_have_different_rows() -> None:
     made = Made("list", tuple(Constant(one) for one in (1, True, 1.0, 0.0, -0.0, 1)))
-    _, _, constants, _, values, _, _ = unpacked(build_effects(table(state=((SELF, made),))))
+    _, _, constants, _, values, *_ = unpacked(build_effects(table(state=((SELF, made),))))
     assert len(constants) == 5
     assert values[-1] == ("list", -1, (1, 2, 3, 4, 5, 1))
 
@@ -122,7 +122,7 @@ def test_equal_constants_of_different_types_have_different_rows() -> None:
 def test_each_string_and_row_is_written_once() -> None:
     effects = [Effect(Op.APPEND, attribute("history"), None, Made("list", (Output(1),))) for _ in range(500)]
     data = build_effects(table(*effects))
-    _, strings, _, sources, values, _, _ = unpacked(data)
+    _, strings, _, sources, values, *_ = unpacked(data)
     assert strings == ("forward", "x", "self", "history")
     assert [len(sources), len(values)] == [3, 3]
     again = read(data).methods[0].effects
@@ -216,7 +216,6 @@ def test_entries_of_a_method_share_their_rows() -> None:
     several = replace(COUNTING, methods=(one, one))
     data = build_effects(several)
     assert read(data) == several
-    assert f"{unpacked(data)[0]}" == "3"
     assert len(data) < 1.6 * len(build_effects(COUNTING))
 
 
@@ -251,7 +250,7 @@ def test_a_length_is_read_and_never_set() -> None:
         build_effects(table(Effect(Op.SET_ATTRIBUTE, length, Constant("count"), Constant(1))))
 
 
-def test_a_guard_for_each_item_of_a_list_is_of_version_4() -> None:
+def test_a_guard_may_be_for_each_item_of_a_list() -> None:
     (one,) = COUNTING.methods
     each = At(Each(attribute("history")))
     guard = Guard(Look.TYPE, each, Constant("tensor"))

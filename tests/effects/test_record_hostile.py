@@ -14,7 +14,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import At, Attribute, Constant, Effect, Item, Made, Op, Output
-from archive.formats.effects.record import build_effects
+from archive.formats.effects.record import VERSION, build_effects
 from tests.costs import pickled
 from tests.support.cost import MIB, loops_below, peak_below
 from tests.support.effect_tables import COUNTING, SELF, Row, X, packed, read, table, tables, unpacked
@@ -36,7 +36,7 @@ def refused(data: bytes, limits: archive.Limits = DEFAULT_LIMITS) -> str:
 
 
 ROWS = unpacked(build_effects(COUNTING))
-VERSION, STRINGS, CONSTANTS, SOURCES, VALUES, METHODS, STATE = range(7)
+_, STRINGS, CONSTANTS, SOURCES, VALUES, METHODS, STATE, CONDITIONS = range(8)
 
 
 def put(field: int, row: int, new: object) -> Callable[[], bytes]:
@@ -58,13 +58,11 @@ def with_effect(*effect: object) -> Callable[[], bytes]:
 
 
 HOSTILE = [
-    (lambda: packed((5, *ROWS[1:])), "field version: expected 1 or 2 or 3 or 4, found 5"),
-    (lambda: packed((5,)), "field version: expected 1 or 2 or 3 or 4, found 5"),
-    (lambda: packed((2, *ROWS[1:])), "expected a tuple of 8"),
-    (lambda: packed((2, *ROWS[1:], (((), ()),))), "field conditions: a table without conditions"),
-    (lambda: packed((2, *ROWS[1:], ())), "field conditions: not one for each method"),
-    (lambda: packed(ROWS[:-1]), "expected a tuple of 7"),
-    (lambda: packed([]), "expected a tuple of 7"),
+    (lambda: packed((5, *ROWS[1:])), "field version: expected 4, found 5"),
+    (lambda: packed((1,)), "field version: expected 4, found 1"),
+    (lambda: packed((*ROWS[:CONDITIONS], ())), "field conditions: not one for each method"),
+    (lambda: packed(ROWS[:-1]), "expected a tuple of 8"),
+    (lambda: packed([]), "expected a tuple of 8"),
     (lambda: packed(("1", *ROWS[1:])), "field version: expected an int, found '1'"),
     (put(STRINGS, 1, 7), "field strings, row 1: expected a str, found 7"),
     (put(STRINGS, 1, "forward"), "field strings, row 1: not in the order of first use"),
@@ -139,6 +137,11 @@ def test_a_text_that_is_not_utf8_is_refused() -> None:
     )
 
 
+def record(*tables: object) -> bytes:
+    """A record of one method, of its tables from strings to methods, without state and conditions."""
+    return packed((VERSION, *tables, (), (((), ()),)))
+
+
 def bomb(rows: int) -> bytes:
     """Lists that each contain the list before twice."""
     made: Any = Output(1)
@@ -147,7 +150,8 @@ def bomb(rows: int) -> bytes:
     values: list[Row] = [("output", 0, ()), ("output", 1, ())]
     values += [("list", -1, (row + 1, row + 1)) for row in range(rows)]
     effect = ("append", 0, -1, len(values) - 1, -1)
-    return packed((1, ("forward", "x"), (), (("local", -1, 1),), tuple(values), ((0, (), 0, (effect,)),), ()))
+    method = (0, (), 0, (effect,))
+    return record(("forward", "x"), (), (("local", -1, 1),), tuple(values), (method,))
 
 
 def test_rows_that_share_one_another_too_often_are_refused_soon() -> None:
@@ -159,26 +163,17 @@ def test_rows_that_share_one_another_too_often_are_refused_soon() -> None:
 def test_rows_too_deep_in_one_another_are_refused() -> None:
     rows = 10_000
     sources = [("local", -1, 1), *(("attribute", row, 1) for row in range(rows))]
-    data = packed((1, ("f", "x"), (), tuple(sources), (("output", 0, ()),), ((0, (rows,), 0, ()),), ()))
+    data = record(("f", "x"), (), tuple(sources), (("output", 0, ()),), ((0, (rows,), 0, ()),))
     assert "field sources, row 100: effect_depth is limited to 100" in refused(data)
     constants = [("none", -1, ()), *(("tuple", -1, (row,)) for row in range(rows))]
-    data = packed((1, ("f",), tuple(constants), (), (("constant", rows, ()),), ((0, (), 0, ()),), ()))
+    data = record(("f",), tuple(constants), (), (("constant", rows, ()),), ((0, (), 0, ()),))
     assert "field constants, row 100: effect_depth is limited to 100" in refused(data)
 
 
 def test_too_many_uses_of_one_long_text_are_refused() -> None:
     many = [("append", 0, -1, 0, -1)] * 30_000
-    data = packed(
-        (
-            1,
-            ("f", "x" * 10_000),
-            (),
-            (("local", -1, 1),),
-            (("output", 0, ()),),
-            ((0, (), 0, tuple(many)),),
-            (),
-        )
-    )
+    local, output = (("local", -1, 1),), (("output", 0, ()),)
+    data = record(("f", "x" * 10_000), (), local, output, ((0, (), 0, tuple(many)),))
     assert "with effects as text" in refused(data)
 
 
@@ -233,9 +228,9 @@ junk = st.recursive(numbers | words, lambda inner: st.lists(inner, max_size=5).m
 
 
 @settings(patient, max_examples=examples(100))
-@given(st.tuples(*[junk] * 6))
+@given(st.tuples(*[junk] * 7))
 def test_arbitrary_rows_give_a_table_or_an_error(rows: Row) -> None:
-    attempt(packed((1, *rows)))
+    attempt(packed((VERSION, *rows)))
 
 
 @pytest.mark.parametrize(
@@ -255,7 +250,7 @@ def test_a_text_that_many_rows_share_is_asked_for_each_time(case: str, said: str
 
 
 def conditions(*, guard: tuple[object, ...] = (), default: tuple[int, int] | None = None) -> bytes:
-    """A record of version 2 with a guard or a default; value 0 is ``self``, value 1 the constant 3."""
+    """A record with a guard or a default; value 0 is ``self``, value 1 the constant 3."""
     tables = (
         ("forward", "self", "0x3", "item"),
         (("int", 2, ()),),
@@ -264,7 +259,7 @@ def conditions(*, guard: tuple[object, ...] = (), default: tuple[int, int] | Non
         ((0, (), 0, ()),),
         (),
     )
-    return packed((2, *tables, (((guard,) if guard else (), (default,) if default else ()),)))
+    return packed((VERSION, *tables, (((guard,) if guard else (), (default,) if default else ()),)))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from torch import nn
 from archive.backend import BackendError, Effectful, lower
 from archive.effects import GuardError, ReplayError, State
 from tests.support import effect_unlike, effect_unlike_tensors  # noqa: F401 (the latter has cases, too)
-from tests.support.corpus import FIXTURES
 from tests.support.effect_models import CASES
 from tests.support.effect_unlike import RIGHT, UNLIKE, Unlike
 from tests.support.sampling import sampled
@@ -283,12 +282,3 @@ def test_what_is_the_same_or_missing_stays_so(name: str, value: Any, said: str) 
     with pytest.raises(GuardError, match=said):
         loaded(effect_unlike.X)
     assert loaded.state.module.first == [2]
-
-
-def test_a_table_without_guards_is_read_and_run() -> None:
-    loaded = Effectful.load(FIXTURES / "effects" / "v1" / "counting.pt")
-    table = loaded.delegate.archive.effects
-    assert table is not None
-    assert (table.methods[0].guards, table.methods[0].defaults) == ((), ())
-    loaded(torch.ones(2, 3))
-    assert loaded.state.module.count == 1

@@ -36,8 +36,8 @@ SETS = ("set", "frozenset")
 STATE_KINDS = ("subclass", "view")
 """Kinds that stand in the state alone."""
 VIEW_ITEMS = 4
-NEW_KINDS = ("set", "frozenset", "deque", "OrderedDict", "defaultdict", "namedtuple", "subclass", "view")
-"""Kinds that records have since version 4."""
+SPECIAL_KINDS = ("set", "frozenset", "deque", "OrderedDict", "defaultdict", "namedtuple", "subclass", "view")
+"""Kinds of containers beside ``list``, ``tuple`` and ``dict``."""
 BASES = {
     "list": "builtins:list",
     "dict": "builtins:dict",
@@ -80,7 +80,7 @@ def check_container(made: Made) -> None:
         raise ArchiveError(f"a {kind} with a key that has no value")
     if kind in SETS and not all(_is_element(item) for item in made.items):
         raise ArchiveError(f"a {kind} with an element that is no constant")
-    if kind in NEW_KINDS and first and not _says_which(made):
+    if kind in SPECIAL_KINDS and first and not _says_which(made):
         raise ArchiveError(f"a {kind} of {shown(head(made))}")
     if kind == "view" and not _is_view(made.items):
         raise ArchiveError("a view of no tensor")

@@ -3,18 +3,18 @@
 This library writes the record, and PyTorch carries it along: ``torch.jit.load(_extra_files=…)`` gives it out
 as ``effects.pkl``. It is a pickle of tuples, integers and strings, a tuple of these tables:
 
-==============  ===============================================================  ==========
-table           one row                                                          version
-==============  ===============================================================  ==========
-``version``     (one integer instead of rows)                                    1
-``strings``     the text                                                         1
-``constants``   ``(kind, string, (constant, ...))``                              1
-``sources``     ``(kind, base, name)``                                           1
-``values``      ``(kind, number, (value, ...))``                                 1
-``methods``     ``(name, (source, ...), value, (effect, ...))``                  1
-``state``       ``(source, value)``                                              1
-``conditions``  ``((guard, ...), ((source, value), ...))``                       2
-==============  ===============================================================  ==========
+==============  ===============================================================
+table           one row
+==============  ===============================================================
+``version``     (one integer instead of rows: ``VERSION``)
+``strings``     the text
+``constants``   ``(kind, string, (constant, ...))``
+``sources``     ``(kind, base, name)``
+``values``      ``(kind, number, (value, ...))``
+``methods``     ``(name, (source, ...), value, (effect, ...))``
+``state``       ``(source, value)``
+``conditions``  ``((guard, ...), ((source, value), ...))``
+==============  ===============================================================
 
 Rows are numbered from 0; where a row refers to a string, constant, source or value, its number stands.
 ``NO_REFERENCE``, -1, stands where there is none.
@@ -43,8 +43,8 @@ item                   source                                constant: key
 global                 string: Python module                 string: name
 cell                   string: function                      string: name
 temporary              its number, no row                    ``NO_REFERENCE``
-length (version 3)     source                                ``NO_REFERENCE``
-each (version 4)       source                                ``NO_REFERENCE``
+length                 source                                ``NO_REFERENCE``
+each                   source                                ``NO_REFERENCE``
 =====================  ====================================  ==================
 
 Value: see ``model.Value``.
@@ -58,21 +58,20 @@ source                 source                                ()
 list, tuple, size      ``NO_REFERENCE``                      values
 dict                   ``NO_REFERENCE``                      keys and values in turn
 dtype, device          ``NO_REFERENCE``                      a constant: the text
-format (version 4)     ``NO_REFERENCE``                      a template and its values
-inference (version 4)  ``NO_REFERENCE``                      an output
+format                 ``NO_REFERENCE``                      a template and its values
+inference              ``NO_REFERENCE``                      an output
 kind of a hook         ``NO_REFERENCE``                      see ``hooks``
 set, frozenset, deque, ``NO_REFERENCE``                      see ``containers``
 OrderedDict,
 defaultdict,
 namedtuple, subclass,
 view
-(version 4)
 op of a computed       ``NO_REFERENCE``                      its operands
-number (version 3)
+number
 =====================  ====================================  ==================
 
-Method: a row of ``methods``, and the row of the same number in ``conditions``. Since version 3 rows of one
-name may follow one another: entries of this method, each with a graph and guards of its own. The graph of
+Method: a row of ``methods``, and the row of the same number in ``conditions``. Rows of one name
+may follow one another: entries of this method, each with a graph and guards of its own. The graph of
 entry number ``n``, from 1, is the method ``<name>__entry_<n>``; that of the first has the method's own name.
 
 =====================  ===========================================================
@@ -98,11 +97,6 @@ Rules:
   then the defaults), then by the state; parts before what they are in.
 - Strings are UTF-8; lone surrogates are encoded like other characters (Python's ``surrogatepass``).
 - All nans are one: their bits are not kept.
-- A table without guards and defaults has version 1, and no field ``conditions``.
-- A table has version 3 if a method has several entries, a guard looks at a computed number or at whether
-  something is None, or a source is a length.
-- A table has version 4 if an op or a kind of value is there since version 4: see ``SINCE_4``; if a guard is
-  for each item of a list; or if an effect ``new`` has a value.
 - Facts obey ``rules``.
 
 So a table has exactly one record, and a record exactly one table, whatever memo entries its pickle makes.
@@ -118,10 +112,6 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Allowance, unbounded
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.column_builder import ColumnBuilder
-from archive.formats.effects.containers import NEW_KINDS
-from archive.formats.effects.hooks import HOOK_KINDS
-from archive.formats.effects.model import Computed, Each, Length, Look, Made, Op
-from archive.formats.effects.parts import guarded, parts_of, places
 from archive.formats.effects.row_parser import RowParser
 from archive.formats.effects.rows import NO_REFERENCE, Numbering
 from archive.formats.effects.rules import check_table
@@ -131,36 +121,18 @@ from archive.formats.schema import Int, Ragged, Sequence, String, Tuple, build, 
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from archive.formats.effects.model import EffectTable
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
-VERSIONS = (1, 2, 3, 4)
-"""Versions of the record.
-
-- 1: all tables but ``conditions``.
-- 2: adds ``conditions``; written only for tables that have some.
-- 3: several entries of a method, computed numbers and lengths; written only for tables that have some.
-- 4: the ops and kinds of values in ``SINCE_4``, and guards for each item of a list; written only for tables
-  that have some.
-"""
-
-SINCE_4: frozenset[Op | str] = frozenset(
-    (
-        *(Op.CALL, Op.SET_BACKWARD, Op.REGISTER_GRAD_HOOK, Op.REGISTER_BACKWARD_HOOKS, Op.TAKE_OFF),
-        *(Op.ADD, Op.DISCARD, Op.APPEND_LEFT, Op.POP_LEFT),
-        *("format", "inference", *HOOK_KINDS, *NEW_KINDS),
-    )
-)
-"""Ops and kinds of values that version 4 adds, beside a ``new`` with a value."""
-
+VERSION = 4
+"""The one version of the record; no release wrote those before it."""
 ROW_BYTES = 300
 """Bytes of memory that a row costs as Python objects: the row itself, its fact, and the two to compare."""
 
 ROW, ROW_OR_NONE = Int(low=0), Int(low=NO_REFERENCE)
 PAIRS = Sequence(Tuple(source=ROW, value=ROW))
+GUARD = Tuple(look=String(), subject=ROW, value=ROW, key=ROW_OR_NONE, handle=ROW_OR_NONE)
 FIELDS: dict[str, Schema] = {
     "version": Int(),
     "strings": Sequence(String()),
@@ -178,15 +150,9 @@ FIELDS: dict[str, Schema] = {
         )
     ),
     "state": PAIRS,
+    "conditions": Sequence(Tuple(guards=Sequence(GUARD), defaults=PAIRS)),
 }
-GUARD = Tuple(look=String(), subject=ROW, value=ROW, key=ROW_OR_NONE, handle=ROW_OR_NONE)
-CONDITIONS = Sequence(Tuple(guards=Sequence(GUARD), defaults=PAIRS))
-EFFECTS_SCHEMAS = {
-    1: Tuple(**FIELDS),
-    2: Tuple(**FIELDS, conditions=CONDITIONS),
-    3: Tuple(**FIELDS, conditions=CONDITIONS),
-    4: Tuple(**FIELDS, conditions=CONDITIONS),
-}
+EFFECTS_SCHEMA = Tuple(**FIELDS)
 
 
 def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
@@ -201,15 +167,14 @@ def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
         ArchiveError: naming the row and field that breaks the specification.
         LimitError: rows that share one another so often, or so deeply, that no model needs it.
     """
-    version = _version(tree, int(tree.roots[pickle]))
-    columns = parse(EFFECTS_SCHEMAS[version], tree, np.array([pickle]), allowance)
+    _check_version(tree, int(tree.roots[pickle]))
+    columns = parse(EFFECTS_SCHEMA, tree, np.array([pickle]), allowance)
     try:
         allowance.take(ROW_BYTES * _row_count(columns), "rows of effects")
         rows = RowParser(tree.strings, columns, allowance)
         check_weights(rows, allowance)
         table = TableParser(rows, columns).table()
         check_table(table)
-        _check_version(table, version)
         _check_order(Numbering.of(table), rows)
     except ArchiveError as error:
         raise error.within(record=tree.tokens.pickles[pickle].name) from None
@@ -223,63 +188,16 @@ def _row_count(columns: object) -> int:
     return int(columns.first[-1]) + _row_count(columns.items) if isinstance(columns, Ragged) else 0
 
 
-def _version(tree: Tree, root: int) -> int:
-    """The version of a record, checked first: the fields of another version would not parse."""
+def _check_version(tree: Tree, root: int) -> None:
+    """Refuse another version first: its fields may not parse."""
     first = first_item(tree, root)
-    found = first is not None and tree.kind(first) == ValueKind.INT
-    version = int(tree.value[first]) if found else VERSIONS[0]
-    if version not in VERSIONS:
+    if first is not None and tree.kind(first) == ValueKind.INT and tree.value[first] != VERSION:
         raise ArchiveError(
             record=tree.tokens.place(root)[0],
             place="field version",
-            expected=" or ".join(map(str, VERSIONS)),
-            found=shown(version),
+            expected=str(VERSION),
+            found=shown(int(tree.value[first])),
         )
-    return version
-
-
-def _check_version(table: EffectTable, version: int) -> None:
-    """Refuse a table that an earlier or a later version is for."""
-    expected = _version_of(table)
-    if version == 2 and expected == 1:  # noqa: PLR2004 (versions)
-        raise ArchiveError("a table without conditions", place="field conditions")
-    if version != expected:
-        raise ArchiveError(place="field version", expected=str(expected), found=str(version))
-
-
-def _version_of(table: EffectTable) -> int:
-    methods = table.methods
-    each = any(isinstance(source, Each) for method in methods for source in guarded(method))
-    each |= any(guard.look is Look.HOOKS for method in methods for guard in method.guards)
-    if each or not SINCE_4.isdisjoint(_words(table)) or _has_new_containers(table):
-        return 4
-    if len({method.method for method in methods}) < len(methods) or _is_state_read(table):
-        return 3
-    return 2 if any(method.guards or method.defaults for method in methods) else 1
-
-
-def _words(table: EffectTable) -> Iterator[Op | str]:
-    """The ops of a table, and the kinds of its values."""
-    effects = [effect for method in table.methods for effect in method.effects]
-    values = [value for effect in effects for value in (effect.key, effect.value) if value is not None]
-    values += [method.result for method in table.methods] + [value for _, value in table.state]
-    yield from (effect.op for effect in effects)
-    yield from (part.kind for part in parts_of(values) if isinstance(part, Made))
-
-
-def _has_new_containers(table: EffectTable) -> bool:
-    """Whether an effect makes an object of a class that derives from a container."""
-    effects = (effect for method in table.methods for effect in method.effects)
-    return any(effect.op is Op.NEW and effect.value is not None for effect in effects)
-
-
-def _is_state_read(table: EffectTable) -> bool:
-    """Whether a table has computed numbers, guards on None or lengths."""
-    guards = [guard for method in table.methods for guard in method.guards]
-    if any(guard.look is Look.IS_NONE or isinstance(guard.subject, Computed) for guard in guards):
-        return True
-    sources = [source for method in table.methods for source in (*places(method), *guarded(method))]
-    return any(isinstance(source, Length) for source in sources)
 
 
 def _check_order(expected: Numbering, found: RowParser) -> None:
@@ -313,6 +231,5 @@ def build_effects(table: EffectTable) -> bytes:
         raise error.within(record=EFFECTS) from None
     except RecursionError:
         raise ArchiveError("values too deep inside one another", record=EFFECTS) from None
-    version = _version_of(table)
-    columns = builder.columns() | {"version": np.array([version])}
-    return build(EFFECTS_SCHEMAS[version], columns, builder.texts(), unbounded())
+    columns = builder.columns() | {"version": np.array([VERSION])}
+    return build(EFFECTS_SCHEMA, columns, builder.texts(), unbounded())

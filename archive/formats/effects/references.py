@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats.effects.computed import COMPUTED, operand_count
-from archive.formats.effects.containers import NEW_KINDS, STATE_KINDS, check_container, head
+from archive.formats.effects.containers import SPECIAL_KINDS, STATE_KINDS, check_container, head
 from archive.formats.effects.gate import check_code, check_place
 from archive.formats.effects.known_calls import is_template
 from archive.formats.effects.model import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NAMED_KINDS = {"dtype": re.compile(r"torch\.[a-z]\w*"), "device": re.compile(r"[a-z]+(:\d+)?")}
 """Kinds of :class:`Made` that are made of a text, and what the text looks like."""
-CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format", "inference", *NEW_KINDS)
+CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format", "inference", *SPECIAL_KINDS)
 """Kinds of :class:`Made` that are values by themselves; hooks are not."""
 MOST_SHOWN = 60
 """Characters of a value in a message."""
