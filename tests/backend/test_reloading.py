@@ -6,8 +6,10 @@ import copy
 import io
 import pickle
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch", exc_type=ImportError)
@@ -30,10 +32,12 @@ from archive.backend import (
     unregister_backend,
 )
 from archive.check.verify import verify
+from archive.formats.callstack_map import CALLSTACK_MAP, build_callstack_map, generation
 from archive.rewrite.split import split
 from tests.support.backend_models import Branching, Host, cases
 from tests.support.corpus import FIXTURES
 from tests.support.other_backend import PREPROCESS, Model, Tape
+from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -245,6 +249,13 @@ def test_tracebacks_of_any_archive_have_the_calls_that_pytorch_does_not_find(rel
     assert (call in failure(torch.jit.load(path), WIDE)) == (release == "2.13.0")
 
 
-def test_operations_of_a_line_that_the_archive_does_not_tell_apart_are_refused() -> None:
+def test_operations_that_share_the_tag_of_a_statement_are_refused() -> None:
+    """As in archives of PyTorch's own lowering, where the operations of a line have one tag."""
+    path = FIXTURES / "effects" / "counting.pt"
+    with archive.open(path) as opened:
+        table = opened.handle_table
+        assert table is not None
+        shared = replace(table, tag=np.full(len(table), table.tag.min()))
+        record = build_callstack_map(shared, generation(table))
     with pytest.raises(LoweringError, match="does not tell apart the operations of a line"):
-        load_archive(FIXTURES / "effects" / "v3" / "caching.pt")
+        load_archive(tampered(path, {CALLSTACK_MAP: record}))

@@ -106,7 +106,7 @@ def test_a_broken_record(tmp_path: Path) -> None:
     path.write_bytes(tampered(STACK, {EFFECTS: b"\x80\x02)."}))
     for options in ([], ["--effects"]):
         done = called("inspect", *options, path)
-        assert str(done.exception) == f"{path}: {EFFECTS}, byte 2: expected a tuple of 7, found a tuple of 0"
+        assert str(done.exception) == f"{path}: {EFFECTS}, byte 2: expected a tuple of 8, found a tuple of 0"
 
 
 def test_foreign_texts_stay_on_their_lines(tmp_path: Path) -> None:

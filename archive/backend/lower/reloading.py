@@ -233,7 +233,7 @@ class _Delegated:
         if None in found.values():
             raise LoweringError(
                 f"{self.opened.file} does not tell apart the operations of a line: it was not saved by "
-                "save_lowered, or by an earlier version; lower the model again"
+                "save_lowered; lower the model again"
             )
         return {row: handle for row, handle in found.items() if handle is not None}
 
