@@ -52,7 +52,7 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
     if method_handles.METHOD_HANDLES in readable:
         table = report.attempt(method_handles.METHOD_HANDLES, lambda: archive.method_table)
         if table is not None:
-            _check_table(archive, table, Generation.METHOD_HANDLES, bytecode, report)
+            _check_table(archive, table, bytecode, report)
         if table is not None and handles is not None:
             _check_known(table, handles, report)
         if CALLSTACK_MAP not in archive.records and not why_split_off(archive):
@@ -65,7 +65,7 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
     if method_handles.MODULE_PATHS in readable:
         table = report.attempt(method_handles.MODULE_PATHS, lambda: archive.path_table)
         if table is not None:
-            _check_table(archive, table, Generation.MODULE_PATHS, bytecode, report)
+            _check_table(archive, table, bytecode, report)
 
 
 def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, report: Diagnostics) -> None:
@@ -80,15 +80,13 @@ def check_lowered(archive: Archive, readable: set[str], handles: Ints | None, re
 
 
 def _check_table(
-    archive: Archive, table: MethodTable, layout: Generation, bytecode: Bytecode | None, report: Diagnostics
+    archive: Archive, table: MethodTable, bytecode: Bytecode | None, report: Diagnostics
 ) -> None:
     """Check a record of methods: its texts, methods, version and bytes."""
-    name = (
-        method_handles.METHOD_HANDLES if layout is Generation.METHOD_HANDLES else method_handles.MODULE_PATHS
-    )
+    name = method_handles.METHOD_RECORDS[table.generation]
     check_texts(table.strings, [name], report)
     if bytecode is not None:
-        if layout is Generation.MODULE_PATHS:
+        if table.generation is Generation.MODULE_PATHS:
             _check_names(table, name, bytecode, report)
             _check_counts(table, name, bytecode, report)
         if table.version != bytecode.version:
@@ -99,7 +97,7 @@ def _check_table(
     check_bytes(
         archive,
         name,
-        partial(method_handles.build_methods, table, layout, allowance=archive.allowance),
+        partial(method_handles.build_methods, table, allowance=archive.allowance),
         report,
     )
 

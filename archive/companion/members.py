@@ -9,6 +9,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from archive.container.serialization_id import RECORD_NAME
+from archive.formats.callstack_map import CALLSTACK_MAP
+from archive.formats.method_handles import METHOD_HANDLES, MODULE_PATHS
+
 DIGEST_BYTES = 8
 
 
@@ -33,6 +37,15 @@ class Origin(IntEnum):
     """An exported program: what was left of it, and the metadata of its nodes."""
     OBJECT = 8
     """A shared object: what was left of it, and what stood behind its segments."""
+
+
+ORIGIN_BY_NAME = {
+    CALLSTACK_MAP: Origin.CALLSTACKS,
+    METHOD_HANDLES: Origin.METHODS,
+    MODULE_PATHS: Origin.PATHS,
+    RECORD_NAME: Origin.COMPUTED,
+}
+"""The records of fixed names that a join makes of columns, or computes; raw where that gives other bytes."""
 
 
 class MemberKind(NamedTuple):

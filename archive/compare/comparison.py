@@ -19,7 +19,7 @@ from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
 from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.python_pickle import plain_value
-from archive.formats.record_kinds import RecordKind, is_code
+from archive.formats.record_kinds import KINDS_IN_COLUMNS, RecordKind, is_code
 from archive.formats.tensors.exported import TABLE
 from archive.reader.recognition import PROGRAM_KINDS, SAVED_KINDS
 from archive.reader.recognition.kinds import kind_in
@@ -33,14 +33,6 @@ if TYPE_CHECKING:
 
 VALUE_KINDS = (RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.OBJECT)
 """Kinds of records that are pickled values."""
-DEBUG_TABLES = {
-    RecordKind.RANGES,
-    RecordKind.DELEGATED,
-    RecordKind.CALLSTACKS,
-    RecordKind.HANDLES,
-    RecordKind.PATHS,
-}
-"""Kinds of records that are compared as columns."""
 ORDER = list(Level)
 
 
@@ -240,7 +232,7 @@ def _classes(archive: Archive) -> list[str]:
 
 
 def _is_table(archive: Archive, name: str) -> bool:
-    return kind_in(archive.recognised.kind, name) in DEBUG_TABLES
+    return kind_in(archive.recognised.kind, name) in KINDS_IN_COLUMNS
 
 
 def _is_saved_tensor(value: object) -> bool:

@@ -11,7 +11,7 @@ from archive.base.errors import ArchiveError, counted
 from archive.compare.changes import Change, Status, changed
 from archive.compare.sameness import Level
 from archive.formats.callstack_map import CALLSTACK_MAP
-from archive.formats.method_handles import METHOD_HANDLES, MODULE_PATHS
+from archive.formats.method_handles import METHOD_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,14 +198,11 @@ class _Places:
 
 def method_changes(old: Archive, new: Archive) -> Iterator[Change]:
     """Whether the methods' lists of handles, or of module paths, are there and as long."""
-    pairs = (
-        ("method handles", METHOD_HANDLES, old.method_table, new.method_table),
-        ("module paths", MODULE_PATHS, old.path_table, new.path_table),
-    )
-    for what, name, was, now in pairs:
-        lengths, others = _lengths(was), _lengths(now)
+    was, now = old.method_records, new.method_records
+    for layout, name in METHOD_RECORDS.items():
+        lengths, others = _lengths(was.get(name)), _lengths(now.get(name))
         if lengths != others:
-            yield changed(Level.DEBUG, what, name, _told(lengths), _told(others))
+            yield changed(Level.DEBUG, layout, name, _told(lengths), _told(others))
 
 
 def _lengths(table: MethodTable | None) -> dict[str, int]:

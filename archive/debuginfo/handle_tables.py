@@ -10,6 +10,7 @@ import numpy as np
 
 from archive.base.strings import StringView
 from archive.debuginfo.model import (
+    Generation,
     Handle,
     HandleEntry,
     InlinedCall,
@@ -103,6 +104,7 @@ class MethodTable:
     """A debug handle, or module path, for each instruction of each method: g methods, i instructions.
 
     Attributes:
+        generation: the record's layout, which tells whether the values are handles or paths.
         strings: names, and module paths.
         version: the bytecode's version in the record.
         name: the method's qualified name (g).
@@ -110,6 +112,7 @@ class MethodTable:
         value: a debug handle, or the string that is a module path (i).
     """
 
+    generation: Generation
     strings: StringTable
     version: int
     name: Ints

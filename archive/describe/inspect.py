@@ -10,7 +10,7 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
-from archive.formats import callstack_map, method_handles
+from archive.formats import callstack_map
 from archive.formats.bytecode import BYTECODE
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, RecordKind, kind_in_exported, kind_of
@@ -235,12 +235,8 @@ def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
             callstack_map.CALLSTACK_MAP,
             f"{callstack_map.generation(handles)}, {len(handles):,} handles, {stacks:,} with a call stack",
         )
-    for name, methods_table in (
-        (method_handles.METHOD_HANDLES, archive.method_table),
-        (method_handles.MODULE_PATHS, archive.path_table),
-    ):
-        if methods_table is not None:
-            yield name, f"{len(methods_table.value):,} instructions of {len(methods_table):,} methods"
+    for name, table in archive.method_records.items():
+        yield name, f"{len(table.value):,} instructions of {len(table):,} methods"
     if archive.effects is not None:
         counted = sum(len(method.effects) for method in archive.effects.methods)
         yield EFFECTS, f"effects: {counted:,}, places of state: {len(archive.effects.state):,}"

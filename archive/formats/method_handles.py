@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 METHOD_HANDLES = "mobile_debug_handles.pkl"
 MODULE_PATHS = "mobile_debug.pkl"
+METHOD_RECORDS = {Generation.METHOD_HANDLES: METHOD_HANDLES, Generation.MODULE_PATHS: MODULE_PATHS}
+"""The record of each layout."""
 
 
 def _methods(key: str, values: Schema) -> Sequence:
@@ -53,22 +55,27 @@ def parse_methods(tree: Tree, pickle: int, generation: Generation, allowance: Al
     columns = parse(METHOD_SCHEMAS[generation], tree, np.array([pickle]), allowance)
     value = columns.items["table"]["entry"]["value"]
     rows: Ragged = value["handles"] if generation is Generation.METHOD_HANDLES else value
-    return MethodTable(tree.strings, int(columns.head[0]), columns.items["method"], rows.first, rows.items)
+    names = columns.items["method"]
+    return MethodTable(generation, tree.strings, int(columns.head[0]), names, rows.first, rows.items)
 
 
-def build_methods(table: MethodTable, generation: Generation, *, allowance: Allowance | None = None) -> bytes:
+def method_records(*tables: MethodTable | None) -> dict[str, MethodTable]:
+    """The methods by the name of their record, of those tables that there are."""
+    return {METHOD_RECORDS[table.generation]: table for table in tables if table is not None}
+
+
+def build_methods(table: MethodTable, *, allowance: Allowance | None = None) -> bytes:
     """The record as PyTorch writes it.
 
     Args:
         table: the methods.
-        generation: the record's kind.
         allowance: the memory that the writing may cost; without bounds if none is given.
 
     Raises:
         LimitError: the writing would cost more.
     """
     rows = Ragged(table.first, table.value)
-    value = {"handles": rows} if generation is Generation.METHOD_HANDLES else rows
+    value = {"handles": rows} if table.generation is Generation.METHOD_HANDLES else rows
     fields = {"method": table.name, "table": {"entry": {"key": None, "value": value}}}
     columns = Ragged(np.array([0, len(table)]), fields, np.array([table.version]))
-    return build(METHOD_SCHEMAS[generation], columns, table.strings, allowance or unbounded())
+    return build(METHOD_SCHEMAS[table.generation], columns, table.strings, allowance or unbounded())

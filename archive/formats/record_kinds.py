@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.formats import bytecode, callstack_map, effects, inert_values, method_handles, source_ranges
 
@@ -92,15 +92,6 @@ class RecordKind(StrEnum):
         return self in DEBUG_KINDS
 
 
-DEBUG_KINDS = {
-    RecordKind.RANGES,
-    RecordKind.DELEGATED,
-    RecordKind.CALLSTACKS,
-    RecordKind.HANDLES,
-    RecordKind.PATHS,
-    RecordKind.COMPANION,
-    RecordKind.ASIDE,
-}
 EMBEDDED = "extra/debug.ptdbg"
 """The companion that an archive holds itself; PyTorch hands it out as the extra file ``debug.ptdbg``."""
 
@@ -110,20 +101,52 @@ EMBEDDED_IN_EXPORTED = "debug/model.ptdbg"
 MIGRATED = "extra/migrated.ptdbg"
 """The backup that a migrated archive keeps of its original: see :mod:`archive.rewrite.migrate.aside`."""
 
+
+class DebugRecord(NamedTuple):
+    """A record of debug information: PyTorch runs the model without it.
+
+    A new one is *carried* by its row in ``DEBUG_RECORDS``: ``split`` takes it out and ``join`` puts it back
+    to the byte, ``inspect`` and ``sizes`` count it, ``diff`` compares its bytes, and it has no part in the
+    identity of the model.
+
+    Attributes:
+        kind: its kind.
+        name: its name; None for the records of source ranges, which have those of code (``holds_ranges``).
+        has_columns: a schema declares it. ``diff`` compares its columns, and ``sizes`` tells text from rows.
+        leads_to_source: handles, or positions in code, lead to the model's source by it. ``split`` always
+            takes it out.
+    """
+
+    kind: RecordKind
+    name: str | None
+    has_columns: bool = False
+    leads_to_source: bool = False
+
+
+DEBUG_RECORDS = (
+    DebugRecord(RecordKind.RANGES, None, has_columns=True, leads_to_source=True),
+    DebugRecord(RecordKind.DELEGATED, source_ranges.DELEGATED, has_columns=True, leads_to_source=True),
+    DebugRecord(RecordKind.CALLSTACKS, callstack_map.CALLSTACK_MAP, has_columns=True, leads_to_source=True),
+    DebugRecord(RecordKind.HANDLES, method_handles.METHOD_HANDLES, has_columns=True),
+    DebugRecord(RecordKind.PATHS, method_handles.MODULE_PATHS, has_columns=True, leads_to_source=True),
+    DebugRecord(RecordKind.COMPANION, EMBEDDED),
+    DebugRecord(RecordKind.COMPANION, EMBEDDED_IN_EXPORTED),
+    DebugRecord(RecordKind.ASIDE, MIGRATED),
+)
+"""Every record of debug information."""
+
+DEBUG_KINDS = {record.kind for record in DEBUG_RECORDS}
+KINDS_IN_COLUMNS = {record.kind for record in DEBUG_RECORDS if record.has_columns}
+KINDS_TO_SOURCE = {record.kind for record in DEBUG_RECORDS if record.leads_to_source}
+
 KIND_BY_NAME = {
-    EMBEDDED: RecordKind.COMPANION,
-    EMBEDDED_IN_EXPORTED: RecordKind.COMPANION,
-    MIGRATED: RecordKind.ASIDE,
+    **{record.name: record.kind for record in DEBUG_RECORDS if record.name is not None},
     inert_values.DATA: RecordKind.MODULES,
     LEGACY_TREE: RecordKind.MODULES,
     "attributes.pkl": RecordKind.MODULES,
     "constants.pkl": RecordKind.CONSTANTS,
     bytecode.BYTECODE: RecordKind.BYTECODE,
     effects.EFFECTS: RecordKind.EFFECTS,
-    callstack_map.CALLSTACK_MAP: RecordKind.CALLSTACKS,
-    method_handles.METHOD_HANDLES: RecordKind.HANDLES,
-    method_handles.MODULE_PATHS: RecordKind.PATHS,
-    source_ranges.DELEGATED: RecordKind.DELEGATED,
     "version": RecordKind.FORMAT,
     BYTEORDER: RecordKind.FORMAT,
     ".data/version": RecordKind.FORMAT,

@@ -13,6 +13,7 @@ import numpy as np
 
 from archive.base.columns import firsts, numbered
 from archive.debuginfo.handle_tables import HandleTable, MethodTable
+from archive.debuginfo.model import Generation
 from archive.formats import callstack_map
 from archive.normalform.columns import CALLSTACK_LAYOUTS
 
@@ -108,7 +109,8 @@ def pack_methods(table: MethodTable, pool: Pool) -> Columns:
 def unpack_methods(columns: Columns, strings: StringTable) -> MethodTable:
     """The handles of each method's instructions, from columns."""
     version, first = int(columns["file.method_version"][0]), firsts(columns["method.instructions"])
-    return MethodTable(strings, version, columns["method.name"], first, columns["instruction.handle"])
+    names, handles = columns["method.name"], columns["instruction.handle"]
+    return MethodTable(Generation.METHOD_HANDLES, strings, version, names, first, handles)
 
 
 def pack_paths(table: MethodTable, pool: Pool) -> Columns:
@@ -124,4 +126,5 @@ def pack_paths(table: MethodTable, pool: Pool) -> Columns:
 def unpack_paths(columns: Columns, strings: StringTable) -> MethodTable:
     """The module paths of each method's operators, from columns."""
     version, first = int(columns["file.path_version"][0]), firsts(columns["pathed.steps"])
-    return MethodTable(strings, version, columns["pathed.name"], first, columns["step.path"])
+    names, paths = columns["pathed.name"], columns["step.path"]
+    return MethodTable(Generation.MODULE_PATHS, strings, version, names, first, paths)

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
-from archive.debuginfo.model import Generation
 from archive.formats import callstack_map, method_handles
 from archive.formats.record_kinds import holds_ranges
 from archive.normalform.columns import CALLSTACK_LAYOUTS
@@ -45,13 +44,8 @@ class DebugRecords(Mapping[str, bytes]):
             self._add(name, partial(form.range_records.build, number))
         if form.handle_table is not None:
             self._add(callstack_map.CALLSTACK_MAP, partial(_callstacks, form, form.handle_table))
-        for name, table, generation in (
-            (method_handles.METHOD_HANDLES, form.method_table, Generation.METHOD_HANDLES),
-            (method_handles.MODULE_PATHS, form.path_table, Generation.MODULE_PATHS),
-        ):
-            if table is not None:
-                make = partial(method_handles.build_methods, table, generation, allowance=form.allowance)
-                self._add(name, make)
+        for name, table in method_handles.method_records(form.method_table, form.path_table).items():
+            self._add(name, partial(method_handles.build_methods, table, allowance=form.allowance))
         self._makers |= {name: partial(bytes, data) for name, data in self.raw.items()}
 
     def _add(self, name: str, maker: Callable[[], bytes]) -> None:

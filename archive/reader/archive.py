@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, counted, in_file
-from archive.debuginfo.model import Generation, HandleEntry, LoweredState, SourceRange
 from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
 from archive.debuginfo.tables import FactMapping, RangeRows
-from archive.formats import callstack_map, method_handles
+from archive.formats import callstack_map
 from archive.formats.bytecode import BYTECODE, Bytecode
 from archive.formats.effects import EFFECTS
 from archive.formats.inert_values import DATA
 from archive.formats.instructions import InstructionTable
 from archive.formats.lowered import find_lowered
+from archive.formats.method_handles import method_records
 from archive.formats.record_kinds import range_records_of
 from archive.reader.compiled import CompiledModels, label
 from archive.reader.opened_file import OpenedFile
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from archive.container.container import Container
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
+    from archive.debuginfo.model import HandleEntry, LoweredState, SourceRange
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
     from archive.formats.compiled.kernels import Kernel
@@ -172,6 +173,11 @@ class Archive(OpenedFile):
     def path_table(self) -> MethodTable | None:
         """The module paths of PyTorch 1.7 and 1.8, as columns; None where there are none."""
         return self._debug.path_table
+
+    @property
+    def method_records(self) -> Mapping[str, MethodTable]:
+        """Those of these two tables that there are, by the names of their records."""
+        return method_records(self.method_table, self.path_table)
 
     # Facts
 
@@ -326,10 +332,7 @@ class Archive(OpenedFile):
         handles = self.handle_table
         if handles is not None:
             layouts[callstack_map.CALLSTACK_MAP] = callstack_map.generation(handles)
-        if self.method_table is not None:
-            layouts[method_handles.METHOD_HANDLES] = Generation.METHOD_HANDLES
-        if self.path_table is not None:
-            layouts[method_handles.MODULE_PATHS] = Generation.MODULE_PATHS
+        layouts |= {name: table.generation for name, table in self.method_records.items()}
         found = sorted({state.generation for state in self.lowered.values()})
         if found:
             layouts[DATA] = ", ".join(found)

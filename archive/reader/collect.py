@@ -9,11 +9,11 @@ import numpy as np
 
 from archive.base.errors import NothingToDoError
 from archive.companion.contents import OBJECT_TABLE, Contents
-from archive.companion.members import MemberKind, Origin
+from archive.companion.members import ORIGIN_BY_NAME, MemberKind, Origin
 from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.debuginfo.model import Generation
-from archive.formats import callstack_map, method_handles
+from archive.formats import callstack_map
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import code_of, holds_ranges, kind_of
 from archive.normalform.builder import FormBuilder
@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
-
-ORIGINS = {
-    callstack_map.CALLSTACK_MAP: Origin.CALLSTACKS,
-    method_handles.METHOD_HANDLES: Origin.METHODS,
-    method_handles.MODULE_PATHS: Origin.PATHS,
-    RECORD_NAME: Origin.COMPUTED,
-}
-"""Where a join takes the records of these names from, unless they are raw."""
 
 PLACE_BYTES = 32
 """Bytes of memory that the place of a row in its code costs."""
@@ -294,4 +286,4 @@ def _members(
 
 
 def _origin(name: str) -> Origin:
-    return ORIGINS.get(name, Origin.RANGES if kind_of(name).is_debug else Origin.KEPT)
+    return ORIGIN_BY_NAME.get(name, Origin.RANGES if holds_ranges(name) else Origin.KEPT)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from archive.base.errors import ArchiveError, ImpossibleError, UnfitOptionsError
-from archive.debuginfo.model import Generation
 from archive.debuginfo.unique_handles import SPAN, common_prefix, prefix_for, unique
 from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.method_handles import METHOD_HANDLES, build_methods
@@ -53,7 +52,7 @@ class KeptHandles(NamedTuple):
             if member.name == METHOD_HANDLES and self.is_new:
                 table = opened.with_unique_handles(self.prefix).method_table
                 assert table is not None  # noqa: S101 (the record is there)
-                yield smallest_member(METHOD_HANDLES, build_methods(table, Generation.METHOD_HANDLES))
+                yield smallest_member(METHOD_HANDLES, build_methods(table))
             else:
                 yield member
 

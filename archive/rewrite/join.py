@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.companion.members import DIGEST_BYTES, MemberKind, Origin, digest_value
+from archive.companion.members import DIGEST_BYTES, ORIGIN_BY_NAME, MemberKind, Origin, digest_value
 from archive.companion.parse import parse_companion
 from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import deflated_as_by_pytorch
-from archive.formats import callstack_map, method_handles
 from archive.formats.archive_id import counted_names
 from archive.formats.record_kinds import records_of_program
 
@@ -196,11 +195,8 @@ def _names(contents: Contents) -> dict[Origin, Iterator[str]]:
     raw = contents.records.raw
     return {
         Origin.RANGES: iter([name for name in contents.records.range_names if name not in raw]),
-        Origin.CALLSTACKS: iter([callstack_map.CALLSTACK_MAP]),
-        Origin.METHODS: iter([method_handles.METHOD_HANDLES]),
-        Origin.PATHS: iter([method_handles.MODULE_PATHS]),
         Origin.RAW: iter(raw),
-        Origin.COMPUTED: iter([RECORD_NAME]),
+        **{origin: iter([name]) for name, origin in ORIGIN_BY_NAME.items()},
     }
 
 

@@ -11,7 +11,7 @@ from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
 from archive.formats.exported.kinds import MetadataKind
-from archive.formats.record_kinds import RecordKind, kind_of, place_of_companion
+from archive.formats.record_kinds import KINDS_TO_SOURCE, kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.collect import line_digests_of
 from archive.reader.facts import facts_of
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.base.mapped import Source
     from archive.reader.archive import Archive
-
-SOURCE_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
-"""The debug records that lead to source; handles without them, which a split archive keeps, lead nowhere.
-
-So do the module stacks that a split exported program keeps.
-"""
 
 
 class NoDebugInfoError(ArchiveError):
@@ -92,6 +86,6 @@ def _companion_of(opened: Archive) -> bytes:
         return bytes(records[place_of_companion(records)].view())
     kinds = {kind_of(name) for name in opened.container.records}
     traced = MetadataKind.TRACES in opened.programs.kinds or bool(opened.spare.records)
-    if not kinds & SOURCE_KINDS and not traced:
+    if not kinds & KINDS_TO_SOURCE and not traced:  # handles that a split archive keeps lead nowhere
         raise NoDebugInfoError("no debug info in it", file=opened.file)
     return companion_of(opened)

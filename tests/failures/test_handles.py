@@ -13,6 +13,7 @@ from archive.base.limits import DEFAULT_LIMITS
 from archive.base.spending import Spending
 from archive.base.steps import Steps
 from archive.debuginfo.handle_tables import HandleTable, MethodTable
+from archive.debuginfo.model import Generation
 from archive.debuginfo.symbolicate import Style, Symbolication
 from archive.debuginfo.unique_handles import PLAIN, HandleForm
 from archive.failures.failures import LiteFailure
@@ -84,7 +85,9 @@ def model(
             limits=DEFAULT_LIMITS,
             handle_table=handle_table,
             handle_form=form,
-            method_table=MethodTable(table, 8, column(names), counts, column(instructions)),
+            method_table=MethodTable(
+                Generation.METHOD_HANDLES, table, 8, column(names), counts, column(instructions)
+            ),
             instruction_table=InstructionTable(tree, 0, DEFAULT_LIMITS.allowance(0)),
             qualified_top="__torch__.Top",
             lowered={"low": SimpleNamespace(type_name=LOWERED, handles=tuple(blob))},

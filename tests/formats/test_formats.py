@@ -112,8 +112,7 @@ def test_methods_are_read_and_built_again_to_the_byte(archives: Opened) -> None:
             assert table is not None
             expected = slow_reader.methods(record.data)
             assert plain_methods(table, texts=texts) == expected, str(path)
-            generation = Generation.MODULE_PATHS if texts else Generation.METHOD_HANDLES
-            assert build_methods(table, generation) == record.data, str(path)
+            assert build_methods(table) == record.data, str(path)
             seen[record.name] += 1
             values[record.name] += sum(len(value) for _, value in expected[1])
     assert seen == {HANDLES: 90, PATHS: 7}

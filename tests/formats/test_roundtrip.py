@@ -77,9 +77,9 @@ def test_call_stack_maps(generation: Generation, data: st.DataObject) -> None:
 def test_methods(generation: Generation, data: st.DataObject) -> None:
     paths = generation is Generation.MODULE_PATHS
     table = data.draw(method_tables(paths=paths))
-    record = build_methods(table, generation)
+    record = build_methods(table)
     again = parse_methods(tree_of(record), 0, generation, DEFAULT_LIMITS.allowance(0))
-    assert build_methods(again, generation) == record
+    assert build_methods(again) == record
     assert plain_methods(again, texts=paths) == plain_methods(table, texts=paths)
     assert plain_methods(again, texts=paths) == slow_reader.methods(record)
 

@@ -78,9 +78,9 @@ def read_handles(data: bytes) -> None:
 
 def _read_methods(data: bytes, of: Generation) -> None:
     table = parse_methods(tree_of(data, HANDLES), 0, of, LIMITS.allowance(len(data)))
-    built = build_methods(table, of)
+    built = build_methods(table)
     again = parse_methods(tree_of(built, HANDLES), 0, of, LIMITS.allowance(len(data)))
-    assert build_methods(again, of) == built
+    assert build_methods(again) == built
     texts = of is Generation.MODULE_PATHS
     facts = plain_methods(table, texts=texts)
     assert plain_methods(again, texts=texts) == facts

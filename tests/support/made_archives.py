@@ -48,9 +48,9 @@ def archives(draw: DrawFn, layouts: Sequence[Layout] = LAYOUTS) -> Made:
         functions = generation is Generation.CALLSTACK_4
         debug[CALLSTACKS] = build_callstack_map(draw(handle_tables(functions=functions)), generation)
     if draw(st.booleans()):
-        debug[PATHS] = build_methods(draw(method_tables(paths=True)), Generation.MODULE_PATHS)
+        debug[PATHS] = build_methods(draw(method_tables(paths=True)))
     if not debug or draw(st.booleans()):
-        debug[HANDLES] = build_methods(draw(method_tables(paths=False)), Generation.METHOD_HANDLES)
+        debug[HANDLES] = build_methods(draw(method_tables(paths=False)))
     records = {**code, **debug, CONSTANTS.name: bytes(CONSTANTS.data), "version": b"3\n"}
     order = draw(st.permutations(list(records)))
     return Made(

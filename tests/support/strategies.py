@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from archive.base.strings import StringTable
 from archive.debuginfo.handle_tables import HandleTable, MethodTable
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import Generation, Layout
 from archive.debuginfo.tables import RangeTable, SourceTable
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ def method_tables(draw: DrawFn, *, paths: bool) -> MethodTable:
     value = texts.map(strings.add) if paths else whole
     lists = [draw(st.lists(value, max_size=5)) for _ in names]
     return MethodTable(
+        Generation.MODULE_PATHS if paths else Generation.METHOD_HANDLES,
         strings.table(),
         draw(whole),
         column(names),

@@ -11,7 +11,6 @@ import archive
 from archive.check.verify import verify
 from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
-from archive.debuginfo.model import Generation
 from archive.formats.callstack_map import build_callstack_map, generation
 from archive.formats.method_handles import build_methods
 from archive.formats.source_ranges import build_source_ranges
@@ -100,9 +99,9 @@ def methods(path: Path | bytes, change: Callable[[MethodTable], MethodTable]) ->
     """The methods' handles, or module paths, changed."""
     with archive.open(path) as opened:
         if opened.method_table is not None:
-            return {HANDLES: build_methods(change(opened.method_table), Generation.METHOD_HANDLES)}
+            return {HANDLES: build_methods(change(opened.method_table))}
         assert opened.path_table is not None
-        return {PATHS: build_methods(change(opened.path_table), Generation.MODULE_PATHS)}
+        return {PATHS: build_methods(change(opened.path_table))}
 
 
 def edited(table: T, **cells: Cells) -> T:

@@ -13,7 +13,7 @@ import numpy as np
 from archive.base.errors import ArchiveError
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.stretches import Stretches, range_stretches, record_stretches
-from archive.formats.record_kinds import RecordKind, kind_of
+from archive.formats.record_kinds import KINDS_IN_COLUMNS, kind_of
 from archive.formats.source_ranges import parse_source_ranges
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, OPCODES, ValueKind, lookup
 
@@ -46,13 +46,6 @@ class Cell(NamedTuple):
 
 Contents: TypeAlias = dict[str, list[Cell]]
 
-PICKLED = {
-    RecordKind.RANGES,
-    RecordKind.DELEGATED,
-    RecordKind.CALLSTACKS,
-    RecordKind.HANDLES,
-    RecordKind.PATHS,
-}
 FACTS = {
     ValueKind.INT,
     ValueKind.BOOL,
@@ -81,7 +74,7 @@ def debug_contents(archive: Archive) -> Contents:
         tree = archive.tree(names)
         return _cells(tree, record_stretches(tree))
 
-    debug = [name for name in archive.records if kind_of(name) in PICKLED]
+    debug = [name for name in archive.records if kind_of(name) in KINDS_IN_COLUMNS]
     found: Contents = {}
     for some in _readable(archive.range_records, range_cells):
         found |= some

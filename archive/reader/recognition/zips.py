@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, one_line
 from archive.container.headers import FLAG_UTF8, LOCAL
-from archive.formats import bytecode, callstack_map, method_handles
+from archive.formats import bytecode, callstack_map
 from archive.formats.inert_values import DATA
+from archive.formats.method_handles import METHOD_HANDLES, METHOD_RECORDS
 from archive.formats.record_kinds import (
     COMPILED,
     EMBEDDED,
     EMBEDDED_IN_EXPORTED,
     ETRECORD,
     EXPORTED_FORMAT,
+    KINDS_TO_SOURCE,
     LEGACY_PROGRAM,
     LEGACY_TREE,
     MIGRATED,
@@ -53,11 +55,10 @@ ALONE = {
     LEGACY_TREE,
     bytecode.BYTECODE,
     callstack_map.CALLSTACK_MAP,
-    method_handles.METHOD_HANDLES,
-    method_handles.MODULE_PATHS,
+    *METHOD_RECORDS.values(),
 }
 """Records that only TorchScript archives have."""
-HANDLE_RECORDS = {method_handles.METHOD_HANDLES, method_handles.MODULE_PATHS, callstack_map.CALLSTACK_MAP}
+HANDLE_RECORDS = {*METHOD_RECORDS.values(), callstack_map.CALLSTACK_MAP}
 SPLIT_OFF, TAKEN_OUT, NOT_THERE = "was split off", "was taken out", "was taken out, or never saved"
 WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
     (TAKEN_OUT, NOT_THERE), f"there is none to work on; {SHOWN}"
@@ -65,8 +66,6 @@ WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
 """Advice by what became of the debug info."""
 FOLDER = "PyTorch wants them in one folder, so zip that folder"
 FOLDERS = "this tool wants all files in one folder, so zip that folder alone"
-SPLIT_OFF_KINDS = {RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.PATHS}
-"""Records that `split` always takes out. Method handles may stay."""
 
 
 def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
@@ -231,11 +230,11 @@ def _gone(container: Container) -> str:
     if any(name.endswith(SUFFIX) for name in container.records):
         return ""
     kinds = {kind_of(name) for name in container.records}
-    if kinds & SPLIT_OFF_KINDS or RecordKind.CODE not in kinds:
+    if kinds & KINDS_TO_SOURCE or RecordKind.CODE not in kinds:
         return ""
     if is_slim(container):
         return SPLIT_OFF
-    return TAKEN_OUT if method_handles.METHOD_HANDLES in container.records else NOT_THERE
+    return TAKEN_OUT if METHOD_HANDLES in container.records else NOT_THERE
 
 
 def is_slim(container: Container) -> bool:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from archive.container.deflate import deflate, deflated_size
 from archive.debuginfo.mending import mended
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Layout
 from archive.formats import callstack_map
-from archive.formats import method_handles as method_records
+from archive.formats.method_handles import METHOD_HANDLES
 from archive.formats.record_kinds import is_legacy
 from archive.formats.source_ranges import DELEGATED
 from archive.rewrite.compact import methods, ranges, stacks
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compact_records", "deflate"]
 
-HANDLE_RECORDS = {callstack_map.CALLSTACK_MAP, method_records.METHOD_HANDLES}
+HANDLE_RECORDS = {callstack_map.CALLSTACK_MAP, METHOD_HANDLES}
 """The records that name debug handles."""
 
 
@@ -63,21 +63,16 @@ def compact_records(opened: Archive) -> dict[str, bytes]:
 
 def _ways(opened: Archive) -> Iterator[tuple[str, Callable[[Allowance], Iterable[bytes]]]]:
     """Each debug record by name, and what writes it in several ways within an allowance."""
-    table = opened.range_table
-    tables = Layout.STRING_TABLE in table.layouts
-    for number, name in enumerate(table.names):
+    ranges = opened.range_table
+    tables = Layout.STRING_TABLE in ranges.layouts
+    for number, name in enumerate(ranges.names):
         if not is_legacy(name):
-            yield name, partial(_range_ways, table, number, tables=tables)
-    handles, _ = mended(opened.handle_table, table)
+            yield name, partial(_range_ways, ranges, number, tables=tables)
+    handles, _ = mended(opened.handle_table, ranges)
     if handles is not None:
         yield callstack_map.CALLSTACK_MAP, partial(stacks.ways, handles, callstack_map.generation(handles))
-    if opened.method_table is not None:
-        yield (
-            method_records.METHOD_HANDLES,
-            partial(methods.ways, opened.method_table, Generation.METHOD_HANDLES),
-        )
-    if opened.path_table is not None:
-        yield method_records.MODULE_PATHS, partial(methods.ways, opened.path_table, Generation.MODULE_PATHS)
+    for name, table in opened.method_records.items():
+        yield name, partial(methods.ways, table)
 
 
 def _range_ways(table: RangeTable, number: int, allowance: Allowance, *, tables: bool) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from archive.base.columns import firsts, numbered, spread
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import decoded
 from archive.debuginfo.mending import mended
-from archive.formats import method_handles
+from archive.formats.method_handles import METHOD_RECORDS
 from archive.rewrite.compact.check_handles import compare_handles, compare_methods
 from archive.rewrite.compact.comparing import compare, count_of, quoted, refuse_missing
 from archive.rewrite.compact.strings import string_numbers
@@ -58,12 +58,10 @@ def same_facts(before: Archive, after: Archive) -> None:
         compare_ranges(before, after, before.range_table.names)
         expected = mended(before.handle_table, before.range_table)[0]
         compare_handles(expected, after.handle_table, before.allowance)
-        for name, one, other in (
-            (method_handles.METHOD_HANDLES, before.method_table, after.method_table),
-            (method_handles.MODULE_PATHS, before.path_table, after.path_table),
-        ):
+        expected_methods, found_methods = before.method_records, after.method_records
+        for name in METHOD_RECORDS.values():
             with before.allowance.part() as part:
-                compare_methods(name, one, other, part)
+                compare_methods(name, expected_methods.get(name), found_methods.get(name), part)
     except ArchiveError as error:
         raise error.within(file=after.file) from error.__cause__
 

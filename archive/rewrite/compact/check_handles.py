@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError, shown
-from archive.formats import callstack_map, method_handles
+from archive.debuginfo.model import Generation
+from archive.formats import callstack_map
 from archive.rewrite.compact.comparing import SHOWN_WIDTH, compare, count_of, quoted, refuse_missing
 from archive.rewrite.compact.stacks import frame_numbers
 from archive.rewrite.compact.strings import string_numbers
@@ -110,7 +111,7 @@ def compare_methods(
         method = int(np.searchsorted(before.first, instruction, "right")) - 1
         return name, f"method {method}, instruction {instruction - int(before.first[method])}"
 
-    if name == method_handles.MODULE_PATHS:
+    if before.generation is Generation.MODULE_PATHS:
         paths, other_paths = (
             string_numbers(table.strings, table.value, known, allowance) for table in (before, after)
         )

@@ -39,17 +39,17 @@ METHOD_BYTES, VALUE_BYTES = 250, 50
 """Bytes of memory that a method, and a handle or path of it, cost while they are written in several ways."""
 
 
-def ways(table: MethodTable, generation: Generation, allowance: Allowance) -> Iterator[bytes]:
+def ways(table: MethodTable, allowance: Allowance) -> Iterator[bytes]:
     """Write the record in several ways.
 
     Raises:
         LimitError: it would cost more memory than the allowance has.
     """
     allowance.take(METHOD_BYTES * len(table) + VALUE_BYTES * len(table.value), "methods and their handles")
-    is_paths = generation is Generation.MODULE_PATHS
+    is_paths = table.generation is Generation.MODULE_PATHS
     index = np.concatenate((table.name, table.value)) if is_paths else table.name
     strings, number = own_strings(table.strings, index, allowance)
-    strings = [*strings, KEYS[generation], BUILDER]
+    strings = [*strings, KEYS[table.generation], BUILDER]
     for op in (SHARED_TEXT,) if is_paths else (INT, WIDE):
         value = number[len(table) :] if is_paths else table.value
         items = Instructions(table.first, np.full(len(value), op, np.uint8), value)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ImpossibleError, shown
 from archive.formats.bytecode import BYTECODE
 from archive.formats.callstack_map import CALLSTACK_MAP
-from archive.formats.method_handles import METHOD_HANDLES, MODULE_PATHS
+from archive.formats.method_handles import METHOD_RECORDS
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.privacy.redact.names.words import WORDS
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NODE_BYTES = 300
 """Bytes of memory that a value costs while names are looked for."""
 TAGGED = ("torch.jit._pickle", "restore_type_tag")
-TABLES = (CALLSTACK_MAP, METHOD_HANDLES, MODULE_PATHS)
+TABLES = (CALLSTACK_MAP, *METHOD_RECORDS.values())
 CALL_BY_NAME = "INTERFACE_CALL"
 
 
