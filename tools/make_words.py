@@ -25,7 +25,7 @@ import zstandard
 
 import archive
 from archive.base.errors import NothingToDoError
-from archive.companion.dictionary import COLUMNS_FILE, FOLDER, TEXTS_FILE
+from archive.companion.codecs import COLUMNS_FILE, FOLDER, TEXTS_FILE
 from archive.companion.packed import alike, stored
 from archive.reader.collect import collect
 from archive.rewrite.join import with_digest

@@ -89,7 +89,7 @@ class Example(NamedTuple):
     bad: torch.Tensor
 
     def calls(self) -> bytes:
-        """Image, scores and bad image for :mod:`archive.cli.demo.stock_program`."""
+        """Image, scores and bad image for :mod:`archive.cli.demo.stock`."""
         buffer = io.BytesIO()
         torch.save((self.image, self.scores, self.bad), buffer)
         return buffer.getvalue()

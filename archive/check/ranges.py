@@ -16,6 +16,8 @@ In layouts that have tags:
   merely equal, in one record or in several, give several tags. Where equal sources have been merged, as
   ``shrink`` does, a range has several tags. Each still leads to the range, so this is only noted. Tags of
   lowered modules tell their operations of a line apart; nothing is noted there.
+
+Checks of source ranges column by column: a truth value a row → diagnostics by record and row.
 """
 
 from __future__ import annotations
@@ -28,7 +30,6 @@ import numpy as np
 from archive.base.errors import counted, shown
 from archive.check.diagnostic import Diagnostics
 from archive.check.records import check_bytes
-from archive.check.rows import RangeChecks
 from archive.check.texts import SourceContents, check_texts
 from archive.debuginfo.mending import tags_of
 from archive.debuginfo.model import Layout
@@ -36,12 +37,60 @@ from archive.formats.record_kinds import code_of, is_legacy
 from archive.formats.source_ranges import DELEGATED, build_source_ranges, parse_source_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.check.diagnostic import Severity
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
+
+# --- rows
+
+
+class RangeChecks:
+    """Checks the rows of all source ranges, column by column.
+
+    Attributes:
+        table: the ranges (n rows).
+        report: takes the diagnostics.
+        record: row → number of its record (n).
+    """
+
+    __slots__ = ("record", "report", "table")
+
+    def __init__(self, table: RangeTable, report: Diagnostics) -> None:
+        self.table = table
+        self.report = report
+        self.record = np.repeat(np.arange(len(table.names)), np.diff(table.first))
+
+    def of_records(self, values: Sequence[int] | Sequence[bool]) -> np.ndarray:
+        """A value a record → the same a row (n)."""
+        return np.asarray(values)[self.record]
+
+    def place(self, row: int) -> str:
+        """A row's place: its number in its record."""
+        return f"row {row - int(self.table.first[self.record[row]])}"
+
+    def add(
+        self, severity: Severity, wrong: np.ndarray, what: str, field: str, describe: Callable[[int], str]
+    ) -> None:
+        """Report the rows for which ``wrong`` is true.
+
+        Args:
+            severity: the severity of each.
+            wrong: one truth value a row (n).
+            what: the name of the kind, in the plural.
+            field: the field that is wrong.
+            describe: row → message.
+        """
+        found = np.flatnonzero(wrong)
+        cuts = np.flatnonzero(np.diff(self.record[found])) + 1
+        for part in np.split(found, cuts) if len(found) else []:
+            name = self.table.names[int(self.record[part[0]])]
+            self.report.add_each(
+                severity, name, what, part, lambda row: (f"{self.place(row)}, field {field}", describe(row))
+            )
 
 
 # --- tags

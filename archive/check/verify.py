@@ -3,6 +3,20 @@
 Each record is read on its own, so that a broken one does not hide what is wrong elsewhere. Rows are checked
 as columns. The docstrings of ``records``, ``ranges``, ``tags``, ``handles``, ``methods`` and ``loads`` list
 the rules, which archives of PyTorch 1.0 to 2.13 keep.
+
+Checks of the metadata of exported programs in a companion.
+
+Rules for packages of AOTInductor.
+
+- PyTorch 2.13 finds what it loads: the checks of :mod:`archive.check.loading.programs.compiled`.
+- ``kernel_information.json`` can be read. PyTorch does not need it.
+
+A package may hold exported programs, too, with rules of their own: :mod:`archive.check.programs`.
+
+Whether PyTorch loads the archive: the checks of :mod:`archive.check.loading`, with PyTorch's own messages.
+
+A contradiction is an error. A format of another release, which is right in itself but not read by PyTorch
+2.13, is a note.
 """
 
 from __future__ import annotations
@@ -16,19 +30,118 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.check.diagnostic import Diagnostic, Diagnostics, diagnostic_of
-from archive.check.handles import check_handles
-from archive.check.loads import check_loads
-from archive.check.metadata import check_metadata
-from archive.check.methods import check_lowered, check_methods
+from archive.check.loading import CHECKS, ParsedRecords
+from archive.check.loading.programs.compiled import CompiledCheck, model_folders
+from archive.check.methods import check_handles, check_lowered, check_methods
+from archive.check.programs import add_by_record
 from archive.check.ranges import check_ranges
 from archive.check.records import check_intact, check_records
+from archive.formats import callstack_map, method_handles
+from archive.formats.bytecode import BYTECODE
 from archive.reader.archive import Archive
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import ARCHIVE_KINDS, DAMAGED_KINDS, PROGRAM_KINDS, FileKind, recognise
 
 if TYPE_CHECKING:
+    from archive.base.columns import Ints
     from archive.base.mapped import Source
+    from archive.check.diagnostic import Severity
+    from archive.check.loading import Check
+    from archive.check.loading.facts import Fault
+    from archive.normalform.metadata import Metadata
     from archive.reader.companion import Companion
+
+# --- loads
+
+
+def check_loads(
+    archive: Archive, readable: set[str], tags: Ints | None, report: Diagnostics, *, restored: bool
+) -> None:
+    """Check what PyTorch checks, as far as records can be read; a torch.package is not checked.
+
+    Args:
+        archive: the archive.
+        readable: the records that can be read.
+        tags: the tags of all source ranges, sorted (n); None where a record of them cannot be read.
+        report: takes the diagnostics.
+        restored: whether the archive is the one that ``restore`` or ``join`` would make of a file.
+    """
+    if archive.recognised.kind is FileKind.PACKAGE:
+        return
+    told = Diagnostics()  # dropped: other checks report records that cannot be read
+    handles = (
+        told.attempt("", lambda: archive.handle_table) if callstack_map.CALLSTACK_MAP in readable else None
+    )
+    table = (
+        told.attempt("", lambda: archive.method_table) if method_handles.METHOD_HANDLES in readable else None
+    )
+    bytecode = told.attempt("", lambda: archive.bytecode) if BYTECODE in readable else None
+    facts = ParsedRecords(archive, readable, tags, handles, table, bytecode)
+    prefix = "restored, " if restored else ""
+    for check in CHECKS:
+        for fault in report.attempt("", partial(_faults, check, facts)) or ():
+            _add(fault, prefix + check.told(facts), report, of_release=check.of_release)
+
+
+def _faults(check: Check, facts: ParsedRecords) -> list[Fault]:
+    return [fault for fault in check.find(facts) if len(fault.found)]
+
+
+def _add(fault: Fault, told: str, report: Diagnostics, *, of_release: bool) -> None:
+    """Add a diagnostic a place and one with PyTorch's message; or a single one about a whole record."""
+    severity: Severity = "note" if of_release else "error"
+    if fault.what:
+        report.add_each(severity, fault.record, fault.what, fault.found, fault.describe)
+        report.add(severity, fault.record, "", told)
+    else:
+        report.add(severity, fault.record, "", f"{fault.describe(0)[1]}; {told}")
+
+
+# --- compiled
+
+
+def check_compiled(archive: Archive, readable: set[str], report: Diagnostics) -> None:
+    """Check the compiled models of an archive.
+
+    Args:
+        archive: the archive.
+        readable: the records that can be read.
+        report: takes the diagnostics.
+    """
+    records = {name: record for name, record in archive.records.items() if name in readable}
+    found = []
+    for model, names in model_folders(archive.records).items():
+        with archive.allowance.part() as allowance:
+            check = CompiledCheck(model, names, records, allowance)
+            found += report.attempt("", check.faults) or []
+    add_by_record(found, report)
+    for compiled in archive.compiled.values():
+        report.attempt("", partial(getattr, compiled, "kernels"))
+
+
+# --- metadata
+
+
+def check_metadata(companion: Companion | None, report: Diagnostics) -> None:
+    """Check that a companion gives the metadata of all nodes.
+
+    Args:
+        companion: None where there is none.
+        report: takes the diagnostics.
+    """
+    metadata = None if companion is None else report.attempt("", lambda: companion.metadata)
+    if metadata is not None:
+        for name, rows in metadata.programs.items():
+            report.attempt(name, partial(_read_all, metadata, rows))
+
+
+def _read_all(metadata: Metadata, rows: range) -> bool:
+    for row in rows:
+        metadata.of(row)
+    return True
+
+
+# --- verify
 
 __all__ = ["CHECKED_KINDS", "Diagnostic", "verify"]
 
@@ -88,7 +201,6 @@ def _diagnostics(archive: Archive) -> list[Diagnostic]:
 
 def _exported(archive: Archive) -> list[Diagnostic]:
     """Check an archive of programs and compiled models, and the companion that is read with it."""
-    from archive.check.compiled import check_compiled  # noqa: PLC0415 (few archives have programs)
     from archive.check.programs import check_programs  # noqa: PLC0415 (the same)
 
     report = Diagnostics()

@@ -156,7 +156,7 @@ columns is of version 1.
 
 - *packed* is small. Columns are modelled (:mod:`~archive.companion.modelling`: what other columns tell is
   left out), encoded (:mod:`~archive.companion.encodings`, :mod:`~archive.companion.lines`), and compressed
-  together (:mod:`~archive.companion.packed`, :mod:`~archive.companion.dictionary`); strings are templates
+  together (:mod:`~archive.companion.packed`, :mod:`~archive.companion.codecs`); strings are templates
   and numbers (:mod:`~archive.companion.templates`). Long columns of large files are compressed in blocks,
   each for itself (:mod:`~archive.companion.blocks`).
 - *mapped* opens at once, whatever its size. Columns are arrays of the narrowest integer that holds their

@@ -8,7 +8,7 @@ The section SOLID holds all columns. Inflated it is::
     bytes     of the raw records
 
 In version 1, the templates are a section of their own, STRINGS, if that is smaller with the dictionary that
-all companions share (:mod:`archive.companion.dictionary`). In version 2 they always are, with a NUL between
+all companions share (:mod:`archive.companion.codecs`). In version 2 they always are, with a NUL between
 them; ``template.length`` is there only if a template has a NUL of its own, and then none is between them.
 Columns of no rows that must be there are left out.
 

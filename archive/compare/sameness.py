@@ -6,7 +6,7 @@ no others; ``diff`` says ``same model`` if no difference is of it.
 
 Two other comparisons are narrower on purpose, and ask for bytes: the archive id
 (:mod:`archive.formats.archive_id`) pairs an archive with its companion, and the check of a migration
-(:mod:`archive.rewrite.migrate.check`) is that nothing was lost on the way.
+(:mod:`archive.rewrite.migrate.migrate`) is that nothing was lost on the way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Runs the application on uvicorn, until a signal ends it."""
+"""Runs the application on uvicorn, until a signal ends it.
+
+uvicorn's HTTP, in which headers arrive in time, bodies in no crumbs, and nobody has all connections.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,140 @@ import errno
 import logging
 import signal
 import socket
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import h11
 from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from archive.base.errors import ArchiveError
 from archive.server.app import Service
-from archive.server.protocol import protocol_of
-from archive.server.settings import MOST_CONNECTIONS
+from archive.server.settings import (
+    BYTES_OF_A_PIECE,
+    LEAST_PIECES,
+    MOST_CONNECTIONS,
+    MOST_OF_A_CLIENT,
+    MOST_OF_HEADERS,
+    RETRY_AFTER,
+    SECONDS_OF_HEADERS,
+)
 
 if TYPE_CHECKING:
+    from asyncio import TimerHandle, Transport
     from collections.abc import Callable, Iterator
 
     from archive.server.settings import Settings
+
+# --- protocol
+
+TOO_MANY = (
+    f"HTTP/1.1 503 Service Unavailable\r\nRetry-After: {RETRY_AFTER}\r\n"
+    "Content-Length: 0\r\nConnection: close\r\n\r\n"
+).encode()
+
+
+class Pieces(h11.Connection):
+    """The state of a connection. A body may not come in many small pieces: each costs as much as a KB.
+
+    Attributes:
+        pieces: of the body, so far.
+        size: bytes of the body, so far.
+    """
+
+    pieces = size = 0
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
+        """The next event.
+
+        Raises:
+            RemoteProtocolError: the request is none, or its body comes in too small pieces.
+        """
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self.pieces = self.size = 0
+        elif isinstance(event, h11.Data):
+            self.pieces += 1
+            self.size += len(event.data)
+            if self.pieces > LEAST_PIECES + self.size // BYTES_OF_A_PIECE:
+                raise h11.RemoteProtocolError("a body in pieces that are too small")
+        return event
+
+
+class PromptProtocol(H11Protocol):
+    """Closes a connection whose headers dawdle; uvicorn itself waits for them without end.
+
+    Attributes:
+        seconds: in which the headers must arrive.
+        clients: the connections of each address.
+    """
+
+    seconds = SECONDS_OF_HEADERS
+    clients: Counter[str]
+    _due: TimerHandle | None = None
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        """Begin a connection."""
+        super().connection_made(transport)
+        self.conn = Pieces(h11.SERVER, MOST_OF_HEADERS)
+        host = self.client[0] if self.client else ""
+        self.clients[host] += 1
+        if self.clients[host] > MOST_OF_A_CLIENT:
+            transport.write(TOO_MANY)
+            transport.close()
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        super().data_received(data)
+        self._expect()
+
+    def on_response_complete(self) -> None:
+        """End an answer; what the client still sends of its request must come in the time of headers, too."""
+        super().on_response_complete()
+        if self.conn.our_state is h11.DONE:
+            self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        self._cancel()
+        self.clients[self.client[0] if self.client else ""] -= 1
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request; of one that is answered already, close the connection alone."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+
+    def _expect(self) -> None:
+        """Start the time of headers, or of the rest of a body that is answered already; else stop it."""
+        is_awaited = self.conn.their_state is h11.IDLE or self.conn.our_state is h11.DONE
+        if not is_awaited:
+            self._cancel()
+        elif self._due is None:
+            self._due = self.loop.call_later(self.seconds, self.timeout_keep_alive_handler)
+
+    def _cancel(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+
+def protocol_of(seconds: float) -> type[PromptProtocol]:
+    """The protocol of a server whose requests may take so long."""
+
+    class Protocol(PromptProtocol):
+        """With the seconds of this server."""
+
+    Protocol.seconds = min(seconds, SECONDS_OF_HEADERS)
+    Protocol.clients = Counter()
+    return Protocol
+
+
+# --- serving
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BACKLOG = 2048

@@ -245,7 +245,7 @@ from archive import ArchiveError
 from archive.batches.jobs import plan
 from archive.batches.tasks import Task
 from archive.cli.files import batch
-from archive.cli.files.words import Words
+from archive.cli.files.batch import Words
 
 def failing(file, out, **_):
     if file == "broken.pt":
@@ -270,7 +270,7 @@ from archive.base.output import replacing
 from archive.batches.jobs import plan
 from archive.batches.tasks import Task
 from archive.cli.files import batch
-from archive.cli.files.words import Words
+from archive.cli.files.batch import Words
 
 def slow(file, out, *, force, limits):
     with replacing(out, force=force):

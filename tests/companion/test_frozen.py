@@ -9,7 +9,7 @@ import pytest
 
 import archive
 from archive.check.verify import verify
-from archive.companion.dictionary import columns_of_programs, dictionary, texts_of_programs
+from archive.companion.codecs import columns_of_programs, dictionary, texts_of_programs
 from archive.companion.layout import VERSION, CompanionProfile
 from archive.formats.record_kinds import kind_of
 from tests.support.corpus import FIXTURES

@@ -20,8 +20,7 @@ from archive.container.serialization_id import (
     serialization_id,
     writers,
 )
-from archive.container.serialization_id.hashing import U64, city, fnv, murmur
-from archive.container.serialization_id.ordering import libcxx, libstdcxx, msvc
+from archive.container.serialization_id.hashing import U64, city, fnv, libcxx, libstdcxx, msvc, murmur
 from tests.support.corpus import ARCHIVES, FIXTURES
 from tests.support.strategies import patient
 

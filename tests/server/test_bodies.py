@@ -16,7 +16,7 @@ from archive.base.errors import LimitError
 from archive.failures import unpacking
 from archive.server import bodies, work
 from archive.server.problems import Problem
-from archive.server.protocol import Pieces
+from archive.server.serving import Pieces
 from archive.server.settings import BYTES_OF_A_PIECE, INFLATED_A_BYTE, LEAST_INFLATED, LEAST_PIECES, Settings
 from archive.server.spool import Spool
 

@@ -10,7 +10,7 @@ import pytest
 from archive.base.errors import ArchiveError
 from archive.base.limits import unbounded
 from archive.companion import codecs
-from archive.companion.dictionary import dictionary
+from archive.companion.codecs import dictionary
 from archive.companion.parse import parse_companion
 from archive.store.kept import digest_of
 from archive.store.store import Store

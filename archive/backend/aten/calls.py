@@ -1,20 +1,65 @@
-"""Python functions that run operations in place of PyTorch; see :mod:`archive.backend.aten.operators`."""
+"""Python functions that run operations in place of PyTorch; see :mod:`archive.backend.aten.operators`.
+
+Texts of values as TorchScript makes them, by ``operator<<`` of ``aten/src/ATen/core/ivalue.cpp``.
+"""
 
 from __future__ import annotations
 
 import operator
+import re
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.aten import texts
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Call = Callable[..., Any]
+
+# --- texts
+
+PERCENT_FORMAT = re.compile(r"(?:[^%]|%[sdifeEgGc%])*", re.DOTALL)
+INT64 = 1 << 63
+
+
+def shown(value: object) -> str:
+    """The text of a value. Whole floats end in a point, others have 17 digits; texts have no quotes."""
+    if isinstance(value, float):
+        is_whole = abs(value) < INT64 and value == int(value)
+        return f"{int(value)}." if is_whole else f"{value:.17g}"
+    if type(value) is list:
+        return f"[{', '.join(map(shown, value))}]"
+    if type(value) is tuple:
+        return f"({shown(value[0])},)" if len(value) == 1 else f"({', '.join(map(shown, value))})"
+    if type(value) is dict:
+        return "{" + ", ".join(f"{shown(key)}: {shown(one)}" for key, one in value.items()) + "}"
+    return str(value)
+
+
+def formatted(text: str, *values: object) -> str:
+    """A text with values in place of ``{}``; as in TorchScript, nothing else in braces is replaced."""
+    first, *rest = text.split("{}")
+    if len(rest) > len(values):
+        raise IndexError("too few arguments for format string")
+    return first + "".join(f"{shown(value)}{piece}" for value, piece in zip(values, rest, strict=False))
+
+
+def percent_formatted(text: str, *values: object) -> str:
+    """Python's ``%`` without widths, because a large width would take any amount of memory."""
+    if not PERCENT_FORMAT.fullmatch(text):
+        raise ValueError(f"unsupported format: {text!r}")
+    (given, *rest) = values or ((),)
+    found = given if isinstance(given, tuple) and not rest else values
+    kinds = re.findall(r"%(.)", text.replace("%%", ""), re.DOTALL)
+    return text % tuple(
+        shown(value) if kind == "s" else value
+        for kind, value in zip([*kinds, *[""] * len(found)], found, strict=False)
+    )
+
+
+# --- calls
 
 DICT_KEY_TYPES = ("int", "float", "bool", "complex", "str", "Tensor")
 """The types of dict keys in TorchScript, as overloads of operators name them."""
@@ -47,7 +92,7 @@ def _raise(message: object, *_: object) -> None:
 
 
 def _print(*values: object) -> None:
-    sys.stdout.write(" ".join(map(texts.shown, values)) + "\n")
+    sys.stdout.write(" ".join(map(shown, values)) + "\n")
 
 
 def _warn(message: str, *_: object) -> None:
@@ -107,9 +152,9 @@ PYTHON_CALLS: dict[str, Call] = {
     "prim::Print": _print,
     "aten::_unwrap_optional": _present,
     "aten::warn": _warn,
-    "aten::format": texts.formatted,
-    "aten::percentFormat": texts.percent_formatted,
-    "aten::str": texts.shown,
+    "aten::format": formatted,
+    "aten::percentFormat": percent_formatted,
+    "aten::str": shown,
     "aten::__is__": operator.is_,
     "aten::__isnot__": operator.is_not,
     "aten::__not__": operator.not_,

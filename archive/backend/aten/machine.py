@@ -4,32 +4,185 @@ Use the register machine to profile and debug, TorchScript to deploy.
 
 Making a machine finds, once for all runs, the function that runs each operation, the last reader of each
 register, and the constants that an instruction might mutate: each run gets new copies of these. See
-:mod:`archive.backend.aten.blocks`.
+:mod:`archive.backend.aten.machine`.
+
+Basic blocks: the instructions of a program between jumps, made ready for the register machine.
+
+A register is cleared after its last reader, so that its tensor's memory is freed. Only loops jump back, so
+the last reader is the last instruction in the program that reads the register. But if a register is written
+above a loop and read in it, it is cleared at the loop's end. If a jump skips the last reader, the jump clears
+the register.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import torch
 
-from archive.backend.aten.blocks import basic_blocks
 from archive.backend.aten.calls import PYTHON_CALLS
 from archive.backend.aten.constants import copied, resolved
 from archive.backend.aten.memory import Memory
-from archive.backend.aten.operators import kind_of
-from archive.backend.aten.program import MOVE
+from archive.backend.aten.operators import kind_of, prepared
+from archive.backend.aten.program import CONTROL, EACH, JUMP_UNLESS, MOVE
 from archive.backend.errors import NO_HANDLE, OperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from archive.backend.aten.blocks import BasicBlock
     from archive.backend.aten.memory import EventSink
-    from archive.backend.aten.program import MachineProgram
+    from archive.backend.aten.program import MachineInstruction, MachineProgram
+
+    Take: TypeAlias = Callable[[list[Any]], Sequence[Any]]
+    """Takes the values of an instruction's inputs from the registers."""
+    Step: TypeAlias = tuple[
+        Callable[..., Any], Take, int, tuple[int, ...] | None, tuple[int, ...], int, str | None
+    ]
+    """An instruction that is no jump, made ready; a tuple, because the loop that runs it unpacks it.
+
+    - the function to call,
+    - what takes its inputs from the registers,
+    - the register of its result,
+    - the registers of its results, or None if it has just one,
+    - the registers to clear afterwards,
+    - its debug handle,
+    - the kind by which it is recorded; None for moves and for operations without a handle.
+    """
+
+# --- blocks
+
+UNPACKING_KINDS = ("prim::TupleUnpack", "prim::ListUnpack")
+"""Kinds whose result is one value for each item, even if there is one item only."""
+
+
+@dataclass(slots=True, eq=False)
+class BasicBlock:
+    """A basic block: instructions without jumps, and the jump behind them.
+
+    Attributes:
+        steps: the instructions, made ready; a tuple each, as :data:`Step` describes.
+        op: the name of the jump; "" if there is none.
+        ins: the registers that the jump reads.
+        handle: the debug handle of the jump.
+        target: the block at the jump's target; None for the program's end.
+        then: the block behind this one; None for the program's end.
+        skipped: ``(registers, first, last)``: a jump to the target clears ``registers[first:last]``.
+    """
+
+    steps: list[Step]
+    op: str = ""
+    ins: tuple[int, ...] = ()
+    handle: int = NO_HANDLE
+    target: BasicBlock | None = None
+    then: BasicBlock | None = None
+    skipped: tuple[Sequence[int], int, int] = ((), 0, 0)
+
+    def following(self, registers: list[Any]) -> BasicBlock | None:
+        """The block that runs next; None at the program's end."""
+        if self.op == "":
+            return self.then
+        if self.op == JUMP_UNLESS:
+            if registers[self.ins[0]]:
+                return self.then
+        elif self.op == EACH:
+            counter, limit, condition = self.ins
+            if registers[condition] and registers[counter] + 1 < registers[limit]:
+                registers[counter] += 1
+                return self.then
+        ends, first, last = self.skipped
+        for number in ends[first:last]:
+            registers[number] = None
+        return self.target
+
+
+def basic_blocks(program: MachineProgram, known: dict[int, Any]) -> BasicBlock:
+    """Make the blocks of a program.
+
+    Returns:
+        The first block, from which the others are reached.
+    """
+    instructions = program.instructions
+    ends = _ends(program)
+    order = sorted(
+        (number for number in range(program.registers) if number not in known), key=ends.__getitem__
+    )
+    sorted_ends = [ends[number] for number in order]
+
+    def cleared(first: int, last: int) -> tuple[Sequence[int], int, int]:
+        """The registers whose last reader is an instruction from ``first`` to before ``last``, as a slice."""
+        return order, bisect_left(sorted_ends, first), bisect_left(sorted_ends, last)
+
+    jumps = {number for number, one in enumerate(instructions) if one.op in CONTROL}
+    heads = {0, *(number + 1 for number in jumps), *(instructions[number].target for number in jumps)}
+    blocks: dict[int | None, BasicBlock] = {head: BasicBlock([]) for head in heads if head is not None}
+    nothing = blocks.pop(len(instructions), None)  # a target behind the last instruction is the end
+    block = blocks.get(0, nothing or BasicBlock([]))
+    for number, one in enumerate(instructions):
+        block = blocks.get(number, block)
+        if one.op not in CONTROL:
+            ending, first, last = cleared(number, number + 1)
+            block.steps.append(_step(one, tuple(ending[first:last]), known))
+            block.then = blocks.get(number + 1)
+            continue
+        block.op, block.ins, block.handle = one.op, one.ins, one.handle
+        block.target, block.then = blocks.get(one.target), blocks.get(number + 1)
+        if one.target is not None and one.target > number:
+            block.skipped = cleared(number, one.target)
+    return blocks.get(0, block)
+
+
+def _step(one: MachineInstruction, dead: tuple[int, ...], known: dict[int, Any]) -> Step:
+    """An instruction that is no jump, made ready; see :data:`Step`."""
+    if one.op == MOVE:
+        call, ins = (_same if len(one.outs) == 1 else _all), one.ins
+    else:
+        call, ins = prepared(one.op, one.ins, known)
+    take: Take = itemgetter(*ins) if len(ins) > 1 else itemgetter(_slice_of(ins))
+    kind = kind_of(one.op)
+    recorded = None if one.op == MOVE or one.handle == NO_HANDLE else kind
+    if len(one.outs) == 1 and kind not in UNPACKING_KINDS:
+        return call, take, one.outs[0], None, dead, one.handle, recorded
+    return call, take, -1, one.outs, dead, one.handle, recorded
+
+
+def _slice_of(ins: Sequence[int]) -> slice:
+    """A slice of the registers with one register, or none: ``itemgetter`` then gives a list, too."""
+    return slice(ins[0], ins[0] + 1) if ins else slice(0)
+
+
+def _same(value: object) -> object:
+    return value
+
+
+def _all(*values: object) -> tuple[object, ...]:
+    return values
+
+
+def _ends(program: MachineProgram) -> list[int]:
+    """For each register the number of the instruction after which it is cleared."""
+    starts, ends = np.full((2, program.registers), -1)
+    for number, one in enumerate(program.instructions):
+        for register in (*one.ins, *one.outs):
+            ends[register] = number
+        for register in one.outs:
+            if starts[register] < 0 and register >= program.parameters:
+                starts[register] = number
+    ends[program.result] = len(program.instructions)
+    for number, one in enumerate(program.instructions):
+        if one.target is not None and one.target <= number:
+            ends[(starts < one.target) & (ends >= one.target) & (ends < number)] = number
+    found: list[int] = ends.tolist()
+    return found
+
+
+# --- machine
 
 
 class Machine:

@@ -1,11 +1,14 @@
-"""Files made out of files: a single one is printed as a summary, several as a line each in their order."""
+"""Files made out of files: a single one is printed as a summary, several as a line each in their order.
+
+The texts that commands print about files they have made, by command.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -24,20 +27,91 @@ from archive.batches.tasks import VERBS, task_of
 from archive.batches.working import perform
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
-from archive.cli.files.words import WORDS
 from archive.cli.progress import tracker
 from archive.cli.several import note_left_out
 from archive.cli.status import Status
-from archive.report.outcome_text import Sized, copied_text, total_line, would_text
+from archive.report.migration_text import (
+    migration_facts,
+    migration_line,
+    migration_text,
+    plan_line,
+    plan_text,
+)
+from archive.report.outcome_text import (
+    Sized,
+    canonical_text,
+    convert_text,
+    copied_text,
+    join_line,
+    join_text,
+    lite_text,
+    shrink_text,
+    size_line,
+    split_line,
+    split_text,
+    total_line,
+    would_text,
+)
+from archive.report.redaction_text import (
+    companion_redaction_line,
+    companion_redaction_text,
+    redact_line,
+    redact_plan_line,
+    redact_plan_text,
+    redact_text,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+
+    from rich.console import RenderableType
 
     from archive.batches.jobs import FilePlan
     from archive.batches.outcome import Outcome
     from archive.batches.tasks import Task
-    from archive.cli.files.words import Words
+
+# --- words
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The texts of one command.
+
+    Attributes:
+        doing: the progress bar's text.
+        text: facts and sizes of a single file → its summary.
+        line: facts and sizes of one of several files → one line.
+        facts: facts → what JSON shows.
+        planned: facts and the name of a single file → what a dry run tells before the targets.
+        planned_line: the same of one of several files, in one line.
+    """
+
+    doing: str
+    text: Callable[..., RenderableType]
+    line: Callable[..., str]
+    facts: Callable[..., dict[str, Any]] = asdict
+    planned: Callable[[Any, str], RenderableType] | None = None
+    planned_line: Callable[[Any, str], str] | None = None
+
+
+WORDS = {
+    "split": Words("splitting", split_text, split_line),
+    "join": Words("joining", join_text, join_line),
+    "shrink": Words("shrinking", shrink_text, size_line),
+    "restore": Words("restoring", join_text, join_line),
+    "redact": Words(
+        "redacting", redact_text, redact_line, planned=redact_plan_text, planned_line=redact_plan_line
+    ),
+    "redact_companion": Words("redacting", companion_redaction_text, companion_redaction_line),
+    "migrate": Words("migrating", migration_text, migration_line, migration_facts, plan_text, plan_line),
+    "lite": Words("converting", lite_text, size_line),
+    "canonicalise": Words("converting", canonical_text, size_line),
+    "convert": Words("converting", convert_text, size_line),
+}
+
+
+# --- batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from archive.container.serialization_id.hashing import U64, city, fnv, murmur
-from archive.container.serialization_id.ordering import libcxx, libstdcxx, msvc
+from archive.container.serialization_id.hashing import U64, city, fnv, libcxx, libstdcxx, msvc, murmur
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -14,41 +14,52 @@ the model itself were changed, the redacted archive has another archive id; the 
 ``promises`` says which findings of ``leaks`` in the original have to be gone. ``proof`` searches the result
 for every text of these and for all that was removed, and lets ``leaks`` read it. Where one is left, or where
 something cannot be searched, nothing is written, unless that is asked for.
+
+Effects with other paths: a model that logs or warns names its file in them.
+
+Bytes of storages that no tensor shows: a slice is saved with all of the tensor that it was cut from.
+
+Records that a model runs without: sample inputs of exported programs, and extra files.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import re
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, ImpossibleError
+from archive.base.errors import ArchiveError, ImpossibleError, LimitError, counted
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped, unchanged
 from archive.base.output import is_path, replacing_all
 from archive.check.loading import loaded_like, refusals
+from archive.container.container import Container
 from archive.formats.bytecode import BYTECODE
+from archive.formats.effects import EFFECTS
+from archive.formats.record_kinds import BUNDLED_INPUTS, RecordKind
 from archive.privacy.redact.compiled import redacted_compiled
-from archive.privacy.redact.effects import redacted_effects
-from archive.privacy.redact.hidden import hidden_bytes
 from archive.privacy.redact.names import with_hashes
 from archive.privacy.redact.programs import redacted_programs
 from archive.privacy.redact.promises import allowed, judged, telling
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.ranges import check_lines, redacted_ranges
-from archive.privacy.redact.records import without_extra, without_inputs
 from archive.privacy.redact.result import Redaction, redaction
 from archive.privacy.redact.rules import Removed, Rules
 from archive.privacy.redact.writing import Changes, companion_contents, opened_again, write_redacted
 from archive.reader import opening
-from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS
+from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS, kind_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
+    from archive.formats.effects.model import Literal
+    from archive.formats.tensors.tensor import Tensor
     from archive.privacy.redact.names import Renamed
     from archive.privacy.redact.rules import (
         IdChoice,
@@ -59,6 +70,167 @@ if TYPE_CHECKING:
         TimeChoice,
     )
     from archive.reader.archive import Archive
+
+# --- records
+
+NO_INPUTS = b""
+"""What PyTorch writes for a program without sample inputs; its loaders ask for the record."""
+BUNDLED = re.compile(rb"X(.{4})(" + BUNDLED_INPUTS + rb"\w+)", re.DOTALL)
+"""An attribute with sample inputs as pickles have its name, with its length before. Methods of the model give
+these inputs out, so that they cannot go."""
+OPTIONAL = {"reference_outputs", "representative_inputs"}
+"""Records of ETRecords that may be missing, but not empty."""
+LONGEST = 1 << 12
+"""Bytes of a file by which it is searched for."""
+LEAST_DISTINCT = 8
+"""Different bytes in a tensor that is searched for: zeros and ones stand anywhere."""
+
+
+def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes | None]:
+    """The records of sample inputs, as those of programs without any; None where they may be missing."""
+    made: dict[str, bytes | None] = {}
+    for name in () if rules.inputs else _of_kind(opened, RecordKind.INPUTS):
+        record = opened.records[name]
+        if record.size:
+            made[name] = None if name in OPTIONAL else NO_INPUTS
+            removed.files |= set(_inside(record.view(), opened))
+    for name in () if rules.inputs else _of_kind(opened, RecordKind.MODULES):
+        for found in BUNDLED.finditer(opened.records[name].view()):
+            attribute = found[2][: int.from_bytes(found[1], "little")].decode()
+            removed.bundled.append(f"sample inputs {attribute} in {name}")
+    return made
+
+
+def without_extra(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes | None]:
+    """No record in the place of each extra file."""
+    made: dict[str, bytes | None] = {}
+    for name in () if rules.extra else _of_kind(opened, RecordKind.EXTRA):
+        made[name] = None
+        removed.files.add(bytes(opened.records[name].view()[:LONGEST]).strip())
+    return made
+
+
+def _of_kind(opened: Archive, kind: RecordKind) -> list[str]:
+    file = opened.recognised.kind
+    return [name for name in opened.container.records if kind_in(file, name) is kind]
+
+
+def _inside(data: memoryview, opened: Archive) -> Iterator[bytes]:
+    """The bytes of the tensors in a file of ``torch.save``."""
+    with Container(Mapped(data, opened.file), opened.allowance) as container:
+        for name, record in container.records.items():
+            if name.startswith("data/"):
+                found = bytes(record.view()[:LONGEST])
+                if len(set(found)) >= LEAST_DISTINCT:
+                    yield found
+
+
+# --- hidden
+
+MOST_WORK = 4
+"""Elements of tensors that are marked, for each byte of a storage; views of more count from end to end."""
+
+
+def hidden_bytes(opened: Archive) -> Iterator[str]:
+    """A sentence for each storage with bytes that no tensor shows and that are not all 0.
+
+    Raises:
+        LimitError: it costs more memory than allowed.
+    """
+    try:
+        tensors = opened.tensors
+        for record, names in tensors.storages.items():
+            data = tensors.storage(record)
+            with opened.allowance.lent(2 * len(data), "bytes that tensors show", record=record):
+                shown = _shown([tensors[name] for name in names], len(data))
+                hidden = int(np.count_nonzero(np.frombuffer(data, np.uint8)[~shown]))
+            if hidden:
+                yield f"{counted(hidden, 'byte')} of {record} that no tensor shows, and that are not 0"
+    except LimitError:
+        raise
+    except ArchiveError as problem:
+        yield f"what tensors do not show, perhaps: {problem.found or problem}"
+
+
+def _shown(tensors: list[Tensor], size: int) -> np.ndarray:
+    """Which bytes of a storage tensors show, as flags.
+
+    Raises:
+        ArchiveError: a tensor is not within its storage, or of unknown dtype.
+    """
+    shown = np.zeros(size, np.bool_)
+    left = MOST_WORK * size
+    for tensor in tensors:
+        low, high = tensor.span(size)
+        dense = [pair for pair in zip(tensor.shape, tensor.strides, strict=True) if pair[1]]
+        count = int(np.prod([length for length, _ in dense], dtype=object)) * (tensor.width or 1)
+        left -= count
+        if tensor.is_contiguous or left < 0 or not tensor.count:
+            shown[low:high] = True
+            continue
+        width = tensor.width or 1
+        view = np.lib.stride_tricks.as_strided(
+            shown[low:high],
+            (*(length for length, _ in dense), width),
+            (*(stride * width for _, stride in dense), 1),
+        )
+        view[...] = True
+    return shown
+
+
+# --- effects
+
+T = TypeVar("T")
+
+
+def redacted_effects(opened: Archive, rules: Rules, removed: Removed) -> dict[str, bytes]:
+    """The record of effects with other paths, as source ranges have them; none where that changes nothing.
+
+    Guards and state stay: the model computes with their values.
+
+    Args:
+        opened: the archive.
+        rules: what becomes of paths.
+        removed: what became of the paths of source ranges.
+    """
+    del rules  # those of source ranges have been followed
+    table = opened.effects
+    if table is None:
+        return {}
+    from archive.formats.effects.record import build_effects  # noqa: PLC0415 (few archives have some)
+
+    became = {
+        old.decode(errors="replace"): new.decode(errors="replace") for old, new in removed.became.items()
+    }
+    methods = tuple(replace(one, effects=_renamed(one.effects, became)) for one in table.methods)
+    if methods == table.methods:
+        return {}
+    data = build_effects(replace(table, methods=methods))
+    opened.allowance.take(len(data), "bytes of a record", record=EFFECTS)
+    return {EFFECTS: data}
+
+
+def _renamed(value: T, became: dict[str, str]) -> T:
+    """A part of the table; constants, and items of constants, that are a path have the other one."""
+    from archive.formats.effects.model import Constant  # noqa: PLC0415 (the same)
+
+    if isinstance(value, Constant):
+        return replace(value, value=_literal(value.value, became))
+    if isinstance(value, tuple):
+        return type(value)(_renamed(one, became) for one in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {one.name: _renamed(getattr(value, one.name), became) for one in fields(value)}
+        return replace(value, **parts)
+    return value
+
+
+def _literal(value: Literal, became: dict[str, str]) -> Literal:
+    if isinstance(value, tuple):
+        return tuple(_literal(one, became) for one in value)
+    return became.get(value, value) if isinstance(value, str) else value
+
+
+# --- redact
 
 __all__ = ["Redaction", "redact"]
 

@@ -1,24 +1,233 @@
-"""Call stacks, handles and module paths, as far as the target has a place for them."""
+"""Call stacks, handles and module paths, as far as the target has a place for them.
+
+Module paths (PyTorch 1.7 and 1.8) to handles and call stacks (1.9 and later), and back.
+
+- *handles to paths*: each operator's path is that of its call stack. Source lines go.
+- *paths to handles*: each path with its operator gets a handle, and the path's modules become its call
+  stack. Source ranges are not known: all refer to the null range. Instructions that call no operator share a
+  handle of which nothing is known, and so do those of methods that have more or fewer paths than operators.
+
+A module path of 1.8 is ``top(Stack).gate(Gate).forward.inner(Affine).forward``: instance and class of each
+module, and behind them the method that is called. The top module is named without its method; only where
+nothing else is called, ``forward`` follows it, whatever the method was. PyTorch 1.7 names the last method
+alone. Where a method calls another one of the same object, call stacks have the instance ``SELF``, 1.8 has
+``INSTANCE_NAME_UNKNOWN``, and 1.7 none.
+"""
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.debuginfo.model import Generation, Layout
+from archive.base.columns import firsts
+from archive.container.names import encoded
+from archive.debuginfo.model import NO_TAG, Generation, Layout
 from archive.formats.source_ranges import DELEGATED
+from archive.normalform.column import NO_ROW
 from archive.normalform.columns import CALLSTACK_LAYOUTS
 from archive.rewrite.migrate import ranges
-from archive.rewrite.migrate.instructions import UNKNOWN_FUNCTION, to_four_elements, to_three_elements
-from archive.rewrite.migrate.paths import to_handles, to_paths
+from archive.rewrite.migrate.instructions import (
+    UNKNOWN_FUNCTION,
+    instruction_operators,
+    to_four_elements,
+    to_three_elements,
+)
 from archive.rewrite.migrate.plan import PlanStep
 
 if TYPE_CHECKING:
     from archive.formats.releases import Release
     from archive.normalform.builder import FormBuilder
+    from archive.normalform.columns import Columns
+    from archive.normalform.pool import Pool
     from archive.rewrite.migrate.instructions import KnownCode
     from archive.rewrite.migrate.plan import MigrationPlan
+
+# --- paths
+
+FORWARD = b"forward"
+SELF, UNKNOWN_INSTANCE = b"SELF", b"INSTANCE_NAME_UNKNOWN"
+STEP = re.compile(rb"(?P<instance>[^.()]+)\((?P<type>[^()]*)\)|(?P<function>[^.()]+)")
+OF_INSTRUCTIONS = (
+    *("handle.", "frame.", "module.", "method.", "instruction.", "pathed.", "step."),
+    *("file.callstacks", "file.method_version", "file.path_version"),
+)
+"""The columns of call-stack maps, of the handles of instructions, and of module paths."""
+
+
+def to_paths(form: FormBuilder, code: KnownCode, *, functions: bool) -> None:
+    """Replace handles and call stacks by module paths.
+
+    Args:
+        form: with the handles of each method's instructions.
+        code: what is known of the bytecode.
+        functions: whether the methods between are named, as in 1.8.
+    """
+    operators = instruction_operators(form, code)
+    names, handles = form.columns["method.name"], form.columns["instruction.handle"].tolist()
+    paths = _Paths(form, code.top, functions=functions)
+    steps, counts = [], []
+    for begin, end in pairwise(firsts(form.columns["method.instructions"]).tolist()):
+        calling = [paths.of(handles[at]) for at in range(begin, end) if operators[at]]
+        counts.append(len(calling))
+        steps += calling
+    form.drop(*OF_INSTRUCTIONS)
+    form.columns |= {
+        "pathed.name": names,
+        "pathed.steps": np.array(counts, np.int64),
+        "step.path": form.pool.numbers(steps),
+        "file.path_version": np.array([code.version]),
+    }
+
+
+class _Paths:
+    """The module paths of handles."""
+
+    def __init__(self, form: FormBuilder, top: str, *, functions: bool) -> None:
+        columns = form.columns
+        self._strings = form.pool.strings()
+        self._next = columns["frame.next"].tolist()
+        self._module = columns["frame.module"].tolist()
+        self._function = columns["frame.function"].tolist()
+        self._type = columns["module.type"].tolist()
+        self._instance = columns["module.instance"].tolist()
+        self._stack = dict(
+            zip(columns["handle.handle"].tolist(), columns["handle.stack"].tolist(), strict=True)
+        )
+        self._top = encoded(f"top({top})")
+        self._functions = functions
+        self._known: dict[int, bytes] = {}
+
+    def of(self, handle: int) -> bytes:
+        """The path of a handle's call stack; of an unknown handle, that of the top module."""
+        if handle not in self._known:
+            self._known[handle] = self._path(self._stack.get(handle, NO_ROW))
+        return self._known[handle]
+
+    def _path(self, frame: int) -> bytes:
+        parts, last = [self._top], FORWARD
+        while frame >= 0:
+            if len(parts) > 1 and self._functions and last:
+                parts.append(last)
+            parts += self._module_part(self._module[frame])
+            last = self._function_name(self._function[frame])
+            frame = self._next[frame]
+        return b".".join([*parts, last] if last else parts)
+
+    def _module_part(self, module: int) -> list[bytes]:
+        """``instance(Class)``; nothing for a function, nor, up to 1.7, for a method of the same object."""
+        instance = self._strings[self._instance[module]] if module >= 0 else b""
+        if instance == SELF:
+            instance = UNKNOWN_INSTANCE if self._functions else b""
+        if not instance:
+            return []
+        return [instance + b"(" + self._strings[self._type[module]].rpartition(b".")[2] + b")"]
+
+    def _function_name(self, function: int) -> bytes:
+        name = self._strings[function] if function >= 0 else b""
+        return b"" if name == UNKNOWN_FUNCTION else name
+
+
+def to_handles(form: FormBuilder, code: KnownCode, null_tag: int) -> None:
+    """Replace module paths by handles and call stacks.
+
+    Args:
+        form: with the module paths of each method's operators.
+        code: what is known of the bytecode.
+        null_tag: tag of the null range.
+    """
+    strings, names = form.pool.strings(), form.columns["pathed.name"]
+    paths = form.columns["step.path"].tolist()
+    bounds = pairwise(firsts(form.columns["pathed.steps"]).tolist())
+    known: dict[tuple[int, bytes], int] = {}
+    nowhere = form.pool.number(b""), b""
+    counts, handles = [], []
+    for name, (begin, end) in zip(names.tolist(), bounds, strict=True):
+        operators = code.operators_of(strings[name])
+        rest = iter(paths[begin:end])
+        fits = sum(map(bool, operators)) == end - begin
+        for operator in operators:
+            key = (next(rest), operator) if operator and fits else nowhere
+            handles.append(known.setdefault(key, len(known)))
+        counts.append(len(operators))
+    stacks = _Stacks(strings, form.pool, code)
+    rows = len(known)
+    stack = [stacks.of(path) for path, _ in known]
+    form.drop(*OF_INSTRUCTIONS)
+    form.columns |= {
+        "handle.handle": np.arange(rows),
+        "handle.tag": np.full(rows, null_tag),
+        "handle.op": form.pool.numbers(operator for _, operator in known),
+        "handle.stack": np.array(stack, np.int64),
+        "handle.place": np.arange(rows),
+        **stacks.columns(),
+        "method.name": names,
+        "method.instructions": np.array(counts, np.int64),
+        "instruction.handle": np.array(handles, np.int64),
+        "file.callstacks": np.array([CALLSTACK_LAYOUTS.index(Generation.CALLSTACK_4)]),
+        "file.method_version": np.array([code.version]),
+    }
+
+
+class _Stacks:
+    """Call stacks of module paths: each path has frames of its own, each module is there once."""
+
+    def __init__(self, strings: list[bytes], pool: Pool, code: KnownCode) -> None:
+        self._strings = strings
+        self._pool = pool
+        self._first: dict[int, int] = {}
+        self._frames: list[tuple[int, int, int]] = []
+        self._modules: dict[tuple[int, int], int] = {}
+        self._qualified: dict[bytes, list[bytes]] = {}
+        for name in map(encoded, sorted(code.classes)):
+            self._qualified.setdefault(name.rpartition(b".")[2], []).append(name)
+
+    def of(self, path: int) -> int:
+        """The first frame of a path, NO_ROW where it names the top module alone."""
+        if path not in self._first:
+            calls = self._calls(self._strings[path])
+            begin = len(self._frames)
+            for number, (module, function) in enumerate(calls, 1):
+                following = begin + number if number < len(calls) else NO_ROW
+                self._frames.append((following, module, self._pool.number(function)))
+            self._first[path] = begin if calls else NO_ROW
+        return self._first[path]
+
+    def _calls(self, path: bytes) -> list[tuple[int, bytes]]:
+        """The modules of a path and the functions that are called, outermost first."""
+        calls: list[tuple[int, bytes]] = []
+        for step in STEP.finditer(path.partition(b".")[2]):
+            if step["instance"] is not None:
+                instance = SELF if step["instance"] == UNKNOWN_INSTANCE else step["instance"]
+                calls.append((self._module(step["type"], instance), UNKNOWN_FUNCTION))
+            elif calls and calls[-1][1] == UNKNOWN_FUNCTION:
+                calls[-1] = (calls[-1][0], step["function"])
+        return calls
+
+    def _module(self, class_name: bytes, instance: bytes) -> int:
+        """The number of a module. Its class is qualified if the archive has one class of that name."""
+        qualified = self._qualified.get(class_name, [])
+        type_name = qualified[0] if len(qualified) == 1 else class_name
+        module = self._pool.number(type_name), self._pool.number(instance)
+        return self._modules.setdefault(module, len(self._modules))
+
+    def columns(self) -> Columns:
+        """Frames and modules."""
+        frames = np.array(self._frames, np.int64).reshape(-1, 3)
+        modules = np.array(list(self._modules), np.int64).reshape(-1, 2)
+        return {
+            "frame.next": frames[:, 0].copy(),
+            "frame.module": frames[:, 1].copy(),
+            "frame.tag": np.full(len(frames), NO_TAG),
+            "frame.function": frames[:, 2].copy(),
+            "module.type": modules[:, 0].copy(),
+            "module.instance": modules[:, 1].copy(),
+        }
+
+
+# --- stacks
 
 PATHS_NAME_FUNCTIONS = (1, 8)
 """The first release whose module paths name the functions between modules."""

@@ -1,20 +1,30 @@
-"""A server's store, which looks like one that lies here."""
+"""A server's store, which looks like one that lies here.
+
+The user's cache: companions by id and digest, and the answers to requests by their addresses.
+
+Each file is written atomically and checked when it is read; one that was changed is removed. Files that were
+not used for longest go first when all together are too long. A cache that cannot be written is none.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import stat
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cached_property
+from hashlib import blake2b
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError, in_file, shown
 from archive.base.json_values import parsed_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.output import replacing
 from archive.reader import opening
 from archive.reader.facts import facts_of
-from archive.store.client.cache import Cache, digest_of, folder_of
 from archive.store.client.connection import NOT_MODIFIED, UNAUTHORIZED, Connection, ServerRefusal
 from archive.store.entry_json import Listed, listed
 from archive.store.making import made_of
@@ -26,6 +36,110 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
     Outcome = Literal["added", "same", "replaced"]
+
+# --- cache
+
+VARIABLE = "DEBUG_ARCHIVE_CACHE"
+"""The environment variable that names the cache's folder."""
+MOST_KEPT = 1 << 30
+"""Bytes of all files together."""
+DIGEST_BYTES = 16
+ENDING = ".kept"
+OWN = 0o700
+
+
+def folder_of(environment: Mapping[str, str]) -> Path:
+    """The folder of the cache: what the environment names, or else what XDG's rules give."""
+    if environment.get(VARIABLE):
+        return Path(environment[VARIABLE])
+    base = environment.get("XDG_CACHE_HOME", "")
+    # XDG: a relative path is none.
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "debug-archive"
+
+
+def digest_of(data: bytes) -> str:
+    """The digest of a file, in hexadecimal digits."""
+    return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
+
+
+class Cache:
+    """A folder of files, each with the digest of its content in its name.
+
+    Args:
+        folder: the folder; made when the first file is kept.
+        most: bytes of all files together.
+    """
+
+    def __init__(self, folder: Path, most: int = MOST_KEPT) -> None:
+        self._folder = folder
+        self._most = most
+
+    def get(self, key: str, digest: str) -> bytes | None:
+        """A file that is kept; None if it is not there, or was changed.
+
+        Args:
+            key: its name, of hexadecimal digits.
+            digest: of its content.
+        """
+        path = self._path(key, digest)
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):  # others may write here: a pipe has no end
+                return None
+            with path.open("rb") as file:
+                data = file.read(self._most + 1)
+        except OSError:
+            return None
+        with suppress(OSError):  # a cache of others may be read
+            if digest_of(data) == digest:
+                os.utime(path)  # used last now
+                return data
+            path.unlink()
+        return data if digest_of(data) == digest else None
+
+    def latest(self, key: str) -> bytes | None:
+        """The file of a name that was used last, whatever its digest; None if there is none."""
+        for path in sorted(self._folder.glob(f"{key}-*{ENDING}"), key=_changed, reverse=True):
+            data = self.get(key, path.stem.partition("-")[2])
+            if data is not None:
+                return data
+        return None
+
+    def keep(self, key: str, data: bytes) -> None:
+        """Keep a file in the place of others of its name, if the cache can be written."""
+        if len(data) > self._most:
+            return
+        with suppress(OSError, ArchiveError):  # a full disk, another file in the way: then there is no cache
+            self._folder.mkdir(OWN, parents=True, exist_ok=True)
+            self._make_room(len(data))
+            with replacing(self._path(key, digest_of(data)), force=True) as file:
+                file.write(data)
+            for path in self._folder.glob(f"{key}-*{ENDING}"):
+                if path != self._path(key, digest_of(data)):
+                    path.unlink(missing_ok=True)
+
+    def _path(self, key: str, digest: str) -> Path:
+        return self._folder / f"{key}-{digest}{ENDING}"
+
+    def _make_room(self, size: int) -> None:
+        """Remove what was not used for longest."""
+        found = [(one.stat(), one) for one in self._folder.glob(f"*{ENDING}")]
+        held = size + sum(status.st_size for status, _ in found)
+        for status, path in sorted(found, key=lambda one: one[0].st_mtime_ns):
+            if held <= self._most:
+                return
+            path.unlink(missing_ok=True)
+            held -= status.st_size
+
+
+def _changed(path: Path) -> int:
+    """When a file was used last; 0 if it is gone."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+# --- server
 
 TOKEN_VARIABLE = "DEBUG_ARCHIVE_TOKEN"  # noqa: S105 (the name of a variable)
 COMPANIONS = "/v1/companions"

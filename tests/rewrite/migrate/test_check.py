@@ -10,7 +10,7 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.rewrite.migrate.check import check_migrated
+from archive.rewrite.migrate.migrate import check_migrated
 from tests.support.corpus import CALLSTACKS, DELEGATED
 from tests.support.hostile_migrations import NESTED, RANGES, SCRIPT, SCRIPT_1_8
 from tests.support.migrations import migrated

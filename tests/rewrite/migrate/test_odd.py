@@ -14,7 +14,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.formats.stale_methods import stale_methods
-from archive.rewrite.migrate.check import check_migrated
+from archive.rewrite.migrate.migrate import check_migrated
 from tests.support import slow_reader
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES, raw
 from tests.support.halves import rezipped

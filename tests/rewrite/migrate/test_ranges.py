@@ -14,8 +14,8 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import unbounded
 from archive.debuginfo.model import Layout
 from archive.formats.stale_methods import stale_methods, without
+from archive.normalform.builder import pack_ranges
 from archive.normalform.pool import Pool
-from archive.normalform.ranges import pack_ranges
 from archive.rewrite.migrate.ranges import cut_out, relaid
 from tests.support import slow_reader
 from tests.support.corpus import RELEASES

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from archive.store.client.cache import Cache, digest_of, folder_of
-from archive.store.client.server import COMPANIONS
+from archive.store.client.server import COMPANIONS, Cache, digest_of, folder_of
 from tests.failures.models.test_three_models import FLEET
 from tests.store.client.test_lies import HONEST, LOG, server_of, truth  # noqa: F401 (a fixture)
 from tests.support.commands import explained_by, run

@@ -17,9 +17,8 @@ from archive.base.errors import ArchiveError
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_of
 from archive.store.client import connection
-from archive.store.client.cache import digest_of
 from archive.store.client.connection import Connection
-from archive.store.client.server import COMPANIONS, Server
+from archive.store.client.server import COMPANIONS, Server, digest_of
 from archive.store.entry_json import entry_json, listed
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FAILURES, FLEET
