@@ -3,8 +3,7 @@
     python -m tools.make_companions            write fixtures/companions/v2 and list it in MANIFEST.tsv
     python -m tools.make_companions FOLDER     write the same files elsewhere, to look at
 
-What is frozen is never written again: while its folder exists, nothing is done. A companion says the first
-version that has its columns, so each version has archives of its own.
+What is frozen is never written again: files that exist stay as they are.
 """
 
 from __future__ import annotations
@@ -20,22 +19,18 @@ from tools import manifest
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 FROZEN = FIXTURES / "companions" / f"v{VERSION}"
-ARCHIVES = {
-    1: (
-        "releases/torch-1.2.0/consts.pt",  # records that are kept as they were
-        "releases/torch-1.8.0/nested.ptl",  # pair rows, module paths
-        "releases/torch-1.9.0/nested.ptl",  # inline rows, call stacks of three elements
-        "releases/torch-2.13.0/lowered-host.ptl",  # string tables, delegated source ranges
-        "oracles/traced_stack_inline_ranges.ptl",  # Python stacks
-    ),
-    2: (
-        "exported/several.pt2",  # several programs, graphs inside of graphs
-        "exported/shop_strict_decomposed.pt2",  # marks, functions, origins, ids
-        "exported/noted.pt2",  # texts that are kept as they stand
-        "compiled/profiled.pt2",  # a shared object, kernels, sources
-    ),
-}
-"""By version, the archives whose companions are of it."""
+ARCHIVES = (
+    "releases/torch-1.2.0/consts.pt",  # records that are kept as they were
+    "releases/torch-1.8.0/nested.ptl",  # pair rows, module paths
+    "releases/torch-1.9.0/nested.ptl",  # inline rows, call stacks of three elements
+    "releases/torch-2.13.0/lowered-host.ptl",  # string tables, delegated source ranges
+    "oracles/traced_stack_inline_ranges.ptl",  # Python stacks
+    "exported/several.pt2",  # several programs, graphs inside of graphs
+    "exported/shop_strict_decomposed.pt2",  # marks, functions, origins, ids
+    "exported/noted.pt2",  # texts that are kept as they stand
+    "compiled/profiled.pt2",  # a shared object, kernels, sources
+)
+"""The archives whose companions are frozen."""
 
 
 def frozen_name(archive: str, profile: CompanionProfile) -> str:
@@ -51,12 +46,14 @@ def source(archive: str) -> bytes:
 
 
 def write(folder: Path) -> list[Path]:
-    """The companions that a split makes of the archives, in each profile."""
-    folder.mkdir(parents=True)
+    """The companions that a split makes of the archives, in each profile, unless they are there."""
+    folder.mkdir(parents=True, exist_ok=True)
     made = []
-    for archive in ARCHIVES[VERSION]:
+    for archive in ARCHIVES:
         for profile in CompanionProfile:
             target = folder / frozen_name(archive, profile)
+            if target.exists():
+                continue
             with TemporaryDirectory() as rest:
                 split(source(archive), Path(rest) / "out.pt", target, profile=profile)
             made.append(target)
@@ -66,9 +63,6 @@ def write(folder: Path) -> list[Path]:
 def main() -> int:
     """Run the command line."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FROZEN
-    if folder.exists():
-        print(f"{folder} is there already, and what is frozen stays as it is", file=sys.stderr)
-        return 1
     for path in write(folder):
         print(f"{path.stat().st_size:>8,}  {path.name}")
     if folder == FROZEN:

@@ -4,15 +4,16 @@
     python -m tools.make_frozen FOLDER     write the same files elsewhere, to look at
 
 The folder's number is the version of companions, which embedded and kept-aside records are. While the folder
-exists, nothing is done: later versions must read what is frozen. Companions of version 2 are those of
-exported programs, which are split and joined alone.
+exists, nothing is done: later versions must read what is frozen.
 """
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import archive
 from archive.companion.layout import VERSION
@@ -29,8 +30,7 @@ EXPORTED = (
     "exported/choice_strict.pt2",  # conditions inside of conditions
     "exported/decoder_decomposed.pt2",  # layers that share their instances
 )
-SPLIT = {1: EMBEDDED, 2: EXPORTED}
-"""By version, the archives that are split."""
+SPLIT = EMBEDDED + EXPORTED
 MIGRATED = {
     "releases/torch-1.8.0/nested.ptl": "2.13",  # pair rows, module paths
     "releases/torch-1.9.0/nested.ptl": "2.13",  # other rows, other call stacks
@@ -58,12 +58,29 @@ def batch_inputs(folder: Path) -> Path:
     return folder
 
 
+def _write_batch(out: Path) -> None:
+    """Migrate a folder; one file of it cannot be."""
+    with TemporaryDirectory() as made:
+        models = batch_inputs(Path(made) / "models")
+        words = ["migrate", models.name, "-o", "out", "--to", TARGET, "-j", "1"]
+        command = [sys.executable, "-m", "archive", *words, "--manifest", "out/manifest.jsonl"]
+        done = subprocess.run(command, cwd=made, check=False, capture_output=True)  # noqa: S603 (our own command)
+        assert done.returncode == 1, done.stderr
+        shutil.copytree(Path(made) / "out", out)
+
+
 def write(folder: Path) -> list[Path]:
     """All files, below a new folder."""
-    (folder / "split").mkdir(parents=True)
-    for name in SPLIT[VERSION]:
+    for name in ("split", "embedded", "migrated"):
+        (folder / name).mkdir(parents=True)
+    for name in SPLIT:
         split = folder / "split" / frozen_name(name)
         archive.split(FIXTURES / name, split, split.with_name(f"{split.name}.ptdbg"))
+    for name in EMBEDDED:
+        archive.shrink(FIXTURES / name, folder / "embedded" / frozen_name(name), level="embed")
+    for name, release in MIGRATED.items():
+        archive.migrate(FIXTURES / name, folder / "migrated" / frozen_name(name), to=release, lossy=True)
+    _write_batch(folder / "batch")
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 

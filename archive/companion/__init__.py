@@ -146,12 +146,6 @@ that of the redacted archive, where records of the model were rewritten; it fits
 were are raw, and a join takes them before those of the redacted archive. ``file.root`` is the folder that
 they were in, and ``replaced`` leads from names in the redacted archive to the former ones.
 
-**Versions.** Version 2 has the columns of exported programs (from ``program`` on:
-:mod:`archive.normalform.programs`) and of shared objects (``object``: :mod:`archive.formats.elf.cutting`, and
-:mod:`~archive.companion.objects` for a section of their own). Packed, its lines and strings are laid out
-otherwise, its dictionaries are trained, and columns without rows are left out. A companion without these
-columns is of version 1.
-
 **Two profiles** hold the same, and are converted into each other:
 
 - *packed* is small. Columns are modelled (:mod:`~archive.companion.modelling`: what other columns tell is

@@ -31,15 +31,6 @@ REPLACED: tuple[ColumnName, ...] = ("replaced.name", "replaced.by")
 """The columns of records that the redacted archive has under other names."""
 
 ID_DIGITS = re.compile("[0-9a-f]{32}")
-LATER: set[ColumnName] = {
-    "program.name",
-    "object.length",
-    "file.redacted",
-    "file.root",
-    "replaced.name",
-    "file.salt",
-}
-"""Columns that version 1 of the format does not have."""
 
 
 def redacted_id(digits: str | None) -> bytes | None:
@@ -76,11 +67,6 @@ class Contents:
     def columns(self) -> Columns:
         """All columns by name."""
         return self.form.columns
-
-    @property
-    def version(self) -> int:
-        """The first version of the format that has all its columns."""
-        return 2 if LATER & self.columns.keys() else 1
 
     @property
     def strings(self) -> StringTable:

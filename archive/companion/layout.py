@@ -1,34 +1,11 @@
-"""Header and directory of a companion, declared with construct.
+"""Header and directory of a companion.
 
-The header, 34 bytes:
+The header is :class:`Header`, behind the bytes ``MAGIC``. Its checksum is the crc32 of the header, with 0 in
+the place of that field, and of the directory.
 
-======  =====  ==========  ===================================================================
-offset  bytes  field       meaning
-======  =====  ==========  ===================================================================
-0       10     magic       ``MAGIC``
-10      2      version     1 to ``VERSION``
-12      1      profile     :class:`CompanionProfile`
-13      1      sections    number of lines in the directory
-14      16     archive_id  id of the archive whose debug information this is
-30      4      checksum    crc32 of the header, with 0 in the place of this field, and of the directory
-======  =====  ==========  ===================================================================
-
-A line of the directory, :class:`Section`, takes 40 bytes in mapped companions. In packed ones all fields but
-the checksum are variable-length integers: seven bits a byte, lowest first, the eighth set in all bytes but
-the last one; ``start``, which may be negative, is zigzag coded before:
-
-======  =====  ==========
-offset  bytes  mapped
-======  =====  ==========
-0       1      number
-1       1      coding
-2       2      codec
-4       8      rows
-12      8      start
-20      8      inflated
-28      8      stored
-36      4      checksum
-======  =====  ==========
+A line of the directory is a :class:`Section`. In mapped companions its fields are as wide as they say. In
+packed ones all but the checksum are integers of variable length, ``start`` a signed one: see
+:mod:`archive.companion.varints`.
 
 Sections follow the directory in its order, each at the next multiple of the profile's alignment, with
 zeros between; the file ends with the last one.
@@ -36,18 +13,14 @@ zeros between; the file ends with the last one.
 
 from __future__ import annotations
 
-import io
 import zlib
 from enum import IntEnum
-from itertools import starmap
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-import construct
-
 from archive.base.errors import ArchiveError
+from archive.base.layout import S64, U8, U16, U32, U64, Bytes16, Layout
 from archive.companion.magic import MAGIC, is_companion
-from archive.formats.archive_id import ID_BYTES
+from archive.companion.varints import MOST_BYTES, Varints, build_signed, build_varint
 from archive.normalform.columns import VALUE_BYTES
 
 if TYPE_CHECKING:
@@ -56,11 +29,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 VERSION = 2
-"""The format's last version. A companion says the first one that has all its columns.
-
-- 1: the first.
-- 2: columns of exported programs, and shared objects.
-"""
+"""The format's version. The one before it was never released."""
 
 
 class CompanionProfile(IntEnum):
@@ -75,48 +44,23 @@ class CompanionProfile(IntEnum):
 ALIGNMENT = {CompanionProfile.MAPPED: 64, CompanionProfile.PACKED: 1}
 """Bytes that the begin of each section is a multiple of."""
 
-HEADER = construct.Struct(
-    "magic" / construct.Bytes(len(MAGIC)),
-    "version" / construct.Int16ul,
-    "profile" / construct.Int8ul,
-    "sections" / construct.Int8ul,
-    "archive_id" / construct.Bytes(ID_BYTES),
-    "checksum" / construct.Int32ul,
-)
 
-PACKED_SECTION = construct.Struct(
-    "number" / construct.VarInt,
-    "coding" / construct.VarInt,
-    "codec" / construct.VarInt,
-    "rows" / construct.VarInt,
-    "start" / construct.ZigZag,
-    "inflated" / construct.VarInt,
-    "stored" / construct.VarInt,
-    "checksum" / construct.Int32ul,
-)
-MAPPED_SECTION = construct.Struct(
-    "number" / construct.Int8ul,
-    "coding" / construct.Int8ul,
-    "codec" / construct.Int16ul,
-    "rows" / construct.Int64ul,
-    "start" / construct.Int64sl,
-    "inflated" / construct.Int64ul,
-    "stored" / construct.Int64ul,
-    "checksum" / construct.Int32ul,
-)
+class Header(NamedTuple):
+    """The first bytes of a companion, behind the magic ones.
 
+    Attributes:
+        version: of the format.
+        profile: a :class:`CompanionProfile`.
+        sections: number of lines in the directory.
+        archive_id: id of the archive whose debug information this is.
+        checksum: of the header and the directory.
+    """
 
-def _struct(declared: construct.Struct) -> Struct:
-    """The same structure for the standard library, which is 50 times faster than construct."""
-    parts = [getattr(field.subcon, "fmtstr", f"<{field.sizeof()}s")[1:] for field in declared.subcons]
-    return Struct("<" + "".join(parts))
-
-
-HEADER_LINE, MAPPED_LINE = _struct(HEADER), _struct(MAPPED_SECTION)
-
-CHECKSUM_BYTES = 4
-SECTION_LINE_BYTES = 80
-"""Most bytes of a line in a packed directory: seven integers of up to 10 bytes, and a checksum."""
+    version: U16
+    profile: U8
+    sections: U8
+    archive_id: Bytes16
+    checksum: U32
 
 
 class Section(NamedTuple):
@@ -135,14 +79,21 @@ class Section(NamedTuple):
             which has the blocks' own checksums.
     """
 
-    number: int
-    coding: int
-    codec: int
-    rows: int
-    start: int
-    inflated: int
-    stored: int
-    checksum: int
+    number: U8
+    coding: U8
+    codec: U16
+    rows: U64
+    start: S64
+    inflated: U64
+    stored: U64
+    checksum: U32
+
+
+HEADER = Layout("companion's header", Header, magic=MAGIC)
+MAPPED_LINE = Layout("line of a mapped directory", Section)
+CHECKSUM_BYTES = 4
+LINE_BYTES = 7 * MOST_BYTES + CHECKSUM_BYTES
+"""Most bytes of a line in a packed directory."""
 
 
 class Directory(NamedTuple):
@@ -153,14 +104,12 @@ class Directory(NamedTuple):
         archive_id: of the archive whose debug information this is.
         sections: by their numbers.
         places: where each one's bytes begin and end, by their numbers.
-        version: of the format.
     """
 
     profile: CompanionProfile
     archive_id: bytes
     sections: dict[int, Section]
     places: dict[int, tuple[int, int]]
-    version: int
 
 
 def check_crc(found: int, stated: int, place: str | None = None) -> None:
@@ -173,15 +122,13 @@ def check_crc(found: int, stated: int, place: str | None = None) -> None:
         raise ArchiveError(place=place, expected=f"checksum {stated:#010x}", found=f"{found:#010x}")
 
 
-def written(
-    profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]], version: int
-) -> bytes:
+def written(profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]]) -> bytes:
     """A companion file of some sections, each one's line and its bytes."""
     listed = list(sections)
     directory = b"".join([_line(profile, section) for section, _ in listed])
-    fields = (MAGIC, version, profile, len(listed), archive_id)
-    checksum = zlib.crc32(HEADER_LINE.pack(*fields, 0) + directory)
-    out = bytearray(HEADER_LINE.pack(*fields, checksum) + directory)
+    header = Header(VERSION, profile, len(listed), archive_id, 0)
+    checksum = zlib.crc32(HEADER.pack(header) + directory)
+    out = bytearray(HEADER.pack(header._replace(checksum=checksum)) + directory)
     for _, data in listed:
         out += bytes(-len(out) % ALIGNMENT[profile])
         out += data
@@ -190,55 +137,67 @@ def written(
 
 def _line(profile: CompanionProfile, section: Section) -> bytes:
     if profile is CompanionProfile.MAPPED:
-        return MAPPED_LINE.pack(*section)
-    line: bytes = PACKED_SECTION.build(section._asdict())
-    return line
+        return MAPPED_LINE.pack(section)
+    return b"".join(
+        (
+            *map(build_varint, (section.number, section.coding, section.codec, section.rows)),
+            build_signed(section.start),
+            *map(build_varint, (section.inflated, section.stored)),
+            section.checksum.to_bytes(CHECKSUM_BYTES, "little"),
+        )
+    )
 
 
 def read_directory(data: memoryview, allowance: Allowance) -> Directory:
     """Header and directory of a file, checked against its size.
 
     Raises:
-        ArchiveError: this is no companion, one of an unknown version, cut short, or changed.
+        ArchiveError: this is no companion, one of another version, cut short, or changed.
         LimitError: its sections would inflate to more than allowed.
     """
-    size = HEADER_LINE.size
-    if len(data) < size or not is_companion(data):
+    if len(data) < HEADER.size or not is_companion(data):
         raise ArchiveError(place="byte 0", expected="a companion's header", found="other bytes")
-    _, version, kind, sections, archive_id, checksum = HEADER_LINE.unpack_from(data)
-    if not 1 <= version <= VERSION:
+    header = HEADER.read(data)
+    if header.version != VERSION:
+        newer = "; a newer debug-archive may read it" if header.version > VERSION else ""
         raise ArchiveError(
-            place=f"byte {len(MAGIC)}",
-            expected=f"a companion of version 1 to {VERSION}",
-            found=f"version {version}; a newer debug-archive may read it",
+            place=f"byte {HEADER.offset('version')}",
+            expected=f"a companion of version {VERSION}",
+            found=f"version {header.version}{newer}",
         )
-    if kind not in ALIGNMENT:
-        raise ArchiveError(place=f"byte {len(MAGIC) + 2}", expected="a known profile", found=str(kind))
-    profile = CompanionProfile(kind)
-    lines, end = _lines(data, size, sections, profile)
-    found = zlib.crc32(
-        data[size:end], zlib.crc32(bytes(data[: size - CHECKSUM_BYTES]) + bytes(CHECKSUM_BYTES))
-    )
-    check_crc(found, checksum, "header")
+    if header.profile not in ALIGNMENT:
+        place = f"byte {HEADER.offset('profile')}"
+        raise ArchiveError(place=place, expected="a known profile", found=str(header.profile))
+    profile = CompanionProfile(header.profile)
+    lines, end = _lines(data, header.sections, profile)
+    unchecked = HEADER.pack(header._replace(checksum=0))
+    check_crc(zlib.crc32(data[HEADER.size : end], zlib.crc32(unchecked)), header.checksum, "header")
     wanted = sum([line.inflated + VALUE_BYTES * line.rows for line in lines])
     with allowance.lent(wanted, "columns", place="directory"):
         pass
-    return Directory(profile, archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]), version)
+    return Directory(profile, header.archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]))
 
 
-def _lines(data: memoryview, at: int, count: int, profile: CompanionProfile) -> tuple[list[Section], int]:
+def _lines(data: memoryview, count: int, profile: CompanionProfile) -> tuple[list[Section], int]:
     """The lines of the directory, and the position behind the last one."""
+    at = HEADER.size
     if profile is CompanionProfile.MAPPED:
         end = at + count * MAPPED_LINE.size
         if end > len(data):
             raise ArchiveError(place=f"byte {at}", expected=f"{count} sections", found="the end of the file")
-        return list(starmap(Section, MAPPED_LINE.iter_unpack(data[at:end]))), end
-    source = io.BytesIO(bytes(data[at : at + count * SECTION_LINE_BYTES]))
+        return list(MAPPED_LINE.read_all(data[at:end])), end
+    numbers = Varints(data[: at + count * LINE_BYTES], at)
     try:
-        parsed = [PACKED_SECTION.parse_stream(source) for _ in range(count)]
-    except construct.ConstructError as cause:
+        return [_packed_line(numbers) for _ in range(count)], numbers.at
+    except ArchiveError as cause:
         raise ArchiveError(place=f"byte {at}", expected=f"{count} sections", found="others") from cause
-    return [Section(*(line[name] for name in Section._fields)) for line in parsed], at + source.tell()
+
+
+def _packed_line(numbers: Varints) -> Section:
+    number, coding, codec, rows = (numbers.number() for _ in range(4))
+    start, inflated, stored = numbers.signed(), numbers.number(), numbers.number()
+    checksum = int.from_bytes(bytes(numbers.byte() for _ in range(CHECKSUM_BYTES)), "little")
+    return Section(number, coding, codec, rows, start, inflated, stored, checksum)
 
 
 def _placed(

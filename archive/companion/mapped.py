@@ -80,12 +80,10 @@ def _built(contents: Contents, columns: Columns, kinds: Mapping[ColumnName, np.d
         for number, coding, count, data in parts
     ]
     lines += built_objects(contents.behind, OBJECT_LEVEL, contents.form.allowance)
-    draft = written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(b"")], contents.version)
-    begin = HEADER.sizeof() + MAPPED_LINE.size * (len(lines) + 1)
+    draft = written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(b"")])
+    begin = HEADER.size + MAPPED_LINE.size * (len(lines) + 1)
     aligned = begin + -begin % ALIGNMENT[CompanionProfile.MAPPED]
-    return written(
-        CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(draft[aligned:])], contents.version
-    )
+    return written(CompanionProfile.MAPPED, contents.archive_id, [*lines, _pages(draft[aligned:])])
 
 
 def _pages(data: bytes) -> tuple[Section, bytes]:

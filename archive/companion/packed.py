@@ -4,12 +4,11 @@ The section SOLID holds all columns. Inflated it is::
 
     lines     how each column is encoded: see :mod:`archive.companion.lines`
     bytes     of each column, in the same order
-    bytes     of the templates of strings, if they are no section of their own
     bytes     of the raw records
 
-In version 1, the templates are a section of their own, STRINGS, if that is smaller with the dictionary that
-all companions share (:mod:`archive.companion.codecs`). In version 2 they always are, with a NUL between
-them; ``template.length`` is there only if a template has a NUL of its own, and then none is between them.
+The section STRINGS has the templates of strings, with a NUL between them; ``template.length`` is there only
+if a template has a NUL of its own, and then none is between them. Both sections are compressed with the
+dictionaries that all companions share (:mod:`archive.companion.codecs`) where that makes them smaller.
 Columns of no rows that must be there are left out.
 
 If the columns are more than 4 MiB together, those of more than 65,536 rows are sections of their own, in
@@ -26,14 +25,11 @@ import numpy as np
 
 from archive.companion.blocks import BLOCK_ROWS, build_blocks
 from archive.companion.codecs import (
-    BEST,
-    QUICKEST,
     SMALL,
     STRONGEST,
     Codec,
     compressed,
     encoder_bytes,
-    lzma,
     zstd,
     zstd_bytes,
 )
@@ -59,7 +55,7 @@ LEFT_OUT = [
     for column in COLUMNS
     if column.table in {*ALWAYS, *TOGETHER["program"]} and column.table != "file" and not column.optional
 ]
-"""Columns that companions of version 2 leave out where they have no rows."""
+"""Columns that are left out where they have no rows."""
 
 LINE = 14
 """Bytes that a line of the directory takes, about."""
@@ -88,22 +84,18 @@ def build_packed(contents: Contents, level: int) -> bytes:
         encoded |= {
             name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
         }
-    body = _body(columns, {name: one for name, one in encoded.items() if name not in apart}, contents.version)
+    body = _body(columns, {name: one for name, one in encoded.items() if name not in apart})
     raw, blocks = bytes(contents.raw), {name: encoded[name] for name in apart}
     sizes = [len(body) + len(raw), len(texts), _longest_block(blocks, level)]
-    sizes += [sizes[0] + sizes[1]] if contents.version == 1 else []
     with allowance.lent(max(encoder_bytes(size, level) for size in sizes), what):
-        if contents.version == 1:
-            sections = _as_version_1(body, texts, raw, level)
-        else:
-            bodies = [body, alike(columns)] if len(body) <= SMALL and not apart else [body]
-            sections = [_least_section(SOLID, [one + raw for one in bodies], Codec.COLUMNS, level)]
-            sections.append(_least_section(STRINGS, [texts], Codec.TEXTS, level))
+        bodies = [body, alike(columns)] if len(body) <= SMALL and not apart else [body]
+        sections = [_least_section(SOLID, [one + raw for one in bodies], Codec.COLUMNS, level)]
+        sections.append(_least_section(STRINGS, [texts], Codec.TEXTS, level))
         sections += [
             build_blocks(BY_NAME[name].number, columns[name], one, level) for name, one in blocks.items()
         ]
     sections += built_objects(contents.behind, level, allowance)
-    return written(CompanionProfile.PACKED, contents.archive_id, sections, contents.version)
+    return written(CompanionProfile.PACKED, contents.archive_id, sections)
 
 
 def _candidate_bytes(columns: Columns) -> int:
@@ -126,8 +118,6 @@ def stored(contents: Contents) -> tuple[Columns, bytes]:
     columns["string.template"] = templates.which
     columns["template.length"] = np.array([len(text) for text in templates.texts], np.int64)
     columns["number.value"] = templates.numbers
-    if contents.version == 1:
-        return columns, b"".join(templates.texts)
     columns = {name: values for name, values in columns.items() if len(values) or name not in LEFT_OUT}
     divided = SEPARATOR.join(templates.texts)
     if divided.split(SEPARATOR) != templates.texts:
@@ -137,25 +127,8 @@ def stored(contents: Contents) -> tuple[Columns, bytes]:
 
 
 def alike(columns: Columns) -> bytes:
-    """Columns as all companions of version 2 would encode them, for the dictionary's sake."""
-    return _body(columns, {name: _alike(values) for name, values in columns.items()}, 2)
-
-
-def _as_version_1(body: bytes, texts: bytes, raw: bytes, level: int) -> list[tuple[Section, bytes]]:
-    solid = [b"".join((body, texts, raw))]
-    if len(texts) <= SMALL:
-        solid = _shorter(solid, [body + raw, texts])
-    sections = [_section(SOLID, solid[0], *compressed(solid[0], level))]
-    if solid[1:]:
-        sections.append(_section(STRINGS, texts, *compressed(texts, level, Codec.WORDS)))
-    return sections
-
-
-def _shorter(solid: list[bytes], divided: list[bytes]) -> list[bytes]:
-    """The smaller way: all in one section, or the texts in a section of their own."""
-    preset = BEST if len(solid[0]) <= SMALL else QUICKEST
-    apart = lzma(divided[0], preset), compressed(divided[1], STRONGEST, Codec.WORDS)[1]
-    return divided if sum(map(len, apart)) + LINE < len(lzma(solid[0], preset)) else solid
+    """Columns as all companions would encode them, for the dictionary's sake."""
+    return _body(columns, {name: _alike(values) for name, values in columns.items()})
 
 
 def _least_section(number: int, bodies: list[bytes], words: Codec, level: int) -> tuple[Section, bytes]:
@@ -178,11 +151,10 @@ def _apart(columns: Columns, encoded: dict[ColumnName, Encoded]) -> list[ColumnN
     return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
 
 
-def _body(columns: Columns, encoded: dict[ColumnName, Encoded], version: int) -> bytes:
+def _body(columns: Columns, encoded: dict[ColumnName, Encoded]) -> bytes:
     lines = [Line(name, len(columns[name]), one) for name, one in encoded.items()]
-    if version > 1:
-        lines.sort(key=lambda line: BY_NAME[line.name].number)
-    return build_lines(lines, version) + b"".join(line.encoded.data for line in lines)
+    lines.sort(key=lambda line: BY_NAME[line.name].number)
+    return build_lines(lines) + b"".join(line.encoded.data for line in lines)
 
 
 def _alike(values: Ints) -> Encoded:

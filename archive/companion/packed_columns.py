@@ -137,16 +137,14 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
             return WholeColumn(decoded(line.encoded._replace(data=data), line.rows))
 
     def parts(self) -> dict[str, bytes]:
-        """The solid section, cut into its lines, columns, strings and raw records."""
+        """The solid section, cut into its lines, columns and raw records."""
         columns: dict[str, bytes] = {
-            name: bytes(self._body[line.begin : line.end]) for name, line in self._lines.items()
+            name: bytes(self._body[line.begin : line.end]) for name, line in self._lines.items() if line.rows
         }
         begin = min((line.begin for line in self._lines.values()), default=self.end)
-        strings = self._body[self.end : self.end + self._texts_here]
         return {
             "column lines": bytes(self._body[:begin]),
             **columns,
-            "string.text": bytes(strings),
             "raw.bytes": bytes(self.raw),
         }
 
@@ -163,8 +161,8 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
     def _cut(self) -> list[bytes]:
         """The templates, one by one."""
         if "template.length" in self:
-            return cut(self._texts, self["template.length"].all())
-        texts = bytes(self._texts)
+            return cut(self.texts, self["template.length"].all())
+        texts = bytes(self.texts)
         self.allowance.take(POINTER * (texts.count(SEPARATOR) + 1), "strings", place=f"section {STRINGS}")
         return texts.split(SEPARATOR)
 
@@ -174,40 +172,32 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
         self.allowance.take(self.templates.size, "strings", place="string.template")
         return table_of(self.templates.filled())
 
-    @property
-    def _texts_here(self) -> int:
-        """Bytes of templates in the solid section."""
-        return 0 if STRINGS in self._directory.sections else int(self["template.length"].all().sum())
-
     @cached_property
-    def _texts(self) -> memoryview:
-        if STRINGS in self._directory.sections:
-            return self._inflated(STRINGS)
-        return self._body[self.end : self.end + self._texts_here]
+    def texts(self) -> memoryview:
+        """The templates of strings, in one piece."""
+        return self._inflated(STRINGS)
 
     @property
     def raw(self) -> memoryview:
         """The bytes of the raw records."""
-        return self._body[self.end + self._texts_here :]
+        return self._body[self.end :]
 
 
 def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _Line], int]:
     """The lines of the solid section by column, and where the columns end."""
-    parsed, at = parse_lines(body, directory.version)
+    parsed, at = parse_lines(body)
     lines: dict[ColumnName, _Line] = {}
     for name, rows, encoded in parsed:
-        if name in lines or BY_NAME[name].number in directory.sections:
+        if BY_NAME[name].number in directory.sections:
             found = f"number {BY_NAME[name].number}, again"
             raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=found)
         lines[name] = _Line(rows, at, encoded)
         at = lines[name].end
     if at > len(body):
         raise ArchiveError(place=f"section {SOLID}", expected=f"{at} bytes", found=str(len(body)))
-    if directory.version > 1:
-        empty = _Line(0, at, Encoded(Transform.SAME, zigzag=False, width=0, start=0, data=b""))
-        needed = [name for name in LEFT_OUT if "program.name" in lines or BY_NAME[name].table in ALWAYS]
-        lines = {name: empty for name in needed if BY_NAME[name].number not in directory.sections} | lines
-    return lines, at
+    empty = _Line(0, at, Encoded(Transform.SAME, zigzag=False, width=0, start=0, data=b""))
+    needed = [name for name in LEFT_OUT if "program.name" in lines or BY_NAME[name].table in ALWAYS]
+    return {name: empty for name in needed if BY_NAME[name].number not in directory.sections} | lines, at
 
 
 def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:

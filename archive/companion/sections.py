@@ -27,10 +27,11 @@ def section_parts(
         ArchiveError: the section was changed.
     """
     section = directory.sections[number]
-    if number != SOLID or directory.profile is CompanionProfile.MAPPED:
-        name = (
-            BY_NUMBER[number].name if number in BY_NUMBER else SECTION_NAMES.get(number, f"section {number}")
-        )
-        return [(name, section.stored, section.inflated)]
-    parts = PackedColumns(data, directory, allowance).parts()
-    return [(name, len(zstd(part, STRONGEST)) if part else 0, len(part)) for name, part in parts.items()]
+    if directory.profile is CompanionProfile.MAPPED or number not in {SOLID, STRINGS}:
+        known = BY_NUMBER[number].name if number in BY_NUMBER else f"section {number}"
+        return [(SECTION_NAMES.get(number, known), section.stored, section.inflated)]
+    packed = PackedColumns(data, directory, allowance)
+    if number == STRINGS:
+        return [(SECTION_NAMES[STRINGS], section.stored, len(packed.texts))]
+    parts = packed.parts().items()
+    return [(name, len(zstd(part, STRONGEST)) if part else 0, len(part)) for name, part in parts]

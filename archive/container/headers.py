@@ -38,16 +38,14 @@ zip64 end; other extra fields; comments; entries for folders. All of that can be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from struct import Struct, iter_unpack, pack
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from struct import iter_unpack, pack
+from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.errors import ArchiveError, shown
+from archive.base.errors import ArchiveError
+from archive.base.layout import U16, U32, U64, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from archive.base.ranged import Bytes
 
 U16_MAX = 0xFFFF
 U32_MAX = 0xFFFF_FFFF
@@ -67,121 +65,76 @@ ZIP64_FIELD = 0x0001
 class LocalHeader(NamedTuple):
     """The header before a record's bytes; ``modified`` is MS-DOS time and date."""
 
-    needed: int
-    flags: int
-    method: int
-    modified: int
-    crc32: int
-    stored_size: int
-    size: int
-    name_length: int
-    extra_length: int
+    needed: U16
+    flags: U16
+    method: U16
+    modified: U32
+    crc32: U32
+    stored_size: U32
+    size: U32
+    name_length: U16
+    extra_length: U16
 
 
 class CentralHeader(NamedTuple):
     """A record's entry in the directory; ``position`` is that of its local header."""
 
-    made_by: int
-    needed: int
-    flags: int
-    method: int
-    modified: int
-    crc32: int
-    stored_size: int
-    size: int
-    name_length: int
-    extra_length: int
-    comment_length: int
-    disk: int
-    internal: int
-    external: int
-    position: int
+    made_by: U16
+    needed: U16
+    flags: U16
+    method: U16
+    modified: U32
+    crc32: U32
+    stored_size: U32
+    size: U32
+    name_length: U16
+    extra_length: U16
+    comment_length: U16
+    disk: U16
+    internal: U16
+    external: U32
+    position: U32
 
 
 class Zip64End(NamedTuple):
     """The end record with wide fields; ``length`` counts the bytes behind it."""
 
-    length: int
-    made_by: int
-    needed: int
-    disk: int
-    directory_disk: int
-    entries_here: int
-    entries: int
-    directory_size: int
-    directory_position: int
+    length: U64
+    made_by: U16
+    needed: U16
+    disk: U32
+    directory_disk: U32
+    entries_here: U64
+    entries: U64
+    directory_size: U64
+    directory_position: U64
 
 
 class Zip64Locator(NamedTuple):
     """The position of the zip64 end record."""
 
-    disk: int
-    position: int
-    disks: int
+    disk: U32
+    position: U64
+    disks: U32
 
 
 class EndRecord(NamedTuple):
     """The position and size of the directory, saturated."""
 
-    disk: int
-    directory_disk: int
-    entries_here: int
-    entries: int
-    directory_size: int
-    directory_position: int
-    comment_length: int
+    disk: U16
+    directory_disk: U16
+    entries_here: U16
+    entries: U16
+    directory_size: U32
+    directory_position: U32
+    comment_length: U16
 
 
-H = TypeVar("H", bound=tuple[int, ...])
-
-
-@dataclass(frozen=True, slots=True)
-class HeaderLayout(Generic[H]):
-    """The layout of a header in the file.
-
-    Attributes:
-        what: its name, for messages.
-        magic: its first four bytes.
-        fields: those and the fields behind them.
-        kind: the tuple that holds the fields.
-    """
-
-    what: str
-    magic: bytes
-    fields: Struct
-    kind: type[H]
-
-    @property
-    def size(self) -> int:
-        """Length of the header in bytes, without what follows it."""
-        return self.fields.size
-
-    def read(self, data: Bytes, at: int, stop: int | None = None) -> H:
-        """The header at byte ``at``, before byte ``stop``.
-
-        Raises:
-            ArchiveError: other bytes stand there, or the data end.
-        """
-        size = self.fields.size
-        stop = len(data) if stop is None else stop
-        if at + size > stop:
-            left = f"{max(stop - at, 0)} bytes"
-            raise ArchiveError(place=f"byte {at}", expected=f"a {self.what} of {size} bytes", found=left)
-        magic, *fields = self.fields.unpack(data[at : at + size])
-        if magic != self.magic:
-            raise ArchiveError(place=f"byte {at}", expected=f"a {self.what}", found=shown(magic))
-        return self.kind(*fields)
-
-    def pack(self, header: H) -> bytes:
-        """The header's bytes."""
-        return self.fields.pack(self.magic, *header)
-
-
-LOCAL = HeaderLayout("local header", b"PK\3\4", Struct("<4s3H4I2H"), LocalHeader)
-CENTRAL = HeaderLayout("central header", b"PK\1\2", Struct("<4s4H4I5H2I"), CentralHeader)
-ZIP64_END = HeaderLayout("zip64 end record", b"PK\6\6", Struct("<4sQ2H2I4Q"), Zip64End)
-ZIP64_LOCATOR = HeaderLayout("zip64 locator", b"PK\6\7", Struct("<4sIQI"), Zip64Locator)
-END = HeaderLayout("end record", b"PK\5\6", Struct("<4s4H2IH"), EndRecord)
+LOCAL = Layout("local header", LocalHeader, magic=b"PK\3\4")
+CENTRAL = Layout("central header", CentralHeader, magic=b"PK\1\2")
+ZIP64_END = Layout("zip64 end record", Zip64End, magic=b"PK\6\6")
+ZIP64_LOCATOR = Layout("zip64 locator", Zip64Locator, magic=b"PK\6\7")
+END = Layout("end record", EndRecord, magic=b"PK\5\6")
 
 _DESCRIPTOR = b"PK\7\x08"
 

@@ -1,21 +1,7 @@
 """A kept companion: a file that holds what differs between a companion and another one, its base.
 
-=======  =====  ========  ==============================================================================
-offset   bytes  field     meaning
-=======  =====  ========  ==============================================================================
-0        10     magic     ``MAGIC``
-10       1      version   1
-11       1      depth     how many bases lie below: one more than the base's; 0 where there is none
-12       16     base_id   archive id of the base; zeros where there is none
-28       16     base      digest of the base's body; zeros where there is none
-44       16     body      digest of the body
-60       16     digest    digest of the companion, as it was added
-76       8      size      bytes of the companion
-84       8      inflated  bytes of the body
-92       4      notes     bytes of the notes
-96       4      checksum  crc32 of the file, with 0 in the place of this field
-100      …      frame     a zstd frame, whose dictionary is the body of the base
-=======  =====  ========  ==============================================================================
+The file is a header, :class:`KeptHeader` behind the bytes ``MAGIC``, and a frame of zstd, whose dictionary is
+the body of the base.
 
 The *body* is the notes in JSON (:class:`Notes`), and then the companion's plain form
 (:mod:`~archive.store.plain`). Where there is no base, the frame holds the companion itself in the place of
@@ -29,12 +15,12 @@ import zlib
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
 from archive.base.errors import ArchiveError, one_line
+from archive.base.layout import U8, U32, U64, Bytes16, Layout
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc
 from archive.store.plain import companion_of, plain_of
@@ -47,8 +33,6 @@ if TYPE_CHECKING:
 
 MAGIC = b"\x89PTKEPT\r\n\x1a"
 VERSION = 1
-HEADER = Struct("<10sBB16s16s16s16sQQII")
-CHECKSUM_BYTES = 4
 DIGEST_BYTES = 16
 NOTHING = bytes(DIGEST_BYTES)
 MOST_NOTES, MOST_TIME = 1 << 20, 253_402_300_800
@@ -123,21 +107,39 @@ class Companion(NamedTuple):
 
 
 class KeptHeader(NamedTuple):
-    """The header of a kept companion: the fields of the table above that are facts."""
+    """The header of a kept companion. All digests are blake2b, 16 bytes.
 
-    depth: int
-    base_id: bytes
-    base: bytes
-    body: bytes
-    digest: bytes
-    size: int
-    inflated: int
-    notes: int
+    Attributes:
+        version: of the format.
+        depth: how many bases lie below: one more than the base's; 0 where there is none.
+        base_id: archive id of the base; zeros where there is none.
+        base: digest of the base's body; zeros where there is none.
+        body: digest of the body.
+        digest: digest of the companion, as it was added.
+        size: bytes of the companion.
+        inflated: bytes of the body.
+        notes: bytes of the notes.
+        checksum: crc32 of the file, with 0 in the place of this field.
+    """
+
+    version: U8
+    depth: U8
+    base_id: Bytes16
+    base: Bytes16
+    body: Bytes16
+    digest: Bytes16
+    size: U64
+    inflated: U64
+    notes: U32
+    checksum: U32
 
     @property
     def base_name(self) -> str:
         """The digest of the base's body, in hex; "" where there is no base."""
         return self.base.hex() if self.depth else ""
+
+
+HEADER = Layout("kept companion's header", KeptHeader, magic=MAGIC)
 
 
 class Base(NamedTuple):
@@ -163,9 +165,9 @@ def build_kept(one: Companion, base: Base | None) -> bytes:
         ids = (base.depth + 1, base.archive_id, digest_of(base.body))
     body = digest_of(one.notes, one.plain)
     sizes = (len(one.data), len(one.notes) + len(one.plain), len(one.notes))
-    fields = (MAGIC, VERSION, *ids, body, digest_of(one.data), *sizes)
-    checksum = zlib.crc32(frame, zlib.crc32(HEADER.pack(*fields, 0)))
-    return HEADER.pack(*fields, checksum) + frame
+    header = KeptHeader(VERSION, *ids, body, digest_of(one.data), *sizes, checksum=0)
+    checksum = zlib.crc32(frame, zlib.crc32(HEADER.pack(header)))
+    return HEADER.pack(header._replace(checksum=checksum)) + frame
 
 
 def read_header(data: memoryview) -> KeptHeader:
@@ -176,12 +178,12 @@ def read_header(data: memoryview) -> KeptHeader:
     """
     if len(data) < HEADER.size or bytes(data[: len(MAGIC)]) != MAGIC:
         raise ArchiveError(place="byte 0", expected="a kept companion's header", found="other bytes")
-    _, version, *fields, checksum = HEADER.unpack_from(data)
-    if version != VERSION:
-        raise ArchiveError(place="byte 10", expected=f"version {VERSION}", found=f"version {version}")
-    begin = bytes(data[: HEADER.size - CHECKSUM_BYTES]) + bytes(CHECKSUM_BYTES)
-    check_crc(zlib.crc32(data[HEADER.size :], zlib.crc32(begin)), checksum, "file")
-    header = KeptHeader(*fields)
+    header = HEADER.read(data)
+    if header.version != VERSION:
+        place = f"byte {HEADER.offset('version')}"
+        raise ArchiveError(place=place, expected=f"version {VERSION}", found=f"version {header.version}")
+    begin = HEADER.pack(header._replace(checksum=0))
+    check_crc(zlib.crc32(data[HEADER.size :], zlib.crc32(begin)), header.checksum, "file")
     if not 0 < header.notes <= min(header.inflated, MOST_NOTES):
         raise ArchiveError(place="header", expected="notes", found=f"{header.notes} bytes")
     if (header.base == NOTHING) != (header.depth == 0):

@@ -56,7 +56,7 @@ def _inflating() -> dict[str, bytes]:
     size = 120 * MIB
     codec, stored = compressed(bytes(size), 1)
     section = Section(SOLID, 1, codec, 0, 0, size, len(stored), zlib.crc32(stored))
-    return beside_model(written(CompanionProfile.PACKED, facts_of(MODEL).archive_id, [(section, stored)], 1))
+    return beside_model(written(CompanionProfile.PACKED, facts_of(MODEL).archive_id, [(section, stored)]))
 
 
 COLUMNS: tuple[ColumnName, ...] = (

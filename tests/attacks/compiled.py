@@ -89,7 +89,7 @@ def _companion() -> dict[str, bytes]:
     size = 200 * MIB
     codec, stored = compressed(bytes(size), 1, Codec.ZSTD)
     section = Section(OBJECTS, 1, codec, 0, 0, size, len(stored), zlib.crc32(stored))
-    companion = companion_of_sections(CompanionProfile.PACKED, bytes(16), [(section, stored)], 2)
+    companion = companion_of_sections(CompanionProfile.PACKED, bytes(16), [(section, stored)])
     return {"c.ptdbg": companion, "m.pt2": package(MADE.data)}
 
 

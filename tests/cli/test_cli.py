@@ -309,7 +309,6 @@ def test_a_handle_is_looked_up_without_what_only_other_commands_need() -> None:
     assert "archive.debuginfo.symbolicate" in imported
     idle = {
         "rich",
-        "construct",
         "zstandard",
         "json",
         "secrets",

@@ -1,4 +1,4 @@
-"""The lines of columns and the texts of version 2: what is built is parsed, and what is broken is told."""
+"""The lines of columns, and texts: what is built is parsed, and what is broken is told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import zlib
 from typing import TYPE_CHECKING
 
-import construct
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,6 +21,7 @@ from archive.companion.layout import CompanionProfile, Section, read_directory, 
 from archive.companion.lines import Line, build_lines, parse_lines
 from archive.companion.packed import alike, stored
 from archive.companion.parse import Opened, parse_companion
+from archive.companion.varints import Varints, build_signed, build_varint
 from archive.container.container import new_member
 from archive.normalform.columns import COLUMNS, SOLID, STRINGS
 from archive.reader.collect import collect
@@ -51,19 +51,34 @@ def lines(draw: st.DrawFn) -> list[Line]:
 
 
 @settings(max_examples=examples(100))
-@given(lines=lines(), rest=st.binary(max_size=9), version=st.sampled_from([1, 2]))
-def test_lines_are_parsed_as_they_were_built(lines: list[Line], rest: bytes, version: int) -> None:
-    built = build_lines(lines, version)
-    assert parse_lines(memoryview(built + rest), version) == (lines, len(built))
+@given(lines=lines(), rest=st.binary(max_size=9))
+def test_lines_are_parsed_as_they_were_built(lines: list[Line], rest: bytes) -> None:
+    built = build_lines(lines)
+    assert parse_lines(memoryview(built + rest)) == (lines, len(built))
 
 
-def test_fields_of_version_2_stand_together() -> None:
+@given(st.lists(st.integers(0, (1 << 70) - 1) | st.integers(-1 << 63, -1), max_size=5))
+def test_integers_of_variable_length_are_read_as_they_were_written(values: list[int]) -> None:
+    data = b"".join(build_varint(one) if one >= 0 else build_signed(one) for one in values)
+    read = Varints(memoryview(data))
+    assert [read.number() if one >= 0 else read.signed() for one in values] == values
+    assert read.at == len(data)
+    with pytest.raises(ArchiveError, match="expected a number, found the end"):
+        read.number()
+
+
+def test_an_integer_has_at_most_ten_bytes() -> None:
+    with pytest.raises(ArchiveError, match="byte 0: expected at most 10 bytes, found more"):
+        Varints(memoryview(b"\x80" * 11)).number()
+
+
+def test_fields_of_lines_stand_together() -> None:
     flat, same = (
         Encoded(transform, zigzag=False, width=width, start=start, data=b"")
         for transform, width, start in ((Transform.FLAT, 1, 0), (Transform.SAME, 0, -1))
     )
     listed = [Line("program.sites", 3, flat), Line("site.scope", 300, same), Line("site.base", 300, flat)]
-    assert build_lines(listed, 2) == b"\x71\7\1\0" + b"\x01\xa0\x01" + b"\4\xad\2\0" + b"\1"
+    assert build_lines(listed) == b"\x71\7\1\0" + b"\x01\xa0\x01" + b"\4\xad\2\0" + b"\1"
 
 
 @pytest.mark.parametrize(
@@ -76,13 +91,16 @@ def test_fields_of_version_2_stand_together() -> None:
         (b"\1\0\1\1", "expected known columns, each once, found number 1, coding 0, 1"),
         (b"\x71\0\xe0\1\0", "expected known columns, each once, found number 113, coding 7, 0"),
         (b"\x71\0\x09\1", "expected known columns, each once, found number 113, coding 0, 9"),
-        (b"\x71\0\xa0\1" + construct.ZigZag.build(1 << 63), "program.sites: expected a start of 64 bits"),
-        (b"\1" * (LAST + 30 * len(COLUMNS)), "expected lines of columns, found others"),
+        (b"\x71\0\xa0\1" + build_signed(1 << 63), "program.sites: expected a start of 64 bits"),
+        (
+            b"\1" * (LAST + 30 * len(COLUMNS)),
+            "expected known columns, each once, found number 1, coding 0, 1",
+        ),
     ],
 )
-def test_lines_of_version_2_that_are_broken_are_told(built: bytes, said: str) -> None:
+def test_lines_that_are_broken_are_told(built: bytes, said: str) -> None:
     with pytest.raises(ArchiveError, match=said):
-        parse_lines(memoryview(built), 2)
+        parse_lines(memoryview(built))
 
 
 def contents_of(path: Path) -> Contents:
@@ -102,7 +120,6 @@ def test_columns_that_are_encoded_alike_are_the_same_columns(path: Path) -> None
             (Section(number, 1, Codec.NONE, len(part), 0, len(part), len(part), zlib.crc32(part)), part)
             for number, part in sections
         ],
-        2,
     )
     again = parse_companion(memoryview(data), unbounded())
     assert again.columns.keys() == contents.columns.keys()
@@ -143,6 +160,6 @@ def test_texts_cost_what_they_take_once_they_are_apart() -> None:
     many = bytes(1 << 20)
     line = Section(STRINGS, 1, Codec.NONE, 0, 0, len(many), len(many), zlib.crc32(many))
     sections[STRINGS] = (line, many)
-    bomb = written(CompanionProfile.PACKED, contents.archive_id, list(sections.values()), 2)
+    bomb = written(CompanionProfile.PACKED, contents.archive_id, list(sections.values()))
     with pytest.raises(LimitError, match="section 1: memory is limited to"):
         parse_companion(memoryview(bomb), Limits(memory=1 << 23).allowance(0))

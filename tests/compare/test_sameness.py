@@ -28,7 +28,7 @@ LOWERED = FIXTURES / "oracles" / "lowered_two.pt"
 KINDS = {
     FileKind.TORCHSCRIPT: "releases/torch-2.13.0/traced.pt",
     FileKind.LITE: "oracles/lowered_shape.ptl",
-    FileKind.SPLIT: "frozen/v1/split/oracles_plain_two_methods.pt",
+    FileKind.SPLIT: "frozen/v2/split/oracles_plain_two_methods.pt",
     FileKind.PACKAGE: "kinds/package.pt",
     FileKind.EXPORTED: "exported/choice.pt2",
     FileKind.LEGACY_EXPORTED: "exported/legacy/shop.pt2",

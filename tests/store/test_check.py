@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
@@ -10,7 +10,6 @@ import pytest
 from archive.base.errors import ArchiveError
 from archive.base.limits import unbounded
 from archive.companion import codecs
-from archive.companion.codecs import dictionary
 from archive.companion.parse import parse_companion
 from archive.store.kept import digest_of
 from archive.store.store import Store
@@ -18,7 +17,7 @@ from tests.support.commands import run
 from tests.support.kin import LEAST_PREFIX, id_of, kin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -33,18 +32,12 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def other_compressor() -> Iterator[None]:
     """A library that compresses to other bytes than the one by which companions were added."""
-    lzma, zstd = codecs.lzma, codecs.zstd
-
-    def other_lzma(data: bytes, _: int) -> bytes:
-        return lzma(data, codecs.QUICKEST)
-
-    def other_zstd(data: bytes, _: int, words: Any = None) -> bytes:  # noqa: ANN401 (as zstd has it)
-        return zstd(data, 1, words)
-
-    others = {
-        codecs.Codec.LZMA: other_lzma,
-        codecs.Codec.ZSTD: other_zstd,
-        codecs.Codec.WORDS: lambda data, level: other_zstd(data, level, dictionary()),
+    trained = codecs._trained
+    others: dict[codecs.Codec, Callable[[bytes, int], bytes]] = {
+        codecs.Codec.LZMA: lambda data, _: codecs.lzma(data, codecs.QUICKEST),
+        codecs.Codec.ZSTD: lambda data, _: codecs.zstd(data, 1),
+        codecs.Codec.TEXTS: lambda data, _: trained(data, 1, codecs.texts_of_programs()),
+        codecs.Codec.COLUMNS: lambda data, _: trained(data, 1, codecs.columns_of_programs()),
     }
     with mock.patch.dict(codecs._COMPRESS, others):
         yield

@@ -39,7 +39,7 @@ def test_files_and_folders_are_added(path: Path) -> None:
     found = lines("add", FLEET / "Ranker.ptdbg", FLEET, error="left out: 3 (JSON: 1, unknown: 2)")
     kept = Store.open(path).one("Ranker").kept_size
     assert found[0] == (
-        f"{FLEET}/Ranker.ptdbg: added, 765c5a945fdc, prefix 2597103980, 3,859 bytes in {kept:,}"
+        f"{FLEET}/Ranker.ptdbg: added, 765c5a945fdc, prefix 2597103980, 3,727 bytes in {kept:,}"
     )
     assert found[-1] == "3 files: 3 added"
     assert lines("add", FLEET)[-1] == "3 files: 3 kept already"
@@ -99,7 +99,7 @@ def test_facts_are_printed_as_json() -> None:
     ]
     listed = json.loads("\n".join(lines("ls", "--json")))
     known = {one["archive_id"]: one for one in listed}[RANKER]
-    assert (known["prefix"], known["added"], known["size"]) == (2597103980, 1760000000, 3859)
+    assert (known["prefix"], known["added"], known["size"]) == (2597103980, 1760000000, 3727)
     assert known["handles"] == [[0, 1152]]
     assert json.loads("\n".join(lines("check", "--json"))) == []
     assert json.loads("\n".join(lines("gc", "--json"))) == {
@@ -117,7 +117,7 @@ def test_ls_lists_what_fits() -> None:
     assert table[0].split() == ["archive", "id", "prefix", "top", "file", "bytes", "kept", "in", "added"]
     assert table[3].split()[:4] == ["765c5a945fdc", "2597103980", "Ranker", "Ranker.ptdbg"]
     assert table[3].split()[-1] == "2025-10-09"
-    assert table[-1].startswith("3 companions, 10,988 bytes, kept in ")
+    assert table[-1].startswith("3 companions, 10,597 bytes, kept in ")
     for pattern in ("Ranker", "*anker.ptdbg", "2597*", "765c*", "__torch__.ranker.*", "Ranker@765c5a945fdc"):
         assert lines("ls", pattern)[-1].startswith("1 companion,")
     assert lines("ls", "Other*", status=1, error="no companion fits Other*") == []

@@ -16,7 +16,7 @@ from archive.companion.layout import CompanionProfile, Section, written
 from archive.normalform.columns import RAW
 from archive.report.store_text import day_of
 from archive.store.adding import TakenError
-from archive.store.kept import HEADER, MAGIC, NOTHING, digest_of
+from archive.store.kept import HEADER, NOTHING, KeptHeader, digest_of
 from archive.store.store import Store
 from tests.support.kin import id_of, kin
 
@@ -51,14 +51,16 @@ def forged(
     told = notes if isinstance(notes, bytes) else json.dumps(notes).encode()
     plain = kin(number) if plain is None else plain
     frame = zstandard.ZstdCompressor(level=19).compress(told + plain)
-    fields = (
-        *(MAGIC, version, depth, *base, body or digest_of(told, plain), digest_of(plain)),
-        len(plain) if size is None else size,
-        len(told + plain) if inflated is None else inflated,
-        len(told),
+    header = KeptHeader(
+        *(version, depth, *base, body or digest_of(told, plain), digest_of(plain)),
+        size=len(plain) if size is None else size,
+        inflated=len(told + plain) if inflated is None else inflated,
+        notes=len(told),
+        checksum=0,
     )
-    checksum = zlib.crc32(frame, zlib.crc32(HEADER.pack(*fields, 0)))
-    store.folder.kept_path(id_of(number)).write_bytes(HEADER.pack(*fields, checksum) + frame)
+    checksum = zlib.crc32(frame, zlib.crc32(HEADER.pack(header)))
+    whole = HEADER.pack(header._replace(checksum=checksum)) + frame
+    store.folder.kept_path(id_of(number)).write_bytes(whole)
 
 
 def problem_of(store: Store, number: int) -> str:
@@ -133,7 +135,7 @@ def test_a_frame_that_inflates_to_more_than_it_says_is_refused(store: Store) -> 
 def test_bases_below_one_another_do_not_multiply(store: Store) -> None:
     zeros = bytes(17 << 20)
     section = Section(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
-    large = written(CompanionProfile.MAPPED, bytes.fromhex(id_of(8)), [(section, zeros)], 1)
+    large = written(CompanionProfile.MAPPED, bytes.fromhex(id_of(8)), [(section, zeros)])
     notes = NOTES | {"recipe": [[0, 0]]}
     forged(store, 8, plain=large, notes=notes)
     told = json.dumps(notes).encode()
@@ -145,7 +147,7 @@ def test_bases_below_one_another_do_not_multiply(store: Store) -> None:
 def test_a_companion_that_limits_keep_from_being_read_is_replaced_only_if_asked(store: Store) -> None:
     zeros = bytes(2 << 20)
     section = Section(RAW, 1, 0, 0, 0, len(zeros), len(zeros), zlib.crc32(zeros))
-    large = written(CompanionProfile.MAPPED, bytes.fromhex(id_of(2)), [(section, zeros)], 1)
+    large = written(CompanionProfile.MAPPED, bytes.fromhex(id_of(2)), [(section, zeros)])
     forged(store, 2, plain=large, notes=NOTES | {"recipe": [[0, 0]]})
     small = Store.open(store.file, limits=Limits(memory=1 << 20))
     with pytest.raises(TakenError, match=r"cannot be read: .*memory is limited to"):

@@ -22,7 +22,7 @@ from archive.companion.layout import (
 from archive.companion.mapped import _pages, build_mapped
 from archive.companion.modelling import modelled
 from archive.companion.templates import templated
-from archive.normalform.columns import PAGES, SOLID
+from archive.normalform.columns import PAGES, SOLID, STRINGS
 from tests.support.halves import facts_of
 from tests.support.strategies import column
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Sections = list[tuple[Section, bytes]]
 
-HEADER_BYTES: int = HEADER.sizeof()
+HEADER_BYTES = HEADER.size
 
 
 def sections(data: bytes) -> Sections:
@@ -56,14 +56,14 @@ def rewritten(data: bytes, listed: Sections, *, honest_sizes: bool = True) -> by
         listed = [
             one if one[0].number != PAGES else _pages(_before(listed, directory.archive_id)) for one in listed
         ]
-    return written(directory.profile, directory.archive_id, listed, directory.version)
+    return written(directory.profile, directory.archive_id, listed)
 
 
 def _before(listed: Sections, archive_id: bytes) -> bytes:
     """What stands before the pages' checksums."""
     number = next(at for at, (line, _) in enumerate(listed) if line.number == PAGES)
     empty = [(line._replace(stored=0), b"") for line, _ in listed[number:]]
-    draft = written(CompanionProfile.MAPPED, archive_id, [*listed[:number], *empty], 1)
+    draft = written(CompanionProfile.MAPPED, archive_id, [*listed[:number], *empty])
     begin = HEADER_BYTES + MAPPED_LINE.size * len(listed)
     return draft[begin + -begin % ALIGNMENT[CompanionProfile.MAPPED] :]
 
@@ -84,10 +84,11 @@ def replaced(listed: Sections, at: int, **fields: int) -> Sections:
 
 
 def solid(body: bytes, inflated: int | None = None, codec: int = 0) -> bytes:
-    """A packed companion of one section."""
+    """A packed companion of one section with columns, and no strings."""
     size = len(body) if inflated is None else inflated
     line = Section(SOLID, 1, codec, size, 0, size, len(body), zlib.crc32(body))
-    return written(CompanionProfile.PACKED, bytes(16), [(line, body)], 1)
+    strings = Section(STRINGS, 1, Codec.NONE, 0, 0, 0, 0, zlib.crc32(b""))
+    return written(CompanionProfile.PACKED, bytes(16), [(line, body), (strings, b"")])
 
 
 def kept(facts: Contents) -> tuple[Columns, Templates]:

@@ -38,7 +38,7 @@ def kin(
         packed: the profile; mapped companions are made faster.
         family: the model that it is a release of.
     """
-    data = (FIXTURES / "frozen" / "v1" / "split" / f"{FAMILIES[family]}.ptdbg").read_bytes()
+    data = (FIXTURES / "frozen" / "v2" / "split" / f"{FAMILIES[family]}.ptdbg").read_bytes()
     contents = parse_companion(memoryview(data), unbounded())
     strings = contents.strings.copies()
     place = max(range(len(strings)), key=lambda at: len(strings[at]))

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import NamedTuple
+
 from archive.companion.encodings import Transform
-from archive.companion.lines import COLUMN_LINE
+from archive.companion.lines import TRANSFORM
+from archive.companion.varints import build_signed, build_varint
 from archive.normalform.columns import BY_NAME
 
 
-def line(
-    name: str, rows: int, start: int = 0, transform: Transform = Transform.SAME, width: int = 0
-) -> bytes:
+class Head(NamedTuple):
     """The head of one column."""
-    coding = {"transform": transform, "zigzag": False, "width": width}
-    made: bytes = COLUMN_LINE.build(
-        {"number": BY_NAME[name].number, "coding": coding, "count": rows + 1, "start": start}
-    )
-    return made
+
+    number: int
+    coding: int
+    rows: int
+    start: int
 
 
-def body(*lines: bytes, rest: bytes = b"") -> bytes:
+def line(name: str, rows: int, start: int = 0, transform: Transform = Transform.SAME, width: int = 0) -> Head:
+    """The head of a column that is not FLAT."""
+    return Head(BY_NAME[name].number, transform * TRANSFORM + width, rows + 1, start)
+
+
+def body(*heads: Head, rest: bytes = b"") -> bytes:
     """The heads of all columns, and what stands behind them."""
-    return bytes([len(lines)]) + b"".join(lines) + rest
+    heads = tuple(sorted(heads))
+    numbers = [0, *(head.number for head in heads)]
+    steps = [now - before for before, now in pairwise(numbers)]
+    return b"".join(
+        (
+            *map(build_varint, [*steps, 0]),
+            bytes(head.coding for head in heads),
+            *(build_varint(head.rows) for head in heads),
+            *(build_signed(head.start) for head in heads),
+            rest,
+        )
+    )

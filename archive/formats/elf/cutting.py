@@ -10,10 +10,11 @@ compiled model with more than 2 GB of weights looks for them from the end of its
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, counted
+from archive.base.layout import LITTLE
+from archive.formats.elf.headers import headers_of
 from archive.formats.elf.model import SectionTable
 from archive.formats.elf.parse import is_elf, other_object, parse_object
 
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 
 SHARED, X86_64 = 3, 62
 """Of e_type and e_machine."""
-HEADER = 64
-POSITION, COUNTS = (40, struct.Struct("<Q")), (60, struct.Struct("<HH"))
-"""Where e_shoff stands, and e_shnum with e_shstrndx, in 64 bits."""
-
+FILE_HEADER = headers_of(64, LITTLE).file
 
 UNTRIED = "; only ELF for x86-64 is cut"
 NOTHING_BEHIND = "nothing is behind its segments"
@@ -71,7 +69,7 @@ def why_whole(data: memoryview) -> str:
 
 
 def _why_whole(made: SharedObject) -> str:
-    if (made.bits, made.order, made.machine) != (64, "<", X86_64):
+    if (made.bits, made.order, made.machine) != (64, LITTLE, X86_64):
         return f"{made}{UNTRIED}"
     if made.kind != SHARED or not made.loads:
         return "no shared object"
@@ -88,8 +86,8 @@ def cut(data: memoryview) -> Cut | None:
     """
     if not is_elf(data) or _why_whole(made := parse_object(data)):
         return None
-    header = _with_table(data[:HEADER], SectionTable(0, 0, 0))
-    return Cut(header, data[HEADER : made.needed], made.table, data[made.needed :])
+    header = _with_table(data, SectionTable(0, 0, 0))
+    return Cut(header, data[FILE_HEADER.size : made.needed], made.table, data[made.needed :])
 
 
 def uncut(left: memoryview, table: SectionTable, behind: memoryview) -> bytes:
@@ -103,14 +101,12 @@ def uncut(left: memoryview, table: SectionTable, behind: memoryview) -> bytes:
     Raises:
         ArchiveError: this was not left of a shared object.
     """
-    if len(left) < HEADER:
+    if len(left) < FILE_HEADER.size:
         raise ArchiveError(expected="a shared object", found=counted(len(left), "byte"))
-    return b"".join((_with_table(left[:HEADER], table), left[HEADER:], behind))
+    return b"".join((_with_table(left, table), left[FILE_HEADER.size :], behind))
 
 
-def _with_table(header: memoryview, table: SectionTable) -> bytes:
-    changed = bytearray(header)
-    (at, start), (counts_at, counts) = POSITION, COUNTS
-    start.pack_into(changed, at, table.start)
-    counts.pack_into(changed, counts_at, table.sections, table.names)
-    return bytes(changed)
+def _with_table(data: memoryview, table: SectionTable) -> bytes:
+    """The file header of an object, with another table of section headers."""
+    head = FILE_HEADER.read(data)
+    return FILE_HEADER.pack(head._replace(shoff=table.start, shnum=table.sections, shstrndx=table.names))

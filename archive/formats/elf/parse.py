@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import struct
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import ArchiveError, one_line
+from archive.base.layout import BIG, LITTLE
 from archive.base.strings import decoded
+from archive.formats.elf.headers import headers_of
 from archive.formats.elf.model import SHT_SYMTAB, Section, SectionTable, Segment, SharedObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from archive.formats.elf.headers import Headers
 
 _Value = TypeVar("_Value")
 
@@ -28,32 +31,7 @@ MOST = 1 << 12
 NAME_BYTES = 1024
 """Most bytes of a section's name."""
 IDENTIFICATION = 16
-WIDTHS, ORDERS = {1: 32, 2: 64}, {1: "<", 2: ">"}
-
-
-class _Layout(NamedTuple):
-    """The headers of files of one width, as :mod:`struct` has them, and where some fields stand."""
-
-    header: str
-    segment: str
-    section: str
-    segments_at: _Place
-    sections_at: _Place
-    names_at: int
-
-
-class _Place(NamedTuple):
-    """Where a header says where a table is: the byte of each of the three fields."""
-
-    start_at: int
-    size_at: int
-    count_at: int
-
-
-LAYOUTS = {
-    64: _Layout("HHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ", _Place(32, 54, 56), _Place(40, 58, 60), 62),
-    32: _Layout("HHIIIIIHHHHHH", "IIIIIIII", "IIIIIIIIII", _Place(28, 42, 44), _Place(32, 46, 48), 50),
-}
+WIDTHS, ORDERS = {1: 32, 2: 64}, {1: LITTLE, 2: BIG}
 
 
 def is_elf(data: memoryview) -> bool:
@@ -83,27 +61,20 @@ def parse_object(data: memoryview) -> SharedObject:
         raise ArchiveError(place="byte 0", expected=f"{IDENTIFICATION} bytes", found=f"{len(data)} bytes")
     bits = _known(data, 4, WIDTHS, "1 (32 bits) or 2 (64 bits)")
     order = _known(data, 5, ORDERS, "1 (little-endian) or 2 (big-endian)")
-    layout = LAYOUTS[bits]
-    header = struct.Struct(order + layout.header)
-    if len(data) < IDENTIFICATION + header.size:
-        found = f"{len(data)} bytes"
-        raise ArchiveError(place="byte 0", expected=f"{IDENTIFICATION + header.size} bytes", found=found)
-    kind, machine, *_, phoff, shoff, _, _, phsize, phnum, shsize, shnum, names = header.unpack_from(
-        data, IDENTIFICATION
-    )
-    segments = _Table(data, order + layout.segment, phoff, phnum, phsize, layout.segments_at)
-    sections = _Table(data, order + layout.section, shoff, shnum, shsize, layout.sections_at)
-    headers = (0, IDENTIFICATION + header.size), segments.span, sections.span
+    headers = headers_of(bits, order)
+    head = headers.file.read(data)
+    segments = _Table(data, headers, "ph", head.phoff, head.phnum, head.phentsize)
+    sections = _Table(data, headers, "sh", head.shoff, head.shnum, head.shentsize)
     made = SharedObject(
         len(data),
         bits,
         order,
-        kind,
-        machine,
-        headers,
-        SectionTable(shoff, shnum, names),
-        tuple(segments.segments(bits)),
-        tuple(sections.sections(names, layout.names_at)),
+        head.type,
+        head.machine,
+        ((0, headers.file.size), segments.span, sections.span),
+        SectionTable(head.shoff, head.shnum, head.shstrndx),
+        tuple(segments.segments()),
+        tuple(sections.sections(head.shstrndx)),
     )
     _check_apart(made, sections)
     return made
@@ -114,65 +85,60 @@ class _Table:
 
     Args:
         data: the file.
-        form: of a header.
+        headers: their layouts.
+        prefix: ``ph`` or ``sh``, with which the fields of the file header begin that tell of the table.
         start: first byte of the table.
         count: how many headers it has.
         size: bytes of each, as the file says.
-        fields: where the file says so.
 
     Raises:
         ArchiveError: they are not in the file, of another size, or too many.
     """
 
     def __init__(  # noqa: PLR0917 (a table is that much)
-        self, data: memoryview, form: str, start: int, count: int, size: int, fields: _Place
+        self, data: memoryview, headers: Headers, prefix: str, start: int, count: int, size: int
     ) -> None:
-        self._data = data
-        self._form = struct.Struct(form)
-        self._start = start
+        self._data, self._headers, self._start = data, headers, start
+        self._size = (headers.program if prefix == "ph" else headers.section).size
+
+        def place(field: str) -> str:
+            return f"byte {headers.file.offset(prefix + field)}"
+
         if count > MOST:
-            raise ArchiveError(
-                place=f"byte {fields.count_at}", expected=f"at most {MOST:,} headers", found=f"{count:,}"
-            )
-        if count and size != self._form.size:
-            raise ArchiveError(
-                place=f"byte {fields.size_at}", expected=f"{self._form.size} bytes a header", found=str(size)
-            )
-        self._check_within(start if count else 0, count * size, fields.start_at)
+            raise ArchiveError(place=place("num"), expected=f"at most {MOST:,} headers", found=f"{count:,}")
+        if count and size != self._size:
+            expected = f"{self._size} bytes a header"
+            raise ArchiveError(place=place("entsize"), expected=expected, found=str(size))
+        self._check_within(start if count else 0, count * size, place("off"))
         self.span = (start, start + count * size) if count else (0, 0)
 
     def place(self, number: int) -> int:
         """The first byte of a header."""
-        return self._start + number * self._form.size
+        return self._start + number * self._size
 
-    def segments(self, bits: int) -> Iterator[Segment]:
+    def segments(self) -> Iterator[Segment]:
         """The headers as those of segments."""
-        for number, values in enumerate(self._values()):
-            if bits == 64:  # noqa: PLR2004 (the order of fields)
-                kind, flags, offset, address, _, size, memory, _ = values
-            else:
-                kind, offset, address, _, size, memory, flags, _ = values
-            self._check_within(offset if size else 0, size, self.place(number))
-            yield Segment(kind, flags, offset, address, size, memory)
+        for number, one in enumerate(self._headers.program.read_all(self._data[slice(*self.span)])):
+            self._check_within(one.offset if one.filesz else 0, one.filesz, f"byte {self.place(number)}")
+            yield Segment(one.type, one.flags, one.offset, one.vaddr, one.filesz, one.memsz)
 
-    def sections(self, names: int, names_at: int) -> Iterator[Section]:
+    def sections(self, names: int) -> Iterator[Section]:
         """The headers as those of sections; ``names``: the number of the one with names."""
         listed = [
-            (name, Section("", kind, flags, offset, size, link))
-            for name, kind, flags, _, offset, size, link, *_ in self._values()
+            (one.name, Section("", one.type, one.flags, one.offset, one.size, one.link))
+            for one in self._headers.section.read_all(self._data[slice(*self.span)])
         ]
         if listed and names >= len(listed):
-            raise ArchiveError(place=f"byte {names_at}", expected=f"one of {len(listed)}", found=str(names))
+            place = f"byte {self._headers.file.offset('shstrndx')}"
+            raise ArchiveError(place=place, expected=f"one of {len(listed)}", found=str(names))
         for number, (_, one) in enumerate(listed):
-            self._check_within(one.offset, one.end - one.offset, self.place(number))
+            place = f"byte {self.place(number)}"
+            self._check_within(one.offset, one.end - one.offset, place)
             if one.kind == SHT_SYMTAB and one.link >= len(listed):
                 expected = f"a link to one of {len(listed)}"
-                raise ArchiveError(place=f"byte {self.place(number)}", expected=expected, found=str(one.link))
+                raise ArchiveError(place=place, expected=expected, found=str(one.link))
         for number, (name, one) in enumerate(listed):
             yield one._replace(name=self._name(listed[names][1], name, number))
-
-    def _values(self) -> Iterator[tuple[int, ...]]:
-        return self._form.iter_unpack(self._data[slice(*self.span)])
 
     def _name(self, names: Section, at: int, number: int) -> str:
         """The name of a section; "" where none has one."""
@@ -185,11 +151,11 @@ class _Table:
             raise ArchiveError(place=f"byte {self.place(number)}", expected=expected, found=f"none at {at:,}")
         return one_line(decoded(head[:length]))
 
-    def _check_within(self, start: int, size: int, place: int) -> None:
+    def _check_within(self, start: int, size: int, place: str) -> None:
         if start + size > len(self._data):
             expected = f"bytes within the file's {len(self._data):,}"
             found = f"{size:,} from byte {start:,} on"
-            raise ArchiveError(place=f"byte {place}", expected=expected, found=found)
+            raise ArchiveError(place=place, expected=expected, found=found)
 
 
 def _check_apart(made: SharedObject, table: _Table) -> None:

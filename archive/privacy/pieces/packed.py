@@ -11,12 +11,12 @@ from __future__ import annotations
 import bz2
 import lzma
 import re
-import struct
 import zlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import zstandard
 
+from archive.formats.elf.headers import headers_of
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.privacy.pieces.layer import SHORTEST
 from archive.privacy.pieces.plain_strings import ASCII_TEXT
@@ -44,7 +44,6 @@ UNREAD = {b"7z\xbc\xaf": "7z", b"\x04\x22\x4d\x18": "lz4", b"\x1f\x9d": "compres
 SHF_COMPRESSED = 0x800
 BY_NUMBER = {1: "zlib", 2: "zstd"}
 """Of ch_type."""
-CHDR = {64: "IIQQ", 32: "III"}
 OLD_HEAD = 12
 """Bytes before the stream in a section of older binutils: ``ZLIB`` and the size."""
 WINDOW = 1 << 27
@@ -206,9 +205,9 @@ def packed_sections(data: memoryview) -> Iterator[PackedSection]:
     for one in made.sections:
         section = data[one.offset : one.end]
         if one.flags & SHF_COMPRESSED:
-            head = struct.Struct(made.order + CHDR[made.bits])
+            head = headers_of(made.bits, made.order).compression
             if len(section) >= head.size:
-                how = BY_NUMBER.get(head.unpack_from(section)[0], "")
+                how = BY_NUMBER.get(head.read(section).type, "")
                 yield PackedSection(one.name, how, section[head.size :])
         elif one.name.startswith(".zdebug_") and bytes(section[:4]) == b"ZLIB":
             yield PackedSection(one.name, "zlib", section[OLD_HEAD:])

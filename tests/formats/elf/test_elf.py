@@ -170,7 +170,7 @@ def changed(data: bytes, at: int, form: str, value: int) -> bytes:
 MADE = elf_file()
 TEXT = MADE.sections + 64
 FORGED = [
-    (MADE.data[:63], "byte 0: expected 64 bytes, found 63 bytes"),
+    (MADE.data[:63], "byte 0: expected a file header of 64 bytes, found 63 bytes"),
     (MADE.data[:4], "byte 0: expected 16 bytes, found 4 bytes"),
     (changed(MADE.data, 4, "B", 9), r"byte 4: expected 1 \(32 bits\) or 2 \(64 bits\), found 9"),
     (changed(MADE.data, 5, "B", 0), "byte 5: expected 1 .* found 0"),

@@ -62,7 +62,7 @@ def test_a_companion_of_another_model_is_refused_with_both_ids(published: tuple[
         archive.open(EXPORTED / "several.pt2", companion=companion)
 
 
-EMBEDDED = FIXTURES / "frozen" / "v1" / "embedded" / "torch-1.9.0_nested.ptl"
+EMBEDDED = FIXTURES / "frozen" / "v2" / "embedded" / "torch-1.9.0_nested.ptl"
 
 
 def test_an_embedded_companion_goes_and_is_what_the_new_one_explains_by(tmp_path: Path) -> None:
