@@ -22,14 +22,15 @@ from archive.failures import instructions, nodes
 from archive.failures.code_lines import CodeLines
 from archive.failures.code_records import CODE_FOLDERS, CodeRecord, CompanionCode, DigestedCode
 from archive.failures.eval_frames import EvalTraceback
-from archive.failures.failures import Answer, Cause
+from archive.failures.failures import Answer, Cause, LiteFailure
 from archive.failures.hashed_words import HASH, names_by_hash, unhashed
 from archive.failures.instructions import InstructionFailure
 from archive.failures.kernels import KernelLine, known_of
 from archive.failures.lite import LiteAnswers
 from archive.failures.nodes import NodeFailure
 from archive.failures.notes import why_left
-from archive.failures.redacted import HIERARCHY, Hierarchies, is_as_it_was
+from archive.failures.outline import Outline, SerializedOutline
+from archive.failures.redacted import is_as_it_was
 from archive.failures.redacted_answers import RedactedAnswers
 from archive.failures.tracebacks import (
     CUT_NOTE,
@@ -45,7 +46,7 @@ from archive.reader.lacking import why_no_ranges
 if TYPE_CHECKING:
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
-    from archive.failures.failures import LiteFailure
+    from archive.failures.failures import Failure
     from archive.failures.lookups.instructions import Places
     from archive.failures.streams import Stream
     from archive.failures.tracebacks import LoggedFrame
@@ -189,19 +190,17 @@ class ArchiveAnswers:
         # Of a redacted archive, whose lines have hashes for names, a log shows other lines.
         self._digests = archive.line_digests if companion and not companion.salt else {}
         self._unchecked = not archive.has_code and not self._digests
-        self._hierarchies = Hierarchies()
         # Cached, for a traceback names the same records again and again.
         self._code = lru_cache(maxsize=256)(self._code_of)
         # A profile has a row of the same kernel for each call.
         self._known = lru_cache(maxsize=256)(partial(known_of, archive.compiled))
 
     def saw(self, line: bytes, number: int) -> None:
-        """Keep the module hierarchy that stands above a traceback of the lite interpreter."""
-        self._hierarchies.saw(line, number)
+        """Nothing: which model failed is known."""
 
     def is_quiet(self, lines: bytes) -> bool:
-        """Whether lines have neither a module hierarchy nor a hash."""
-        return HIERARCHY not in lines and HASH.search(lines) is None
+        """Whether lines have no hash."""
+        return HASH.search(lines) is None
 
     def named(self, line: bytes) -> bytes:
         """A line in which no failure begins, with the names that its hashes stand for."""
@@ -212,16 +211,29 @@ class ArchiveAnswers:
         companion = self.archive.companion
         return {} if companion is None else names_by_hash(companion)
 
-    def of_handles(self, failure: LiteFailure) -> Answer:
-        """The answer to a failure of the lite interpreter."""
-        return self.lite.answer(failure)
+    def answer(self, failure: Failure) -> Answer | None:
+        """The answer to a failure; None where the log has its source, or it is of no kind of this file."""
+        if isinstance(failure, LiteFailure):
+            return self.lite.answer(failure)
+        if isinstance(failure, SerializedOutline):
+            return self._of_serialized(failure.stream)
+        if isinstance(failure, Outline):
+            return self._of_traceback(failure)
+        if isinstance(failure, NodeFailure):
+            return self._of_node(failure)
+        if isinstance(failure, EvalTraceback):
+            return failure.answer(self.archive) if self.archive.programs else None
+        if isinstance(failure, KernelLine):
+            return failure.answer(self._known(failure.named)) if self.archive.compiled else None
+        assert isinstance(failure, InstructionFailure)  # noqa: S101 (the last kind)
+        return self._of_instruction(failure) if self.archive.instructions else None
 
-    def of_traceback(self, stream: Stream) -> Answer | None:
+    def _of_traceback(self, outline: Outline) -> Answer | None:
         """The answer to a traceback of TorchScript; None where it is of no serialized code."""
-        traceback = Traceback(stream, self._code)
+        traceback = Traceback(outline.stream, self._code)
         frames = [frame for frame in traceback.frames if frame.is_serialized]
         if not frames and not traceback.is_too_long:
-            redacted = self.of_redacted(stream, self._hierarchies.above(stream))
+            redacted = self._redacted.of_lite(outline.stream, outline.hierarchy)
             if redacted is not None:
                 return redacted
             return Answer(traceback, None, ((0, TORN_NOTE),)) if traceback.is_torn else None
@@ -243,7 +255,7 @@ class ArchiveAnswers:
             traceback, original, tuple(notes), is_possible=True, is_unproven=self._unchecked, cause=cause
         )
 
-    def of_serialized(self, stream: Stream) -> Answer | None:
+    def _of_serialized(self, stream: Stream) -> Answer | None:
         """The answer to a traceback of serialized and of redacted code; None where the latter is none."""
         if is_as_it_was(stream, self._redacted.files):
             return None
@@ -253,22 +265,12 @@ class ArchiveAnswers:
             return replace(answer, notes=(*answer.notes, (0, UNCHECKED)), is_unproven=True)
         return answer
 
-    def of_redacted(self, stream: Stream, hierarchy: bytes) -> Answer | None:
-        """The answer to a traceback of the lite interpreter of redacted code; None where it is none.
-
-        Args:
-            stream: its lines, the heading first.
-            hierarchy: the module hierarchy above; b"" where there is none.
-        """
-        return self._redacted.of_lite(stream, hierarchy)
-
     @cached_property
     def _redacted(self) -> RedactedAnswers:
         return RedactedAnswers(self.archive, self.lite, self._spending, self._names)
 
-    def of_node(self, stream: Stream) -> Answer | None:
+    def _of_node(self, failure: NodeFailure) -> Answer | None:
         """The answer to a failure of ``torch.fx.Interpreter``; None where the log has its source."""
-        failure = NodeFailure(stream)
         if failure.is_explained and (found := self._redacted.of_node(failure)):
             return found
         failure.leave()
@@ -276,29 +278,8 @@ class ArchiveAnswers:
             return None
         return nodes.answer(self.archive, failure)
 
-    def of_frames(self, stream: Stream) -> Answer | None:
-        """The answer to a traceback through graph modules; None where none of their code is shown."""
-        traceback = EvalTraceback(stream)
-        traceback.leave()
-        if traceback.is_explained or not traceback.statements or not self.archive.programs:
-            return None
-        return traceback.answer(self.archive)
-
-    def of_kernel(self, stream: Stream) -> Answer | None:
-        """The answer to a line that names code or a kernel of AOTInductor; None where it has its source."""
-        line = KernelLine(stream)
-        if line.is_explained:
-            line.leave()
-            return None
-        if not self.archive.compiled:
-            return None
-        return line.answer(self._known(line.named))
-
-    def of_instruction(self, stream: Stream) -> Answer | None:
-        """The answer to a failure of ExecuTorch's runtime; None where the log has its source."""
-        failure = InstructionFailure(stream)
-        if failure.is_explained or not self.archive.instructions:
-            return None
+    def _of_instruction(self, failure: InstructionFailure) -> Answer:
+        """The answer to a failure of ExecuTorch's runtime."""
         steps = self._spending.of_one_failure()
         try:
             return instructions.answer(self._places, failure, steps)

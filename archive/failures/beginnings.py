@@ -15,7 +15,9 @@ from archive.base.strings import decoded
 from archive.failures.encoded_lines import BLANK, NUMBER_MARK, has_encoded, outer
 from archive.failures.families import known_message
 from archive.failures.forms import LITERAL, Cells, Ended, Form, Prefixed, Quoted, recodings
+from archive.failures.kinds import MARKS
 from archive.failures.lines import Line, Lines, without_end
+from archive.failures.redacted import HIERARCHY
 from archive.failures.sources import is_source
 from archive.failures.streams import Inner, Plain
 from archive.failures.tracebacks import FRAME_HEADER, NOT_CODE, RANGE_MARKING
@@ -73,21 +75,6 @@ def _is_in_element(above: list[bytes], below: list[bytes]) -> bool:
 
 # --- beginnings
 
-MARKS = (
-    b"Debug info for handle",
-    b"Traceback of TorchScript",
-    b"While executing %",
-    b'File "<eval_with_key>',
-    b'File \\"<eval_with_key>',  # in a string of JSON
-    b'm"<eval_with_key>',  # in colour
-    b'm\\"<eval_with_key>',
-    b" API call failed at ",
-    b"Exception raised from cpp_",
-    b"_cpp_",
-    b"KernelCall failed at instruction",
-    b"CALL_DELEGATE execute failed at instruction",
-)
-"""Each failure has one of these in its first line."""
 LETTERS = rb"\\+(?:[nr]|x0[aA]|u000[aA]|012|x5[cC]|u005[cC]|134)"
 OTHERS = rb"#012|%0[aAdD]|&#(?:10|[xX]0?[aA]);|<br ?/?>(?=.)|\r(?=[^\n])"
 ESCAPED = re.compile(rb"(?:not found\.|\(most recent call last\):)(?:%b|%b)" % (LETTERS, OTHERS))
@@ -157,6 +144,11 @@ class Above:
         """Add whole lines, as many as are kept."""
         for line in lines.rsplit(b"\n", MOST_ABOVE + 1)[-MOST_ABOVE - 1 : -1]:
             self.add(line + b"\n")
+
+    @property
+    def hierarchy(self) -> bytes:
+        """The module hierarchy that the line directly above has; b"" if it has none."""
+        return self._lines[-1].partition(HIERARCHY)[2].strip() if self._lines else b""
 
     def nearest(self) -> Iterator[bytes]:
         """The lines, the one directly above first."""

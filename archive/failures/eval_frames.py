@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from archive.formats.exported.program import Program
     from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
+    from archive.reader.facts import Facts
 
 COLOUR = rb"(?:\x1b\[[\d;]*m)*"
 """Escapes for a terminal, as Python 3.13 prints them."""
@@ -127,6 +128,8 @@ class EvalTraceback:
         is_explained: whether the source of the failing node stands behind the frames.
     """
 
+    shows_code = False
+
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.statements: list[Statement] = []
@@ -156,6 +159,15 @@ class EvalTraceback:
             self.statements.append(statement)
 
     @property
+    def what(self) -> str:
+        """The innermost statement."""
+        return str(self.statements[-1])
+
+    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (they do not tell)
+        """True."""
+        return True
+
+    @property
     def key(self) -> bytes:
         """The same for tracebacks of the same statements."""
         return digest(
@@ -183,7 +195,7 @@ class EvalTraceback:
 
     def answer(self, archive: Archive) -> Answer:
         """An archive's answer."""
-        what = str(self.statements[-1])
+        what = self.what
         possible = self._nodes(archive, self.statements)
         if not self.is_whole:
             return Answer(self, None, ((0, f"{what}: {_why(possible, NOT_SHOWN)}"),), is_possible=True)

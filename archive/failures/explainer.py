@@ -31,26 +31,20 @@ from archive.failures.beginnings import (
 from archive.failures.causes import Causes
 from archive.failures.encoded_lines import outer, regions
 from archive.failures.encodings import BREAK
-from archive.failures.eval_frames import EVAL_FRAME, EvalTraceback, statement_in
-from archive.failures.failures import HANDLES_NOT_FOUND, LiteFailure
+from archive.failures.failures import HANDLES_NOT_FOUND
 from archive.failures.forms import quoted, unquoted
-from archive.failures.instructions import INSTRUCTION, InstructionFailure, is_argument
-from archive.failures.kernel_lines import named_line
-from archive.failures.kernels import KernelLine
+from archive.failures.kinds import KINDS
 from archive.failures.lines import SPLITS, STRING, InnerLines, Lines
-from archive.failures.nodes import EXECUTING, NodeFailure
-from archive.failures.nodes import HEADING as NODE_HEADING
 from archive.failures.notes import Notes
-from archive.failures.redacted import RedactedTraceback
+from archive.failures.outline import Outline, SerializedOutline
 from archive.failures.sources import shows_source
-from archive.failures.tracebacks import FRAME_HEADER, SERIALIZED_START, TRACEBACK_START
+from archive.failures.tracebacks import FRAME_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from archive.failures.failures import Answer, Answers
+    from archive.failures.failures import Answer, Answers, Failure
     from archive.failures.lines import Line
-    from archive.failures.streams import Stream
     from archive.reader.archive import Archive
 
     ExplainLog = Callable[[Iterable[bytes]], Iterator[bytes]]
@@ -180,8 +174,6 @@ ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can b
 UNREAD_NOTE = "a failure in a form of lines that is not read, or in none"
 SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
 HEADING = b"Traceback of TorchScript (most recent call last):"
-UNPROVEN = (LiteFailure, NodeFailure, EvalTraceback, KernelLine, InstructionFailure)
-"""Failures that show nothing of the model's own code."""
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
 
 
@@ -336,38 +328,21 @@ class Explainer:
 
     def _failure(self, beginning: Beginning, above: Above) -> bytes | None:
         """What is written in the place of the first line of a failure; None where none begins."""
-        answer = None
-        if found := HANDLES_NOT_FOUND.match(beginning.text):
-            before = beginning.preceded(found["prefix"], beginning.text[found.end() :], above)
-            if before and (not beginning.quotes or beginning.has_end or before.ends_message):
-                answer = self.answers.of_handles(LiteFailure(before.stream, before.texts))
-        elif heading := TRACEBACK_START.fullmatch(beginning.text):
-            stream = beginning.framed(heading["prefix"], heading["tail"])
-            return (
-                None if stream is None else self._traceback(stream, above, is_quoted=bool(beginning.quotes))
-            )
-        elif serialized := SERIALIZED_START.fullmatch(beginning.text):
-            stream = beginning.followed(serialized["prefix"], FRAME_HEADER.fullmatch)
-            answer = self.answers.of_serialized(stream)
-        elif executing := EXECUTING.fullmatch(beginning.text):
-            answer = self.answers.of_node(beginning.followed(executing["prefix"], NODE_HEADING.__eq__))
-        elif framed := EVAL_FRAME.fullmatch(beginning.text):
-            answer = self.answers.of_frames(beginning.followed(framed["prefix"], statement_in))
-        elif kernel := named_line(beginning.text):
-            below = beginning.followed(kernel.prefix, lambda _: True, is_patient=False)
-            answer = self.answers.of_kernel(below)
-        elif failing := INSTRUCTION.fullmatch(beginning.text):
-            below = beginning.followed(failing["prefix"], is_argument, is_patient=False)
-            answer = self.answers.of_instruction(below)
-        return None if answer is None else self._answered(answer)
+        for kind in KINDS:
+            if found := kind.begins(beginning.text):
+                failure = kind.read(beginning, found, above)
+                return None if failure is None else self._of_failure(failure, beginning, above)
+        return None
 
-    def _traceback(self, stream: Stream, above: Above, *, is_quoted: bool) -> bytes | None:
-        """What is written in the place of a traceback's heading; None where no frame follows."""
-        answer = self.answers.of_traceback(stream)
-        if answer is None and shows_source(stream, next(above.nearest(), b"")):
-            return stream.line(0).data
-        if is_quoted and not FRAME_HEADER.fullmatch(stream.text(1) or b""):
-            return self._left(stream.line(0), SPREAD_NOTE)
+    def _of_failure(self, failure: Failure, beginning: Beginning, above: Above) -> bytes | None:
+        """The same, of a failure that was read; None where nothing needs to be said of it."""
+        answer = self.answers.answer(failure)
+        if isinstance(failure, Outline) and not isinstance(failure, SerializedOutline):
+            stream = failure.stream
+            if answer is None and shows_source(stream, next(above.nearest(), b"")):
+                return stream.line(0).data
+            if beginning.quotes and not FRAME_HEADER.fullmatch(stream.text(1) or b""):
+                return self._left(stream.line(0), SPREAD_NOTE)
         return None if answer is None else self._answered(answer)
 
     def _answered(self, answer: Answer) -> bytes:
@@ -383,12 +358,7 @@ class Explainer:
         self.explained += 1
         self.causes.add(answer, first.number)
         self.named += answer.is_named
-        shows_code = (
-            failure.shows_code
-            if isinstance(failure, RedactedTraceback)
-            else not isinstance(failure, UNPROVEN)
-        )
-        self._unproven += not (shows_code or answer.is_named)
+        self._unproven += not (failure.shows_code or answer.is_named)
         written, *others = failure.explained(text)
         for at, output in enumerate(others, 1):
             failure.stream.line(at).output = output

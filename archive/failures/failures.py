@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.failures.streams import Stream
+    from archive.reader.facts import Facts
 
 # PyTorch 1.11 and later print braces around handles, 1.10 none around a single one, and 1.9 no "(s)".
 HANDLES_NOT_FOUND = re.compile(
@@ -21,18 +22,37 @@ HANDLES_NOT_FOUND = re.compile(
 )
 
 
-class Failure(Protocol):
-    """A failure in a log."""
+class FailedLines(Protocol):
+    """Lines of a log that an explanation goes into."""
+
+    @property
+    def shows_code(self) -> bool:
+        """Whether they show code of the model, which can be compared."""
 
     @property
     def stream(self) -> Stream:
-        """Its lines, from the first one on."""
+        """The lines, from the first one on."""
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log, with what a logger puts around each line."""
 
     def explained(self, text: bytes) -> Iterator[bytes]:
         """The lines of the log that the failure takes, with its explanation in them."""
+
+
+class Failure(FailedLines, Protocol):
+    """A failure in a log, as far as the log tells of it."""
+
+    @property
+    def what(self) -> str:
+        """It in words."""
+
+    @property
+    def key(self) -> object:
+        """The same for failures that get the same answer."""
+
+    def may_be_of(self, facts: Facts) -> bool:
+        """Whether a model of which these facts are known may have failed so."""
 
 
 class Cause(NamedTuple):
@@ -56,7 +76,7 @@ class Answer:
     """An archive's answer to a failure.
 
     Attributes:
-        failure: the failure.
+        failure: the lines of the failure.
         text: its explanation; None where the archive has none.
         notes: the reason that there is none, or reservations: a line of the failure, from 0, and a text.
         is_named: whether the failure itself, or the log above it, names the archive.
@@ -66,7 +86,7 @@ class Answer:
         is_unproven: whether nothing that the log shows of the model's code could be compared.
     """
 
-    failure: Failure
+    failure: FailedLines
     text: bytes | None
     notes: tuple[tuple[int, str], ...] = ()
     is_named: bool = False
@@ -88,50 +108,8 @@ class Answers(Protocol):
     def named(self, line: bytes) -> bytes:
         """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""
 
-    def of_handles(self, failure: LiteFailure) -> Answer:
-        """The answer to a failure of the lite interpreter."""
-
-    def of_traceback(self, stream: Stream) -> Answer | None:
-        """The answer to a traceback of TorchScript; None where it needs no explanation.
-
-        Args:
-            stream: the traceback's lines, its heading first.
-        """
-
-    def of_serialized(self, stream: Stream) -> Answer | None:
-        """The answer to a traceback of TorchScript that goes on with its original code; None as above.
-
-        Args:
-            stream: the traceback's lines, the heading of its serialized code first.
-        """
-
-    def of_node(self, stream: Stream) -> Answer | None:
-        """The answer to a failure of ``torch.fx.Interpreter``; None where it needs no explanation.
-
-        Args:
-            stream: its lines, the one that names the node first.
-        """
-
-    def of_frames(self, stream: Stream) -> Answer | None:
-        """The answer to a traceback through graph modules; None where it needs no explanation.
-
-        Args:
-            stream: its lines, the first frame of a graph module first.
-        """
-
-    def of_kernel(self, stream: Stream) -> Answer | None:
-        """The answer to a line that names code or a kernel of AOTInductor; None where it needs none.
-
-        Args:
-            stream: the line, and those below it.
-        """
-
-    def of_instruction(self, stream: Stream) -> Answer | None:
-        """The answer to a failure of ExecuTorch's runtime; None where it needs no explanation.
-
-        Args:
-            stream: the line that names the instruction, and those behind it.
-        """
+    def answer(self, failure: Failure) -> Answer | None:
+        """The answer to a failure; None where the log has its source, or it has nothing of a model."""
 
 
 class LiteFailure:
@@ -148,6 +126,8 @@ class LiteFailure:
         message: the error message above them; "" where ``families.txt`` lacks it.
     """
 
+    shows_code = False
+
     def __init__(self, stream: Stream, above: Sequence[bytes] = ()) -> None:
         self.stream = stream
         self._text = stream.text(0) or b""
@@ -157,6 +137,20 @@ class LiteFailure:
         self.digits = (found["joined"] or found["single"]).decode()
         self.is_joined = found["joined"] is not None
         self.message = _message(above)
+
+    @property
+    def what(self) -> str:
+        """The handles."""
+        return f"handles {{{self.digits:.40}}}"
+
+    @property
+    def key(self) -> object:
+        """The same for the same handles and message."""
+        return self.digits, self.is_joined, self.message
+
+    def may_be_of(self, facts: Facts) -> bool:
+        """Whether a model may have these handles."""
+        return facts.may_have_handles(self.digits)
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log."""

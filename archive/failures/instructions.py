@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from archive.base.steps import Steps
     from archive.failures.lookups.instructions import Place, Places
     from archive.failures.streams import Stream
+    from archive.reader.facts import Facts
 
 HEAD = rb"(?:(?:[A-Z] [0-9:.]+ executorch:|\[)\w+\.cpp:[0-9]+\] )?"
 """What the runtime puts before each line; differs from line to line, so that it is no part of a prefix."""
@@ -67,6 +68,8 @@ class InstructionFailure:
         operator: that it ran; "" for a call of a backend.
     """
 
+    shows_code = False
+
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         found = INSTRUCTION.fullmatch(stream.text(0) or b"")
@@ -84,6 +87,10 @@ class InstructionFailure:
     def what(self) -> str:
         """The failure in words."""
         return f"instruction {self.chain}:{self.number}, {self.operator or 'a call of a backend'}"
+
+    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (they do not tell)
+        """True."""
+        return True
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation has in the log."""

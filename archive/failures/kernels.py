@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from archive.failures.lookups.kernels import CalledKernel
     from archive.failures.streams import Stream
     from archive.reader.compiled import CompiledModel
+    from archive.reader.facts import Facts
 
 EXPLAINED = re.compile(rb"Kernel .+:\d+, of .*|\d+ places call this kernel:")
 """The first line of an explanation."""
@@ -39,12 +40,23 @@ class KernelLine:
         named: what the line names.
     """
 
+    shows_code = False
+
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self._text = stream.text(0) or b""
         found = named_line(self._text)
         assert found is not None  # noqa: S101 (else it is no such line)
         self.named = found.named
+
+    @property
+    def what(self) -> str:
+        """What the line names."""
+        return str(self.named)
+
+    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (they do not tell)
+        """True."""
+        return True
 
     @property
     def key(self) -> bytes:

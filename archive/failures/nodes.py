@@ -29,12 +29,13 @@ from archive.failures.tracebacks import PYTORCH_FILE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.failures.failures import Failure
+    from archive.failures.failures import FailedLines
     from archive.failures.redacted_lines import Likeness
     from archive.failures.streams import Stream
     from archive.formats.exported.sites import NodeSite
     from archive.formats.exported.traces import Frame
     from archive.reader.archive import Archive
+    from archive.reader.facts import Facts
 
 EXECUTING = re.compile(
     rb"(?P<prefix>.*?)While executing %(?P<name>\w+) : (?:[^=]*?)\[num_users=\d+\] = "
@@ -66,6 +67,8 @@ class NodeFailure:
         arguments: what it is called with, as printed.
     """
 
+    shows_code = False
+
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         found = EXECUTING.fullmatch(stream.text(0) or b"")
@@ -74,9 +77,18 @@ class NodeFailure:
         self.arguments = decoded(found["arguments"])
 
     @property
-    def key(self) -> bytes:
-        """The same for failures of the same node, target and arguments."""
-        return digest(self.name, self.target, self.arguments)
+    def what(self) -> str:
+        """Its node."""
+        return f"node {self.name}"
+
+    @property
+    def key(self) -> object:
+        """The same for failures of the same node, target and arguments; a bare trace is no other's."""
+        return object() if self.is_bare else digest(self.name, self.target, self.arguments)
+
+    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (they do not tell)
+        """True."""
+        return True
 
     def is_of(self, site: NodeSite) -> bool:
         """Whether a node has this name, target and arguments; true if what it is called with is not known."""
@@ -89,6 +101,15 @@ class NodeFailure:
         """Let the lines of the source stay as they are: no frame of it is the first one of a traceback."""
         if self.stream.text(1) == HEADING:
             leave_source(self.stream, PLACE)
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether PyTorch printed frames of a trace, and no line of code below them."""
+        at = PLACE
+        while HEADER.fullmatch(self.stream.text(at, is_patient=False) or b""):
+            at += 1
+        ends = not (self.stream.text(at, is_patient=False) or b"").startswith(INDENT)
+        return self.is_explained and at > PLACE and ends
 
     @property
     def is_explained(self) -> bool:
@@ -162,7 +183,7 @@ def redacted_answer(
         shown = _shown(failure.stream, [(node, traces[form, path]) for node, form, path in nodes], Exactly())
     shown = shown or _shown(failure.stream, [(node, node.site.trace) for node, _, _ in nodes], like)
     what, found = f"node {failure.name}, {failure.target}", [node for node, _ in shown]
-    if not shown and nodes and is_bare(failure.stream):
+    if not shown and nodes and failure.is_bare:
         failure.leave()
         return Answer(failure, None, ((0, f"{what}: {NOT_HERE}"),))
     if all(_stop(failure.stream, node.site.trace or "", Exactly()) for node in found):
@@ -183,14 +204,6 @@ def _stop(stream: Stream, trace: str, like: Likeness) -> int:
     found = found_at(stream, PLACE, _encoded(trace), like)
     behind = stream.text(found.stop, is_patient=False) if found else None
     return found.stop if found and not (behind or b"").startswith((INDENT, FRAME)) else 0
-
-
-def is_bare(stream: Stream) -> bool:
-    """Whether a log shows frames of a trace, and no line of code below them."""
-    at = PLACE
-    while HEADER.fullmatch(stream.text(at, is_patient=False) or b""):
-        at += 1
-    return at > PLACE and not (stream.text(at, is_patient=False) or b"").startswith(INDENT)
 
 
 def is_source(stream: Stream, at: int) -> bool:
@@ -214,7 +227,7 @@ def leave_source(stream: Stream, at: int) -> None:
         at += 1
 
 
-def answer_of(failure: Failure, what: str, nodes: Sequence[Node], text: Callable[[Node], str]) -> Answer:
+def answer_of(failure: FailedLines, what: str, nodes: Sequence[Node], text: Callable[[Node], str]) -> Answer:
     """The answer to a failure by the nodes that it may be of.
 
     Args:

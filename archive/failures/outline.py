@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import CONTEXT
 from archive.failures.code_records import CodeRecord
+from archive.failures.redacted import may_begin
 from archive.failures.tracebacks import Traceback
 
 if TYPE_CHECKING:
@@ -15,9 +17,11 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.model import SourceRange
     from archive.failures.streams import Stream
+    from archive.reader.facts import Facts
 
 DIGEST = 16
 """Bytes by which tracebacks are told apart."""
+REDACTED = "traceback of redacted source"
 
 
 class AnyCode(CodeRecord):
@@ -39,28 +43,59 @@ class AnyCode(CodeRecord):
 
 
 class Outline:
-    """The lines of a traceback that some archive's answer may depend on.
+    """A traceback of TorchScript. It is read when something is asked of its lines.
 
     Args:
         stream: the traceback's lines, its heading first.
-
-    Attributes:
-        stream: as given.
-        key: the same for tracebacks of the same lines, whatever a logger writes around them.
-        names: the code records that its frames name.
-        has_code: whether there are some.
-        is_torn: whether a frame breaks off that names one.
-        stop: the line behind its last frame.
+        hierarchy: the module hierarchy above, which the lite interpreter prints; b"" where there is none.
     """
 
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        found = Traceback(stream, AnyCode)
-        self.key = (blake2b(b"\n".join(found.raw[1:]), digest_size=DIGEST).digest(),)
-        self.names = frozenset(decoded(frame.file) for frame in found.frames if frame.is_serialized)
-        self.has_code = bool(self.names) or found.is_too_long
-        self.is_torn = found.is_torn
-        self.stop = found.frames[-1].stop if found.frames else 1
+    shows_code = True
+
+    def __init__(self, stream: Stream, hierarchy: bytes = b"") -> None:
+        self.stream, self.hierarchy = stream, hierarchy
+
+    @cached_property
+    def _traceback(self) -> Traceback:
+        return Traceback(self.stream, AnyCode)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The code records that its frames name."""
+        return frozenset(decoded(frame.file) for frame in self._traceback.frames if frame.is_serialized)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether there are some; true where it is too long to tell."""
+        return bool(self.names) or self._traceback.is_too_long
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether a frame breaks off that names one."""
+        return self._traceback.is_torn
+
+    @property
+    def stop(self) -> int:
+        """The line behind its last frame."""
+        return self._traceback.frames[-1].stop if self._traceback.frames else 1
+
+    @property
+    def what(self) -> str:
+        """Whether it has code, or source."""
+        return "traceback" if self.has_code else REDACTED
+
+    @property
+    def key(self) -> object:
+        """The same for tracebacks of the same lines of code, whatever a logger writes around them."""
+        if not self.has_code:
+            return object()  # where lines of source end is known to a model alone
+        return blake2b(b"\n".join(self._traceback.raw[1:]), digest_size=DIGEST).digest()
+
+    def may_be_of(self, facts: Facts) -> bool:
+        """Whether a model may have this code; or, of source, the module hierarchy."""
+        if self.has_code:
+            return facts.may_have_code(self.names)
+        return bool(facts.handles) and may_begin(self.hierarchy, facts.top)
 
     def size(self, text: bytes) -> int:
         """The bytes that an explanation would have in the log."""
@@ -70,3 +105,18 @@ class Outline:
         """The heading, and an explanation."""
         yield self.stream.line(0).data
         yield text
+
+
+class SerializedOutline(Outline):
+    """A traceback of TorchScript that goes on with its original code; its first heading says *serialized*."""
+
+    what = REDACTED
+
+    @property
+    def key(self) -> object:
+        """No other failure's."""
+        return object()
+
+    def may_be_of(self, facts: Facts) -> bool:
+        """Whether a model may have this code."""
+        return facts.may_have_code(self.names)

@@ -48,25 +48,6 @@ class Sign(IntEnum):
     BLANK = 2  # blanks in the place of all lines, so that none is marked
 
 
-class Hierarchies:
-    """The module hierarchy above a traceback: the lite interpreter prints one directly above its heading."""
-
-    def __init__(self) -> None:
-        self._last = 0, b""
-
-    def saw(self, line: bytes, number: int) -> None:
-        """Keep the hierarchy of a line, if it has one."""
-        _, begins, hierarchy = line.partition(HIERARCHY)
-        if begins:
-            self._last = number, hierarchy.strip()
-
-    def above(self, stream: Stream) -> bytes:
-        """The hierarchy above a traceback, whose heading begins a stream; b"" where there is none."""
-        number, hierarchy = self._last
-        is_above = stream.line(0).number - number in {0, 1}  # 0: lines of one string of JSON
-        return hierarchy if is_above else b""
-
-
 def may_begin(hierarchy: bytes, top: str) -> bool:
     """Whether a module hierarchy may be of a model with this top class: the same, or a hash."""
     found = TOP.match(hierarchy)

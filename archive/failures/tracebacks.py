@@ -109,6 +109,8 @@ class Traceback:
         cut: the line, counted from the heading, at which a traceback breaks off; 0 where it is whole.
     """
 
+    shows_code = True
+
     def __init__(self, stream: Stream, code: Callable[[bytes], CodeRecord]) -> None:
         self.stream = stream
         self.raw = [stream.text(0) or b""]

@@ -135,9 +135,7 @@ def counted(explainer: Explainer, looks: list[int], monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(explainer.answers, "saw", seen)
 
 
-@pytest.mark.parametrize(
-    "line", [b"Module hierarchy:top(M)", b"a01234567", MARK, b"2026-01-01T00:00:00Z stdout P x", b"%032x" % 9]
-)
+@pytest.mark.parametrize("line", [b"a01234567", MARK, b"2026-01-01T00:00:00Z stdout P x", b"%032x" % 9])
 def test_lines_that_tell_something_are_not_quiet(line: bytes) -> None:
     lines = b"\n" * 9 + line + b"\n" * 9
     quiet = [one._is_quiet(lines) for one in (Explainer.of(opened()[0]), explainer_of(fleet()))]
