@@ -1,10 +1,11 @@
-"""Print a digest of everything that the commands write for each archive under ``fixtures/``.
+"""Print a digest of everything that the commands write and print for each file under ``fixtures/``.
 
     python -m tools.written > before.tsv        in one checkout
     python -m tools.written > after.tsv         in another
     diff before.tsv after.tsv                   nothing: both write the same bytes
 
-A line is: archive, command, blake2b of what it writes; or the error that it ends in.
+A line is: file, command, blake2b of what it writes or prints; or the error that it ends in. Each log is
+explained by the archives beside it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from __future__ import annotations
 import hashlib
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import chdir
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from click.testing import CliRunner
+
 import archive
+from archive.cli.main import group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,20 +31,77 @@ FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 TARGETS = ["1.4", "1.6", "1.8", "1.9", "1.11", "2.13", "original"]
 PROFILES = ["packed", "mapped"]
 DIGEST_BYTES = 16
+READ = {
+    ".pt",
+    ".ptl",
+    ".pt2",
+    ".ptdbg",
+    ".etrecord",
+    ".so",
+    ".json",
+    ".safetensors",
+    ".pte",
+    ".onnx",
+    ".zip",
+    ".tar",
+}
+PRINTED = [
+    ["inspect", "--json"],
+    ["inspect"],
+    ["verify"],
+    ["sizes", "--json"],
+    ["sizes", "--by", "module"],
+    ["leaks", "--json"],
+    ["leaks"],
+    ["digest", "--parts"],
+]
+REDACTED = [["--paths", "basename"], ["--for", "publish"], ["--for", "vendor"]]
 
 
 def main() -> None:
     """Print the lines, in the order of the archives."""
-    files = sorted(path for path in FIXTURES.rglob("*.pt*") if path.suffix in {".pt", ".ptl"})
+    files = sorted(path for path in FIXTURES.rglob("*") if path.suffix in READ | {".txt", ".log"})
     with ProcessPoolExecutor() as pool:
-        for lines in pool.map(_lines, files, chunksize=8):
+        for lines in pool.map(_lines, files, chunksize=4):
             sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def _lines(file: Path) -> list[str]:
     name = file.relative_to(FIXTURES).as_posix()
     with TemporaryDirectory() as folder:
-        return [f"{name}\t{what}\t{digest}" for what, digest in _written(file, Path(folder))]
+        facts = [*_written(file, Path(folder))] if file.suffix in {".pt", ".ptl"} else []
+        facts += _printed(file, Path(folder)) if file.suffix in READ else [_explained(file)]
+        return [f"{name}\t{what}\t{digest}" for what, digest in facts]
+
+
+def _printed(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
+    """What each command prints about a file, and what redacts it."""
+    for words in PRINTED:
+        yield " ".join(words), _output([*words, file.name], file.parent)
+    out, companion = folder / "redacted", folder / "taken"
+    for rules in REDACTED:
+        yield (
+            f"redact {' '.join(rules)}",
+            _output(
+                ["redact", file.name, "-o", out, "-c", companion, *rules, "--partial", "--force"],
+                file.parent,
+                folder,
+            ),
+        )
+        for path in (path for path in (out, companion) if path.exists()):
+            yield f"redact {' '.join(rules)}: {path.name}", _digest(lambda: None, path, is_new=False)
+
+
+def _explained(log: Path) -> tuple[str, str]:
+    return "symbolicate", _output(["symbolicate", "."], log.parent, log=log.read_bytes())
+
+
+def _output(words: list[str | Path], cwd: Path, made: Path | None = None, log: bytes = b"") -> str:
+    """A digest of what a command prints, without the folder that it makes files in; its exit status."""
+    with chdir(cwd):
+        done = CliRunner().invoke(group, [*map(str, words)], input=log)
+    text = done.output_bytes.replace(str(made).encode(), b"") if made else done.output_bytes
+    return f"{hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()} {done.exit_code}"
 
 
 def _written(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
@@ -58,9 +120,9 @@ def _written(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
         yield f"migrate {to}", _digest(migrate, out)
 
 
-def _digest(work: Callable[[], object], *files: Path) -> str:
+def _digest(work: Callable[[], object], *files: Path, is_new: bool = True) -> str:
     """Of the files that are written, one after the other."""
-    for file in files:
+    for file in files if is_new else ():
         file.unlink(missing_ok=True)
     try:
         work()
