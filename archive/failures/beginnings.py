@@ -12,11 +12,11 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
-from archive.failures.encoded_lines import BLANK, NUMBER_MARK, has_encoded, outer
+from archive.failures.encoded_lines import outer
 from archive.failures.families import known_message
 from archive.failures.forms import LITERAL, Cells, Ended, Form, Prefixed, Quoted, recodings
-from archive.failures.kinds import MARKS
 from archive.failures.lines import Line, Lines, without_end
+from archive.failures.marks import BLANK, NUMBER_MARK, has_failure
 from archive.failures.redacted import HIERARCHY
 from archive.failures.sources import is_source
 from archive.failures.streams import Inner, Plain
@@ -103,11 +103,6 @@ MOST_SHOWN = 16
 """Lines of a frame in which its marking is looked for."""
 MAX_TEXTS = 5
 """Lines of its stream above a failure in which its error message is looked for."""
-
-
-def has_failure(text: bytes) -> bool:
-    """Whether there may be a failure in a text."""
-    return any(mark in text for mark in MARKS) or has_encoded(text)
 
 
 def begins_failure(line: bytes) -> bool:

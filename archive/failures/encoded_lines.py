@@ -12,7 +12,6 @@ from archive.failures.encodings import (
     PYTHON,
     URL,
     Encoded,
-    numbers_of,
     of_backslashes,
     of_command,
     of_entities,
@@ -24,19 +23,15 @@ from archive.failures.encodings import (
 )
 from archive.failures.forms import quoted, unquoted
 from archive.failures.lines import STRING, without_end
+from archive.failures.marks import BLANK, NUMBER_MARK, URL_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     Find = Callable[[bytes, int, re.Match[bytes]], "Region | None"]
 
-BLANK = rb"(?: |%(?:25)*20|\+)"
 MARK = re.compile(rb"Traceback%bof%bTorchScript|Debug%binfo%bfor%bhandle".replace(b"%b", BLANK))
 """Begins a failure of TorchScript or of the lite interpreter, in a URL too."""
-URL_MARK = re.compile(rb"(?:Traceback(?:%(?:25)*20|\+)of|Debug(?:%(?:25)*20|\+)info)(?:%(?:25)*20|\+)")
-NUMBER_MARK = re.compile(
-    b"|".join(numbers_of(text).pattern for text in (b"Traceback of TorchScript (", b"Debug info for handle"))
-)
 MOST_QUOTES = 16
 """Quotes before a failure at which its string may begin."""
 MOST_UNREAD = 8
@@ -64,11 +59,6 @@ class Region(NamedTuple):
     start: int
     stop: int
     encoded: Encoded
-
-
-def has_encoded(line: bytes) -> bool:
-    """Whether a failure may stand in a line in such an encoding that its words are no words there."""
-    return URL_MARK.search(line) is not None or NUMBER_MARK.search(line) is not None
 
 
 def regions(line: bytes) -> Iterator[Region]:

@@ -24,7 +24,6 @@ from archive.failures.beginnings import (
     Above,
     Beginning,
     begins_failure,
-    has_failure,
     is_escaped,
     texts_above,
 )
@@ -35,6 +34,7 @@ from archive.failures.failures import HANDLES_NOT_FOUND
 from archive.failures.forms import quoted, unquoted
 from archive.failures.kinds import KINDS
 from archive.failures.lines import SPLITS, STRING, InnerLines, Lines
+from archive.failures.marks import has_failure
 from archive.failures.notes import Notes
 from archive.failures.outline import Outline, SerializedOutline
 from archive.failures.sources import shows_source

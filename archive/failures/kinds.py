@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archive.failures import marks
 from archive.failures.eval_frames import EVAL_FRAME, EvalTraceback, statement_in
 from archive.failures.failures import HANDLES_NOT_FOUND, LiteFailure
 from archive.failures.instructions import INSTRUCTION, InstructionFailure, is_argument
@@ -78,28 +79,12 @@ def _instruction(beginning: Beginning, found: re.Match[bytes], _: Above) -> Inst
 
 
 KINDS = (
-    Kind((b"Debug info for handle",), HANDLES_NOT_FOUND.match, _handles),
-    Kind((b"Traceback of TorchScript",), TRACEBACK_START.fullmatch, _traceback),
-    Kind((b"Traceback of TorchScript",), SERIALIZED_START.fullmatch, _serialized),
-    Kind((b"While executing %",), EXECUTING.fullmatch, _node),
-    Kind(
-        (
-            b'File "<eval_with_key>',
-            b'File \\"<eval_with_key>',  # in a string of JSON
-            b'm"<eval_with_key>',  # in colour
-            b'm\\"<eval_with_key>',
-        ),
-        EVAL_FRAME.fullmatch,
-        _frames,
-    ),
-    Kind((b" API call failed at ", b"Exception raised from cpp_", b"_cpp_"), named_line, _kernel),
-    Kind(
-        (b"KernelCall failed at instruction", b"CALL_DELEGATE execute failed at instruction"),
-        INSTRUCTION.fullmatch,
-        _instruction,
-    ),
+    Kind(marks.HANDLES, HANDLES_NOT_FOUND.match, _handles),
+    Kind(marks.TRACEBACK, TRACEBACK_START.fullmatch, _traceback),
+    Kind(marks.TRACEBACK, SERIALIZED_START.fullmatch, _serialized),
+    Kind(marks.NODE, EXECUTING.fullmatch, _node),
+    Kind(marks.EVAL_FRAME, EVAL_FRAME.fullmatch, _frames),
+    Kind(marks.KERNEL, named_line, _kernel),
+    Kind(marks.INSTRUCTION, INSTRUCTION.fullmatch, _instruction),
 )
 """Every kind. No line begins failures of two of them; the first one counts."""
-
-MARKS = tuple(dict.fromkeys(mark for kind in KINDS for mark in kind.marks))
-"""The first line of a failure has one of these."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.strings import decoded
-from archive.failures.beginnings import has_failure
+from archive.failures.marks import has_failure
 from archive.failures.shapes import TIMES
 
 if TYPE_CHECKING:
