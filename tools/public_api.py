@@ -1,9 +1,11 @@
 """The public interface as text: names, signatures, commands, exit statuses, the versions of our own formats.
 
     python -m tools.public_api > tests/project/public_api.txt
+    python -m tools.public_api --stub > archive/__init__.pyi
 
 A line in brackets begins each section; the last three need PyTorch. A test compares the text with the code,
-so that no program breaks by a change that nobody announced.
+so that no program breaks by a change that nobody announced. The stub tells type checkers where the package's
+lazy names come from; the same test compares it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import archive
 from archive.cli.main import COMMANDS, group
 from archive.cli.status import Status
 from archive.companion.layout import VERSION
@@ -26,6 +29,7 @@ from archive.formats.effects import record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+STUB_HEAD = "# Made of `__init__.py` by `python -m tools.public_api --stub`."
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 RESULTS = {
     "archive.companion.layout": ("CompanionProfile",),
@@ -195,9 +199,19 @@ def section(name: str) -> str:
     return "".join(f"{line}\n" for line in (CORE | TORCH)[name]())
 
 
+def stub() -> str:
+    """The package as type checkers read it: each public name, imported from its module."""
+    homes = vars(archive)["_HOMES"].items()
+    lines = sorted(f"from archive.{module} import {name} as {name}\n" for name, module in homes)
+    return f"{STUB_HEAD}\n\n{''.join(lines)}\n__version__: str\n__all__: list[str]\n"
+
+
 def main() -> None:
-    """Print all sections."""
-    sys.stdout.write("\n".join(f"[{name}]\n{section(name)}" for name in (*CORE, *TORCH)))
+    """Print all sections, or the stub."""
+    if sys.argv[1:] == ["--stub"]:
+        sys.stdout.write(stub())
+    else:
+        sys.stdout.write("\n".join(f"[{name}]\n{section(name)}" for name in (*CORE, *TORCH)))
 
 
 if __name__ == "__main__":

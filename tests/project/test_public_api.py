@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.public_api import CORE, TORCH, section
+import archive
+from tools.public_api import CORE, TORCH, section, stub
 
 LISTED = Path(__file__).with_name("public_api.txt")
 ADVICE = (
@@ -33,6 +34,11 @@ def test_the_public_interface_is_as_listed(name: str) -> None:
 def test_every_section_is_listed_in_order() -> None:
     assert list(listed()) == [*CORE, *TORCH], ADVICE
     assert all(listed().values())
+
+
+def test_type_checkers_know_the_names_that_are_imported_lazily() -> None:
+    advice = "run `python -m tools.public_api --stub > archive/__init__.pyi`"
+    assert Path(archive.__file__).with_suffix(".pyi").read_text(encoding="utf-8") == stub(), advice
 
 
 def test_a_changed_signature_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

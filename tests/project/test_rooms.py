@@ -8,7 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "archive"
-BESIDE = {"__init__.py", "__main__.py", "py.typed"}
+BESIDE = {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
 MOST_ROOMS, MOST_ARROWS = 21, 130
 
 

@@ -21,66 +21,12 @@ if TYPE_CHECKING:
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 
 
-def test_the_package_offers_these_names() -> None:
-    assert sorted(archive.__all__) == [
-        *(
-            "Account",
-            "Archive",
-            "ArchiveError",
-            "Canonical",
-            "Change",
-            "CompanionRedaction",
-            "Conversion",
-            "Diagnostic",
-            "Diff",
-            "Digest",
-            "Explainer",
-            "FileKind",
-            "Finding",
-            "Join",
-            "LeakKind",
-            "Leaks",
-            "Level",
-            "LimitError",
-            "Limits",
-            "Migration",
-        ),
-        *(
-            "Outcome",
-            "OutcomeKind",
-            "Recognised",
-            "Redaction",
-            "Shrinkage",
-            "Split",
-            "Style",
-            "Symbolication",
-            "TensorChange",
-            "TextChange",
-            "batch",
-            "canonicalise",
-            "convert",
-            "diff",
-            "digest",
-            "explain",
-            "join",
-            "leaks",
-            "migrate",
-            "open",
-            "recognise",
-            "redact",
-            "redact_companion",
-            "restore",
-            "shrink",
-            "sizes",
-            "split",
-            "verify",
-        ),
-    ]
+def test_the_package_offers_its_names() -> None:  # which `tests/project/public_api.txt` lists
     assert {getattr(archive, name).__name__ for name in archive.__all__} == set(archive.__all__)
     assert set(archive.__all__) <= set(dir(archive))
     assert issubclass(LimitError, ArchiveError)
     with pytest.raises(AttributeError, match="module 'archive' has no attribute 'nothing'"):
-        _ = archive.nothing
+        getattr(archive, "nothing")  # noqa: B009 (type checkers would refuse the name)
 
 
 def test_the_version_is_the_projects() -> None:
