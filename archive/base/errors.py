@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
+CHANGED = "the file changed while it was read; nothing is written"
+LONGEST_CAUSE = 200
+"""Characters of another library's message that an error repeats."""
 NO_BYTE = 0xDC00
 """Added to a byte that is not UTF-8 where it stands in a ``str``."""
 ESCAPED_BYTES = "".join(chr(NO_BYTE + byte) for byte in range(0x80, 0x100))

@@ -153,3 +153,31 @@ DEFAULT_LIMITS = Limits()
 def unbounded() -> Allowance:
     """The allowance of what is made in this process, from facts that nobody sent."""
     return Limits(memory=1 << 62).allowance(0)
+
+
+class Steps:
+    """The steps that were taken, of those that may be.
+
+    Args:
+        most: the steps that may be taken, a value of ``Limits.work``.
+
+    Attributes:
+        most: as given.
+        taken: the steps taken so far.
+    """
+
+    __slots__ = ("most", "taken")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.taken = 0
+
+    def take(self, steps: int = 1) -> None:
+        """Count steps, before they are taken.
+
+        Raises:
+            LimitError: there are more than allowed.
+        """
+        self.taken += steps
+        if self.taken > self.most:
+            raise LimitError("work", self.most, self.taken)

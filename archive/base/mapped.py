@@ -1,10 +1,11 @@
-"""Files as memory: mapped if they are on disk, read by ranges if they are elsewhere, else read as a whole.
+"""The bytes of a source: mapped if it is a file on disk, fetched if it is elsewhere, else read as a whole.
+
+A *source* is a path, a URL, bytes, or a binary file. :func:`placed` says whether it is on this machine or
+elsewhere. :class:`Mapped` has all of its bytes at hand: a file elsewhere is copied first. :func:`by_ranges`
+gives a :class:`Fetched` for a file elsewhere, of which only what is asked for is read.
 
 A mapped file must not become shorter while it is in use: the system ends a process that touches a page behind
 the file's end (SIGBUS). :func:`in_memory` reads a file instead, which costs its size in memory.
-
-A file elsewhere, by an fsspec URL, is copied into an unnamed file by :class:`Mapped`, and read by
-:class:`~archive.base.fetched.Fetched` without that.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import stat
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
-from archive.base.errors import ArchiveError, named, one_line
+from archive.base.errors import CHANGED, ArchiveError, named, one_line
 from archive.base.urls import is_elsewhere, name_of
 
 if TYPE_CHECKING:
@@ -25,9 +26,29 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer
 
+    from archive.base.remote import Location, RemoteFile
+
     Source = str | os.PathLike[str] | ReadableBuffer | BinaryIO | io.IOBase
 
-CHANGED = "the file changed while it was read; nothing is written"
+CLAIMED = 1 << 24
+"""Bytes of a file elsewhere, at most, that its allowance of memory follows from."""
+SMALL_BYTES = 1 << 24
+"""A list, a file of settings or of secrets is not larger."""
+
+
+def placed(source: Source) -> tuple[Source, Location | None]:
+    """A source, and its place if it is elsewhere: None on this machine, where a ``file://`` URL is a path.
+
+    Raises:
+        ArchiveError: a URL leads nowhere, or its package is not installed.
+        OSError: the place cannot be reached.
+    """
+    if not is_elsewhere(source):
+        return source, None
+    from archive.base.remote import Location  # noqa: PLC0415 (files elsewhere only)
+
+    place = Location(source)
+    return (place.path, None) if place.is_local else (source, place)
 
 
 class Mapped:
@@ -87,6 +108,80 @@ class Mapped:
             with suppress(BufferError):  # views are in use: the last of them will unmap it
                 self._map.close()
         self._map, self._source = None, b""
+
+
+class Fetched:
+    """The bytes of a file elsewhere, read by ranges when they are asked for.
+
+    Attributes:
+        data: the bytes.
+        name: the file's URL, for messages.
+    """
+
+    __slots__ = ("_file", "data", "name")
+
+    def __init__(self, file: RemoteFile, name: str | None = None) -> None:
+        """Read a file by ranges.
+
+        Args:
+            file: the file.
+            name: for messages; by default the file's own.
+        """
+        from archive.base.ranged import RangedBytes  # noqa: PLC0415 (files elsewhere only)
+
+        self.name = one_line(name) if name else file.name
+        self.data = RangedBytes(file.read, file.size, head=file.head)
+        self._file = file
+
+    @property
+    def weight(self) -> int:
+        """Bytes of file that its allowance of memory follows from: its size, a claim, only up to a bound."""
+        return min(len(self.data), CLAIMED)
+
+    def whole(self) -> Mapped:
+        """The whole file, copied; this one is closed.
+
+        Raises:
+            ArchiveError: it changed meanwhile.
+            OSError: it cannot be read, or there is no space for the copy.
+        """
+        from archive.base.remote import copied  # noqa: PLC0415 (files elsewhere only)
+
+        with copied(self._file) as copy:
+            self.close()
+            return Mapped(copy, self.name)
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that is not the version that was opened.
+
+        Raises:
+            ArchiveError: it is not.
+        """
+        self._file.check_unchanged()
+
+    def close(self) -> None:
+        """Close the file; views in use stay valid. Closing twice does nothing."""
+        self.data.release()
+        self._file.close()
+
+
+def by_ranges(source: Source, name: str | None = None) -> Mapped | Fetched:
+    """A source whose bytes are at hand, or if it is elsewhere, read when they are asked for.
+
+    Args:
+        source: as for :class:`Mapped`.
+        name: the same.
+
+    Raises:
+        ArchiveError: the path is no file, or a URL leads nowhere.
+        OSError: the source cannot be read.
+    """
+    source, place = placed(source)
+    if place is None:
+        return Mapped(source, name)
+    from archive.base.remote import opened_remote  # noqa: PLC0415 (files elsewhere only)
+
+    return Fetched(opened_remote(place), name)
 
 
 class FileInMemory(io.BytesIO):
@@ -203,8 +298,12 @@ class _Loaded(NamedTuple):
 
 
 def _load(source: Source) -> _Loaded:
-    if is_elsewhere(source):
-        return _copied(source)
+    source, place = placed(source)
+    if place is not None:
+        from archive.base.remote import copied, opened_remote  # noqa: PLC0415 (files elsewhere only)
+
+        with closing(opened_remote(place)) as remote, copied(remote) as file:
+            return _map(file)
     if isinstance(source, (str, os.PathLike)):
         with regular_file(source) as opened:
             return _map(opened)
@@ -219,20 +318,6 @@ def _load(source: Source) -> _Loaded:
     return _Loaded(_bytes(memoryview(file.read())))
 
 
-def _copied(source: Source) -> _Loaded:
-    """A file elsewhere, copied into a file without a name and mapped."""
-    from archive.base.copies import copied  # noqa: PLC0415 (files elsewhere alone)
-    from archive.base.location import Location  # noqa: PLC0415 (the same)
-    from archive.base.remote import opened_remote  # noqa: PLC0415 (the same)
-
-    place = Location(source)
-    if place.is_local:
-        return _load(place.path)
-    remote = opened_remote(place)
-    with closing(remote), copied(remote) as file:
-        return _map(file)
-
-
 def regular_file(path: str | os.PathLike[str]) -> io.FileIO:
     """A regular file, opened.
 
@@ -244,6 +329,30 @@ def regular_file(path: str | os.PathLike[str]) -> io.FileIO:
     if not stat.S_ISREG(mode):
         raise ArchiveError(expected="a file", found=stat.filemode(mode), file=one_line(_label(path)))
     return io.FileIO(os.fspath(path))
+
+
+def read_whole(path: str | os.PathLike[str]) -> bytes:
+    """All bytes of a small file beside those that a command is about: a list, settings, secrets.
+
+    Of a pipe, all until its end; none where nobody writes into it.
+
+    Raises:
+        ArchiveError: there are more than `SMALL_BYTES`.
+        OSError: it cannot be read.
+    """
+
+    def opened(path: str, flags: int) -> int:
+        """Open a file; a pipe without waiting for who writes into it."""
+        descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+        if hasattr(os, "O_NONBLOCK"):
+            os.set_blocking(descriptor, True)
+        return descriptor
+
+    with open(path, "rb", opener=opened) as file:
+        data = file.read(SMALL_BYTES + 1)
+    if len(data) > SMALL_BYTES:
+        raise ArchiveError(f"has more than {SMALL_BYTES:,} bytes", file=os.fspath(path))
+    return data
 
 
 def _map(file: BinaryIO | io.FileIO) -> _Loaded:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from archive.base.drafts import Draft
 from archive.base.errors import ArchiveError, ExistsError
+from archive.base.mapped import placed
 from archive.base.urls import is_url
 
 if TYPE_CHECKING:
@@ -56,25 +57,12 @@ def check_target(path: Target, *, force: bool) -> None:
         ArchiveError: the target is a folder, device, pipe or socket, or it exists and ``force`` is not given.
         OSError: the target cannot be looked at.
     """
-    if is_url(path):
-        _check_target_elsewhere(path, force=force)
-        return
-    _refuse_other_kinds(path)
-    if not force and os.path.lexists(path):
-        raise ExistsError(EXISTS, file=os.fspath(path))
-
-
-def _check_target_elsewhere(url: str, *, force: bool) -> None:
-    """The same for a URL.
-
-    Raises:
-        ArchiveError: the target is a folder, or exists and ``force`` is not given, or no file can be there.
-    """
-    from archive.base.location import Location  # noqa: PLC0415 (files elsewhere alone)
-
-    place = Location(url)
-    if place.is_local:
-        check_target(place.path, force=force)
+    given, place = placed(path)
+    path = cast("Target", given)
+    if place is None:
+        _refuse_other_kinds(path)
+        if not force and os.path.lexists(path):
+            raise ExistsError(EXISTS, file=os.fspath(path))
         return
     place.check_writable()
     with place.told("written"):
@@ -87,13 +75,12 @@ def _check_target_elsewhere(url: str, *, force: bool) -> None:
 
 def _draft(path: Target) -> Draft | Upload:
     """A draft of a file, here or elsewhere."""
-    if not is_url(path):
-        return Draft(Path(path))
-    from archive.base.location import Location  # noqa: PLC0415 (files elsewhere alone)
-    from archive.base.uploads import Upload  # noqa: PLC0415 (the same)
+    given, place = placed(path)
+    if place is None:
+        return Draft(Path(cast("Target", given)))
+    from archive.base.uploads import Upload  # noqa: PLC0415 (files elsewhere only)
 
-    place = Location(path)
-    return Draft(Path(place.path)) if place.is_local else Upload(place)
+    return Upload(place)
 
 
 def _refuse_other_kinds(path: Target) -> None:
@@ -238,7 +225,7 @@ def _take_name(target: str, draft: Draft | Upload, *, force: bool, keep: bool) -
 def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
     """A file for the time of the block: beside a target, or in memory where there is no target's path."""
     if is_url(beside):
-        import tempfile  # noqa: PLC0415 (files elsewhere alone)
+        import tempfile  # noqa: PLC0415 (files elsewhere only)
 
         with tempfile.TemporaryFile() as file:
             yield cast("BinaryIO", file)

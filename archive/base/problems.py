@@ -9,14 +9,12 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from archive.base.errors import ArchiveError, ExhaustedError, ExistsError, shown
+from archive.base.errors import LONGEST_CAUSE, ArchiveError, ExhaustedError, ExistsError, shown
 from archive.base.output import FORCE
 
 TRACEBACK_VARIABLE = "DEBUG_ARCHIVE_TRACEBACK"
 """The environment variable that shows the traceback of an internal error."""
 PACKAGE = Path(__file__).parents[1]
-LONGEST_CAUSE = 200
-"""Characters of an exception's own text that are told."""
 
 
 class Problem(NamedTuple):

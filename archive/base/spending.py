@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from archive.base.errors import LimitError
-from archive.base.steps import Steps
+from archive.base.limits import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator

@@ -14,12 +14,11 @@ import tempfile
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from archive.base.copies import KEPT, copied
 from archive.base.errors import ArchiveError
-from archive.base.remote import opened_remote
+from archive.base.remote import KEPT, copied, opened_remote
 
 if TYPE_CHECKING:
-    from archive.base.location import Location, Version
+    from archive.base.remote import Location, Version
 
 EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
 """Schemes of stores that can refuse a put over an object."""

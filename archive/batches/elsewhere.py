@@ -10,8 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from archive.base.globs import Globs
-from archive.base.location import Location
-from archive.base.remote import opened_remote
+from archive.base.remote import Location, opened_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

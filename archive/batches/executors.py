@@ -9,8 +9,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
-from archive.base.errors import ArchiveError, shown
-from archive.base.problems import LONGEST_CAUSE
+from archive.base.errors import LONGEST_CAUSE, ArchiveError, shown
 from archive.batches.pool import Lost
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from archive.base.errors import shown
+from archive.base.json_text import read_json
 from archive.check.inputs import check_inputs
 from archive.check.loading.programs import program_faults
 from archive.check.loading.programs.payloads import Payloads
 from archive.check.programs import add_faults, note_layouts
-from archive.formats.exported.json_text import read_json
 from archive.formats.exported.mismatches import JsonFault
 from archive.formats.exported.schema import MAJOR
 from archive.formats.record_kinds import LEGACY_PROGRAM

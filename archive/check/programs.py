@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted, one_line, shown
+from archive.base.json_text import is_exact, read_json
 from archive.check.diagnostic import MAX_LISTED
 from archive.check.inputs import REFUSED, check_inputs
 from archive.check.loading.programs import program_faults
@@ -23,7 +24,6 @@ from archive.check.loading.programs.files import INPUTS, file_faults
 from archive.check.loading.programs.needs import needs
 from archive.check.loading.programs.payloads import CONFIGS, TABLE, PayloadCheck, Payloads
 from archive.formats.exported.functions import parse_function, parse_functions
-from archive.formats.exported.json_text import is_exact, read_json
 from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from archive.formats.exported.mismatches import mismatches
 from archive.formats.exported.modules import parse_modules

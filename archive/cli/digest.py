@@ -10,8 +10,7 @@ import click
 
 import archive
 from archive.base.errors import ArchiveError, counted, shown
-from archive.base.mapped import source_of
-from archive.base.side_files import read_whole
+from archive.base.mapped import read_whole, source_of
 from archive.batches.reading import Listed, Listing, listing
 from archive.cli import options, printing
 from archive.cli.several import jobs_option, problem, reading, status_of

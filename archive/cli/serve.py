@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import click
 
 from archive.base.errors import ArchiveError, counted, shown
-from archive.base.side_files import read_whole
+from archive.base.mapped import read_whole
 from archive.cli import printing
 from archive.cli.options import UNITS
 from archive.cli.status import Status

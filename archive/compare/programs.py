@@ -11,11 +11,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, counted, shown
+from archive.base.json_text import read_json
 from archive.compare.changes import Change, Status, changed, several
 from archive.compare.nodes import NEW, VALUES, Nodes, are_same, bare, graphs_of, pair_nodes, values_of
 from archive.compare.sameness import Level
 from archive.compare.values import Values
-from archive.formats.exported.json_text import read_json
 from archive.formats.exported.sites import named_values
 from archive.formats.exported.traces import OWN_FILES
 from archive.formats.record_kinds import BESIDE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from archive.base.json_text import read_json
 from archive.compare.values import Values
-from archive.formats.exported.json_text import read_json
 from archive.formats.tensors.exported import TABLE
 
 if TYPE_CHECKING:

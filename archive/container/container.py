@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from archive.base.fetched import Fetched
-    from archive.base.mapped import Source
+    from archive.base.mapped import Fetched, Source
     from archive.base.ranged import Bytes
 
 __all__ = ["Container", "Member", "member_from", "new_member", "write_archive"]

@@ -24,8 +24,7 @@ from archive.base.errors import LimitError
 from archive.base.strings import StringTable, StringView, Text
 
 if TYPE_CHECKING:
-    from archive.base.limits import Limits
-    from archive.base.steps import Steps
+    from archive.base.limits import Limits, Steps
     from archive.debuginfo.model import SourceRange
 
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]

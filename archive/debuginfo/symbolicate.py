@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.steps import Steps
+from archive.base.limits import DEFAULT_LIMITS, Limits, Steps
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import cost_of, excerpt
 from archive.debuginfo.unique_handles import PLAIN

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
-from archive.base.fetched import by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import by_ranges
 from archive.reader.compiled import CompiledModels
 from archive.reader.opening import archive_in
 from archive.reader.recognition import (

@@ -40,7 +40,7 @@ from archive.formats.instructions import INTERFACE_CALL
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.steps import Steps
+    from archive.base.limits import Steps
     from archive.reader.archive import Archive
 
 MAX_HANDLES = 16

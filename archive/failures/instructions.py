@@ -26,7 +26,7 @@ from archive.failures.nodes import answer_of, digest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.base.steps import Steps
+    from archive.base.limits import Steps
     from archive.failures.lookups.instructions import Place, Places
     from archive.failures.streams import Stream
     from archive.reader.facts import Facts

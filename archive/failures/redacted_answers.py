@@ -35,8 +35,8 @@ from archive.failures.tracebacks import place_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from archive.base.limits import Steps
     from archive.base.spending import Spending
-    from archive.base.steps import Steps
     from archive.debuginfo.symbolicate import Style, Symbolication
     from archive.failures.lite import LiteAnswers
     from archive.failures.nodes import NodeFailure

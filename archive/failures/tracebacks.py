@@ -28,8 +28,7 @@ from archive.failures.lines import ending
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from archive.base.limits import Limits
-    from archive.base.steps import Steps
+    from archive.base.limits import Limits, Steps
     from archive.debuginfo.model import SourceRange
     from archive.failures.code_records import CodeRecord
     from archive.failures.streams import Stream

@@ -40,7 +40,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
-from archive.formats.exported.json_text import words
+from archive.base.json_text import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -139,7 +139,7 @@ class CompiledModel:
         return self._source.records[self.records[file]]
 
     def _json(self, file: str) -> object:
-        from archive.formats.exported.json_text import read_json  # noqa: PLC0415 (the same)
+        from archive.base.json_text import read_json  # noqa: PLC0415 (the same)
 
         try:
             found: object = read_json(self.view(file), self._source.allowance)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from archive.base.errors import ArchiveError
-from archive.base.steps import Steps
+from archive.base.json_text import read_json
+from archive.base.limits import Steps
 from archive.formats.etrecord import (
     DELEGATES,
     HANDLES,
@@ -15,7 +16,6 @@ from archive.formats.etrecord import (
     parse_handles,
     parse_outputs,
 )
-from archive.formats.exported.json_text import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
-from archive.base.fetched import Fetched, by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import Mapped, in_memory
+from archive.base.mapped import Fetched, Mapped, by_ranges, in_memory
 from archive.companion.magic import is_companion
 from archive.formats.record_kinds import place_of_companion
 from archive.reader.archive import Archive

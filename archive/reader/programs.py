@@ -98,7 +98,7 @@ class Programs(Mapping[str, "Program"]):
 
     def _tree(self, record: str) -> Any:  # noqa: ANN401 (any value)
         """The value of a record."""
-        from archive.formats.exported.json_text import read_json  # noqa: PLC0415 (few archives have programs)
+        from archive.base.json_text import read_json  # noqa: PLC0415 (few archives have programs)
 
         if record not in self._trees:
             self._trees[record] = read_json(self._source.records[record].view(), self._source.allowance)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
+from archive.base.json_text import is_exact, read_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped, unchanged
 from archive.base.output import replacing
 from archive.container.container import Container, member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.exported.canonical import Numbering
-from archive.formats.exported.json_text import is_exact, read_json
 from archive.formats.exported.rewriting import with_metadata
 from archive.reader import opening
 from archive.reader.archive import Archive

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
-from archive.base.side_files import read_whole
+from archive.base.mapped import read_whole
 
 NAME = "pyproject.toml"
 TOOL = "debug-archive"

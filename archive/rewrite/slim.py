@@ -87,7 +87,7 @@ def _program_member(name: str, data: bytes | memoryview, others: int) -> Member:
         data: the record.
         others: bytes of the other records.
     """
-    from archive.formats.exported.json_text import json_cost  # noqa: PLC0415 (few archives have programs)
+    from archive.base.json_text import json_cost  # noqa: PLC0415 (few archives have programs)
 
     if ROOM * json_cost(data) > DEFAULT_LIMITS.allowance(others).memory:
         return replace(new_member(name, data, compress=False), aligned=False)

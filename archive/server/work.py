@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_line
-from archive.base.json_values import check_values
+from archive.base.json_text import check_values
 from archive.base.mapped import FileInMemory
 from archive.debuginfo.symbolicate import Style
 from archive.failures.models.explaining import explainer_of

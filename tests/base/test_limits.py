@@ -7,9 +7,8 @@ from dataclasses import astuple
 import pytest
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits, unbounded
+from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits, Steps, unbounded
 from archive.base.spending import Recent, Spending
-from archive.base.steps import Steps
 
 MIB = 1 << 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archive.base.errors import ArchiveError
-from archive.base.location import Location
+from archive.base.remote import Location
 from tests.support.commands import run
 
 

@@ -13,9 +13,9 @@ import pytest
 
 import archive
 from archive.base.errors import ArchiveError, NothingToDoError
+from archive.base.json_text import json_cost, read_json
 from archive.base.limits import Limits, unbounded
 from archive.container.container import member_from, new_member
-from archive.formats.exported.json_text import json_cost, read_json
 from archive.formats.record_kinds import EMBEDDED_IN_EXPORTED
 from archive.store.store import Store
 from tests.support.commands import run

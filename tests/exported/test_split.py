@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.base import json_text
 from archive.base.errors import ArchiveError, NothingToDoError
+from archive.base.json_text import read_json
 from archive.companion.layout import CompanionProfile
 from archive.container.container import new_member
 from archive.formats.archive_id import archive_id
-from archive.formats.exported import json_text
-from archive.formats.exported.json_text import read_json
 from tests.support.commands import run
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
 from tests.support.sampling import sampled

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.base.limits import Steps
 from archive.base.spending import Spending
-from archive.base.steps import Steps
 from archive.debuginfo.symbolicate import Style
 from archive.failures.archive_answers import ArchiveAnswers
 from archive.failures.explainer import Explainer

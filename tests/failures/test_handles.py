@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 import archive
-from archive.base.limits import DEFAULT_LIMITS
+from archive.base.limits import DEFAULT_LIMITS, Steps
 from archive.base.spending import Spending
-from archive.base.steps import Steps
 from archive.debuginfo.handle_tables import HandleTable, MethodTable
 from archive.debuginfo.model import Generation
 from archive.debuginfo.symbolicate import Style, Symbolication

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import archive
-from archive.base.steps import Steps
+from archive.base.limits import Steps
 from archive.failures.archive_answers import UNCHECKED
 from archive.failures.handles import HandleSplits
 from tests.support.corpus import ORACLES

@@ -12,8 +12,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.base.limits import DEFAULT_LIMITS
-from archive.base.steps import Steps
+from archive.base.limits import DEFAULT_LIMITS, Steps
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
 from archive.failures.code_lines import CodeLines

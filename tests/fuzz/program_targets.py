@@ -6,10 +6,10 @@ import json
 import zipfile
 from typing import TYPE_CHECKING, Any
 
+from archive.base.json_text import read_json
 from archive.base.limits import Limits
 from archive.check.loading.programs import program_faults
 from archive.check.loading.programs.payloads import Payloads
-from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import Program
 from archive.formats.exported.rewriting import filled, left_of
 from tests.fuzz.mutations import changed_bytes, number

@@ -14,8 +14,8 @@ import pytest
 
 import archive
 from archive import ArchiveError, FileKind, LimitError, Limits
-from archive.base.http import WHOLE
 from archive.base.mapped import Mapped
+from archive.base.remote import WHOLE
 from archive.check.verify import verify
 from archive.describe.inspect import inspect
 from archive.describe.listing import listed

@@ -51,7 +51,7 @@ from archive.backend.lower.parts import called_methods, with_lowered_parts
 from archive.backend.lower.scripting import ranges_of, refusal, scripted_module
 from archive.backend.lower.tables import write_table
 from archive.backend.registry import Original, find_backend
-from archive.base.collecting import without_collecting
+from archive.base.json_text import without_collecting
 from archive.effects.capture.capture import MOST_ENTRIES
 from archive.effects.errors import LoweringError
 

@@ -34,6 +34,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import in_file
+from archive.base.json_text import read_json
 from archive.compare.digest.contents import Contents
 from archive.compare.digest.lines import written
 from archive.compare.digest.names import Definitions
@@ -45,7 +46,6 @@ from archive.formats.bytecode import BYTECODE
 from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in
 from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.effects import EFFECTS
-from archive.formats.exported.json_text import read_json
 from archive.formats.exported.program import graph_of, nodes
 from archive.formats.inert_values import DATA
 from archive.formats.local_names import canonical

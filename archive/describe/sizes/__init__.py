@@ -51,8 +51,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import in_file
-from archive.base.fetched import by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
+from archive.base.mapped import by_ranges
 from archive.companion.magic import is_companion
 from archive.describe.sizes.account import Account, Part, Piece, Size, SizeChange, View
 from archive.describe.sizes.pieces import companion_pieces, pieces
@@ -61,8 +61,7 @@ from archive.reader.companion import Companion
 from archive.reader.recognition import opened_zip
 
 if TYPE_CHECKING:
-    from archive.base.fetched import Fetched
-    from archive.base.mapped import Mapped, Source
+    from archive.base.mapped import Fetched, Mapped, Source
 
 __all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "sizes"]
 

@@ -11,11 +11,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
+from archive.base.json_text import read_json
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.contents import Cell
 from archive.describe.sizes.stretches import UNNAMED_FILE
 from archive.failures.lookups.nodes import ONLY
-from archive.formats.exported.json_text import read_json
 from archive.formats.exported.kinds import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
 from archive.formats.exported.modules import parse_modules
 from archive.formats.exported.places import node_bytes

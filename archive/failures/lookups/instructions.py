@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
-from archive.base.steps import Steps
+from archive.base.limits import Steps
 from archive.failures.lookups.nodes import Node
 from archive.failures.lookups.regions import Regions
 from archive.formats.etrecord import edge_program, node_handles

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.limits import Steps
 from archive.base.spending import Recent, Spending
-from archive.base.steps import Steps
 from archive.debuginfo.excerpt import bounded_excerpt, cost_of
 
 if TYPE_CHECKING:

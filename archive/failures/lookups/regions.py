@@ -20,9 +20,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
+from archive.base.json_text import read_json
 from archive.failures.lookups.nodes import Node
 from archive.formats.etrecord import EXPORTED, GRAPH_ID
-from archive.formats.exported.json_text import read_json
 from archive.formats.exported.kinds import MODULES, STACK_TRACE
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
-from archive.formats.exported.json_text import MAX_DEPTH, words
+from archive.base.json_text import MAX_DEPTH, words
 from archive.formats.exported.schema import CLASSES, ENUMS, UNIONS, DictOf, ListOf, Optional, Type
 
 if TYPE_CHECKING:

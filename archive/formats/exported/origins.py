@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from archive.formats.exported.json_text import MAX_DEPTH
+from archive.base.json_text import MAX_DEPTH
 
 KEYS = ["name", "target", "graph_id", "pass_name", "action", "from_node"]
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.formats.exported.json_text import json_cost
+from archive.base.json_text import json_cost
 from archive.formats.exported.program import MAX_SCOPES
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.formats.exported.json_text import MAX_DEPTH, words
+from archive.base.json_text import MAX_DEPTH, words
 from archive.formats.exported.sites import NodeSite, Scope, named_values
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.formats.exported.json_text import is_exact, read_json
+from archive.base.json_text import is_exact, read_json
 from archive.formats.exported.program import graph_of, nodes
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
-from archive.formats.exported.json_text import read_json
+from archive.base.json_text import read_json
 from archive.formats.tensors.dtypes import SCALARS
 from archive.formats.tensors.tensor import Tensor
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
+from archive.base.json_text import read_json
 from archive.debuginfo.model import Global, Inert
-from archive.formats.exported.json_text import read_json
 from archive.formats.tensors.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -24,12 +24,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
+from archive.base.json_text import read_json
 from archive.container.names import decoded, encoded
 from archive.formats.compiled.code import UNREAD, without_comments
 from archive.formats.compiled.kinds import SpareKind
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.elf.source_texts import source_texts
-from archive.formats.exported.json_text import read_json
 from archive.formats.record_kinds import KERNELS
 from archive.privacy.redact.programs import changed_strings, strings_in
 from archive.privacy.redact.rules import NO_FILE, SEPARATOR

@@ -20,9 +20,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from archive.base.json_text import read_json
 from archive.formats.etrecord import GRAPH_ID, HANDLE
 from archive.formats.exported.canonical import Id, Numbering
-from archive.formats.exported.json_text import read_json
 from archive.formats.exported.kinds import CUSTOM, KIND_BY_KEY, STACK_TRACE
 from archive.formats.exported.rewriting import with_metadata
 from archive.privacy.redact.names.programs import renamed_metadata

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
-from archive.base.fetched import by_ranges
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
-from archive.base.mapped import in_memory
+from archive.base.mapped import by_ranges, in_memory
 from archive.base.urls import is_url
 from archive.companion.magic import is_companion
 from archive.container.container import Container
@@ -45,8 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from archive.base.fetched import Fetched
-    from archive.base.mapped import Mapped, Source
+    from archive.base.mapped import Fetched, Mapped, Source
     from archive.base.ranged import Bytes
 
 __all__ = [

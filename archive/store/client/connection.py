@@ -28,7 +28,7 @@ from urllib.request import (
 from urllib.response import addinfourl
 
 from archive.base.errors import ArchiveError, in_file, one_line
-from archive.base.json_values import parsed_json
+from archive.base.json_text import parsed_json
 from archive.base.urls import shown
 from archive.store.client.budget import SECONDS_OF_SILENCE, Budget
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError, in_file, shown
-from archive.base.json_values import parsed_json
+from archive.base.json_text import parsed_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import replacing
 from archive.reader import opening

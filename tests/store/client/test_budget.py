@@ -16,7 +16,7 @@ from urllib.request import Request
 import pytest
 
 from archive.base.errors import ArchiveError
-from archive.base.json_values import parsed_json
+from archive.base.json_text import parsed_json
 from archive.store.client import connection
 from archive.store.client.budget import BESIDE_BODIES, Budget
 from archive.store.client.connection import Connection, _Redirections

@@ -28,11 +28,11 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import shown
+from archive.base.json_text import words
 from archive.check.loading.programs.arguments import Arguments
 from archive.check.loading.programs.graphs import GraphCheck, Shared
 from archive.check.loading.programs.signature import GRAPH, SignatureCheck, named, spec_faults
 from archive.check.loading.programs.values import UNBACKED, RowCheck
-from archive.formats.exported.json_text import words
 from archive.formats.exported.mismatches import JsonFault, key_error, mismatches, short
 from archive.formats.exported.schema import MAJOR
 

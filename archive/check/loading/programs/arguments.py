@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from archive.base.errors import shown
+from archive.base.json_text import words
 from archive.check.loading.programs.values import device_faults
 from archive.formats.exported.elements import ELEMENTS
-from archive.formats.exported.json_text import words
 from archive.formats.exported.mismatches import JsonFault, key_error, short
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
+from archive.base.json_text import read_json, words
 from archive.check.loading.programs.files import RecordFault
 from archive.formats.elf.parse import is_elf, other_object, parse_object
-from archive.formats.exported.json_text import read_json, words
 from archive.formats.exported.mismatches import JsonFault
 from archive.formats.record_kinds import COMPILED
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import shown
+from archive.base.json_text import words
 from archive.check.loading.programs.arguments import SYMBOLIC, Arguments, missing
 from archive.check.loading.programs.texts import text_faults
 from archive.check.loading.programs.values import TABLES
-from archive.formats.exported.json_text import words
 from archive.formats.exported.mismatches import JsonFault, short
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import posixpath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import counted, shown
+from archive.base.json_text import words
 from archive.check.loading.programs.values import LARGEST, device_faults, element_of, layout_faults
-from archive.formats.exported.json_text import words
 from archive.formats.exported.mismatches import JsonFault, short
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import shown
-from archive.formats.exported.json_text import words
+from archive.base.json_text import words
 from archive.formats.exported.kinds import CUSTOM, FUNCTION, FUNCTIONS, MODULES, ORIGINS
 from archive.formats.exported.mismatches import JsonFault
 from archive.formats.exported.modules import PARTS, split_instance

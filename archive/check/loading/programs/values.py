@@ -13,8 +13,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import shown
+from archive.base.json_text import words
 from archive.formats.exported.elements import ELEMENTS, Element
-from archive.formats.exported.json_text import words
 from archive.formats.exported.mismatches import JsonFault
 
 if TYPE_CHECKING:
