@@ -29,8 +29,7 @@ from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
-from archive.store.adding import TakenError
-from archive.store.making import NoDebugInfoError, made_of
+from archive.store.adding import NoDebugInfoError, TakenError, made_of
 from archive.store.plain import plain_of, recipe_of
 from archive.store.store import Store
 from tools import team_releases

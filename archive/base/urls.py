@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 """The beginning of a URL. A scheme of one letter would be a drive."""
+SERVER = re.compile(r"https?://[^/?#]+/?")
 _PASSWORD = re.compile(r"(?<=://)[^/\s]*@")
 _QUERY = re.compile(r"\?[^\s'\"<>)]+")
 
@@ -35,6 +36,15 @@ def shown(url: str) -> str:
 def name_of(path: str | os.PathLike[str]) -> str:
     """A path as messages show it."""
     return shown(path) if is_url(path) else os.fspath(path)
+
+
+def is_server(source: object) -> bool:
+    """Whether a source is the address of a server: a URL without a path, which no file has.
+
+    >>> is_server("http://localhost:8080"), is_server("https://host/model.ptl")
+    (True, False)
+    """
+    return isinstance(source, str) and SERVER.fullmatch(source) is not None
 
 
 def is_elsewhere(source: object) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.base.errors import ArchiveError, counted
+from archive.base.urls import is_server
 from archive.cli import printing
 from archive.cli.status import Status
 from archive.failures.explainer import Explainer
@@ -20,7 +21,6 @@ from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in, models_of, store_at
 from archive.failures.unpacking import unpacked
 from archive.reader.recognition import READ_KINDS
-from archive.store.client.address import is_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -62,9 +62,7 @@ COMMANDS = {
     "profile": CommandEntry(
         "archive.cli.profile", "Times and memory of a run at the model's source; needs PyTorch."
     ),
-    "store": CommandEntry(
-        "archive.cli.store.group", "Companions of many models in one folder, found by a log."
-    ),
+    "store": CommandEntry("archive.cli.store", "Companions of many models in one folder, found by a log."),
     "convert": CommandEntry(
         "archive.cli.convert", "Companions in another profile, programs in canonical form."
     ),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from click.decorators import FC
 
+STORE_VARIABLE = "DEBUG_ARCHIVE_STORE"
+"""The environment variable that names the store."""
 BOUND = re.compile(r"(?P<name>[a-z_]+)=(?P<number>[0-9]{1,18})(?P<unit>[KMGT]?)")
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 """Multiples of a bound, in powers of 1024."""

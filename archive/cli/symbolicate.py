@@ -14,16 +14,14 @@ import click
 import archive
 from archive.base.errors import counted, shown
 from archive.base.mapped import source_of
-from archive.base.urls import is_url, name_of
+from archive.base.urls import is_server, is_url, name_of
 from archive.cli import options, printing
 from archive.cli.status import Status
-from archive.cli.store.options import VARIABLE as STORE_VARIABLE
 from archive.debuginfo.symbolicate import Style
 from archive.failures.lookups.lookups import Lookups
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
 from archive.report.as_json import symbolication_facts
 from archive.report.texts import runs
-from archive.store.client.address import is_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +125,7 @@ def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> l
     "--store",
     metavar="STORE",
     help="The store that takes the place of FILEs: a folder, or a server's address like http://host:8080, "
-    f"whose companions are fetched as they are needed. Without FILEs, ${STORE_VARIABLE}.",
+    f"whose companions are fetched as they are needed. Without FILEs, ${options.STORE_VARIABLE}.",
 )
 @click.option(
     "--log", "log", type=click.Path(dir_okay=False), help="The log, in the place of standard input."
@@ -208,7 +206,7 @@ def command(
       debug-archive symbolicate model.etrecord 0:17 forward/0:3
     """  # noqa: D301 (click reads the backspace)
     if store is None and all(map(HANDLE_CHAIN.fullmatch, words)):
-        store = os.environ.get(STORE_VARIABLE)
+        store = os.environ.get(options.STORE_VARIABLE)
     files = _files(words, store)
     wanted = words[len(files) :]
     one = len(files) == 1 and not isdir(files[0]) and not is_server(files[0])  # noqa: PTH112 (pathlib costs start-up)

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted, one_line
 from archive.report.fitted_table import FittedTable
-from archive.store.entries import ID_SHOWN
-from archive.store.entry_json import entry_json
+from archive.store.entries import ID_SHOWN, entry_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.report.fitted_table import Holds
-    from archive.store.cleaning import Cleaned
-    from archive.store.client.server import Added
-    from archive.store.entries import Entry
-    from archive.store.entry_json import Listed
-    from archive.store.store import Kept
+    from archive.store.entries import Addition, ServerEntry, StoreEntry
+    from archive.store.upkeep import Cleaned
 
 OUTCOMES = {
     "added": "added",
@@ -30,7 +26,7 @@ OUTCOMES = {
 """The words for what became of files."""
 
 
-def entries_table(entries: Sequence[Entry]) -> FittedTable:
+def entries_table(entries: Sequence[StoreEntry]) -> FittedTable:
     """A line for each companion; with the ids of redacted archives, where some have others."""
     has_redacted = any(entry.facts.redacted_id for entry in entries)
     redacted: list[tuple[str, Holds]] = [("redacted id", "text")] if has_redacted else []
@@ -60,7 +56,7 @@ def entries_table(entries: Sequence[Entry]) -> FittedTable:
     return table
 
 
-def entries_total(entries: Sequence[Entry], bases: int) -> str:
+def entries_total(entries: Sequence[StoreEntry], bases: int) -> str:
     """How many companions there are, and the bytes that they take.
 
     Args:
@@ -78,16 +74,16 @@ def day_of(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
-def entry_facts(entry: Entry | Listed) -> dict[str, Any]:
+def entry_facts(entry: StoreEntry | ServerEntry) -> dict[str, Any]:
     """What a store knows of a companion, as JSON takes it."""
     return entry_json(entry, complete=True)
 
 
-def added_line(file: str, kept: Kept | Added) -> str:
+def added_line(file: str, addition: Addition[StoreEntry] | Addition[ServerEntry]) -> str:
     """What became of a file."""
-    entry = kept.entry
+    entry = addition.entry
     prefix = f", prefix {entry.facts.prefix}" if entry.facts.prefix else ""
-    what = OUTCOMES[kept.outcome]
+    what = OUTCOMES[addition.outcome]
     return (
         f"{file}: {what}, {entry.archive_id[:ID_SHOWN]}{prefix}, {entry.size:,} bytes in {entry.kept_size:,}"
     )

@@ -19,13 +19,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request  # noqa: TC002 (FastAPI reads annotations)
 from starlette.responses import Response
 
+from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, shown
 from archive.reader.facts import MAX_ID
 from archive.server import work
 from archive.server.bodies import CLOSE, receive
 from archive.server.problems import MEDIA_TYPE, Problem
-from archive.store.entry_json import entry_json
-from archive.store.kept import digest_of
+from archive.store.entries import entry_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from archive.server.settings import Settings
     from archive.server.spool import Spool
     from archive.server.workers import Workers
-    from archive.store.entries import Entry
+    from archive.store.entries import StoreEntry
     from archive.store.store import Store
 
 
@@ -189,7 +189,7 @@ class Companions:
         tag = f'"{entry.digest}"'
         return Representation(partial(self._read, entry), entry.size, tag, headers, BINARY).answer(request)
 
-    def _read(self, entry: Entry) -> bytes:
+    def _read(self, entry: StoreEntry) -> bytes:
         """The bytes of a companion.
 
         Raises:
@@ -237,13 +237,13 @@ class Companions:
             why = "the token is missing or wrong; send `Authorization: Bearer TOKEN`"
             raise Problem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer", **CLOSE})
 
-    def _entries(self) -> Sequence[Entry]:
+    def _entries(self) -> Sequence[StoreEntry]:
         try:
             return self._store.entries()
         except (ArchiveError, OSError) as error:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
 
-    def _named(self, word: str) -> Entry:
+    def _named(self, word: str) -> StoreEntry:
         """The companion that a word means: see :meth:`~archive.store.store.Store.find`.
 
         Raises:

@@ -28,9 +28,8 @@ from archive.report.as_json import as_json, symbolication_facts
 from archive.report.causes_text import causes_facts
 from archive.server.requests import HandlesRequest, LogRequest
 from archive.server.settings import INFLATED_A_BYTE, LEAST_INFLATED
-from archive.store.adding import TakenError
-from archive.store.entry_json import entry_json
-from archive.store.making import made_of
+from archive.store.adding import TakenError, made_of
+from archive.store.entries import entry_json
 from archive.store.store import Store
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""A companion that is about to be added: read and checked, and compared with what is kept already."""
+"""A file that is added: its companion, which is made, read and checked, and the base that it is kept by.
+
+What is kept of a file is the companion itself, or the one that ``split`` would make of it. Its base is the
+companion among its kin from which it differs least.
+"""
 
 from __future__ import annotations
 
@@ -6,45 +10,136 @@ import os
 import re
 import time
 from dataclasses import replace
+from pathlib import PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.base.errors import ArchiveError, in_file, shown
+from archive.base.digests import digest_of
+from archive.base.errors import ArchiveError, in_file, one_line, shown
 from archive.base.limits import unbounded
+from archive.base.mapped import Mapped, in_memory
+from archive.companion.magic import is_companion
 from archive.companion.parse import parse_companion
+from archive.formats.exported.kinds import MetadataKind
+from archive.formats.record_kinds import KINDS_TO_SOURCE, kind_of, place_of_companion
 from archive.reader import opening
+from archive.reader.collect import line_digests_of
 from archive.reader.facts import facts_of
-from archive.store.kept import MOST_TIME, Companion, Notes, companion_in, digest_of
+from archive.reader.line_digests import packed_digests
+from archive.reader.recognition import SHRUNK_KINDS
+from archive.rewrite.split import companion_of as split_companion_of
+from archive.store.files import MOST_SHARED
+from archive.store.kept import MOST_TIME, CompanionParts, KeptNotes, build_kept, companion_in
 from archive.store.plain import companion_of, recipe_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from archive.base.limits import Limits
+    from archive.base.mapped import Source
+    from archive.reader.archive import Archive
     from archive.reader.facts import Facts
-    from archive.store.entries import Entry
+    from archive.store.entries import StoreEntry
+    from archive.store.files import KeptFiles
     from archive.store.kept import Inflated
-    from archive.store.making import Made
 
 EPOCH = "SOURCE_DATE_EPOCH"
 """The environment variable that has the time to note, where builds are to be the same each time."""
 SECONDS = re.compile("[0-9]{1,12}")
+MOST_DEPTH = 50
+"""Bases below one another, all of which are inflated for the first companion that is read."""
+MOST_TRIED = 4
+"""Companions that are tried as the base."""
+WORTH = 0.8
+"""A base must make the file smaller by this factor: a companion without one is read at once."""
+
+
+class NoDebugInfoError(ArchiveError):
+    """An archive from which no companion can be made."""
 
 
 class TakenError(ArchiveError):
     """A companion whose archive id or handle prefix is another one's."""
 
 
-class New(NamedTuple):
+# --- a file → its companion
+
+
+class MadeCompanion(NamedTuple):
+    """A companion, and the facts about its archive that it does not hold itself.
+
+    Attributes:
+        companion: the companion file.
+        file: the name of the file that it was made of, without folder.
+        root: the folder of all records in the archive; "" where it is not known.
+        serialization_id: of the archive; "" where it is not known.
+        lines: digests of the lines of each code record, one behind the other; none where it has no code.
+    """
+
+    companion: bytes
+    file: str
+    root: str
+    serialization_id: str
+    lines: Mapping[str, bytes] = MappingProxyType({})
+
+
+def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
+    """The companion of a companion, or of an archive with debug info.
+
+    Args:
+        source: the file.
+        name: how it is called; by default by its path.
+        limits: what it may cost.
+
+    Raises:
+        NoDebugInfoError: it is an archive without debug info.
+        ArchiveError: it is of another kind, or contradicts itself.
+        OSError: it cannot be read.
+    """
+    file = Mapped(in_memory(source), name or None)
+    label = one_line(PurePath(os.fspath(name) or file.name).name)
+    data = bytes(file.data) if is_companion(file.data) else b""
+    allowance = limits.allowance(len(file.data))
+    with opening.opened(file, allowance, SHRUNK_KINDS) as archive, in_file(archive.file):
+        if data:
+            _ = archive.records  # all of it is read and checked
+            return MadeCompanion(data, label, "", "")
+        companion = _companion_of(archive)
+        lines = {name: packed_digests(digests) for name, digests in line_digests_of(archive).items()}
+        root, serialization_id = one_line(archive.root), facts_of(archive).serialization_id
+        return MadeCompanion(companion, label, root, serialization_id, lines)
+
+
+def _companion_of(archive: Archive) -> bytes:
+    """The companion in an archive, or the one that ``split`` would make of it.
+
+    Raises:
+        NoDebugInfoError: there is none.
+    """
+    if archive.companion is not None:
+        records = archive.container.records
+        return bytes(records[place_of_companion(records)].view())
+    kinds = {kind_of(name) for name in archive.container.records}
+    traced = MetadataKind.TRACES in archive.programs.kinds or bool(archive.spare.records)
+    if not kinds & KINDS_TO_SOURCE and not traced:  # handles that a split archive keeps lead nowhere
+        raise NoDebugInfoError("no debug info in it", file=archive.file)
+    return split_companion_of(archive)
+
+
+# --- a companion → what is kept
+
+
+class NewCompanion(NamedTuple):
     """A companion that is about to be added."""
 
-    companion: Companion
-    notes: Notes
+    parts: CompanionParts
+    notes: KeptNotes
     facts: Facts
 
 
-def new_of(made: Made, limits: Limits) -> New:
+def new_of(made: MadeCompanion, limits: Limits) -> NewCompanion:
     """A companion that is about to be added, read and checked.
 
     Raises:
@@ -53,64 +148,12 @@ def new_of(made: Made, limits: Limits) -> New:
     with in_file(made.file):
         allowance = limits.allowance(len(made.companion))
         recipe = recipe_of(memoryview(made.companion), allowance)
-        notes = Notes(made.file, _now(), made.root, made.serialization_id, recipe, made.lines)
-        companion = Companion.of(made.companion, notes, allowance)
-        if companion_of(memoryview(companion.plain), recipe, allowance) != made.companion:
+        notes = KeptNotes(made.file, _now(), made.root, made.serialization_id, recipe, made.lines)
+        parts = CompanionParts.of(made.companion, notes, allowance)
+        if companion_of(memoryview(parts.plain), recipe, allowance) != made.companion:
             raise ArchiveError("would not come back to the byte")
-    with opening.open(made.companion, limits=limits, name=made.file) as opened:
-        return New(companion, notes, facts_of(opened))
-
-
-def with_lines(new: New, kept: Inflated, limits: Limits) -> New:
-    """A companion with what is known of its code's lines, from it or from what is kept of its archive id.
-
-    Archives of one id have the same code. Where the new companion adds its lines alone, it is the kept one
-    that gets them.
-
-    Raises:
-        ArchiveError: the kept one does not come back.
-    """
-    notes = new.notes
-    if not notes.lines and kept.notes.lines:
-        notes = replace(notes, lines=kept.notes.lines)
-    elif not kept.notes.lines and notes.lines and holds(kept, new.companion):
-        notes = replace(kept.notes, lines=notes.lines)
-        companion = Companion(companion_in(kept, limits), notes.told(), bytes(kept.plain))
-        return New(companion, notes, new.facts)
-    return New(new.companion._replace(notes=notes.told()), notes, new.facts)
-
-
-def holds_all(kept: Inflated, new: New) -> bool:
-    """Whether what is kept holds the facts of a new companion, and what is known of its code."""
-    return holds(kept, new.companion) and (bool(kept.notes.lines) or not new.notes.lines)
-
-
-def holds(kept: Inflated, companion: Companion) -> bool:
-    """Whether what is kept is a companion, or holds the same facts in another profile."""
-    if kept.header.digest == digest_of(companion.data):
-        return True
-    one, other = (parse_companion(memoryview(data), unbounded()) for data in (kept.plain, companion.plain))
-    return (
-        one.columns.keys() == other.columns.keys()
-        and all(np.array_equal(values, other.columns[name]) for name, values in one.columns.items())
-        and one.strings.copies() == other.strings.copies()
-        and bytes(one.raw) == bytes(other.raw)
-    )
-
-
-def check_prefix(facts: Facts, entries: Mapping[str, Entry]) -> None:
-    """Refuse a companion whose prefix is another archive's.
-
-    Raises:
-        TakenError: the message says of which, and the way out.
-    """
-    for entry in entries.values():
-        if facts.prefix and entry.prefix == facts.prefix and entry.archive_id != facts.archive_id:
-            raise TakenError(
-                f"is the prefix of another archive already, {entry.label}; "
-                "`split --salt TEXT` gives this archive another one",
-                file=f"prefix {facts.prefix}",
-            )
+    with opening.open(made.companion, limits=limits, name=made.file) as archive:
+        return NewCompanion(parts, notes, facts_of(archive))
 
 
 def _now() -> int:
@@ -126,3 +169,83 @@ def _now() -> int:
         expected = f"seconds since 1970, fewer than {MOST_TIME:,}"
         raise ArchiveError(file=f"${EPOCH}", expected=expected, found=shown(given))
     return int(given)
+
+
+def with_lines(new: NewCompanion, kept: Inflated, limits: Limits) -> NewCompanion:
+    """A companion with what is known of its code's lines, from it or from what is kept of its archive id.
+
+    Archives of one id have the same code. Where the new companion adds nothing but its lines, the kept one
+    gets them.
+
+    Raises:
+        ArchiveError: the kept one does not come back.
+    """
+    notes = new.notes
+    if not notes.lines and kept.notes.lines:
+        notes = replace(notes, lines=kept.notes.lines)
+    elif not kept.notes.lines and notes.lines and holds(kept, new.parts):
+        notes = replace(kept.notes, lines=notes.lines)
+        parts = CompanionParts(companion_in(kept, limits), notes.json(), bytes(kept.plain))
+        return NewCompanion(parts, notes, new.facts)
+    return NewCompanion(new.parts._replace(notes=notes.json()), notes, new.facts)
+
+
+def holds_all(kept: Inflated, new: NewCompanion) -> bool:
+    """Whether what is kept holds the facts of a new companion, and what is known of its code."""
+    return holds(kept, new.parts) and (bool(kept.notes.lines) or not new.notes.lines)
+
+
+def holds(kept: Inflated, parts: CompanionParts) -> bool:
+    """Whether what is kept is a companion, or holds the same facts in another profile."""
+    if kept.header.digest == digest_of(parts.data):
+        return True
+    own, other = (parse_companion(memoryview(plain), unbounded()) for plain in (kept.plain, parts.plain))
+    return (
+        own.columns.keys() == other.columns.keys()
+        and all(np.array_equal(values, other.columns[name]) for name, values in own.columns.items())
+        and own.strings.copies() == other.strings.copies()
+        and bytes(own.raw) == bytes(other.raw)
+    )
+
+
+def check_prefix(facts: Facts, entries: Mapping[str, StoreEntry]) -> None:
+    """Refuse a companion whose prefix is another archive's.
+
+    Raises:
+        TakenError: the message says of which, and the way out.
+    """
+    for entry in entries.values():
+        if facts.prefix and entry.prefix == facts.prefix and entry.archive_id != facts.archive_id:
+            raise TakenError(
+                f"is the prefix of another archive already, {entry.label}; "
+                "`split --salt TEXT` gives this archive another one",
+                file=f"prefix {facts.prefix}",
+            )
+
+
+# --- the base
+
+
+def kin_of(facts: Facts, entries: Iterable[StoreEntry]) -> Sequence[StoreEntry]:
+    """The companions that may resemble one, likeliest first: those of its top class, those added last."""
+    others = [entry for entry in entries if entry.archive_id != facts.archive_id and entry.depth < MOST_DEPTH]
+    others.sort(
+        key=lambda entry: (entry.facts.qualified_top == facts.qualified_top, entry.added, entry.depth)
+    )
+    return others[: -MOST_TRIED - 1 : -1]  # by what the index says of depths, which `smallest` looks up
+
+
+def smallest(parts: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles) -> bytes:
+    """The smallest file that keeps a companion: by one of its kin, or without a base."""
+    without_base = build_kept(parts, None)
+    if len(parts.plain) > MOST_SHARED:
+        return without_base
+    least = without_base
+    for entry in kin:
+        try:
+            base = files.base(entry.archive_id)
+        except (ArchiveError, OSError):  # it is broken or was removed meanwhile; `check` tells
+            continue
+        if len(base.body) <= MOST_SHARED and base.depth < MOST_DEPTH:
+            least = min(least, build_kept(parts, base), key=len)
+    return least if len(least) < WORTH * len(without_base) else without_base

@@ -13,7 +13,7 @@ from archive.base.mapped import FileInMemory, Mapped
 from archive.reader import opening
 from archive.reader.facts import facts_of
 from archive.reader.line_digests import unpacked_lines
-from archive.store.entries import Entry
+from archive.store.entries import StoreEntry
 from archive.store.index import build_index, read_index
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ class Catalogue:
 
     def __init__(self, folder: Folder, files: KeptFiles, limits: Limits) -> None:
         self.unread: dict[str, str] = {}
-        self.damaged: dict[str, Entry] = {}
+        self.damaged: dict[str, StoreEntry] = {}
         self._folder = folder
         self._files = files
         self._limits = limits
         self._lock = RLock()
-        self._entries: Mapping[str, Entry] | None = None
+        self._entries: Mapping[str, StoreEntry] | None = None
         self._seen = 0
         self._unwritten = 0
 
-    def entries(self, *, certain: bool = False) -> Mapping[str, Entry]:
+    def entries(self, *, certain: bool = False) -> Mapping[str, StoreEntry]:
         """All entries by archive id, as the files are now.
 
         Args:
@@ -71,7 +71,7 @@ class Catalogue:
                 self._seen = changed
             return self._entries
 
-    def _refreshed(self, before: Mapping[str, Entry] | None) -> Mapping[str, Entry]:
+    def _refreshed(self, before: Mapping[str, StoreEntry] | None) -> Mapping[str, StoreEntry]:
         """The entries of the files that there are now, of which some are known from before."""
         old = read_index(self._folder) if before is None else {**self.damaged, **before}
         names = self._folder.companion_names()
@@ -91,7 +91,7 @@ class Catalogue:
         self._unwritten -= len(self.damaged)  # their rows stay: they tell which failures may be theirs
         return known
 
-    def _is_copy(self, entry: Entry, signature: Signature) -> bool:
+    def _is_copy(self, entry: StoreEntry, signature: Signature) -> bool:
         """Whether a file of another time has the content that an entry is of: the store was copied."""
         if signature.size != entry.kept_size:
             return False
@@ -101,7 +101,7 @@ class Catalogue:
             return False
         return (header.body.hex(), header.base_name, header.depth) == (entry.body, entry.base, entry.depth)
 
-    def _read_entry(self, archive_id: str, signature: Signature) -> Entry | None:
+    def _read_entry(self, archive_id: str, signature: Signature) -> StoreEntry | None:
         """The entry of a file; None if it cannot be read, of which note is taken."""
         try:
             return entry_of(archive_id, self._files.read(archive_id), signature, self._limits)
@@ -111,7 +111,7 @@ class Catalogue:
             self.unread[archive_id] = str(error)
             return None
 
-    def note(self, entry: Entry) -> None:
+    def note(self, entry: StoreEntry) -> None:
         """Take note of a companion that was added just now."""
         with self._lock:
             self._entries = {**(self._entries or {}), entry.archive_id: entry}
@@ -137,25 +137,25 @@ class Catalogue:
                     self._unwritten = 0
 
 
-def entry_of(archive_id: str, found: Inflated, signature: Signature, limits: Limits) -> Entry:
+def entry_of(archive_id: str, inflated: Inflated, signature: Signature, limits: Limits) -> StoreEntry:
     """The entry of a kept companion.
 
     Raises:
         ArchiveError: it contradicts itself.
     """
-    with opened_plain(found, archive_id, limits) as opened:
-        return Entry.of(facts_of(opened), found.notes, found.header, signature)
+    with opened_plain(inflated, archive_id, limits) as archive:
+        return StoreEntry.of(facts_of(archive), inflated.notes, inflated.header, signature)
 
 
-def opened_plain(found: Inflated, name: str, limits: Limits) -> Archive:
+def opened_plain(inflated: Inflated, name: str, limits: Limits) -> Archive:
     """The plain form of a kept companion, opened.
 
     Raises:
         ArchiveError: it is no companion, or what is kept of its archive's code is broken.
     """
-    file = Mapped(FileInMemory(bytes(found.plain), name))
-    opened = opening.opened(file, limits.allowance(found.weight))
-    if found.notes.lines:
+    file = Mapped(FileInMemory(bytes(inflated.plain), name))
+    archive = opening.opened(file, limits.allowance(inflated.weight))
+    if inflated.notes.lines:
         with in_file(name):
-            opened.line_digests = unpacked_lines(found.notes.lines)
-    return opened
+            archive.line_digests = unpacked_lines(inflated.notes.lines)
+    return archive

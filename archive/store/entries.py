@@ -1,36 +1,46 @@
-"""What a store knows of a companion without opening it."""
+"""What is known of a companion in a store without opening it; entries ↔ JSON, as a server lists them.
+
+The JSON of a server is a stranger's: each value is checked for its type and its bounds.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+
+from archive.base.errors import ArchiveError, shown
+from archive.reader.facts import Facts
 
 if TYPE_CHECKING:
-    from archive.reader.facts import Facts
-    from archive.store.kept import KeptHeader, Notes
+    from archive.store.kept import KeptHeader, KeptNotes
     from archive.store.opened import Signature
 
+    Outcome = Literal["added", "same", "replaced"]
+
+ValueT = TypeVar("ValueT", str, int, list[object])
+EntryT = TypeVar("EntryT", bound="CompanionEntry")
+
+ARCHIVE_ID = re.compile(r"[0-9a-f]{32}")
+"""An archive id; the digests of companions look the same."""
 ID_SHOWN = 12
 """Digits of an archive id that are shown."""
+MOST_NUMBER = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CompanionEntry:
     """A companion in a store.
 
     Attributes:
-        facts: archive id, prefix, serialization id, classes, handles and code records. The serialization id
-            is known where the archive itself was added.
+        facts: archive id, prefix, serialization id, classes, handles and code records, by which a failure
+            names its model. The serialization id is known where the archive itself was added.
         root: the folder of all records in the archive; "" where it is not known.
         file: the name of the file that was added, without folder.
         added: when, in seconds since 1970.
         size: bytes of the companion.
-        digest: blake2b of the companion, 16 bytes in hex.
-        body: digest of what it gives its kin as a base, in hex.
-        base: digest of the base that its own file needs, in hex; "" where it needs none.
-        depth: how many bases lie below.
-        signature: the state of its file in the store.
+        digest: of the companion (:mod:`archive.base.digests`), in hex.
     """
 
     facts: Facts
@@ -39,13 +49,41 @@ class Entry:
     added: int
     size: int
     digest: str
+
+    @property
+    def archive_id(self) -> str:
+        """The archive id, in hexadecimal digits."""
+        return self.facts.archive_id
+
+    @property
+    def prefix(self) -> int:
+        """The prefix of its unique handles; 0 where there are none."""
+        return self.facts.prefix
+
+    @property
+    def label(self) -> str:
+        """Name and id: ``Ranker@3f9a1234abcd``."""
+        return label_of(self.file, self.archive_id)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEntry(CompanionEntry):
+    """A companion in a store's folder.
+
+    Attributes:
+        body: digest of what it gives its kin as a base, in hex.
+        base: digest of the base that its own file needs, in hex; "" where it needs none.
+        depth: how many bases lie below.
+        signature: the state of its file in the store.
+    """
+
     body: str
     base: str
     depth: int
     signature: Signature
 
     @classmethod
-    def of(cls, facts: Facts, notes: Notes, header: KeptHeader, signature: Signature) -> Entry:
+    def of(cls, facts: Facts, notes: KeptNotes, header: KeptHeader, signature: Signature) -> StoreEntry:
         """The entry of a companion that was read."""
         return cls(
             replace(facts, serialization_id=notes.serialization_id),
@@ -61,26 +99,131 @@ class Entry:
         )
 
     @property
-    def archive_id(self) -> str:
-        """The archive id, in hexadecimal digits."""
-        return self.facts.archive_id
-
-    @property
-    def prefix(self) -> int:
-        """The prefix of its unique handles; 0 where there are none."""
-        return self.facts.prefix
-
-    @property
     def kept_size(self) -> int:
         """Bytes of its file in the store, without its base."""
         return self.signature.size
 
-    @property
-    def label(self) -> str:
-        """Name and id: ``Ranker@3f9a1234abcd``."""
-        return label_of(self.file, self.archive_id)
+
+@dataclass(frozen=True, slots=True)
+class ServerEntry(CompanionEntry):
+    """A companion in the store of a server, as the server lists it.
+
+    Attributes:
+        kept_size: bytes of its file in the store.
+    """
+
+    kept_size: int
+
+
+class Addition(NamedTuple, Generic[EntryT]):
+    """The result of adding a file to a store.
+
+    Attributes:
+        entry: what the store knows of the companion.
+        outcome: whether it is new, was there already, or took the place of another one.
+    """
+
+    entry: EntryT
+    outcome: Outcome
 
 
 def label_of(file: str, archive_id: str) -> str:
     """The name of a file and the beginning of an archive id: ``Ranker@3f9a1234abcd``."""
     return f"{PurePath(file).stem}@{archive_id[:ID_SHOWN]}"
+
+
+def entry_json(entry: StoreEntry | ServerEntry, *, complete: bool) -> dict[str, Any]:
+    """What a server says of a companion.
+
+    Args:
+        entry: of the store.
+        complete: with handles and code records.
+    """
+    facts = entry.facts
+    values: dict[str, Any] = {
+        "archive_id": facts.archive_id,
+        "redacted_id": facts.redacted_id,
+        "prefix": facts.prefix,
+        "serialization_id": facts.serialization_id,
+        "top": facts.top,
+        "qualified_top": facts.qualified_top,
+        "root": entry.root,
+        "file": entry.file,
+        "added": entry.added,
+        "size": entry.size,
+        "kept_size": entry.kept_size,
+        "digest": entry.digest,
+    }
+    if complete:
+        values["handles"] = [[run.start, run.stop - 1] for run in facts.handles]
+        values["code"] = sorted(facts.code)
+    return values
+
+
+def parsed_entry(values: object) -> ServerEntry:
+    """An entry of what a server says of a companion, all of it.
+
+    Raises:
+        ArchiveError: it is not what :func:`entry_json` makes.
+    """
+    facts = Facts(
+        archive_id=_id(values, "archive_id"),
+        prefix=_number(values, "prefix"),
+        serialization_id=_value(values, "serialization_id", str),
+        top=_value(values, "top", str),
+        qualified_top=_value(values, "qualified_top", str),
+        handles=_runs(_value(values, "handles", list)),
+        code=frozenset(_names(_value(values, "code", list))),
+        redacted_id=_value(values, "redacted_id", str) and _id(values, "redacted_id"),
+    )
+    return ServerEntry(
+        facts,
+        root=_value(values, "root", str),
+        file=_value(values, "file", str),
+        added=_number(values, "added"),
+        size=_number(values, "size"),
+        kept_size=_number(values, "kept_size"),
+        digest=_id(values, "digest"),
+    )
+
+
+def _value(values: object, key: str, kind: type[ValueT]) -> ValueT:
+    value = values.get(key) if isinstance(values, dict) else None
+    if type(value) is not kind:
+        raise ArchiveError(place=key, expected=kind.__name__, found=shown(value))
+    return value
+
+
+def _number(values: object, key: str) -> int:
+    value = _value(values, key, int)
+    if not 0 <= value <= MOST_NUMBER:
+        raise ArchiveError(place=key, expected="a number of 63 bits", found=shown(value))
+    return value
+
+
+def _id(values: object, key: str) -> str:
+    value = _value(values, key, str)
+    if not ARCHIVE_ID.fullmatch(value):
+        raise ArchiveError(place=key, expected="32 hexadecimal digits", found=shown(value))
+    return value
+
+
+def _runs(values: list[object]) -> tuple[range, ...]:
+    """Ascending runs of handles."""
+    runs: list[range] = []
+    end = -1
+    for run in values:
+        match run:
+            case [int(first), int(last)] if end < first <= last <= MOST_NUMBER:
+                runs.append(range(first, last + 1))
+                end = last
+            case _:
+                raise ArchiveError(place="handles", expected="ascending runs", found=shown(run))
+    return tuple(runs)
+
+
+def _names(values: list[object]) -> list[str]:
+    for name in values:
+        if not isinstance(name, str):
+            raise ArchiveError(place="code", expected="a name", found=shown(name))
+    return [str(name) for name in values]

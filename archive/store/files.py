@@ -1,16 +1,20 @@
-"""The kept companions of a store, read together with their bases."""
+"""The kept companions of a store, read together with their bases; and which lies below which.
+
+What is removed or written again is decided by the headers of the files only, whatever the index says.
+"""
 
 from __future__ import annotations
 
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.base.errors import ArchiveError, in_file
+from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.spending import Recent
 from archive.companion.layout import read_directory
-from archive.store.kept import MAGIC, Base, Inflated, inflate, is_base, lost, read_header
+from archive.store.kept import MAGIC, Base, Inflated, inflate, is_base, read_header, why_lost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from archive.base.limits import Limits
@@ -21,6 +25,9 @@ BYTES_KEPT = 1 << 25
 """Bytes of bodies that are kept in memory."""
 MOST_SHARED = 1 << 24
 """Bytes of the largest body that is a base of others."""
+
+
+# --- one companion and its bases
 
 
 class _File(NamedTuple):
@@ -45,6 +52,10 @@ class KeptFiles:
         self._recent = Recent[bytes, bytes](BYTES_KEPT)
         self._lock = Lock()
 
+    def fresh(self) -> KeptFiles:
+        """The same without what is in memory: what it reads is on the disk, bases too."""
+        return KeptFiles(self._folder, self._limits)
+
     def read(self, archive_id: str) -> Inflated:
         """What is kept of a companion.
 
@@ -53,12 +64,16 @@ class KeptFiles:
             OSError: one cannot be read.
         """
         path = self._folder.kept_path(archive_id)
-        found = self._inflated(self._read(path))
+        inflated = self.read_file(path)
         with in_file(str(path)):
-            known = read_directory(found.plain, self._limits.allowance(len(found.plain))).archive_id.hex()
-            if known != archive_id:
-                raise ArchiveError(expected=f"archive id {archive_id}", found=known)
-        return found
+            own_id = read_directory(inflated.plain, self._limits.allowance(len(inflated.plain))).archive_id
+            if own_id.hex() != archive_id:
+                raise ArchiveError(expected=f"archive id {archive_id}", found=own_id.hex())
+        return inflated
+
+    def read_file(self, path: Path) -> Inflated:
+        """The same as :meth:`read` of any file: also of a base of which no companion is kept."""
+        return self._inflated(self._read(path))
 
     def header(self, path: Path) -> KeptHeader:
         """The header of a kept companion, whose file is whole.
@@ -69,23 +84,15 @@ class KeptFiles:
         """
         return self._read(path).header
 
-    def read_file(self, path: Path) -> Inflated:
-        """The same as :meth:`read` of a base of which no companion is kept."""
-        return self._inflated(self._read(path))
-
     def has_bases(self, header: KeptHeader, path: Path) -> bool:
         """Whether all bases below a file are there, be the file itself there or not."""
         try:
             while header.depth:
-                found = self._base_of(header, path)
-                header, path = found.header, found.path
+                base = self._base_of(header, path)
+                header, path = base.header, base.path
         except (ArchiveError, OSError):
             return False
         return True
-
-    def fresh(self) -> KeptFiles:
-        """The same without what is in memory: what it reads is on the disk, bases too."""
-        return KeptFiles(self._folder, self._limits)
 
     def base(self, archive_id: str) -> Base:
         """A companion as the base of others.
@@ -94,30 +101,30 @@ class KeptFiles:
             ArchiveError: its file or one of its bases was changed.
             OSError: one cannot be read.
         """
-        found = self.read(archive_id)
-        return Base(bytes.fromhex(archive_id), found.header.depth, found.body)
+        inflated = self.read(archive_id)
+        return Base(bytes.fromhex(archive_id), inflated.header.depth, inflated.body)
 
     def _inflated(self, file: _File) -> Inflated:
         """A kept companion and, below it, its bases down to the last one whose body is at hand."""
-        chain, words = [file], b""
+        chain, base = [file], b""
         while chain[-1].header.depth:
             with self._lock:
-                words = self._recent.get(chain[-1].header.base) or b""
-            if words:
+                base = self._recent.get(chain[-1].header.base) or b""
+            if base:
                 break
             chain.append(self._base_of(chain[-1].header, chain[-1].path))
         while True:
-            one = chain.pop()
-            with in_file(str(one.path)):
-                held = inflate(one.data, one.header, words, self._limits.allowance(len(one.data)))
+            lowest = chain.pop()
+            with in_file(str(lowest.path)):
+                inflated = inflate(lowest.data, lowest.header, base, self._limits.allowance(len(lowest.data)))
             if not chain:
-                return held
-            words = held.body
-            if len(words) > MOST_SHARED:  # so that bases below one another do not multiply
-                most, found = f"a base of up to {MOST_SHARED:,} bytes", f"{len(words):,}"
-                raise ArchiveError(expected=most, found=found, file=str(one.path))
+                return inflated
+            base = inflated.body
+            if len(base) > MOST_SHARED:  # so that bases below one another do not multiply
+                most = f"a base of up to {MOST_SHARED:,} bytes"
+                raise ArchiveError(expected=most, found=f"{len(base):,}", file=str(lowest.path))
             with self._lock:
-                self._recent.keep(one.header.body, words, len(words))
+                self._recent.keep(lowest.header.body, base, len(base))
 
     def _base_of(self, header: KeptHeader, path: Path) -> _File:
         """The base of a kept companion: another one, or what is left of one that was removed.
@@ -125,17 +132,17 @@ class KeptFiles:
         Raises:
             ArchiveError: there is none, or another.
         """
-        why = ArchiveError(lost(header), file=str(path))
+        why = ArchiveError(why_lost(header), file=str(path))
         for place in self._folder.base_paths(header):
             try:
-                found = self._read(place)
+                file = self._read(place)
             except FileNotFoundError:
                 continue
             except ArchiveError as error:  # the base may be in the other place, too
                 why = error
                 continue
-            if is_base(found.header, header):
-                return found
+            if is_base(file.header, header):
+                return file
         raise why
 
     def _read(self, path: Path) -> _File:
@@ -148,3 +155,107 @@ class KeptFiles:
         data = memoryview(self._folder.read(path, begins=MAGIC))
         with in_file(str(path)):
             return _File(path, data, read_header(data))
+
+
+# --- all of them: which lies below which
+
+
+class Chains(NamedTuple):
+    """The headers of all files that are kept.
+
+    Attributes:
+        companions: by archive id.
+        bases: by the digest in the name.
+        unread: the companions that cannot be read, by archive id, each with the reason: the file is none or
+            was changed, or a base below it is not there.
+        unread_bases: the same for bases, by the digest in the name, whether any companion needs them or not.
+    """
+
+    companions: dict[str, KeptHeader]
+    bases: dict[str, KeptHeader]
+    unread: dict[str, str]
+    unread_bases: dict[str, str]
+
+    @property
+    def built_upon(self) -> set[str]:
+        """The digests of all bodies that a file is kept by."""
+        headers = (*self.companions.values(), *self.bases.values())
+        return {header.base_name for header in headers if header.depth}
+
+    @property
+    def needed(self) -> set[str]:
+        """The digests of all bodies that a companion is kept by, directly or not."""
+        needed = {header.base_name for header in self.companions.values() if header.depth}
+        left = [*needed]
+        while left:
+            header = self.bases.get(left.pop())
+            if header is not None and header.depth and header.base_name not in needed:
+                needed.add(header.base_name)
+                left.append(header.base_name)
+        return needed
+
+    @property
+    def unneeded(self) -> list[str]:
+        """The digests of the bases that no companion needs: only of those whose own header names them."""
+        needed = self.needed
+        return sorted(
+            digest
+            for digest, header in self.bases.items()
+            if digest not in needed and header.body.hex() == digest
+        )
+
+
+def chains_of(folder: Folder, files: KeptFiles) -> Chains:
+    """Read the headers of all files that are kept, each of which is checked to be whole.
+
+    Raises:
+        ArchiveError: a folder of the store is a link.
+        OSError: one cannot be read.
+    """
+    names, bases = folder.companion_names(), folder.base_names()
+    chains = Chains({}, {}, dict(names.unread), dict(bases.unread))
+    _read_headers(names.files, folder.kept_path, files, chains.companions, chains.unread)
+    _read_headers(bases.files, folder.base_path, files, chains.bases, chains.unread_bases)
+    known: dict[KeptHeader, bool] = {}
+    for archive_id, header in chains.companions.items():
+        if not _has_bases(header, chains, known):
+            error = ArchiveError(why_lost(header), file=str(folder.kept_path(archive_id)))
+            chains.unread[archive_id] = str(error)
+    return chains
+
+
+def _read_headers(
+    keys: Iterable[str],
+    path_of: Callable[[str], Path],
+    files: KeptFiles,
+    headers: dict[str, KeptHeader],
+    unread: dict[str, str],
+) -> None:
+    for key in sorted(keys):
+        try:
+            headers[key] = files.header(path_of(key))
+        except FileNotFoundError:  # it was removed meanwhile
+            continue
+        except (ArchiveError, OSError) as error:
+            unread[key] = one_line(str(error))
+
+
+def _has_bases(header: KeptHeader, chains: Chains, known: dict[KeptHeader, bool]) -> bool:
+    """Whether all bases below a file are there.
+
+    Args:
+        header: the file's.
+        chains: all headers.
+        known: the answers for others; this one's is added.
+    """
+    path = []
+    while header.depth and header not in known:
+        path.append(header)
+        places = chains.companions.get(header.base_id.hex()), chains.bases.get(header.base.hex())
+        below = next((other for other in places if other is not None and is_base(other, header)), None)
+        if below is None:
+            known[header] = False
+            break
+        header = below
+    known.update(dict.fromkeys(path, known.get(header, not header.depth)))
+    return known.get(header, not header.depth)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
 from archive.store.opened import NO_LINK, OpenFolder, Signature, what_it_is
-from archive.store.waiting import Waiting
 
 try:
     import fcntl
@@ -25,7 +25,7 @@ except ImportError:  # Windows: adding is atomic without a lock, but nothing els
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from archive.store.kept import KeptHeader
 
@@ -37,9 +37,61 @@ ENDING = ".kept"
 KEPT_NAME = re.compile(r"([0-9a-f]{32})\.kept", re.IGNORECASE | re.ASCII)
 """The name of a kept companion, as file systems that know no case may give it back, too."""
 KNOWN_MARK = re.compile(rb"debug-archive store, version [0-9]{1,9}\n")
+MOST_SECONDS = 60.0
+"""Seconds for which another process that changes the store is waited for by default."""
+TOLD_AFTER, PAUSE = 1.0, 0.02
+"""Seconds of waiting after which a line says so, and between two looks: most changes take less than that."""
 
 
-class Listing(NamedTuple):
+class Waiting:
+    """How long to wait for another process that changes a store, and whom to tell.
+
+    Args:
+        most: in seconds.
+        tell: takes one line that says what is waited for.
+        clock: gives seconds.
+        sleep: waits for some.
+    """
+
+    def __init__(
+        self,
+        most: float = MOST_SECONDS,
+        tell: Callable[[str], None] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.most = most
+        self._tell = tell
+        self._clock = clock
+        self._sleep = sleep
+
+    def until(self, is_free: Callable[[], bool], lock: str) -> None:
+        """Wait until a lock is free.
+
+        Args:
+            is_free: tries to take it.
+            lock: its path, for messages.
+
+        Raises:
+            ArchiveError: it was not free in time.
+        """
+        begin = self._clock()
+        while not is_free():
+            waited = self._clock() - begin
+            if waited >= self.most:
+                raise ArchiveError(
+                    f"another process has been changing the store for {self.most:g} s; "
+                    "try again, or wait longer: --wait SECONDS (waiting=...)",
+                    file=lock,
+                )
+            if self._tell is not None and waited >= min(TOLD_AFTER, self.most / 2):
+                self._tell(f"{lock}: another process changes the store; waiting for up to {self.most:g} s")
+                self._tell = None
+            self._sleep(min(PAUSE, max(0.0, self.most - waited)))
+
+
+class KeptNames(NamedTuple):
     """What lies in the folder of companions, or of bases.
 
     Attributes:
@@ -64,7 +116,7 @@ class Folder:
         path: the folder.
         companions: the folder of companions in it.
         bases: the folder of bases in it.
-        index: the path of the index.
+        index: the index in it.
     """
 
     def __init__(self, path: str | os.PathLike[str], waiting: Waiting | None = None) -> None:
@@ -142,34 +194,34 @@ class Folder:
             OSError: one cannot be read.
         """
         with OpenFolder(self.path, is_root=True) as folder:
-            found = [self.path / name for name, _ in folder.statuses() if name not in FILES]
-        found += [self.companions / name for name in self.companion_names().foreign]
-        found += [self.bases / name for name in self.base_names().foreign]
-        return sorted(found)
+            paths = [self.path / name for name, _ in folder.statuses() if name not in FILES]
+        paths += [self.companions / name for name in self.companion_names().foreign]
+        paths += [self.bases / name for name in self.base_names().foreign]
+        return sorted(paths)
 
-    def companion_names(self) -> Listing:
+    def companion_names(self) -> KeptNames:
         """What lies in the folder of companions; the id is the archive's.
 
         Raises:
             ArchiveError: it is a link.
             OSError: it cannot be read.
         """
-        return _listed(self.companions)
+        return _names_in(self.companions)
 
-    def base_names(self) -> Listing:
+    def base_names(self) -> KeptNames:
         """The same for bases; the id is the body's digest."""
         try:
-            return _listed(self.bases)
+            return _names_in(self.bases)
         except FileNotFoundError:
-            return Listing({}, {}, [])
+            return KeptNames({}, {}, [])
 
     def kept_path(self, archive_id: str) -> Path:
         """The file of a companion."""
-        return self.companions / f"{archive_id}.kept"
+        return self.companions / f"{archive_id}{ENDING}"
 
     def base_path(self, digest: str) -> Path:
         """The file of a base."""
-        return self.bases / f"{digest}.kept"
+        return self.bases / f"{digest}{ENDING}"
 
     def base_paths(self, header: KeptHeader) -> tuple[Path, Path]:
         """Where the base of a kept companion is: a companion, or what is left of one that was removed."""
@@ -264,14 +316,14 @@ class Folder:
             handle = folder.open(LOCK, os.O_RDWR | os.O_CREAT | NO_LINK | getattr(os, "O_NONBLOCK", 0))
         try:
             if fcntl is not None:
-                self._waiting.until(partial(_is_taken, handle), str(path))
+                self._waiting.until(partial(_has_taken, handle), str(path))
             yield
         finally:
             os.close(handle)
 
 
-def _is_taken(handle: int) -> bool:
-    """Whether a lock could be taken."""
+def _has_taken(handle: int) -> bool:
+    """Take a lock, if it is free; whether it was."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -298,19 +350,19 @@ def _mark_of(path: Path) -> bytes:
         return b"" if folder.status(MARK) is None else folder.read(MARK, 2 * len(MARK_TEXT))
 
 
-def _listed(path: Path) -> Listing:
+def _names_in(path: Path) -> KeptNames:
     """What lies in a folder of kept companions."""
-    found = Listing({}, {}, [])
+    names = KeptNames({}, {}, [])
     with OpenFolder(path) as folder:
         for name, status in folder.statuses():
             match = KEPT_NAME.fullmatch(name)
             if not match:
-                found.foreign.append(name)
+                names.foreign.append(name)
             elif not stat.S_ISREG(status.st_mode):
-                found.unread[match[1]] = str(ArchiveError(what_it_is(status), file=str(path / name)))
+                names.unread[match[1]] = str(ArchiveError(what_it_is(status), file=str(path / name)))
             elif match[1] != match[1].lower() or not name.endswith(ENDING):
                 why = "has capital letters in its name, and no file of a store has"
-                found.unread[match[1]] = str(ArchiveError(why, file=str(path / name)))
+                names.unread[match[1]] = str(ArchiveError(why, file=str(path / name)))
             else:
-                found.files[match[1]] = Signature.of(status)
-    return found
+                names.files[match[1]] = Signature.of(status)
+    return names

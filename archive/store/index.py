@@ -23,7 +23,7 @@ import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.reader.facts import Facts
-from archive.store.entries import Entry
+from archive.store.entries import StoreEntry
 from archive.store.kept import MOST_TIME
 from archive.store.opened import Signature
 
@@ -65,7 +65,7 @@ LEAST_HANDLES, HANDLES_A_BYTE = 1 << 22, 16
 A run takes 16 of them, and ten times as many in memory."""
 
 
-def build_index(entries: Iterable[Entry]) -> bytes:
+def build_index(entries: Iterable[StoreEntry]) -> bytes:
     """An index, as the bytes of a file."""
     with closing(sqlite3.connect(":memory:")) as memory:
         memory.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -77,7 +77,7 @@ def build_index(entries: Iterable[Entry]) -> bytes:
         return memory.serialize()
 
 
-def read_index(folder: Folder) -> dict[str, Entry]:
+def read_index(folder: Folder) -> dict[str, StoreEntry]:
     """The entries of an index, by archive id; none where there is no index that can be trusted.
 
     It is read, and never mapped: whoever may write to the folder may cut it short meanwhile.
@@ -91,7 +91,7 @@ def read_index(folder: Folder) -> dict[str, Entry]:
         return {}
 
 
-def _entries(data: bytes) -> Iterator[Entry]:
+def _entries(data: bytes) -> Iterator[StoreEntry]:
     """The entries of an index.
 
     Raises:
@@ -127,7 +127,7 @@ def _check(memory: sqlite3.Connection) -> None:
         raise ValueError
 
 
-def _row(entry: Entry) -> tuple[object, ...]:
+def _row(entry: StoreEntry) -> tuple[object, ...]:
     facts = entry.facts
     return (
         facts.archive_id,
@@ -150,7 +150,7 @@ def _row(entry: Entry) -> tuple[object, ...]:
     )
 
 
-def _entry(row: Sequence[Any], room: int) -> Entry:
+def _entry(row: Sequence[Any], room: int) -> StoreEntry:
     """An entry of its row.
 
     Args:
@@ -179,12 +179,12 @@ def _entry(row: Sequence[Any], room: int) -> Entry:
         frozenset(names),
         redacted_id,
     )
-    return Entry(facts, root, file, added, size, digest, body, base, depth, Signature(*row[-3:]))
+    return StoreEntry(facts, root, file, added, size, digest, body, base, depth, Signature(*row[-3:]))
 
 
 def _packed(handles: Sequence[range]) -> bytes:
     """Ranges of handles: the first one of each and the one behind its last, as differences, deflated."""
-    ends = np.array([(one.start, one.stop) for one in handles], np.int64).ravel()
+    ends = np.array([(run.start, run.stop) for run in handles], np.int64).ravel()
     return zlib.compress(np.diff(ends, prepend=0).astype("<i8").tobytes())
 
 

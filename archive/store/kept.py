@@ -3,7 +3,7 @@
 The file is a header, :class:`KeptHeader` behind the bytes ``MAGIC``, and a frame of zstd, whose dictionary is
 the body of the base.
 
-The *body* is the notes in JSON (:class:`Notes`), and then the companion's plain form
+The *body* is the notes in JSON (:class:`KeptNotes`), and then the companion's plain form
 (:mod:`~archive.store.plain`). Where there is no base, the frame holds the companion itself in the place of
 its plain form, for LZMA is better than zstd at columns. All digests are blake2b, 16 bytes.
 """
@@ -14,11 +14,11 @@ import json
 import zlib
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
+from archive.base.digests import DIGEST_BYTES, digest_of
 from archive.base.errors import ArchiveError, one_line
 from archive.base.layout import U8, U32, U64, Bytes16, Layout
 from archive.companion.codecs import unzstd
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 MAGIC = b"\x89PTKEPT\r\n\x1a"
 VERSION = 1
-DIGEST_BYTES = 16
 NOTHING = bytes(DIGEST_BYTES)
 MOST_NOTES, MOST_TIME = 1 << 20, 253_402_300_800
 """Bytes of notes, and seconds from 1970 to the year 10000, in which Python has no day."""
@@ -45,16 +44,8 @@ WIDEST = 27
 """The widest window of a frame, as a power of 2: what readers take by default."""
 
 
-def digest_of(*parts: bytes | memoryview) -> bytes:
-    """The digest of some bytes."""
-    found = blake2b(digest_size=DIGEST_BYTES)
-    for part in parts:
-        found.update(part)
-    return found.digest()
-
-
 @dataclass(frozen=True, slots=True)
-class Notes:
+class KeptNotes:
     """The facts about a companion that it does not hold itself.
 
     Attributes:
@@ -74,7 +65,7 @@ class Notes:
     recipe: list[Step]
     lines: Mapping[str, bytes] = field(default_factory=dict)
 
-    def told(self) -> bytes:
+    def json(self) -> bytes:
         """The notes in JSON; lines, in base64, where there are some."""
         facts = {name: getattr(self, name) for name in self.__slots__ if name != "lines"}
         if self.lines:
@@ -82,7 +73,7 @@ class Notes:
         return json.dumps(facts, separators=(",", ":")).encode()
 
 
-class Companion(NamedTuple):
+class CompanionParts(NamedTuple):
     """A companion, taken apart.
 
     Attributes:
@@ -96,14 +87,14 @@ class Companion(NamedTuple):
     plain: bytes
 
     @classmethod
-    def of(cls, data: bytes, notes: Notes, allowance: Allowance) -> Companion:
+    def of(cls, data: bytes, notes: KeptNotes, allowance: Allowance) -> CompanionParts:
         """Take a companion apart.
 
         Raises:
             ArchiveError: this is no companion, or one that was changed.
             LimitError: it would inflate to more than allowed.
         """
-        return cls(data, notes.told(), plain_of(memoryview(data), notes.recipe, allowance))
+        return cls(data, notes.json(), plain_of(memoryview(data), notes.recipe, allowance))
 
 
 class KeptHeader(NamedTuple):
@@ -156,16 +147,16 @@ class Base(NamedTuple):
     body: bytes
 
 
-def build_kept(one: Companion, base: Base | None) -> bytes:
+def build_kept(parts: CompanionParts, base: Base | None) -> bytes:
     """A kept companion's file."""
     if base is None:
-        frame, ids = _compressed(one.notes + one.data, b""), (0, NOTHING, NOTHING)
+        frame, ids = _compressed(parts.notes + parts.data, b""), (0, NOTHING, NOTHING)
     else:
-        frame = _compressed(one.notes + one.plain, base.body)
+        frame = _compressed(parts.notes + parts.plain, base.body)
         ids = (base.depth + 1, base.archive_id, digest_of(base.body))
-    body = digest_of(one.notes, one.plain)
-    sizes = (len(one.data), len(one.notes) + len(one.plain), len(one.notes))
-    header = KeptHeader(VERSION, *ids, body, digest_of(one.data), *sizes, checksum=0)
+    body = digest_of(parts.notes, parts.plain)
+    sizes = (len(parts.data), len(parts.notes) + len(parts.plain), len(parts.notes))
+    header = KeptHeader(VERSION, *ids, body, digest_of(parts.data), *sizes, checksum=0)
     checksum = zlib.crc32(frame, zlib.crc32(HEADER.pack(header)))
     return HEADER.pack(header._replace(checksum=checksum)) + frame
 
@@ -191,12 +182,12 @@ def read_header(data: memoryview) -> KeptHeader:
     return header
 
 
-def is_base(one: KeptHeader, header: KeptHeader) -> bool:
-    """Whether one is the base of another. The depths see to it that no base leads back to itself."""
-    return one.body == header.base and one.depth < header.depth
+def is_base(header: KeptHeader, above: KeptHeader) -> bool:
+    """Whether a file is the base of the one above. The depths see to it that no base leads back to itself."""
+    return header.body == above.base and header.depth < above.depth
 
 
-def lost(header: KeptHeader) -> str:
+def why_lost(header: KeptHeader) -> str:
     """What is wrong with a companion whose base is not there."""
     return f"its base is lost: {header.base.hex()}"
 
@@ -213,7 +204,7 @@ class Inflated(NamedTuple):
     """
 
     header: KeptHeader
-    notes: Notes
+    notes: KeptNotes
     body: bytes
     data: bytes | None
     weight: int
@@ -224,13 +215,13 @@ class Inflated(NamedTuple):
         return memoryview(self.body)[self.header.notes :]
 
 
-def inflate(data: memoryview, header: KeptHeader, words: bytes, allowance: Allowance) -> Inflated:
+def inflate(data: memoryview, header: KeptHeader, base: bytes, allowance: Allowance) -> Inflated:
     """What a kept companion holds.
 
     Args:
         data: the file.
         header: its header.
-        words: the body of its base.
+        base: the body of its base; empty where it has none.
         allowance: the memory that it may cost.
 
     Raises:
@@ -239,64 +230,63 @@ def inflate(data: memoryview, header: KeptHeader, words: bytes, allowance: Allow
     """
     size = header.inflated if header.depth else header.notes + header.size
     allowance.take(size, "bytes of a kept companion")
-    held = unzstd(data[HEADER.size :], size, _dictionary(words))
-    if len(held) != size:
-        raise ArchiveError(expected=f"{size} bytes inflated", found=f"{len(held)} or more")
-    notes = _parsed(held[: header.notes])
+    content = unzstd(data[HEADER.size :], size, _dictionary(base))
+    if len(content) != size:
+        raise ArchiveError(expected=f"{size} bytes inflated", found=f"{len(content)} or more")
+    notes = _parsed(content[: header.notes])
     if header.depth:
-        found = Inflated(header, notes, held, None, min(header.size, size // DENSE))
+        inflated = Inflated(header, notes, content, None, min(header.size, size // DENSE))
     else:
-        companion = held[header.notes :]
+        companion = content[header.notes :]
         plain = plain_of(memoryview(companion), notes.recipe, allowance)
-        found = Inflated(header, notes, held[: header.notes] + plain, companion, len(data))
-    if digest_of(found.body) != header.body:
+        inflated = Inflated(header, notes, content[: header.notes] + plain, companion, len(data))
+    if digest_of(inflated.body) != header.body:
         raise ArchiveError(expected="the body that was kept", found="another")
-    return found
+    return inflated
 
 
-def companion_in(found: Inflated, limits: Limits) -> bytes:
+def companion_in(inflated: Inflated, limits: Limits) -> bytes:
     """The companion as it was added, to the byte.
 
     Where the libraries that compress give other bytes than at that time, it is a companion of the same facts:
-    its digest is not ``found.header.digest`` then.
+    its digest is not ``inflated.header.digest`` then.
     """
-    if found.data is not None:
-        return found.data
-    return companion_of(found.plain, found.notes.recipe, limits.allowance(len(found.plain)))
+    if inflated.data is not None:
+        return inflated.data
+    return companion_of(inflated.plain, inflated.notes.recipe, limits.allowance(len(inflated.plain)))
 
 
-def _parsed(told: bytes) -> Notes:
+def _parsed(data: bytes) -> KeptNotes:
     """The notes in JSON; nothing of them is trusted."""
     try:
-        found = json.loads(told)
-        return Notes(
-            one_line(str(found["file"])),
-            int(found["added"]) % MOST_TIME,
-            one_line(str(found["root"])),
-            one_line(str(found["serialization_id"])),
-            [(int(codec), int(level)) for codec, level in found["recipe"]],
-            {str(name): b64decode(data, validate=True) for name, data in found.get("lines", {}).items()},
+        values = json.loads(data)
+        return KeptNotes(
+            one_line(str(values["file"])),
+            int(values["added"]) % MOST_TIME,
+            one_line(str(values["root"])),
+            one_line(str(values["serialization_id"])),
+            [(int(codec), int(level)) for codec, level in values["recipe"]],
+            {str(name): b64decode(lines, validate=True) for name, lines in values.get("lines", {}).items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ArchiveError(place="notes", expected="notes in JSON", found="others") from None
 
 
-def _dictionary(words: bytes) -> zstandard.ZstdCompressionDict | None:
-    return zstandard.ZstdCompressionDict(words, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if words else None
+def _dictionary(base: bytes) -> zstandard.ZstdCompressionDict | None:
+    return zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT) if base else None
 
 
-def _compressed(body: bytes, words: bytes) -> bytes:
+def _compressed(body: bytes, base: bytes) -> bytes:
     """A zstd frame whose window reaches over its dictionary."""
-    window = min((len(body) + len(words)).bit_length(), WIDEST)
+    window = min((len(body) + len(base)).bit_length(), WIDEST)
     parameters = zstandard.ZstdCompressionParameters.from_level(
         STRONG if len(body) <= MUCH else GOOD,
         source_size=len(body),
-        dict_size=len(words),
+        dict_size=len(base),
         window_log=max(window, zstandard.WINDOWLOG_MIN),
         write_content_size=False,
         write_checksum=False,
         write_dict_id=False,
     )
-    return zstandard.ZstdCompressor(compression_params=parameters, dict_data=_dictionary(words)).compress(
-        body
-    )
+    compressor = zstandard.ZstdCompressor(compression_params=parameters, dict_data=_dictionary(base))
+    return compressor.compress(body)

@@ -111,4 +111,4 @@ def _level(codec: int, data: bytes, stored: bytes) -> int:
     """The level by which a codec gives the stored bytes again; ``AS_STORED`` where none does."""
     if data == stored:
         return AS_STORED
-    return next((one for one in LEVELS if compressed(data, one, Codec(codec))[1] == stored), AS_STORED)
+    return next((level for level in LEVELS if compressed(data, level, Codec(codec))[1] == stored), AS_STORED)

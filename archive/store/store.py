@@ -8,22 +8,30 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager, suppress
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.bounded import bounded_members
+from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.store.adding import TakenError, check_prefix, holds, holds_all, new_of, with_lines
+from archive.store.adding import (
+    MadeCompanion,
+    TakenError,
+    check_prefix,
+    holds,
+    holds_all,
+    kin_of,
+    made_of,
+    new_of,
+    smallest,
+    with_lines,
+)
 from archive.store.catalogue import Catalogue, opened_plain
-from archive.store.chains import chains_of
-from archive.store.checking import checked
-from archive.store.choosing import kin_of, smallest
-from archive.store.cleaning import clean, set_aside
-from archive.store.entries import Entry, label_of
-from archive.store.files import KeptFiles
+from archive.store.entries import ARCHIVE_ID, Addition, StoreEntry, label_of
+from archive.store.files import KeptFiles, chains_of
 from archive.store.folder import INDEX, Folder
-from archive.store.kept import build_kept, companion_in, digest_of, read_header
-from archive.store.making import Made, made_of
+from archive.store.kept import build_kept, companion_in, read_header
+from archive.store.upkeep import checked, clean, set_aside
 
 if TYPE_CHECKING:
     import os
@@ -33,15 +41,13 @@ if TYPE_CHECKING:
     from typing import Self
 
     from archive.base.mapped import Source
-    from archive.check.verify import Diagnostic
+    from archive.check.diagnostic import Diagnostic
     from archive.reader.archive import Archive
-    from archive.store.adding import New
-    from archive.store.cleaning import Cleaned
-    from archive.store.kept import Companion
-    from archive.store.waiting import Waiting
+    from archive.store.adding import NewCompanion
+    from archive.store.folder import Waiting
+    from archive.store.kept import CompanionParts
+    from archive.store.upkeep import Cleaned
 
-
-# --- finding
 
 LISTED = 3
 """Companions that a message names."""
@@ -49,57 +55,11 @@ BEGINNING = re.compile(r"[0-9a-f]{4,32}")
 """The beginning of an archive id."""
 TOO_SHORT = re.compile(r"[0-9a-f]{1,3}")
 """What is no beginning of an archive id yet."""
-
-
-def found_by(word: str, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """The companions that a word may mean; see :meth:`archive.store.store.Store.find`."""
-    name, _, beginning = word.rpartition("@")
-    found = [entry for entry in entries if word in _words(entry)]
-    if not found and BEGINNING.fullmatch(beginning.lower()):
-        found = [entry for entry in entries if _begins(entry, beginning.lower())]
-        found = [entry for entry in found if not name or PurePath(entry.file).stem == name]
-    return found
-
-
-def not_one(word: str, found: Sequence[Entry]) -> str:
-    """Why a word does not mean one companion."""
-    if not found:
-        short = "; of an id, give four digits or more" if TOO_SHORT.fullmatch(word.lower()) else ""
-        return f"no companion has the id, prefix or name {word!r}{short}"
-    labels = ", ".join(entry.label for entry in found[:LISTED])
-    more = f" and {len(found) - LISTED:,} more" if len(found) > LISTED else ""
-    return f"{word!r} may be {labels}{more}; give the id"
-
-
-def _begins(entry: Entry, digits: str) -> bool:
-    """Whether an id of the model, or of what it was redacted to, begins with some digits."""
-    return any(one.startswith(digits) for one in (entry.archive_id, entry.facts.redacted_id))
-
-
-def _words(entry: Entry) -> set[str]:
-    """The words that mean a companion alone, or a few."""
-    return {*entry.facts.ids, entry.label, *entry.facts.names(entry.file)}
-
-
-# --- store
-
 UNWRITTEN = 64
 """Companions that are added before the index is written again."""
 
 
-class Kept(NamedTuple):
-    """The result of adding a file.
-
-    Attributes:
-        entry: what the store knows of the companion.
-        outcome: whether it is new, was there already, or took the place of another one.
-    """
-
-    entry: Entry
-    outcome: Literal["added", "same", "replaced"]
-
-
-class Listing(NamedTuple):
+class StoreContents(NamedTuple):
     """What lies in a store.
 
     Attributes:
@@ -109,7 +69,7 @@ class Listing(NamedTuple):
         bases: bytes of what removed companions have left.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[StoreEntry]
     unread: Mapping[str, str]
     foreign: Sequence[Path]
     bases: int
@@ -195,7 +155,7 @@ class Store:
 
     # What is in it
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[StoreEntry]:
         """All companions as they are on the disk now, in the order of their ids.
 
         Raises:
@@ -211,11 +171,11 @@ class Store:
         return self._catalogue.unread
 
     @property
-    def damaged(self) -> Mapping[str, Entry]:
+    def damaged(self) -> Mapping[str, StoreEntry]:
         """What the index says of those among them that it knows, by archive id."""
         return self._catalogue.damaged
 
-    def listing(self) -> Listing:
+    def listing(self) -> StoreContents:
         """All companions, and all names that are none: the headers of all files are read for it.
 
         Raises:
@@ -225,11 +185,13 @@ class Store:
         entries = self.entries()
         chains = chains_of(self.folder, self._files)
         unread = dict(sorted({**self.unread, **chains.unread}.items()))
-        bases = sum(one.size for one in self.folder.base_names().files.values())
+        bases = sum(base.size for base in self.folder.base_names().files.values())
         foreign = [path for path in self.folder.foreign() if not path.name.startswith(".")]
-        return Listing([entry for entry in entries if entry.archive_id not in unread], unread, foreign, bases)
+        return StoreContents(
+            [entry for entry in entries if entry.archive_id not in unread], unread, foreign, bases
+        )
 
-    def find(self, word: str) -> Sequence[Entry]:
+    def find(self, word: str) -> Sequence[StoreEntry]:
         """The companions that a word may mean.
 
         Args:
@@ -237,9 +199,24 @@ class Store:
                 serialization id, the name of the file that was added, with or without ending, the class of
                 the top module, or a name and an id as `store ls` has them: ``Ranker@3f9a1234abcd``.
         """
-        return found_by(word, self.entries())
+        entries = self.entries()
+        meant = [
+            entry
+            for entry in entries
+            if word in {*entry.facts.ids, entry.label, *entry.facts.names(entry.file)}
+        ]
+        name, _, beginning = word.rpartition("@")
+        digits = beginning.lower()
+        if not meant and BEGINNING.fullmatch(digits):
+            meant = [
+                entry
+                for entry in entries
+                if entry.archive_id.startswith(digits) or entry.facts.redacted_id.startswith(digits)
+                if not name or PurePath(entry.file).stem == name
+            ]
+        return meant
 
-    def one(self, word: str) -> Entry:
+    def one(self, word: str) -> StoreEntry:
         """The only companion that a word means.
 
         Args:
@@ -248,10 +225,15 @@ class Store:
         Raises:
             ArchiveError: it means none, or several.
         """
-        found = self.find(word)
-        if len(found) == 1:
-            return found[0]
-        raise ArchiveError(not_one(word, found), file=self.file)
+        meant = self.find(word)
+        if len(meant) == 1:
+            return meant[0]
+        if not meant:
+            short = "; of an id, give four digits or more" if TOO_SHORT.fullmatch(word.lower()) else ""
+            raise ArchiveError(f"no companion has the id, prefix or name {word!r}{short}", file=self.file)
+        labels = ", ".join(entry.label for entry in meant[:LISTED])
+        more = f" and {len(meant) - LISTED:,} more" if len(meant) > LISTED else ""
+        raise ArchiveError(f"{word!r} may be {labels}{more}; give the id", file=self.file)
 
     def companion(self, archive_id: str) -> bytes:
         """A companion file, as it was added: the ``data`` of :meth:`given`."""
@@ -267,10 +249,10 @@ class Store:
             ArchiveError: there is none of that archive id, or its file was changed.
             OSError: it cannot be read.
         """
-        found = self._files.read(self._checked_id(archive_id))
+        inflated = self._files.read(self._checked_id(archive_id))
         with in_file(str(self.folder.kept_path(archive_id))):
-            data = companion_in(found, self.limits)
-        return Given(data, digest_of(data) == found.header.digest)
+            data = companion_in(inflated, self.limits)
+        return Given(data, digest_of(data) == inflated.header.digest)
 
     def opened(self, archive_id: str) -> Archive:
         """A companion, opened for reading: quicker than to open the bytes of :meth:`companion`.
@@ -279,8 +261,8 @@ class Store:
             ArchiveError: there is none of that archive id, or its file was changed.
             OSError: it cannot be read.
         """
-        found = self._files.read(self._checked_id(archive_id))
-        return opened_plain(found, f"{self.file}/{archive_id}", self.limits)
+        inflated = self._files.read(self._checked_id(archive_id))
+        return opened_plain(inflated, f"{self.file}/{archive_id}", self.limits)
 
     def _checked_id(self, archive_id: str) -> str:
         """An archive id of which a companion may be kept.
@@ -288,18 +270,19 @@ class Store:
         Raises:
             ArchiveError: it is none, or there is no such companion.
         """
-        is_id = re.fullmatch("[0-9a-f]{32}", archive_id)
-        if not is_id or not self.folder.exists(self.folder.kept_path(archive_id)):
+        if not ARCHIVE_ID.fullmatch(archive_id) or not self.folder.exists(self.folder.kept_path(archive_id)):
             raise ArchiveError(f"no companion has the archive id {archive_id!r}", file=self.file)
         return archive_id
 
     # Changes
 
-    def add(self, source: Source | Made, *, name: str = "", replace: bool = False) -> Kept:
+    def add(
+        self, source: Source | MadeCompanion, *, name: str = "", replace: bool = False
+    ) -> Addition[StoreEntry]:
         """Add a companion, or the companion of an archive.
 
         Args:
-            source: the file, or what :func:`~archive.store.making.made_of` makes of it.
+            source: the file, or what :func:`~archive.store.adding.made_of` makes of it.
             name: how it is called; by default by its path.
             replace: let it take the place of another companion of its archive id.
 
@@ -309,31 +292,31 @@ class Store:
             ArchiveError: it is of another kind, or contradicts itself.
             OSError: it cannot be read, or the store cannot be written.
         """
-        made = source if isinstance(source, Made) else made_of(source, name, self.limits)
+        made = source if isinstance(source, MadeCompanion) else made_of(source, name, self.limits)
         new = new_of(made, self.limits)
         key, entries = new.facts.archive_id, self._catalogue.entries()
         with suppress(ArchiveError, FileNotFoundError):  # what is kept cannot be read, or there is nothing
             new = with_lines(new, self._files.read(key), self.limits)
         if key in entries and self._holds(key, new):
-            return Kept(entries[key], "same")
-        data = smallest(new.companion, kin_of(new.facts, entries.values()), self._files)
+            return Addition(entries[key], "same")
+        data = smallest(new.parts, kin_of(new.facts, entries.values()), self._files)
         with self._changing() as entries:
             is_same = self._holds(key, new, others=replace)
             if is_same and key in entries:
-                return Kept(entries[key], "same")
+                return Addition(entries[key], "same")
             check_prefix(new.facts, entries)
             path = self.folder.kept_path(key)
             if not self._files.has_bases(read_header(memoryview(data)), path):
-                data = build_kept(new.companion, None)
+                data = build_kept(new.parts, None)
             set_aside(self.folder, self._files, key)
             was_there = self.folder.exists(path)  # be it a file that cannot be read
             signature = self.folder.write(path, data)
-            entry = Entry.of(new.facts, new.notes, read_header(memoryview(data)), signature)
+            entry = StoreEntry.of(new.facts, new.notes, read_header(memoryview(data)), signature)
             self._catalogue.note(entry)
         self._catalogue.write(at_least=UNWRITTEN)
-        return Kept(entry, "replaced" if was_there else "added")
+        return Addition(entry, "replaced" if was_there else "added")
 
-    def _holds(self, archive_id: str, new: New, *, others: bool = True) -> bool:
+    def _holds(self, archive_id: str, new: NewCompanion, *, others: bool = True) -> bool:
         """Whether the companion that is kept of an archive id holds all that a new one does.
 
         Args:
@@ -349,14 +332,14 @@ class Store:
         except FileNotFoundError:
             return False
         except ArchiveError as error:
-            if not others and self._may_come_back(archive_id, new.companion):
+            if not others and self._may_come_back(archive_id, new.parts):
                 raise TakenError(
                     f"is kept already, and cannot be read: {error}; `--replace` (replace=True) lets this "
                     "companion take its place",
                     file=f"archive {archive_id}",
                 ) from error
             return False
-        if not holds(kept, new.companion) and not others:
+        if not holds(kept, new.parts) and not others:
             raise TakenError(
                 f"is kept already with other debug info, {label_of(kept.notes.file, archive_id)}; "
                 "`--replace` (replace=True) lets this companion take its place",
@@ -364,13 +347,13 @@ class Store:
             )
         return holds_all(kept, new)
 
-    def _may_come_back(self, archive_id: str, companion: Companion) -> bool:
+    def _may_come_back(self, archive_id: str, parts: CompanionParts) -> bool:
         """Whether a file that cannot be read is whole, and of another companion: its base is lost, say."""
         try:
             header = self._files.header(self.folder.kept_path(archive_id))
         except (ArchiveError, OSError):  # it is broken, and the new one may take its place
             return False
-        return header.digest != digest_of(companion.data)
+        return header.digest != digest_of(parts.data)
 
     def remove(self, archive_id: str) -> None:
         """Remove a companion; those that are kept by it stay whole.
@@ -392,7 +375,7 @@ class Store:
             ArchiveError: :meth:`check` finds an error; nothing is removed.
             OSError: the store cannot be written.
         """
-        errors = [one for one in self.check() if one.severity == "error"]
+        errors = [diagnostic for diagnostic in self.check() if diagnostic.severity == "error"]
         if errors:
             why = f"`store check` finds errors, so nothing is removed: {errors[0]}"
             raise ArchiveError(why, file=self.file)
@@ -414,14 +397,14 @@ class Store:
             OSError: the folder cannot be read.
         """
         is_wrong = False
-        for found in checked(self.folder, self._files.fresh(), self.limits):
-            is_wrong |= found.record == INDEX
-            yield found
+        for diagnostic in checked(self.folder, self._files.fresh(), self.limits):
+            is_wrong |= diagnostic.record == INDEX
+            yield diagnostic
         if is_wrong:
             self._catalogue.forget()
 
     @contextmanager
-    def _changing(self) -> Iterator[Mapping[str, Entry]]:
+    def _changing(self) -> Iterator[Mapping[str, StoreEntry]]:
         """The entries as they are while nobody else changes the store."""
         with self.folder.locked():
             yield self._catalogue.entries(certain=True)

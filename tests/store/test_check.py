@@ -7,11 +7,11 @@ from unittest import mock
 
 import pytest
 
+from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError
 from archive.base.limits import unbounded
 from archive.companion import codecs
 from archive.companion.parse import parse_companion
-from archive.store.kept import digest_of
 from archive.store.store import Store
 from tests.support.commands import run
 from tests.support.kin import LEAST_PREFIX, id_of, kin

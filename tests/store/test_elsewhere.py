@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from archive.base.errors import ArchiveError
-from archive.store import choosing
+from archive.store import adding
 from archive.store.adding import EPOCH, TakenError
 from archive.store.folder import BASES, COMPANIONS
 from archive.store.kept import read_header
@@ -213,7 +213,7 @@ def test_what_lies_in_a_bases_place_is_no_base(kind: str, store: Store) -> None:
 
 
 def test_a_chain_is_no_longer_than_it_may_be_whatever_the_index_says(tmp_path: Path) -> None:
-    with mock.patch.object(choosing, "MOST_DEPTH", 2):
+    with mock.patch.object(adding, "MOST_DEPTH", 2):
         for number in range(5):
             with Store.open(tmp_path / "store", create=True) as store:
                 store.add(kin(number))

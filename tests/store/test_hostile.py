@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 import zstandard
 
+from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
 from archive.companion.layout import CompanionProfile, Section, written
 from archive.normalform.columns import RAW
 from archive.report.store_text import day_of
 from archive.store.adding import TakenError
-from archive.store.kept import HEADER, NOTHING, KeptHeader, digest_of
+from archive.store.kept import HEADER, NOTHING, KeptHeader
 from archive.store.store import Store
 from tests.support.kin import id_of, kin
 

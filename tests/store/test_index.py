@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from archive.store.entries import Entry
+    from archive.store.entries import StoreEntry
 
 NUMBERS = range(5)
 RUNS = zlib.compress(bytes([1, *bytes(7)]) * 200_000)
@@ -46,7 +46,7 @@ def changed(index: Path, *statements: str) -> None:
         database.commit()
 
 
-def entries_without_reading(store: Store) -> Sequence[Entry]:
+def entries_without_reading(store: Store) -> Sequence[StoreEntry]:
     """The entries, if no companion has to be read for them."""
     with mock.patch.object(catalogue, "entry_of", side_effect=AssertionError("a companion was read")):
         return Store.open(store.file).entries()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive.base.errors import ArchiveError
+from archive.store.folder import MOST_SECONDS, Waiting
 from archive.store.store import Store
-from archive.store.waiting import MOST_SECONDS, Waiting
 from tests.support.commands import run
 from tests.support.faults import in_child
 from tests.support.kin import id_of, kin

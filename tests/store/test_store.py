@@ -9,8 +9,7 @@ import pytest
 import archive
 from archive.base.errors import ArchiveError
 from archive.reader.facts import facts_of
-from archive.store.adding import TakenError
-from archive.store.making import NoDebugInfoError
+from archive.store.adding import NoDebugInfoError, TakenError
 from archive.store.store import Store
 from tests.support.corpus import FIXTURES
 from tests.support.kin import LEAST_PREFIX, id_of, kin

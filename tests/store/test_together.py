@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from archive.base.errors import ArchiveError
-from archive.store.adding import TakenError
-from archive.store.choosing import smallest
+from archive.store.adding import TakenError, smallest
 from archive.store.kept import read_header
 from archive.store.store import Store
 from tests.support.kin import LEAST_PREFIX, id_of, kin
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from archive.store.entries import Entry
+    from archive.store.entries import StoreEntry
     from archive.store.files import KeptFiles
-    from archive.store.kept import Companion
+    from archive.store.kept import CompanionParts
 
 WORKERS, EACH = 4, 6
 
@@ -137,7 +136,7 @@ def test_a_base_that_gc_moves_meanwhile_is_not_built_upon(tmp_path: Path) -> Non
         alone.add(kin(number))
         alone.folder.kept_path(id_of(number)).rename(store.folder.kept_path(id_of(number)))
 
-    def slowly(one: Companion, kin: Iterable[Entry], files: KeptFiles) -> bytes:
+    def slowly(one: CompanionParts, kin: Iterable[StoreEntry], files: KeptFiles) -> bytes:
         data = smallest(one, [entry for entry in kin if entry.archive_id == id_of(0)], files)
         assert read_header(memoryview(data)).depth == 1
         Store.open(store.file).gc()

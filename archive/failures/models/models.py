@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.reader.facts import Facts
     from archive.store.client.server import Server
-    from archive.store.entries import Entry
-    from archive.store.entry_json import Listed
+    from archive.store.entries import ServerEntry, StoreEntry
     from archive.store.store import Store
 
 K = TypeVar("K", int, str)
@@ -126,7 +125,7 @@ class KeptModel(Model):
         entry: what it knows of the companion.
     """
 
-    def __init__(self, store: Store | Server, entry: Entry | Listed) -> None:
+    def __init__(self, store: Store | Server, entry: StoreEntry | ServerEntry) -> None:
         super().__init__(entry.label, limits=DEFAULT_LIMITS)
         self.facts = entry.facts
         self.size = entry.size

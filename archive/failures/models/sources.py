@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.urls import is_url, name_of
+from archive.base.urls import is_server, is_url, name_of
 from archive.batches.inputs import found
 from archive.failures.models.models import KINDS, KeptModel, Model, Models
 from archive.reader.recognition import FileKind, listed_kind, recognise
-from archive.store.client.address import is_server
 from archive.store.folder import is_store
 from archive.store.store import Store
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.store.client.server import Server
-    from archive.store.waiting import Waiting
+    from archive.store.folder import Waiting
 
 
 def models_of(store: Store | Server) -> Models:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import io
 import socket
+import time
 from concurrent.futures import Future
 from functools import partial
 from threading import Thread
@@ -30,14 +31,83 @@ from urllib.response import addinfourl
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.json_text import parsed_json
 from archive.base.urls import shown
-from archive.store.client.budget import SECONDS_OF_SILENCE, Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from http.client import HTTPMessage
     from typing import IO
 
     from _typeshed import WriteableBuffer
+
+
+# --- budget
+
+SECONDS_OF_SILENCE = 30.0
+"""Seconds in which a server must say something."""
+BESIDE_BODIES = 1 << 20
+"""Bytes of all that is no body: headers, bodies of redirections and refusals, sizes of chunks."""
+BESIDE_A_BYTE = 16
+"""For so many bytes of a body, one more may come beside it."""
+
+
+class RequestBudget:
+    """What is left of a request's time and bytes: for its tries, redirections, headers and bodies together.
+
+    Args:
+        seconds: that it may take.
+        clock: tells seconds.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._end = clock() + seconds
+        self._room = BESIDE_BODIES
+
+    @property
+    def silence(self) -> float:
+        """Seconds that the next call of the system may take.
+
+        Raises:
+            ArchiveError: no time is left.
+        """
+        left = self._end - self._clock()
+        if left <= 0:
+            raise self.late()
+        return min(left, SECONDS_OF_SILENCE)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no time is left."""
+        return self._clock() >= self._end
+
+    def late(self) -> ArchiveError:
+        """The error of a request that takes too long."""
+        return ArchiveError(f"an answer that takes more than {self._seconds:g} s")
+
+    def wait(self, seconds: float) -> None:
+        """Wait before another try.
+
+        Raises:
+            ArchiveError: less time is left.
+        """
+        if self._clock() + seconds >= self._end:
+            raise self.late()
+        time.sleep(seconds)
+
+    def take(self, count: int) -> None:
+        """Count bytes that were received.
+
+        Raises:
+            ArchiveError: they are more than may come.
+        """
+        self._room -= count
+        if self._room < 0:
+            raise ArchiveError(f"an answer with more than {BESIDE_BODIES:,} bytes beside its body")
+
+    def give(self, count: int) -> None:
+        """Let as many bytes come again as were found to be a body's."""
+        self._room += count + count // BESIDE_A_BYTE
 
 
 # --- transport
@@ -46,7 +116,7 @@ PIECE = 1 << 16
 """Bytes that are sent, or received, at once."""
 
 
-def opener_of(budget: Budget) -> OpenerDirector:
+def opener_of(budget: RequestBudget) -> OpenerDirector:
     """What opens one request, and follows no address to a file, as ``urlopen`` would."""
     opener = OpenerDirector()
     others = (HTTPErrorProcessor(), HTTPDefaultErrorHandler(), UnknownHandler())
@@ -66,7 +136,7 @@ class _Received(io.RawIOBase):
         budget: what is left.
     """
 
-    def __init__(self, raw: io.RawIOBase, socket: socket.socket, budget: Budget) -> None:
+    def __init__(self, raw: io.RawIOBase, socket: socket.socket, budget: RequestBudget) -> None:
         self._raw = raw
         self._socket = socket
         self._budget = budget
@@ -100,7 +170,7 @@ class _Received(io.RawIOBase):
 class _Response(http.client.HTTPResponse):
     """An answer whose headers and body are within the budget."""
 
-    def __init__(self, sock: socket.socket, *arguments: Any, budget: Budget, **named: Any) -> None:  # noqa: ANN401 (http's)
+    def __init__(self, sock: socket.socket, *arguments: Any, budget: RequestBudget, **named: Any) -> None:  # noqa: ANN401 (http's)
         super().__init__(sock, *arguments, **named)
         self.fp = io.BufferedReader(_Received(self.fp.detach(), sock, budget))
 
@@ -108,7 +178,7 @@ class _Response(http.client.HTTPResponse):
 class _Bounded(http.client.HTTPConnection):
     """A connection that is made, and sends, within the budget."""
 
-    def __init__(self, *arguments: Any, budget: Budget, **named: Any) -> None:  # noqa: ANN401 (http's)
+    def __init__(self, *arguments: Any, budget: RequestBudget, **named: Any) -> None:  # noqa: ANN401 (http's)
         super().__init__(*arguments, **named)
         self._budget = budget
         self.response_class = partial(_Response, budget=budget)  # type: ignore[assignment]
@@ -164,7 +234,7 @@ class _BoundedEncrypted(_Bounded, http.client.HTTPSConnection):
 
 
 class _Plain(HTTPHandler):
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: RequestBudget) -> None:
         super().__init__()
         self._budget = budget
 
@@ -173,7 +243,7 @@ class _Plain(HTTPHandler):
 
 
 class _Encrypted(HTTPSHandler):
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: RequestBudget) -> None:
         super().__init__()
         self._budget = budget
 
@@ -287,7 +357,7 @@ class Connection:
         url = f"{self._base}{path}" + (f"?{urlencode(query)}" if query else "")
         method = "GET" if body is None else "PUT"
         request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 (http and https alone)
-        budget = Budget(SECONDS)
+        budget = RequestBudget(SECONDS)
         for left in reversed(range(TRIES)):
             try:
                 return self._reply(request, most, budget)
@@ -298,7 +368,7 @@ class Connection:
                     budget.wait(again.seconds)
         raise AssertionError  # the last try returns or raises
 
-    def _reply(self, request: Request, most: int, budget: Budget) -> Reply:
+    def _reply(self, request: Request, most: int, budget: RequestBudget) -> Reply:
         """The answer to one try.
 
         Raises:
@@ -326,7 +396,7 @@ class Connection:
             raise _AgainError(why, _seconds(error.headers.get("Retry-After", "")))
         raise ServerRefusal(error.code, why, self.name)
 
-    def _body(self, found: http.client.HTTPResponse, most: int, budget: Budget) -> bytes:
+    def _body(self, found: http.client.HTTPResponse, most: int, budget: RequestBudget) -> bytes:
         """A body, read to its end.
 
         Raises:

@@ -1,9 +1,8 @@
-"""A server's store, which looks like one that lies here.
+"""The store behind a server, which looks like one that lies here; and the user's cache of what it gave.
 
-The user's cache: companions by id and digest, and the answers to requests by their addresses.
-
-Each file is written atomically and checked when it is read; one that was changed is removed. Files that were
-not used for longest go first when all together are too long. A cache that cannot be written is none.
+The cache has companions by id and digest, and answers by the addresses of their requests. Each file is
+written atomically and checked when it is read; a file that was changed is removed. When all files together
+are too long, those that were not used for longest go first. A cache that cannot be written is no error.
 """
 
 from __future__ import annotations
@@ -14,28 +13,27 @@ import stat
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cached_property
-from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file, shown
 from archive.base.json_text import parsed_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import replacing
 from archive.reader import opening
 from archive.reader.facts import facts_of
+from archive.store.adding import made_of
 from archive.store.client.connection import NOT_MODIFIED, UNAUTHORIZED, Connection, ServerRefusal
-from archive.store.entry_json import Listed, listed
-from archive.store.making import made_of
+from archive.store.entries import Addition, ServerEntry, parsed_entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.base.mapped import Source
     from archive.reader.archive import Archive
-
-    Outcome = Literal["added", "same", "replaced"]
+    from archive.store.entries import Outcome
 
 # --- cache
 
@@ -43,7 +41,6 @@ VARIABLE = "DEBUG_ARCHIVE_CACHE"
 """The environment variable that names the cache's folder."""
 MOST_KEPT = 1 << 30
 """Bytes of all files together."""
-DIGEST_BYTES = 16
 ENDING = ".kept"
 OWN = 0o700
 
@@ -55,11 +52,6 @@ def folder_of(environment: Mapping[str, str]) -> Path:
     base = environment.get("XDG_CACHE_HOME", "")
     # XDG: a relative path is none.
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "debug-archive"
-
-
-def digest_of(data: bytes) -> str:
-    """The digest of a file, in hexadecimal digits."""
-    return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 
 
 class Cache:
@@ -90,11 +82,11 @@ class Cache:
         except OSError:
             return None
         with suppress(OSError):  # a cache of others may be read
-            if digest_of(data) == digest:
+            if digest_of(data).hex() == digest:
                 os.utime(path)  # used last now
                 return data
             path.unlink()
-        return data if digest_of(data) == digest else None
+        return data if digest_of(data).hex() == digest else None
 
     def latest(self, key: str) -> bytes | None:
         """The file of a name that was used last, whatever its digest; None if there is none."""
@@ -111,10 +103,10 @@ class Cache:
         with suppress(OSError, ArchiveError):  # a full disk, another file in the way: then there is no cache
             self._folder.mkdir(OWN, parents=True, exist_ok=True)
             self._make_room(len(data))
-            with replacing(self._path(key, digest_of(data)), force=True) as file:
+            with replacing(self._path(key, digest_of(data).hex()), force=True) as file:
                 file.write(data)
             for path in self._folder.glob(f"{key}-*{ENDING}"):
-                if path != self._path(key, digest_of(data)):
+                if path != self._path(key, digest_of(data).hex()):
                     path.unlink(missing_ok=True)
 
     def _path(self, key: str, digest: str) -> Path:
@@ -122,9 +114,9 @@ class Cache:
 
     def _make_room(self, size: int) -> None:
         """Remove what was not used for longest."""
-        found = [(one.stat(), one) for one in self._folder.glob(f"*{ENDING}")]
-        held = size + sum(status.st_size for status, _ in found)
-        for status, path in sorted(found, key=lambda one: one[0].st_mtime_ns):
+        files = [(path.stat(), path) for path in self._folder.glob(f"*{ENDING}")]
+        held = size + sum(status.st_size for status, _ in files)
+        for status, path in sorted(files, key=lambda file: file[0].st_mtime_ns):
             if held <= self._most:
                 return
             path.unlink(missing_ok=True)
@@ -162,7 +154,7 @@ class Server:
 
     Attributes:
         file: the address, for messages.
-        unread: none: a server tells of none.
+        unread: none: a server lists what can be read.
         damaged: likewise.
 
     Raises:
@@ -175,19 +167,19 @@ class Server:
         self._cache = Cache(folder_of(os.environ))
         self.file = self._connection.name
         self.unread: dict[str, str] = {}
-        self.damaged: dict[str, Listed] = {}
+        self.damaged: dict[str, ServerEntry] = {}
 
-    def entries(self) -> Sequence[Listed]:
+    def entries(self) -> Sequence[ServerEntry]:
         """All companions, as the server lists them once, in the order of their ids.
 
         Raises:
             ArchiveError: the server cannot be reached, or says what cannot be.
         """
-        return list(self._listed.values())
+        return list(self._entries.values())
 
     @cached_property
-    def _listed(self) -> Mapping[str, Listed]:
-        found: dict[str, Listed] = {}
+    def _entries(self) -> Mapping[str, ServerEntry]:
+        entries: dict[str, ServerEntry] = {}
         after: str | None = ""
         size = 0
         while after is not None:
@@ -197,15 +189,15 @@ class Server:
                 raise ArchiveError(f"a list of more than {MOST_OF_LIST:,} bytes", file=self.file)
             with in_file(self.file, COMPANIONS):
                 page, after = _page_of(data, after)
-            found |= {one.archive_id: one for one in page}
-        return found
+            entries |= {entry.archive_id: entry for entry in page}
+        return entries
 
     def _page(self, after: str) -> bytes:
         """A page of the list: the one in the cache, if it is still the same."""
         query = {"facts": "true", "limit": str(PAGE), "after": after}
-        key = digest_of(json.dumps([self.file, query]).encode())
+        key = digest_of(json.dumps([self.file, query]).encode()).hex()
         known = self._cache.latest(key)
-        headers = {} if known is None else {"If-None-Match": f'"{digest_of(known)}"'}
+        headers = {} if known is None else {"If-None-Match": f'"{digest_of(known).hex()}"'}
         reply = self._connection.ask(COMPANIONS, query, most=MOST_OF_PAGE, headers=headers)
         if reply.status == NOT_MODIFIED and known is not None:
             return known
@@ -218,14 +210,14 @@ class Server:
         Raises:
             ArchiveError: there is none, or the server gives other bytes than its list says.
         """
-        entry = self._listed.get(archive_id)
+        entry = self._entries.get(archive_id)
         if entry is None:
             raise ArchiveError(f"no companion has the id {archive_id}", file=self.file)
         data = self._cache.get(archive_id, entry.digest)
         if data is None:
             most = min(entry.size, LARGEST)
             data = self._connection.ask(f"{COMPANIONS}/{archive_id}", most=most).data
-            if digest_of(data) != entry.digest:
+            if digest_of(data).hex() != entry.digest:
                 why = f"gives another companion {archive_id} than it lists; if it was replaced, try again"
                 raise ArchiveError(why, file=self.file)
             self._cache.keep(archive_id, data)
@@ -238,17 +230,17 @@ class Server:
             ArchiveError: there is none, or it is none, or it contradicts the list.
         """
         data = self.companion(archive_id)
-        entry = self._listed[archive_id]
-        opened = opening.open(data, limits=self._limits, name=f"{self.file}: {entry.label}")
-        # The serialization id stands in the archive alone.
-        found = replace(facts_of(opened), serialization_id=entry.facts.serialization_id)
-        for field in fields(found):
-            if getattr(found, field.name) != getattr(entry.facts, field.name):
-                opened.close()
-                raise ArchiveError(f"contradicts what its server lists: {field.name}", file=opened.file)
-        return opened
+        entry = self._entries[archive_id]
+        archive = opening.open(data, limits=self._limits, name=f"{self.file}: {entry.label}")
+        # Only the archive itself has the serialization id.
+        facts = replace(facts_of(archive), serialization_id=entry.facts.serialization_id)
+        for field in fields(facts):
+            if getattr(facts, field.name) != getattr(entry.facts, field.name):
+                archive.close()
+                raise ArchiveError(f"contradicts what its server lists: {field.name}", file=archive.file)
+        return archive
 
-    def add(self, source: Source, *, name: str = "", replace: bool = False) -> Added:
+    def add(self, source: Source, *, name: str = "", replace: bool = False) -> Addition[ServerEntry]:
         """Add a companion, or the companion of an archive, which is made here.
 
         Args:
@@ -280,27 +272,15 @@ class Server:
             raise
         with in_file(self.file, COMPANIONS):
             facts = _object(reply.data)
-            entry = listed(facts)
-        if facts.get("outcome") != "same" and entry.digest != digest_of(made.companion):
+            entry = parsed_entry(facts)
+        if facts.get("outcome") != "same" and entry.digest != digest_of(made.companion).hex():
             raise ArchiveError(f"keeps another companion than {made.file}", file=self.file)
-        self.__dict__.pop("_listed", None)  # it lists one more now
+        self.__dict__.pop("_entries", None)  # it lists one more now
         outcomes: dict[object, Outcome] = {"same": "same", "replaced": "replaced"}
-        return Added(entry, outcomes.get(facts.get("outcome"), "added"))
+        return Addition(entry, outcomes.get(facts.get("outcome"), "added"))
 
 
-class Added(NamedTuple):
-    """The result of adding a file.
-
-    Attributes:
-        entry: what the server knows of the companion.
-        outcome: whether it is new, was there already, or took the place of another one.
-    """
-
-    entry: Listed
-    outcome: Outcome
-
-
-def _page_of(data: bytes, after: str) -> tuple[list[Listed], str | None]:
+def _page_of(data: bytes, after: str) -> tuple[list[ServerEntry], str | None]:
     """The companions of a page, and the id behind which the next one begins; None behind the last one.
 
     Raises:
@@ -310,11 +290,11 @@ def _page_of(data: bytes, after: str) -> tuple[list[Listed], str | None]:
     items = page.get("companions")
     if not isinstance(items, list):
         raise ArchiveError(place="companions", expected="a list", found=shown(items))
-    found = [listed(one) for one in items]
-    ids = [after, *(one.archive_id for one in found)]
-    if any(one >= other for one, other in pairwise(ids)):
+    entries = [parsed_entry(item) for item in items]
+    ids = [after, *(entry.archive_id for entry in entries)]
+    if any(first >= second for first, second in pairwise(ids)):
         raise ArchiveError("companions in another order than that of their ids")
-    return found, ids[-1] if page.get("next") is not None and found else None
+    return entries, ids[-1] if page.get("next") is not None and entries else None
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -323,7 +303,7 @@ def _object(data: bytes) -> dict[str, Any]:
     Raises:
         ArchiveError: it is none.
     """
-    found = parsed_json(data, MOST_VALUES)
-    if not isinstance(found, dict):
-        raise ArchiveError(expected="an object of JSON", found=shown(found))
-    return found
+    value = parsed_json(data, MOST_VALUES)
+    if not isinstance(value, dict):
+        raise ArchiveError(expected="an object of JSON", found=shown(value))
+    return value

@@ -18,8 +18,7 @@ import pytest
 from archive.base.errors import ArchiveError
 from archive.base.json_text import parsed_json
 from archive.store.client import connection
-from archive.store.client.budget import BESIDE_BODIES, Budget
-from archive.store.client.connection import Connection, _Redirections
+from archive.store.client.connection import BESIDE_BODIES, Connection, RequestBudget, _Redirections
 from archive.store.client.server import MOST_VALUES, Server
 from tests.support.cost import peak_below
 from tests.support.lying_server import Said, flooding, saying
@@ -50,7 +49,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all requests; a client that waits moves it."""
     made = Clock()
-    monkeypatch.setattr(connection, "Budget", partial(Budget, clock=made))
+    monkeypatch.setattr(connection, "RequestBudget", partial(RequestBudget, clock=made))
     monkeypatch.setattr("time.sleep", made.pass_)
     return made
 
@@ -142,7 +141,7 @@ def test_a_search_for_an_address_shares_the_deadline(silence: float, monkeypatch
         raise AssertionError
 
     monkeypatch.setattr("socket.getaddrinfo", search)
-    monkeypatch.setattr("archive.store.client.budget.SECONDS_OF_SILENCE", silence)
+    monkeypatch.setattr("archive.store.client.connection.SECONDS_OF_SILENCE", silence)
     monkeypatch.setattr(connection, "SECONDS", 0.5)
     with pytest.raises(ArchiveError, match=r"an answer that takes more than 0.5 s"):
         Connection("http://models.example").ask("/", most=MOST)

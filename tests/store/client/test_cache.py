@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from archive.store.client.server import COMPANIONS, Cache, digest_of, folder_of
+from archive.base.digests import digest_of
+from archive.store.client.server import COMPANIONS, Cache, folder_of
 from tests.failures.models.test_three_models import FLEET
 from tests.store.client.test_lies import HONEST, LOG, server_of, truth  # noqa: F401 (a fixture)
 from tests.support.commands import explained_by, run
@@ -36,7 +37,7 @@ class Counting:
 
     def __call__(self, path: str, request: BaseHTTPRequestHandler) -> Said:
         said = self._honest(path, request)
-        if request.headers["If-None-Match"] == f'"{digest_of(said.data)}"':
+        if request.headers["If-None-Match"] == f'"{digest_of(said.data).hex()}"':
             self.asked[f"unchanged {path}"] += 1
             return Said(304)
         self.asked[path] += 1
@@ -80,9 +81,9 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
     for key in list(files)[:2]:
         cache.keep(key, files[key])
     first, second, third = files
-    assert cache.get(first, digest_of(files[first])) == files[first]
+    assert cache.get(first, digest_of(files[first]).hex()) == files[first]
     cache.keep(third, files[third])
-    assert [cache.get(key, digest_of(files[key])) is not None for key in files] == [True, False, True]
+    assert [cache.get(key, digest_of(files[key]).hex()) is not None for key in files] == [True, False, True]
     cache.keep("f" * 32, bytes(251))
     assert len(list((tmp_path / "cache").iterdir())) == 2
     assert cache.latest(second) is None
@@ -106,11 +107,11 @@ def test_the_folder_is_that_of_the_environment() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX")
 def test_a_pipe_where_others_may_write_is_no_file_of_the_cache(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / f"ab-{digest_of(b'')}.kept")
-    assert Cache(tmp_path).get("ab", digest_of(b"")) is None
+    os.mkfifo(tmp_path / f"ab-{digest_of(b'').hex()}.kept")
+    assert Cache(tmp_path).get("ab", digest_of(b"").hex()) is None
 
 
 def test_a_file_that_is_longer_than_the_cache_is_not_read_to_its_end(tmp_path: Path) -> None:
-    (tmp_path / f"ab-{digest_of(bytes(9))}.kept").write_bytes(bytes(9))
-    assert Cache(tmp_path, most=9).get("ab", digest_of(bytes(9))) == bytes(9)
-    assert Cache(tmp_path, most=4).get("ab", digest_of(bytes(9))) is None
+    (tmp_path / f"ab-{digest_of(bytes(9)).hex()}.kept").write_bytes(bytes(9))
+    assert Cache(tmp_path, most=9).get("ab", digest_of(bytes(9)).hex()) == bytes(9)
+    assert Cache(tmp_path, most=4).get("ab", digest_of(bytes(9)).hex()) is None

@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
+from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_of
 from archive.store.client import connection
 from archive.store.client.connection import Connection
-from archive.store.client.server import COMPANIONS, Server, digest_of
-from archive.store.entry_json import entry_json, listed
+from archive.store.client.server import COMPANIONS, Server
+from archive.store.entries import entry_json, parsed_entry
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.commands import explained_by, run
@@ -201,15 +202,15 @@ WHOLE: Facts = {
 @given(st.sampled_from(sorted(WHOLE)), JSON)
 def test_whatever_stands_in_the_place_of_a_fact_is_refused_or_one(key: str, value: object) -> None:
     try:
-        found = listed(WHOLE | {key: value})
+        found = parsed_entry(WHOLE | {key: value})
     except ArchiveError:
         return
     assert entry_json(found, complete=True)[key] == value
 
 
 def test_what_is_listed_is_what_the_store_knows(truth: list[Facts]) -> None:
-    assert [entry_json(listed(one), complete=True) for one in truth] == truth
-    assert listed(WHOLE).facts.handles == (range(4), range(5, 6))
+    assert [entry_json(parsed_entry(one), complete=True) for one in truth] == truth
+    assert parsed_entry(WHOLE).facts.handles == (range(4), range(5, 6))
 
 
 def test_a_server_that_cannot_be_reached_is_told() -> None:
@@ -252,7 +253,7 @@ def test_what_is_no_address_of_a_server_is_refused(url: str) -> None:
 
 
 def test_digests_are_those_of_the_store(truth: list[Facts]) -> None:
-    assert {one["digest"] for one in truth} == {digest_of(data) for data in DATA.values()}
+    assert {one["digest"] for one in truth} == {digest_of(data).hex() for data in DATA.values()}
 
 
 @contextmanager

@@ -1,0 +1,15 @@
+"""The digest by which the contents of files are told apart, in manifests, stores, caches and entity tags."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+DIGEST_BYTES = 16
+
+
+def digest_of(*parts: bytes | memoryview) -> bytes:
+    """The blake2b digest, 16 bytes, of parts one behind the other."""
+    digest = blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()

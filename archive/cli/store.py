@@ -1,0 +1,364 @@
+"""``debug-archive store``: the companions of many models in one folder."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from fnmatch import fnmatchcase
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from archive.base.errors import ArchiveError, counted, one_line
+from archive.base.output import STANDARD_OUTPUT, replacing
+from archive.base.urls import is_url
+from archive.batches.reading import READ_KINDS, listing
+from archive.cli import options, printing
+from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
+from archive.cli.status import Status
+from archive.failures.models.sources import store_at
+from archive.reader.recognition import FileKind
+from archive.report.store_text import (
+    added_line,
+    added_total,
+    cleaned_line,
+    entries_table,
+    entries_total,
+    entry_facts,
+)
+from archive.store.adding import NoDebugInfoError
+from archive.store.folder import MOST_SECONDS, Waiting
+from archive.store.store import Store
+
+if TYPE_CHECKING:
+    from archive import Limits
+    from archive.batches.reading import Listed
+    from archive.store.client.server import Server
+    from archive.store.entries import Addition, ServerEntry, StoreEntry
+
+
+@click.group("store")
+def command() -> None:
+    """Keep the companions of many models in one folder, and find each by what a log says of it.
+
+    A store keeps what companions have in common once: releases of one model take a fraction of their
+    companions. Several processes may use one at once, and whatever ends a process, the store stays whole.
+    `symbolicate STORE` explains a log of failures of all its models.
+
+    \b
+    Examples:
+      debug-archive store add build/ --store symbols/
+      debug-archive symbolicate symbols/ < app.log
+      debug-archive store ls --store symbols/
+      debug-archive store get 3f9a1234abcd -o model.ptdbg --store symbols/
+    """  # noqa: D301 (click reads the backspace)
+
+
+# --- options
+
+
+def _folder(_: click.Context, __: click.Parameter, path: str) -> str:
+    """The folder of a store, and no server's address."""
+    if is_url(path):
+        raise click.BadParameter(
+            "this needs the store's folder; a server takes `store add` and `symbolicate`"
+        )
+    return path
+
+
+store_option = click.option(
+    "--store",
+    "path",
+    type=click.Path(file_okay=False),
+    callback=_folder,
+    envvar=options.STORE_VARIABLE,
+    required=True,
+    metavar="DIR",
+    help=f"The store's folder; by default ${options.STORE_VARIABLE}.",
+)
+added_store_option = click.option(
+    "--store",
+    "path",
+    envvar=options.STORE_VARIABLE,
+    required=True,
+    metavar="STORE",
+    help="The store's folder, or the address of a server like http://host:8080, which asks for the token in "
+    f"$DEBUG_ARCHIVE_TOKEN; by default ${options.STORE_VARIABLE}.",
+)
+wait_option = click.option(
+    "--wait",
+    "waiting",
+    type=click.FloatRange(0),
+    default=MOST_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    callback=lambda _, __, seconds: Waiting(seconds, printing.note),
+    help="How long another process that changes the store is waited for.",
+)
+
+
+# --- add
+
+ADDED_KINDS = READ_KINDS | {FileKind.EXPORTED}
+"""The kinds of files in folders that are added."""
+WITHOUT = "no debug info"
+"""The outcome of an archive from which no companion can be made."""
+FAILED = "failed"
+"""The outcome of a file that is broken, refused or not there."""
+
+
+class _Adding(NamedTuple):
+    """How files are added."""
+
+    path: str
+    limits: Limits
+    wait: float
+    replace: bool
+
+
+@command.command("add")
+@files_argument
+@added_store_option
+@wait_option
+@click.option("--replace", is_flag=True, help="Let a companion take the place of another of its archive id.")
+@jobs_option
+@options.limit_option
+@options.json_option()
+def add(
+    files: tuple[str, ...],
+    *,
+    path: str,
+    waiting: Waiting,
+    replace: bool,
+    jobs: int | None,
+    limits: Limits,
+    as_json: bool,
+) -> Status:
+    """Add FILEs, companions or archives, and those in folders. The store is made if there is none.
+
+    Of an archive, the companion that `split` makes is kept; archives without debug info are counted, and left
+    out. A companion that is there already stays as it is. One whose archive id or prefix of unique handles
+    is taken by another is refused.
+
+    $SOURCE_DATE_EPOCH, if it is set, is the time that is noted.
+
+    \b
+    Examples:
+      debug-archive store add model.ptdbg --store symbols/
+      debug-archive store add build/models/ --store symbols/
+      DEBUG_ARCHIVE_STORE=symbols/ debug-archive store add *.ptl
+      debug-archive store add build/ --store https://symbols.example.com
+    """  # noqa: D301 (click reads the backspace)
+    listed = listing(files, kinds=ADDED_KINDS)
+    if not is_url(path):
+        with Store.open(path, create=True, limits=limits, waiting=waiting).folder.locked():
+            pass  # so that a lock that is held is waited for once, and not for each file
+    add = partial(_add, adding=_Adding(path, limits, waiting.most, replace))
+    facts: list[dict[str, object]] = []
+    counts, status = Counter[str](), Status.WELL
+    with reading(listed, add, "adding", jobs, as_json=as_json) as (lines, results):
+        for result in results:
+            label, addition = result.file.label, result.facts
+            status = max(status, status_of(result))
+            if result.error:
+                lines.note(problem(result))
+                counts[FAILED] += 1
+                facts.append({"file": label, "outcome": FAILED, "reason": result.error})
+                continue
+            outcome = addition.outcome if addition else WITHOUT
+            counts[outcome] += 1
+            known = entry_facts(addition.entry) if addition else {}
+            # The entry's own file is a name without its folder; `file` stands first, as for all files.
+            facts.append({"file": label, "outcome": outcome} | known | {"file": label})
+            if addition and not as_json:
+                lines.write_line(added_line(label, addition))
+            elif not addition and not listed.searched:
+                lines.note(f"{label}: no debug info in it, and left out")
+    if not is_url(path):
+        with Store.open(path, limits=limits) as store:
+            store.entries()  # those of other processes are in the index, too
+    if as_json:
+        printing.write_json(facts)
+    else:
+        printing.write_line(added_total(counts))
+    return status
+
+
+def _add(file: Listed, *, adding: _Adding) -> Addition[StoreEntry] | Addition[ServerEntry] | None:
+    """Add a file; None of an archive without debug info."""
+    try:
+        return _opened(adding.path, adding.limits, adding.wait).add(file.name, replace=adding.replace)
+    except NoDebugInfoError:
+        return None
+
+
+@lru_cache(maxsize=1)
+def _opened(path: str, limits: Limits, wait: float) -> Store | Server:
+    """The store, opened once a process."""
+    return store_at(path, limits=limits, waiting=Waiting(wait, printing.note))
+
+
+# --- ls
+
+
+@command.command("ls")
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
+@store_option
+@options.limit_option
+@options.json_option()
+def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -> Status:
+    """List the companions of a store: all, or those that a PATTERN fits.
+
+    A PATTERN with * and ? is compared with archive id, that of the redacted archive where that has another
+    one, prefix, top class and file name.
+
+    Exit status: 0 well, 1 a companion cannot be read, something else lies in the store, or no companion fits.
+
+    \b
+    Examples:
+      debug-archive store ls --store symbols/
+      debug-archive store ls 'Ranker*' 3f9a* --store symbols/
+    """  # noqa: D301 (click reads the backspace)
+    with Store.open(path, limits=limits) as store:
+        contents = store.listing()
+    entries = [entry for entry in contents.entries if _fits(entry, patterns)]
+    for why in contents.unread.values():
+        printing.note(why)
+    for other in contents.foreign:
+        printing.note(f"{one_line(str(other))}: no file of a store; it is left alone")
+    if as_json:
+        printing.write_json([entry_facts(entry) for entry in entries])
+    elif entries:
+        printing.show(entries_table(entries))
+        printing.write_line("")
+        printing.write_line(entries_total(entries, 0 if patterns else contents.bases))
+    if patterns and not entries:
+        printing.note(f"{path}: no companion fits {' or '.join(patterns)}")
+    is_wrong = contents.unread or contents.foreign or (patterns and not entries)
+    return Status.FINDINGS if is_wrong else Status.WELL
+
+
+def _fits(entry: StoreEntry, patterns: tuple[str, ...]) -> bool:
+    """Whether one of the patterns fits, or there are none."""
+    facts = entry.facts
+    ids = (facts.archive_id, facts.redacted_id, str(facts.prefix))
+    words = (*ids, facts.top, facts.qualified_top, entry.file, entry.label)
+    return not patterns or any(fnmatchcase(word, pattern) for pattern in patterns for word in words)
+
+
+# --- get
+
+
+@command.command("get")
+@click.argument("word", metavar="ID")
+@click.option("-o", "--output", "out", required=True, metavar="OUT", help="The file; - is standard output.")
+@store_option
+@options.force_option
+@options.limit_option
+@options.json_option()
+def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json: bool) -> Status:
+    """Write a companion to a file, as it was added, to the byte.
+
+    ID is an archive id or its beginning, the prefix of unique handles, or a name, if only one companion has
+    it.
+
+    \b
+    Examples:
+      debug-archive store get 3f9a1234abcd -o model.ptdbg --store symbols/
+      debug-archive store get 2597103980 -o - --store symbols/ | sha256sum
+    """  # noqa: D301 (click reads the backspace)
+    if as_json and out == "-":
+        raise click.UsageError("-o - writes the companion where --json writes facts: give a file")
+    store = Store.open(path, limits=limits)
+    entry = store.one(word)
+    data, is_exact = store.given(entry.archive_id)
+    if out != "-":
+        with replacing(out, force=force) as file:
+            file.write(data)
+    elif sys.stdout.isatty():
+        raise ArchiveError("is a terminal, and companions are no text", file=STANDARD_OUTPUT)
+    else:
+        printing.write_file(data)
+    if as_json:
+        printing.write_json({"output": out, "exact": is_exact, **entry_facts(entry)})
+    elif not is_exact:
+        printing.note(f"{entry.label}: the facts that were added, compressed to other bytes")
+    return Status.WELL
+
+
+# --- check
+
+
+@command.command("check")
+@store_option
+@options.limit_option
+@options.json_option()
+def check(*, path: str, limits: Limits, as_json: bool) -> Status:
+    """Read all of a store: each companion is whole and comes back to the byte, and the index agrees.
+
+    An index that does not agree is made anew.
+
+    Exit status: 0 well, 1 something is wrong.
+    """
+    store = Store.open(path, limits=limits)
+    diagnostics = []
+    for diagnostic in store.check():
+        diagnostics.append(diagnostic)
+        if not as_json:
+            printing.write_line(f"{path}: {diagnostic.severity}: {diagnostic}")
+    if as_json:
+        printing.write_json(diagnostics)
+    elif not diagnostics:
+        printing.write_line(f"{path}: {counted(len(store.entries()), 'companion')}, well")
+    wrong = any(diagnostic.severity in {"error", "warning"} for diagnostic in diagnostics)
+    return Status.FINDINGS if wrong else Status.WELL
+
+
+# --- rm
+
+
+@command.command("rm")
+@click.argument("words", nargs=-1, required=True, metavar="ID...")
+@store_option
+@wait_option
+@options.limit_option
+@options.json_option()
+def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> Status:
+    """Remove companions. What others have in common with them stays until `gc`.
+
+    ID is an archive id or its beginning, the prefix of unique handles, or a name, if only one companion has
+    it. A companion that cannot be read is removed by its whole archive id.
+    """
+    with Store.open(path, limits=limits, waiting=waiting) as store:
+        ids = [word if word in store.unread else store.one(word).archive_id for word in words]
+        ids = list(dict.fromkeys(ids))
+        for archive_id in ids:
+            store.remove(archive_id)
+            if not as_json:
+                printing.write_line(f"{archive_id} removed")
+    if as_json:
+        printing.write_json([{"archive_id": archive_id, "outcome": "removed"} for archive_id in ids])
+    return Status.WELL
+
+
+# --- gc
+
+
+@command.command("gc")
+@store_option
+@wait_option
+@options.limit_option
+@options.json_option()
+def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> Status:
+    """Remove what nobody needs: what removed companions and killed processes have left.
+
+    Companions of one model that were added at the same moment are kept by one another from then on.
+    """
+    with Store.open(path, limits=limits, waiting=waiting) as store:
+        cleaned = store.gc()
+    if as_json:
+        printing.write_json(cleaned._asdict())
+    else:
+        printing.write_line(f"{path}: {cleaned_line(cleaned)}")
+    return Status.WELL

@@ -1,1 +1,0 @@
-"""``debug-archive store``: one file a command; ``group`` finds them by name, ``options`` is shared."""

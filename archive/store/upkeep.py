@@ -1,0 +1,272 @@
+"""What ``check`` finds in a store, and what ``gc`` removes from it.
+
+``check`` finds files that are broken, facts that disagree, and what does not belong into a store. ``gc``
+removes what no companion needs, and gives companions a base that were kept without one. It asks only the
+headers of the files what is needed, and not the index.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from archive.base.digests import digest_of
+from archive.base.drafts import DRAFT_NAME
+from archive.base.errors import ArchiveError, one_line
+from archive.check.diagnostic import Diagnostic
+from archive.companion.parse import parse_companion
+from archive.store.adding import kin_of, smallest
+from archive.store.catalogue import entry_of
+from archive.store.files import chains_of
+from archive.store.folder import BASES, COMPANIONS, INDEX
+from archive.store.index import read_index
+from archive.store.kept import CompanionParts, companion_in, read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from archive.base.limits import Limits
+    from archive.store.entries import StoreEntry
+    from archive.store.files import Chains, KeptFiles
+    from archive.store.folder import Folder
+
+# --- check
+
+INEXACT = "comes back with the same facts, but other bytes: the libraries that compress have changed"
+
+
+def checked(folder: Folder, files: KeptFiles, limits: Limits) -> Iterator[Diagnostic]:
+    """Look for what is wrong in a store.
+
+    Yields:
+        Diagnostics, by the file that each is about.
+    """
+    entries: dict[str, StoreEntry] = {}
+    names, bases = folder.companion_names(), folder.base_names()
+    for where, unread in ((COMPANIONS, names.unread), (BASES, bases.unread)):
+        for key, why in sorted(unread.items()):
+            yield Diagnostic("error", f"{where}/{key}.kept", "", why)
+    for archive_id, signature in sorted(names.files.items()):
+        record = f"{COMPANIONS}/{archive_id}.kept"
+        try:
+            inflated = files.read(archive_id)
+            data = companion_in(inflated, limits)
+            _ = parse_companion(memoryview(data), limits.allowance(len(data))).records  # reads all of it
+            entries[archive_id] = entry_of(archive_id, inflated, signature, limits)
+        except FileNotFoundError:  # it was removed meanwhile
+            continue
+        except (ArchiveError, OSError) as error:
+            yield Diagnostic("error", record, "", one_line(str(error)))
+            continue
+        if digest_of(data) != inflated.header.digest:
+            yield Diagnostic("warning", record, "", INEXACT)
+    chains = chains_of(folder, files)
+    # Where a file cannot be read, nobody knows what is needed.
+    unneeded = [] if chains.unread or chains.unread_bases else chains.unneeded
+    yield from _wrong_bases(folder, files, unneeded)
+    yield from _shared_prefixes(entries)
+    yield from _wrong_rows(folder, entries)
+    for path in folder.foreign():
+        where = one_line(str(path.relative_to(folder.path)))
+        if DRAFT_NAME.fullmatch(path.name):
+            yield Diagnostic("note", where, "", "a draft; `gc` removes it if its process is dead")
+        else:
+            yield Diagnostic("warning", where, "", "no file of a store; it is left alone")
+    for digest in unneeded:
+        yield Diagnostic("note", f"{BASES}/{digest}.kept", "", "no companion needs it; `gc` removes it")
+
+
+def _wrong_bases(folder: Folder, files: KeptFiles, unneeded: Sequence[str]) -> Iterator[Diagnostic]:
+    """Bases that cannot be read; those that nobody needs may lack a base of their own."""
+    for digest in sorted(folder.base_names().files.keys() - set(unneeded)):
+        path = folder.base_path(digest)
+        try:
+            own_digest = files.read_file(path).header.body.hex()
+        except (ArchiveError, OSError) as error:
+            yield Diagnostic("error", f"{BASES}/{path.name}", "", one_line(str(error)))
+        else:
+            if own_digest != digest:
+                yield Diagnostic("error", f"{BASES}/{path.name}", "", f"is another base: {own_digest}")
+
+
+def _shared_prefixes(entries: Mapping[str, StoreEntry]) -> Iterator[Diagnostic]:
+    """Prefixes that two companions have: the failures of both are ambiguous."""
+    by_prefix: defaultdict[int, list[StoreEntry]] = defaultdict(list)
+    for entry in entries.values():
+        by_prefix[entry.prefix].append(entry)
+    for prefix, same in by_prefix.items():
+        if prefix and len(same) > 1:
+            labels = ", ".join(entry.label for entry in same)
+            record = f"{COMPANIONS}/{same[1].archive_id}.kept"
+            yield Diagnostic(
+                "error", record, "", f"{len(same)} companions have the prefix {prefix}: {labels}"
+            )
+
+
+def _wrong_rows(folder: Folder, entries: Mapping[str, StoreEntry]) -> Iterator[Diagnostic]:
+    """Rows of the index that are not what the files say. Whoever opens the store reads files without one."""
+    try:
+        if folder.signature(folder.index) is None:
+            return
+    except ArchiveError as error:
+        yield Diagnostic("warning", INDEX, "", one_line(str(error)))
+        return
+    rows = read_index(folder)
+    if not rows and entries:
+        yield Diagnostic("warning", INDEX, "", "was broken, or of another version; it is made anew")
+    for archive_id, entry in entries.items():
+        row = rows.get(archive_id)
+        if row is None or (row.signature != entry.signature and row.body != entry.body):
+            continue  # it is of another file, and not believed
+        if replace(row, signature=entry.signature) != entry:
+            yield Diagnostic("error", INDEX, archive_id, "was not what the file says; it is made anew")
+
+
+# --- gc
+
+
+class Cleaned(NamedTuple):
+    """The result of cleaning a store.
+
+    Attributes:
+        drafts: files that killed processes had left.
+        bases: bases that no companion needed any more.
+        repacked: companions that are kept by a base now.
+        freed: bytes.
+    """
+
+    drafts: int
+    bases: int
+    repacked: int
+    freed: int
+
+
+def clean(folder: Folder, entries: Mapping[str, StoreEntry], files: KeptFiles) -> Cleaned:
+    """Clean a store that nobody else changes meanwhile.
+
+    Raises:
+        ArchiveError: a file cannot be read, so that nobody knows which bases are needed.
+        OSError: the store cannot be written.
+    """
+    chains = _readable_chains(folder, files)
+    drafts, unneeded, sizes = folder.remove_drafts(), chains.unneeded, folder.base_names().files
+    for digest in unneeded:
+        folder.remove(folder.base_path(digest))
+    repacked, saved = _repacked(folder, entries, files, chains)
+    if repacked:
+        _readable_chains(folder, files)
+    return Cleaned(drafts, len(unneeded), repacked, sum(sizes[digest].size for digest in unneeded) + saved)
+
+
+def _readable_chains(folder: Folder, files: KeptFiles) -> Chains:
+    """The chains of a store in which every file can be read.
+
+    Raises:
+        ArchiveError: one cannot be.
+    """
+    chains = chains_of(folder, files.fresh())
+    for why in (*chains.unread.values(), *chains.unread_bases.values()):
+        raise ArchiveError(f"`store check` finds errors, so nothing is removed: {why}", file=str(folder.path))
+    return chains
+
+
+def _repacked(
+    folder: Folder, entries: Mapping[str, StoreEntry], files: KeptFiles, chains: Chains
+) -> tuple[int, int]:
+    """Keep companions by one of their kin that have no base: how many, and the bytes that this saves.
+
+    Processes that add kin at the same moment keep each without a base. A companion by which others are kept
+    stays as it is, so that no base leads back to itself. So kin that have a base or are one are asked first:
+    of two pairs, two companions would stay without a base otherwise.
+    """
+    built_upon, count, saved = chains.built_upon, 0, 0
+    joined = {
+        key for key, header in chains.companions.items() if header.depth or header.body.hex() in built_upon
+    }
+    for archive_id, header in chains.companions.items():
+        if not header.depth and header.body.hex() not in built_upon and archive_id in entries:
+            before = folder.read(folder.kept_path(archive_id))
+            data = _smaller(entries[archive_id], entries, files, joined)
+            if data and len(data) < len(before):
+                _rewrite(folder, files, archive_id, before, data)
+                base = read_header(memoryview(data))
+                built_upon.add(base.base_name)
+                joined |= {archive_id, base.base_id.hex()}
+                count, saved = count + 1, saved + len(before) - len(data)
+    return count, saved
+
+
+def _smaller(
+    entry: StoreEntry, entries: Mapping[str, StoreEntry], files: KeptFiles, joined: set[str]
+) -> bytes:
+    """A companion's file by one of its kin, of those that are joined if one serves; empty without a frame."""
+    kin = [other for other in entries.values() if other.facts.qualified_top == entry.facts.qualified_top]
+    inflated = files.read(entry.archive_id)
+    if inflated.data is None:
+        return b""
+    parts = CompanionParts(inflated.data, inflated.body[: inflated.header.notes], bytes(inflated.plain))
+    data = smallest(parts, kin_of(entry.facts, [other for other in kin if other.archive_id in joined]), files)
+    if read_header(memoryview(data)).depth:
+        return data
+    return smallest(parts, kin_of(entry.facts, kin), files)
+
+
+def _rewrite(folder: Folder, files: KeptFiles, archive_id: str, before: bytes, data: bytes) -> None:
+    """Write a companion's file again, and read it back; if that is not the same, it becomes what it was.
+
+    Raises:
+        ArchiveError: it was not the same.
+    """
+    path = folder.kept_path(archive_id)
+    body = files.read(archive_id).body
+    folder.write(path, data)
+    try:
+        if files.fresh().read(archive_id).body == body:
+            return
+        why = "it came back as another"
+    except (ArchiveError, OSError) as error:
+        why = str(error)
+    folder.write(path, before)
+    raise ArchiveError(f"could not be kept by its kin: {why}", file=str(path))
+
+
+# --- what is removed or replaced
+
+
+def set_aside(folder: Folder, files: KeptFiles, archive_id: str) -> None:
+    """Keep a companion that goes as a base, if others are, or may be, kept by it.
+
+    Raises:
+        ArchiveError: the base's place is taken by what is no regular file.
+        OSError: the store cannot be written.
+    """
+    path, files = folder.kept_path(archive_id), files.fresh()
+    try:
+        header = files.header(path)
+    except (ArchiveError, FileNotFoundError):  # it is broken or was never there: nothing is kept by it
+        return
+    body = header.body.hex()
+    chains = chains_of(folder, files)
+    if body not in chains.needed and not chains.unread:  # what a file that is broken needs is not known
+        return
+    base = folder.base_path(body)
+    there = chains.bases.get(body)
+    if (
+        there is None
+        or there.body != header.body
+        or (
+            _is_readable(files, path, body)
+            and (there.depth > header.depth or not _is_readable(files, base, body))
+        )
+    ):  # others may need it as low as it is
+        folder.write(base, folder.read(path))
+
+
+def _is_readable(files: KeptFiles, path: Path, body: str) -> bool:
+    """Whether a file can be read together with its bases, and is what it should be."""
+    try:
+        return files.read_file(path).header.body.hex() == body
+    except (ArchiveError, OSError):
+        return False
