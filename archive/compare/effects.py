@@ -23,7 +23,7 @@ def effect_changes(old: Archive, new: Archive) -> Iterator[Change]:
     was, now = old.effects, new.effects
     if same_bytes(old.records[EFFECTS], new.records[EFFECTS]) or was is None or now is None:
         return
-    from archive.formats.effects.placeless import without_handles, without_places  # noqa: PLC0415 (few have)
+    from archive.formats.effects.parts import without_handles, without_places  # noqa: PLC0415 (few have)
     from archive.formats.effects.record import build_effects  # noqa: PLC0415 (the same)
 
     if build_effects(without_handles(was)) == build_effects(without_handles(now)):

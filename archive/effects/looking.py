@@ -201,7 +201,7 @@ NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {"int": int, "float": float, "
 
 
 def computed(op: str, *operands: Any) -> Any:  # noqa: ANN401
-    """The number that an operation of :mod:`archive.formats.effects.computed` gives.
+    """The number that an operation of :mod:`archive.formats.effects.words` gives.
 
     Raises:
         TypeError: an operand is no number.

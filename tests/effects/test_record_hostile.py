@@ -266,8 +266,8 @@ def conditions(*, guard: tuple[object, ...] = (), default: tuple[int, int] | Non
     ("data", "problem"),
     [
         (conditions(guard=("taste", 0, 1, -1, -1)), "field guards, row 0, field look: expected one of equal"),
-        (conditions(guard=("dim", 0, 9, -1, -1)), "field guards, row 0: expected a row below 2, found 9"),
-        (conditions(guard=("dim", 0, 1, 9, -1)), "field guards, row 0: expected a row below 2, found 9"),
+        (conditions(guard=("dim", 0, 9, -1, -1)), "field guards, row 0, field value: expected a row below 2"),
+        (conditions(guard=("dim", 0, 1, 9, -1)), "field guards, row 0, field key: expected a row below 2"),
         (conditions(guard=("dim", 1, 1, -1, -1)), "guard 0: dim of 3"),
         (conditions(guard=("dim", 0, 0, -1, -1)), "guard 0: dim as self"),
         (conditions(guard=("dim", 0, 1, 1, -1)), "guard 0: dim, key"),

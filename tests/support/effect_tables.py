@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from archive.base.limits import DEFAULT_LIMITS
 from archive.formats.effects import EFFECTS
-from archive.formats.effects.computed import COMPUTED, operand_count
 from archive.formats.effects.gate import MODULE_NAMES, SETTING_NAMES, is_special
 from archive.formats.effects.known_calls import CATEGORIES, LOG, PRINT, WARN
 from archive.formats.effects.model import (
@@ -38,7 +37,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.record import build_effects, parse_effects
-from archive.formats.effects.rules import GUARD_KEYS, GUARD_VALUES, OP_RULES, Operand
+from archive.formats.effects.words import COMPUTED, LOOKS, OPS, Operand
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.support.tampering import tampered
@@ -157,7 +156,7 @@ def readable(made: tuple[int, ...]) -> SearchStrategy[Source]:
 
 
 def _operands(op: str, inner: SearchStrategy[Value]) -> SearchStrategy[tuple[Value, ...]]:
-    return st.tuples(*[inner] * operand_count(op))
+    return st.tuples(*[inner] * COMPUTED[op].count("{}"))
 
 
 computed: SearchStrategy[Value] = st.recursive(
@@ -250,12 +249,12 @@ def _guards(draw: DrawFn) -> Guard:
             Look.SAME: places,
         }.get(look, places | st.builds(At, st.builds(Each, sources(()))))
     )
-    wanted = GUARD_VALUES[look]
+    wanted = LOOKS[look].value
     if wanted is At:
         value: Value = At(draw(sources(())))
     else:
         value = Constant(draw(literals if wanted is object else _OF_TYPE[wanted]))
-    key = GUARD_KEYS.get(look)
+    key = LOOKS[look].key
     of_key = {Look.SETTING: st.sampled_from(SETTING_NAMES), Look.HOOKS: st.sampled_from(sorted(MODULE_NAMES))}
     drawn = None
     if key is not None:
@@ -302,7 +301,7 @@ def _effects(op: Op, made: tuple[int, ...]) -> SearchStrategy[Effect]:
         return st.builds(Effect, st.just(op), place, st.builds(Constant, references), pair)
     if op is Op.REGISTER_BACKWARD_HOOKS:
         return _backward_hooks(made)
-    rule = OP_RULES[op]
+    rule = OPS[op]
     if rule.source in (GlobalName, ClosureCell):
         source: SearchStrategy[Source] = st.builds(rule.source, names, names)
     else:

@@ -197,7 +197,7 @@ class _Model:
         table = self._archive.effects if self._kind_of(EFFECTS) is RecordKind.EFFECTS else None
         if table is None:
             return
-        from archive.formats.effects.placeless import without_places  # noqa: PLC0415 (few archives have some)
+        from archive.formats.effects.parts import without_places  # noqa: PLC0415 (few archives have some)
         from archive.formats.effects.record import build_effects  # noqa: PLC0415 (the same)
 
         self._done.add(EFFECTS)

@@ -40,7 +40,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.parts import root_of
-from archive.formats.effects.rows import Numbering
+from archive.formats.effects.rows import FactNumbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -90,7 +90,7 @@ class Computing:
         self._defaults = defaults
         self._allow = allow
         self._code = {} if code is None else code
-        self._numbering = Numbering()
+        self._numbering = FactNumbers()
         self._sources: dict[int, int] = {}
         self._values: dict[int, int] = {}
         self._temporaries: dict[int, int] = {}

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.effects.errors import StateError
 from archive.effects.replay.code_names import resolved
-from archive.formats.effects.container_text import FACTORIES
-from archive.formats.effects.containers import BASES
+from archive.formats.effects.containers import BASES, FACTORIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -32,7 +32,7 @@ from archive.formats.effects.model import (
     Stored,
 )
 from archive.formats.effects.parts import reads, root_of
-from archive.formats.effects.rows import Numbering
+from archive.formats.effects.rows import FactNumbers
 from archive.formats.effects.source_text import source_text, value_text
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class FreshState:
         self.globals: dict[str, dict[str, Any]] = {}
         self.cells: dict[tuple[str, str], CellType | None] = {}
         self._tensors = tensors if isinstance(tensors, Mapping) else dict(enumerate(tensors))
-        self._numbering = Numbering()
+        self._numbering = FactNumbers()
         self._rows = {self._numbering.source(source): (source, value) for source, value in table.state}
         self._methods = table.methods
         self._set_later = {

@@ -32,8 +32,7 @@ from archive.effects.replay.hooks import allowed_code, hook_code
 from archive.effects.replay.interpreter import OWN_CLASSES, Interpreter
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.model import Constant, Look, Op
-from archive.formats.effects.references import MOST_SHOWN
-from archive.formats.effects.rules import check_method
+from archive.formats.effects.rules import MOST_SHOWN, check_method
 from archive.formats.effects.source_text import effect_text, guard_text, source_text
 
 if TYPE_CHECKING:

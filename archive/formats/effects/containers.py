@@ -19,6 +19,7 @@ that derives from a container: its value is an empty container of that kind.
 from __future__ import annotations
 
 import keyword
+import re
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
@@ -38,6 +39,14 @@ STATE_KINDS = ("subclass", "view")
 VIEW_ITEMS = 4
 SPECIAL_KINDS = ("set", "frozenset", "deque", "OrderedDict", "defaultdict", "namedtuple", "subclass", "view")
 """Kinds of containers beside ``list``, ``tuple`` and ``dict``."""
+NAMED_KINDS = {"dtype": re.compile(r"torch\.[a-z]\w*"), "device": re.compile(r"[a-z]+(:\d+)?")}
+"""Kinds of :class:`Made` that are made of a text, and what the text looks like."""
+CONTAINER_KINDS = ("list", "tuple", "dict", "size", *NAMED_KINDS, "format", "inference", *SPECIAL_KINDS)
+"""Kinds of :class:`Made` that are values by themselves; hooks are not."""
+COLLECTIONS = ("deque", "OrderedDict", "defaultdict")
+"""Kinds that Python has in ``collections``."""
+FACTORIES = ("list", "dict", "set", "int", "float", "bool", "str", "tuple")
+"""Builtins that a ``defaultdict`` may call without permission."""
 BASES = {
     "list": "builtins:list",
     "dict": "builtins:dict",

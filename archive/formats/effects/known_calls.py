@@ -25,9 +25,7 @@ from typing import TYPE_CHECKING
 from archive.formats.effects.model import Constant, GlobalName, Made
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from archive.formats.effects.model import Effect, Literal, Value
+    from archive.formats.effects.model import Effect
 
 PRINT = GlobalName("builtins", "print")
 LOG = GlobalName("logging", "getLogger")
@@ -100,30 +98,3 @@ def without_place(effect: Effect) -> Effect:
         return effect
     settings = effect.key.value
     return replace(effect, key=Constant((*settings[:at], "", 0, *settings[at + 2 :])))
-
-
-def call_text(effect: Effect, shown: Callable[[Value], str], module: Callable[[str], str]) -> str:
-    """A call as Python; the model's place, which formatters may see, is left out.
-
-    Args:
-        effect: the call.
-        shown: a value as Python.
-        module: a Python module as Python.
-    """
-    assert isinstance(effect.value, Made)  # noqa: S101 (checked)
-    assert isinstance(effect.key, Constant)  # noqa: S101 (checked)
-    arguments = list(map(shown, effect.value.items))
-    settings: Literal = effect.key.value
-    assert isinstance(settings, tuple)  # noqa: S101 (checked)
-    if effect.source == PRINT:
-        named = {"sep": (settings[0], " "), "end": (settings[1], "\n")}
-        arguments += [f"{name}={given!r}" for name, (given, usual) in named.items() if given != usual]
-        return f"print({', '.join(arguments)})"
-    if effect.source == WARN:
-        return f"{module('warnings')}.warn({', '.join([*arguments, str(settings[0])])})"
-    name, level = settings[:2]
-    method = LEVELS.get(level) if isinstance(level, int) else None
-    logger = f"{module('logging')}.getLogger({name!r})" if name else module("logging")
-    if method is None:
-        return f"{logger}.log({', '.join([repr(level), *arguments])})"
-    return f"{logger}.{method}({', '.join(arguments)})"

@@ -135,7 +135,7 @@ class Computed:
     """A number that Python computes of others before any effect, as the model does; the subject of guards.
 
     Attributes:
-        op: a word of :data:`archive.formats.effects.computed.COMPUTED`.
+        op: a word of :data:`archive.formats.effects.words.COMPUTED`.
         items: its operands: constants, sources and other computed numbers.
     """
 
@@ -148,39 +148,35 @@ Value: TypeAlias = Output | Constant | At | Made | New | Stored | Computed
 
 
 class Op(StrEnum):
-    """Kind of an effect; each comment shows the use of ``source``, ``key`` and ``value``."""
+    """Kind of an effect: a comment shows it where :data:`archive.formats.effects.words.OPS` has no text."""
 
-    NEW = (
-        "new"  # source = object.__new__(key: "module:qualname"), a temporary; value: the base of a container
-    )
+    NEW = "new"  # source = object.__new__(key), a temporary; value: an empty container that it derives from
     SET_ATTRIBUTE = "setattr"  # source.key = value
     DELETE_ATTRIBUTE = "delattr"  # del source.key
-    REGISTER_BUFFER = "register_buffer"  # source.register_buffer(key, value), a module
-    REGISTER_TRANSIENT = "register_transient"  # source.register_buffer(key, value, persistent=False)
-    SET_ITEM = "setitem"  # source[key] = value
-    DELETE_ITEM = "delitem"  # del source[key]
-    APPEND = "append"  # source.append(value)
-    EXTEND = "extend"  # source.extend(value)
-    INSERT = "insert"  # source.insert(key, value)
-    POP = "pop"  # source.pop(key)
-    APPEND_LEFT = "appendleft"  # source.appendleft(value), a deque
-    POP_LEFT = "popleft"  # source.popleft(), a deque
-    ADD = "add"  # source.add(value), a set
-    DISCARD = "discard"  # source.discard(value), a set
-    CLEAR = "clear"  # source.clear()
-    SET_GLOBAL = "setglobal"  # source = value, a GlobalName
-    SET_CELL = "setcell"  # source = value, a ClosureCell
-    COPY = "copy"  # source.copy_(value), a tensor that the method changes in place
-    SAVE_FOR_BACKWARD = "save_for_backward"  # source.save_for_backward(*value), an autograd context
-    REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key: a hook); or value: a handle
+    REGISTER_BUFFER = "register_buffer"
+    REGISTER_TRANSIENT = "register_transient"
+    SET_ITEM = "setitem"
+    DELETE_ITEM = "delitem"
+    APPEND = "append"
+    EXTEND = "extend"
+    INSERT = "insert"
+    POP = "pop"
+    APPEND_LEFT = "appendleft"
+    POP_LEFT = "popleft"
+    ADD = "add"
+    DISCARD = "discard"
+    CLEAR = "clear"
+    SET_GLOBAL = "setglobal"  # source = value
+    SET_CELL = "setcell"  # source = value
+    COPY = "copy"
+    SAVE_FOR_BACKWARD = "save_for_backward"
+    REGISTER_HOOK = "register_hook"  # hooks[value] = source.register_hook(key); or value: a new handle
     REGISTER_GRAD_HOOK = "register_post_accumulate_grad_hook"  # the same
     REGISTER_BACKWARD_HOOKS = "register_backward_hooks"  # of a module, source: see ``hooks``
     REMOVE_HOOK = "remove_hook"  # hooks.pop(value).remove()
-    SET_BACKWARD = (
-        "set_backward"  # source, an autograd context; key: the function; value: (results, arguments)
-    )
+    SET_BACKWARD = "set_backward"  # of a context, source; key: the function; value: (results, arguments)
     CALL = "call"  # source(*value), one of the functions of ``known_calls``; key: its settings
-    TAKE_OFF = "take_off"  # source.remove(), a handle
+    TAKE_OFF = "take_off"
 
 
 ATTRIBUTE_OPS = (Op.SET_ATTRIBUTE, Op.DELETE_ATTRIBUTE, Op.REGISTER_BUFFER, Op.REGISTER_TRANSIENT)

@@ -1,15 +1,17 @@
-"""Parts of facts: sources in values and methods, the root of a source, the outputs of a graph."""
+"""Parts of facts: sources in values and methods, outputs of the graph; tables without places in source."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from archive.formats.effects.model import At, Attribute, Computed, Each, Item, Length, Made, Output
+from archive.formats.effects.known_calls import without_place
+from archive.formats.effects.model import At, Attribute, Computed, Each, Item, Length, Made, Op, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.formats.effects.model import MethodEffects, Source, Value
+    from archive.formats.effects.model import EffectTable, MethodEffects, Source, Value
 
 
 def reads(value: Value) -> Iterator[Source]:
@@ -66,3 +68,32 @@ def output_count(effects: MethodEffects) -> int:
     values += [guard.subject for guard in effects.guards]
     parts = parts_of([effects.result, *values])
     return 1 + max((part.index for part in parts if isinstance(part, Output)), default=-1)
+
+
+def without_handles(table: EffectTable) -> EffectTable:
+    """The table without debug handles, which PyTorch counts per process."""
+    return replace(
+        table,
+        methods=tuple(
+            replace(
+                method,
+                effects=tuple(replace(effect, handle=-1) for effect in method.effects),
+                guards=tuple(replace(guard, handle=-1) for guard in method.guards),
+            )
+            for method in table.methods
+        ),
+    )
+
+
+def without_places(table: EffectTable) -> EffectTable:
+    """The table without debug handles, and without files and lines of calls: what the effects do."""
+    methods = (
+        replace(
+            method,
+            effects=tuple(
+                without_place(effect) if effect.op is Op.CALL else effect for effect in method.effects
+            ),
+        )
+        for method in without_handles(table).methods
+    )
+    return replace(table, methods=tuple(methods))

@@ -18,8 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from archive.formats.effects.container_text import FACTORIES, modules_named
-from archive.formats.effects.hook_text import HOOK_WORDS
+from archive.formats.effects.containers import FACTORIES
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.known_calls import CATEGORIES
 from archive.formats.effects.model import (
@@ -36,8 +35,15 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.parts import output_count, parts_of, places, reads, root_of
-from archive.formats.effects.rows import Numbering
-from archive.formats.effects.source_text import Printer, is_dotted, is_name, source_text
+from archive.formats.effects.rows import FactNumbers
+from archive.formats.effects.source_text import (
+    HOOK_WORDS,
+    Printer,
+    is_dotted,
+    is_name,
+    modules_named,
+    source_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,7 +90,7 @@ class MethodProgram:
 
     The function finds Python modules by their own names in its globals, and if it needs them the dicts
     ``modules`` (by name), ``named`` (classes and functions by ``module:qualname``) and ``hooks`` (by number).
-    For :mod:`archive.formats.effects.hook_text` it needs ``MethodType``, ``partial`` and ``copied``.
+    For hooks it needs ``MethodType``, ``partial`` and ``copied``.
 
     Attributes:
         name: name of the function.
@@ -197,7 +203,7 @@ class _ProgramWriter:
 
     def __init__(self, effects: MethodEffects) -> None:
         self.effects = effects
-        self.numbering = Numbering()
+        self.numbering = FactNumbers()
         self.names = UniqueNames()
         self.cells: dict[str, ClosureCell] = {}
         self.known: dict[tuple[int, bool], str] = {}  # by number of the source, and whether it is cloned

@@ -104,19 +104,29 @@ So a table has exactly one record, and a record exactly one table, whatever memo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.limits import DEFAULT_LIMITS, Allowance, unbounded
+from archive.base.strings import StringTable
 from archive.formats.effects import EFFECTS
-from archive.formats.effects.column_builder import ColumnBuilder
-from archive.formats.effects.row_parser import RowParser
-from archive.formats.effects.rows import NO_REFERENCE, Numbering
+from archive.formats.effects.rows import (
+    FORMS,
+    HANDLE,
+    ITEM_FIELDS,
+    MAYBE,
+    NO_REFERENCE,
+    TEXT_BYTES,
+    USING,
+    Declared,
+    Row,
+    Rows,
+    place_of,
+)
 from archive.formats.effects.rules import check_table
-from archive.formats.effects.table_parser import TableParser
-from archive.formats.effects.weights import check_weights
 from archive.formats.schema import Int, Ragged, Sequence, String, Tuple, build, first_item, parse
 from archive.pickles.ops import ValueKind
 
@@ -130,27 +140,33 @@ VERSION = 4
 ROW_BYTES = 300
 """Bytes of memory that a row costs as Python objects: the row itself, its fact, and the two to compare."""
 
-ROW, ROW_OR_NONE = Int(low=0), Int(low=NO_REFERENCE)
-PAIRS = Sequence(Tuple(source=ROW, value=ROW))
-GUARD = Tuple(look=String(), subject=ROW, value=ROW, key=ROW_OR_NONE, handle=ROW_OR_NONE)
+
+def _schema(kind: Any) -> Schema:  # noqa: ANN401
+    """The schema of a field that ``rows`` declares."""
+    if isinstance(kind, list):
+        return Sequence(_schema(kind[0]))
+    if isinstance(kind, Declared):
+        return Tuple(**{name: _schema(field) for name, field in kind.fields.items()})
+    if isinstance(kind, type):
+        return String()
+    return Int(low=NO_REFERENCE if kind in (MAYBE, HANDLE) else 0)
+
+
+def _row_schema(table: str) -> Schema:
+    """The schema of a table whose rows others refer to: the kind, and two fields."""
+    fields: dict[str, Schema] = {
+        name: Sequence(Int(low=0)) if name == "items" else Int(low=NO_REFERENCE)
+        for name in ITEM_FIELDS[table]
+    }
+    return Sequence(Tuple(kind=String(), **fields))
+
+
+USING_SCHEMAS = {one.name: Sequence(_schema(one)) for one in USING}
 FIELDS: dict[str, Schema] = {
     "version": Int(),
     "strings": Sequence(String()),
-    "constants": Sequence(Tuple(kind=String(), string=ROW_OR_NONE, items=Sequence(ROW))),
-    "sources": Sequence(Tuple(kind=String(), base=ROW_OR_NONE, name=ROW_OR_NONE)),
-    "values": Sequence(Tuple(kind=String(), number=ROW_OR_NONE, items=Sequence(ROW))),
-    "methods": Sequence(
-        Tuple(
-            name=ROW,
-            inputs=Sequence(ROW),
-            result=ROW,
-            effects=Sequence(
-                Tuple(op=String(), source=ROW, key=ROW_OR_NONE, value=ROW_OR_NONE, handle=ROW_OR_NONE)
-            ),
-        )
-    ),
-    "state": PAIRS,
-    "conditions": Sequence(Tuple(guards=Sequence(GUARD), defaults=PAIRS)),
+    **{table: _row_schema(table) for table in FORMS},
+    **{name: USING_SCHEMAS[name] for name in ("methods", "state", "conditions")},
 }
 EFFECTS_SCHEMA = Tuple(**FIELDS)
 
@@ -167,15 +183,23 @@ def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
         ArchiveError: naming the row and field that breaks the specification.
         LimitError: rows that share one another so often, or so deeply, that no model needs it.
     """
-    _check_version(tree, int(tree.roots[pickle]))
+    root = int(tree.roots[pickle])
+    first = first_item(tree, root)
+    # Another version first: its fields may not parse.
+    if first is not None and tree.kind(first) == ValueKind.INT and tree.value[first] != VERSION:
+        raise ArchiveError(
+            record=tree.tokens.place(root)[0],
+            place="field version",
+            expected=str(VERSION),
+            found=shown(int(tree.value[first])),
+        )
     columns = parse(EFFECTS_SCHEMA, tree, np.array([pickle]), allowance)
     try:
         allowance.take(ROW_BYTES * _row_count(columns), "rows of effects")
-        rows = RowParser(tree.strings, columns, allowance)
-        check_weights(rows, allowance)
-        table = TableParser(rows, columns).table()
+        rows = _RowReader(tree, columns, allowance).rows()
+        table = rows.facts(allowance)
         check_table(table)
-        _check_order(Numbering.of(table), rows)
+        _check_order(Rows.of(table), rows)
     except ArchiveError as error:
         raise error.within(record=tree.tokens.pickles[pickle].name) from None
     return table
@@ -188,29 +212,74 @@ def _row_count(columns: object) -> int:
     return int(columns.first[-1]) + _row_count(columns.items) if isinstance(columns, Ragged) else 0
 
 
-def _check_version(tree: Tree, root: int) -> None:
-    """Refuse another version first: its fields may not parse."""
-    first = first_item(tree, root)
-    if first is not None and tree.kind(first) == ValueKind.INT and tree.value[first] != VERSION:
-        raise ArchiveError(
-            record=tree.tokens.place(root)[0],
-            place="field version",
-            expected=str(VERSION),
-            found=shown(int(tree.value[first])),
-        )
+class _RowReader:
+    """Columns -> rows."""
+
+    def __init__(self, tree: Tree, columns: dict[str, Any], allowance: Allowance) -> None:
+        self._texts = tree.strings
+        self._columns = columns
+        self._allowance = allowance
+        self._words: dict[int, str] = {}
+
+    def rows(self) -> Rows:
+        """All rows; what they refer to is not checked.
+
+        Raises:
+            ArchiveError: a text is not UTF-8, or the methods have not a row of conditions each.
+            LimitError: the texts are too long together.
+        """
+        numbers = self._columns["strings"].items.tolist()
+        strings = [self._text(text, place_of("strings", row)) for row, text in enumerate(numbers)]
+        read = {
+            name: self._read(schema.item, self._columns[name].items, name, "")
+            for name, schema in FIELDS.items()
+            if isinstance(schema, Sequence) and name != "strings"
+        }
+        if len(read["conditions"]) != len(read["methods"]):
+            raise ArchiveError("not one for each method", place="field conditions")
+        tables = {
+            # Numbers of items are a list: a row is known by its value.
+            table: [
+                Row(kind, one, tuple(other) if isinstance(other, list) else other)
+                for kind, one, other in read[table]
+            ]
+            for table in FORMS
+        }
+        return Rows(strings, tables, {one.name: read[one.name] for one in USING})
+
+    def _read(self, schema: Schema, columns: Any, table: str, field: str) -> list[Any]:  # noqa: ANN401
+        """The values of a column: numbers, words, lists of them, or tuples."""
+        if isinstance(schema, Tuple):
+            values = [self._read(one, columns[name], table, name) for name, one in schema.fields.items()]
+            return list(zip(*values, strict=True))
+        if isinstance(schema, Sequence):
+            items = self._read(schema.item, columns.items, field, "")
+            return [items[begin:end] for begin, end in pairwise(columns.first.tolist())]
+        numbers: list[int] = columns.tolist()
+        if isinstance(schema, Int):
+            return numbers
+        for row, text in enumerate(numbers):
+            if text not in self._words:  # words repeat: each is decoded once
+                self._words[text] = self._text(text, f"{place_of(table, row)}, field {field}")
+        return [self._words[text] for text in numbers]
+
+    def _text(self, text: int, place: str) -> str:
+        self._allowance.take(TEXT_BYTES * int(self._texts.length[text]), "texts of effects", place=place)
+        data = bytes(self._texts.data(text))
+        try:
+            return data.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            raise ArchiveError(place=place, expected="UTF-8", found=shown(data)) from None
 
 
-def _check_order(expected: Numbering, found: RowParser) -> None:
+def _check_order(expected: Rows, found: Rows) -> None:
     """Refuse rows that stand twice, that nothing uses, or that are not in the order of first use."""
-    for name, wanted, rows in (
-        ("strings", list(expected.strings), found.strings),
-        ("constants", list(expected.constants), found.constants),
-        ("sources", list(expected.sources), found.sources),
-        ("values", list(expected.values), found.values),
-    ):
-        if wanted != rows:
-            pairs = enumerate(zip(wanted, rows, strict=False))
-            first = next((row for row, (a, b) in pairs if a != b), len(wanted))
+    wanted: dict[str, list[Any]] = {"strings": expected.strings, **expected.tables}
+    given: dict[str, list[Any]] = {"strings": found.strings, **found.tables}
+    for name, rows in given.items():
+        if wanted[name] != rows:
+            pairs = enumerate(zip(wanted[name], rows, strict=False))
+            first = next((row for row, (a, b) in pairs if a != b), len(wanted[name]))
             raise ArchiveError(
                 "not in the order of first use, not used, or there twice", place=f"field {name}, row {first}"
             )
@@ -225,11 +294,42 @@ def build_effects(table: EffectTable) -> bytes:
     """
     try:
         check_table(table)
-        builder = ColumnBuilder(table)
-        check_weights(builder, DEFAULT_LIMITS.allowance(0))
+        rows = Rows.of(table)
+        rows.check_weights(DEFAULT_LIMITS.allowance(0))
+        columns, texts = _columns(rows)
     except ArchiveError as error:
         raise error.within(record=EFFECTS) from None
     except RecursionError:
         raise ArchiveError("values too deep inside one another", record=EFFECTS) from None
-    columns = builder.columns() | {"version": np.array([VERSION])}
-    return build(EFFECTS_SCHEMA, columns, builder.texts(), unbounded())
+    return build(EFFECTS_SCHEMA, columns, texts, unbounded())
+
+
+def _columns(rows: Rows) -> tuple[dict[str, Any], StringTable]:
+    """The columns of a record, and the texts that they refer to: the strings, then kinds, ops and looks.
+
+    Raises:
+        ArchiveError: a number has more than 64 bits.
+    """
+    numbers: dict[str, int] = {}
+
+    def column(schema: Schema, values: list[Any]) -> Any:  # noqa: ANN401
+        if isinstance(schema, Tuple):
+            named = enumerate(schema.fields.items())
+            return {name: column(one, [value[place] for value in values]) for place, (name, one) in named}
+        if isinstance(schema, Sequence):
+            first = np.cumsum([0, *map(len, values)], dtype=np.int64)
+            return Ragged(first, column(schema.item, [item for value in values for item in value]))
+        if isinstance(schema, String):
+            values = [len(rows.strings) + numbers.setdefault(word, len(numbers)) for word in values]
+        return np.fromiter(values, np.int64)
+
+    given = {"version": VERSION, **rows.tables, **rows.using}
+    columns = {"strings": Ragged(np.array([0, len(rows.strings)]), np.arange(len(rows.strings)))}
+    try:
+        columns |= {name: column(schema, [given[name]]) for name, schema in FIELDS.items() if name in given}
+    except OverflowError as error:
+        raise ArchiveError(f"a number of more than 64 bits: {error}") from error
+    texts = [text.encode("utf-8", "surrogatepass") for text in (*rows.strings, *numbers)]
+    length = np.fromiter(map(len, texts), np.int64)
+    start = np.cumsum(length) - length
+    return columns, StringTable([memoryview(b"".join(texts))], [False], np.zeros_like(length), start, length)

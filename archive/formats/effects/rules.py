@@ -1,14 +1,20 @@
-"""Rules for tables: the source, key and value of each op; subject, value and key of each guard."""
+"""Rules for tables: which sources and values there are, and what each effect and guard may hold."""
 
 from __future__ import annotations
 
 from collections import Counter
-from enum import StrEnum
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
-from archive.formats.effects.containers import is_base
+from archive.formats.effects.containers import (
+    CONTAINER_KINDS,
+    NAMED_KINDS,
+    STATE_KINDS,
+    check_container,
+    head,
+    is_base,
+)
 from archive.formats.effects.gate import MODULE_NAMES, check_code, check_place, check_setting
 from archive.formats.effects.hooks import (
     QUALIFIED_NAME,
@@ -18,122 +24,161 @@ from archive.formats.effects.hooks import (
     hooks_of,
     values_in_hook,
 )
-from archive.formats.effects.known_calls import problem_of
+from archive.formats.effects.known_calls import is_template, problem_of
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
     At,
+    Attribute,
     ClosureCell,
     Computed,
     Constant,
     Each,
     GlobalName,
+    Item,
     Length,
+    Local,
     Look,
     Made,
     New,
     Op,
     Output,
+    Stored,
     Temporary,
 )
-from archive.formats.effects.references import References, short
-from archive.formats.effects.source_text import literal_of
+from archive.formats.effects.source_text import literal_of, value_text
+from archive.formats.effects.words import COMPUTED, LOOKS, OPS, Operand
 
 if TYPE_CHECKING:
-    from archive.formats.effects.model import Effect, EffectTable, Guard, MethodEffects, Value
+    from collections.abc import Collection
 
+    from archive.formats.effects.model import Effect, EffectTable, Guard, MethodEffects, Source, Value
 
-class Operand(StrEnum):
-    """Kinds of keys and values that an op takes."""
-
-    NOTHING = "nothing"
-    ANY = "a value"
-    OPTIONAL = "a value or nothing"
-    TEXT = "a text"
-    QUALIFIED_NAME = "module:qualname"
-    NUMBER = "a number from 0"
-    HOOK = "a hook"
-    HANDLE = "a number from 0 or a handle"
-    EMPTY = "an empty container or nothing"
-
-
-class OpRule(NamedTuple):
-    """The key and the value that an op takes, and the kind of source that it changes."""
-
-    key: Operand = Operand.NOTHING
-    value: Operand = Operand.NOTHING
-    source: type = object
-
-
-OP_RULES = {
-    Op.NEW: OpRule(key=Operand.QUALIFIED_NAME, value=Operand.EMPTY, source=Temporary),
-    Op.SET_ATTRIBUTE: OpRule(key=Operand.TEXT, value=Operand.ANY),
-    Op.DELETE_ATTRIBUTE: OpRule(key=Operand.TEXT),
-    Op.REGISTER_BUFFER: OpRule(key=Operand.TEXT, value=Operand.ANY),
-    Op.REGISTER_TRANSIENT: OpRule(key=Operand.TEXT, value=Operand.ANY),
-    Op.SET_ITEM: OpRule(key=Operand.ANY, value=Operand.ANY),
-    Op.DELETE_ITEM: OpRule(key=Operand.ANY),
-    Op.APPEND: OpRule(value=Operand.ANY),
-    Op.EXTEND: OpRule(value=Operand.ANY),
-    Op.INSERT: OpRule(key=Operand.ANY, value=Operand.ANY),
-    Op.POP: OpRule(key=Operand.OPTIONAL),
-    Op.APPEND_LEFT: OpRule(value=Operand.ANY),
-    Op.POP_LEFT: OpRule(),
-    Op.ADD: OpRule(value=Operand.ANY),
-    Op.DISCARD: OpRule(value=Operand.ANY),
-    Op.CLEAR: OpRule(),
-    Op.SET_GLOBAL: OpRule(value=Operand.ANY, source=GlobalName),
-    Op.SET_CELL: OpRule(value=Operand.ANY, source=ClosureCell),
-    Op.COPY: OpRule(value=Operand.ANY),
-    Op.SAVE_FOR_BACKWARD: OpRule(value=Operand.ANY),
-    Op.REGISTER_HOOK: OpRule(key=Operand.HOOK, value=Operand.HANDLE),
-    Op.REGISTER_GRAD_HOOK: OpRule(key=Operand.HOOK, value=Operand.HANDLE),
-    Op.REMOVE_HOOK: OpRule(value=Operand.NUMBER),
-    Op.SET_BACKWARD: OpRule(key=Operand.QUALIFIED_NAME, value=Operand.ANY, source=Temporary),
-    Op.CALL: OpRule(key=Operand.ANY, value=Operand.ANY, source=GlobalName),
-    Op.REGISTER_BACKWARD_HOOKS: OpRule(key=Operand.ANY, value=Operand.ANY),
-    Op.TAKE_OFF: OpRule(),
-}
+MOST_SHOWN = 60
+"""Characters of a value in a message."""
 SOURCE_WORDS = {Temporary: "temporary", GlobalName: "global", ClosureCell: "cell"}
 """Kinds of sources in messages."""
 
-GUARD_VALUES: dict[Look, type] = {
-    Look.EQUAL: object,
-    Look.TEXT: str,
-    Look.TYPE: str,
-    Look.RANGE: int,
-    Look.LENGTH: int,
-    Look.KEYS: tuple,
-    Look.HAS: bool,
-    Look.ATTRIBUTE: bool,
-    Look.IS_NONE: bool,
-    Look.HOOKS: tuple,
-    Look.SAME: At,
-    Look.APART: At,
-    Look.DIM: int,
-    Look.SIZE: int,
-    Look.SHAPE: tuple,
-    Look.STRIDE: tuple,
-    Look.DTYPE: str,
-    Look.KIND: str,
-    Look.DEVICE: str,
-    Look.REQUIRES_GRAD: bool,
-    Look.SETTING: object,
-}
-"""Values of guards: ``At``, or a constant of exactly this type; ``object`` is any constant."""
-GUARD_SUBJECTS: dict[Look, tuple[type, ...]] = {
-    Look.SETTING: (Constant,),
-    Look.EQUAL: (At, Output, Computed),
-    Look.IS_NONE: (At,),
-}
-"""Subjects of guards with looks that are not for ``At`` and ``Output`` alone."""
-GUARD_KEYS: dict[Look, type] = {
-    Look.SIZE: int,
-    Look.SETTING: str,
-    Look.ATTRIBUTE: str,
-    Look.HAS: object,
-    Look.HOOKS: str,
-}
-"""Keys of guards: constants of this type; guards with other looks have none."""
+
+# --- sources and values
+
+
+def short(value: Value) -> str:
+    """A value as Python, cut for a message."""
+    return value_text(value)[:MOST_SHOWN]
+
+
+class References:
+    """Checks sources and values of one method or of the state, each object once.
+
+    Args:
+        made: numbers of the method's temporaries; None for the state, which has none and may hold ``Stored``.
+    """
+
+    def __init__(self, made: Collection[int] | None) -> None:
+        self._in_state = made is None
+        self._made = frozenset(made or ())
+        self._seen: dict[int, object] = {}  # by id; holding the object keeps the id its own
+
+    def values(self, *values: Value | None) -> None:
+        """Check some values, of which None is none."""
+        for value in values:
+            if value is not None:
+                self.value(value)
+
+    def subject(self, value: Value) -> None:
+        """Check the subject of a guard, which alone may be computed, or all items of a list."""
+        if isinstance(value, At) and isinstance(value.source, Each):
+            self.source(value.source.base)
+            return
+        if not isinstance(value, Computed):
+            self.value(value)
+            return
+        if id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        if value.op not in COMPUTED:
+            raise ArchiveError(expected=f"one of {', '.join(COMPUTED)}", found=shown(value.op))
+        if len(value.items) != COMPUTED[value.op].count("{}"):
+            raise ArchiveError(f"{value.op} of {len(value.items)} operands")
+        for item in value.items:
+            if not isinstance(item, At | Constant | Computed):
+                raise ArchiveError(f"{value.op} of {short(item)}")
+            if isinstance(item, Computed):
+                self.subject(item)
+            else:
+                self.value(item)
+
+    def place(self, source: Source) -> None:
+        """Refuse a source at which there is no value of its own."""
+        if isinstance(source, Length):
+            raise ArchiveError("a length, which is no place for a value")
+        self.source(source)
+
+    def source(self, source: Source) -> None:
+        """Refuse a source below a temporary that no effect makes, or one that the gate refuses."""
+        if isinstance(source, Length):
+            source = source.base
+        while isinstance(source, Attribute | Item):
+            if id(source) in self._seen:
+                return
+            self._seen[id(source)] = source
+            if isinstance(source, Attribute):
+                check_place(source.name)
+            source = source.base
+        if isinstance(source, Temporary) and source.number not in self._made:
+            raise ArchiveError(f"temporary {source.number}, which nothing makes")
+        if isinstance(source, GlobalName | ClosureCell):
+            check_place(source.name)
+        elif not isinstance(source, Temporary | Local):
+            raise ArchiveError(expected="a source", found=shown(source))
+
+    def value(self, value: Value) -> None:
+        """Refuse a value that a method, or the state, cannot have."""
+        if id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        match value:
+            case Made(kind, items):
+                _check_made(value)
+                if kind in STATE_KINDS and not self._in_state:
+                    raise ArchiveError(f"a {kind}, which is for the state alone")
+                for item in items:
+                    self.value(item)
+            case At(source):
+                self.source(source)
+            case New(number) if number not in self._made:
+                raise ArchiveError(f"object {number}, which nothing makes")
+            case Stored(number) if not self._in_state or number < 0:
+                raise ArchiveError(f"stored tensor {number}, which is for the state alone")
+            case Output(index) if self._in_state or index < 0:
+                raise ArchiveError(f"output {index}, which there is not")
+            case New() | Stored() | Output() | Constant():
+                pass
+            case _:
+                raise ArchiveError(expected="a value", found=shown(value))
+
+
+def _check_made(made: Made) -> None:
+    """Refuse a kind that there is not, or one of other items."""
+    kind, items = made.kind, made.items
+    if kind not in CONTAINER_KINDS:
+        raise ArchiveError(expected=f"one of {', '.join(CONTAINER_KINDS)}", found=shown(kind))
+    check_container(made)
+    if isinstance(which := head(made), str):
+        check_code(which)
+    if kind in NAMED_KINDS:
+        text = literal_of(items[0]) if len(items) == 1 else None
+        if not isinstance(text, str) or NAMED_KINDS[kind].fullmatch(text) is None:
+            raise ArchiveError(f"no {kind}: {', '.join(map(short, items))}")
+    if kind == "inference" and not (len(items) == 1 and isinstance(items[0], Output)):
+        raise ArchiveError("an inference tensor of what is no output")
+    if kind == "format":
+        template = literal_of(items[0]) if items else None
+        if not isinstance(template, str) or not is_template(template, len(items) - 1):
+            raise ArchiveError(f"no template of its values: {', '.join(map(short, items[:1]))}")
+
+
+# --- tables
 
 
 def check_table(table: EffectTable) -> None:
@@ -166,12 +211,13 @@ def check_method(effects: MethodEffects) -> None:
     """
     place = "its inputs or result"
     try:
-        references = References(_made(effects))
-        references.sources(effects.inputs)
+        references = References(_temporaries(effects))
+        for source in effects.inputs:
+            references.source(source)
         references.values(effects.result)
         for number, effect in enumerate(effects.effects):
             place = f"effect {number}"
-            references.sources([effect.source])
+            references.source(effect.source)
             references.values(*_keys(effect), effect.value)
             _check_effect(effect)
         for number, guard in enumerate(effects.guards):
@@ -181,12 +227,13 @@ def check_method(effects: MethodEffects) -> None:
             _check_guard(guard)
         for argument, value in effects.defaults:
             place = f"the default of {shown(argument.name)}"
-            _check_default(value)
+            if not isinstance(value, Constant):
+                raise ArchiveError("a default that is no constant")  # noqa: TRY301 (it is given its place)
     except ArchiveError as error:
         raise error.within(place=f"method {shown(effects.method)}, {place}") from None
 
 
-def _made(effects: MethodEffects) -> set[int]:
+def _temporaries(effects: MethodEffects) -> set[int]:
     """The numbers of a method's temporaries."""
     news = [effect.source for effect in effects.effects if effect.op is Op.NEW]
     made = Counter(source.number for source in news if isinstance(source, Temporary))
@@ -197,7 +244,7 @@ def _made(effects: MethodEffects) -> set[int]:
 
 
 def _check_effect(effect: Effect) -> None:
-    rule = OP_RULES[effect.op]
+    rule = OPS[effect.op]
     if isinstance(effect.source, Length):
         raise ArchiveError(f"{effect.op} of a length")
     if not isinstance(effect.source, rule.source):
@@ -213,11 +260,6 @@ def _check_effect(effect: Effect) -> None:
         problem = backward_problem(effect.key, effect.value)
     if problem is not None:
         raise ArchiveError(f"{effect.op}: {problem}")
-    _check_names(effect)
-
-
-def _check_names(effect: Effect) -> None:
-    """Refuse an effect whose key is a name that the gate refuses."""
     name = literal_of(effect.key)
     if effect.op in ATTRIBUTE_OPS and isinstance(name, str):
         check_place(name)
@@ -266,17 +308,22 @@ def _fits(operand: Operand, value: Value | None) -> bool:
 
 
 def _check_guard(guard: Guard) -> None:
-    look = guard.look
-    if not isinstance(guard.subject, GUARD_SUBJECTS.get(look, (At, Output))):
-        raise ArchiveError(f"{look} of {short(guard.subject)}")
-    if look is Look.SAME and isinstance(guard.subject, At) and isinstance(guard.subject.source, Each):
-        raise ArchiveError(f"{look} of {short(guard.subject)}")
-    if not _is_guard_value(GUARD_VALUES[look], guard.value):
-        raise ArchiveError(f"{look} as {short(guard.value)}")
-    if look not in GUARD_KEYS:
+    look, subject, value = guard.look, guard.subject, guard.value
+    rule = LOOKS[look]
+    if not isinstance(subject, rule.subjects):
+        raise ArchiveError(f"{look} of {short(subject)}")
+    if look is Look.SAME and isinstance(subject, At) and isinstance(subject.source, Each):
+        raise ArchiveError(f"{look} of {short(subject)}")
+    if rule.value is At:
+        fits = isinstance(value, At)
+    else:
+        fits = isinstance(value, Constant) and rule.value in (object, type(value.value))
+    if not fits:
+        raise ArchiveError(f"{look} as {short(value)}")
+    if rule.key is None:
         fits = guard.key is None
     else:
-        fits = isinstance(guard.key, Constant) and isinstance(guard.key.value, GUARD_KEYS[look])
+        fits = isinstance(guard.key, Constant) and isinstance(guard.key.value, rule.key)
     if not fits:
         raise ArchiveError(f"{look}, key")
     name = literal_of(guard.key)
@@ -286,16 +333,3 @@ def _check_guard(guard: Guard) -> None:
         raise ArchiveError(expected="hooks of a module", found=shown(name))
     if look is Look.SETTING and isinstance(name, str):
         check_setting(name)
-
-
-def _is_guard_value(wanted: type, value: Value) -> bool:
-    if wanted is At:
-        return isinstance(value, At)
-    if not isinstance(value, Constant):
-        return False
-    return wanted is object or type(value.value) is wanted
-
-
-def _check_default(value: Value) -> None:
-    if not isinstance(value, Constant):
-        raise ArchiveError("a default that is no constant")

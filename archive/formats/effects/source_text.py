@@ -3,20 +3,22 @@
 ``self.history[-1]``, ``tests.models.COUNT``, ``count`` for a closure cell, ``out[0]`` for an output of the
 graph. Names that are no Python identifiers are written as strings: ``getattr(self, 'block-1')``,
 ``modules['my-app'].COUNT``.
+
+Containers and hooks: ``collections.deque([1, 2], 3)``, ``partial(models.more_by, k=3)``,
+``MethodType(models.A.f, self.a)``; ``copied(f, 1, k=2, closure=(x,))`` is a copy of a function with these
+defaults and this closure.
 """
 
 from __future__ import annotations
 
-import keyword
 import math
 import unicodedata
+from keyword import iskeyword
 from typing import TYPE_CHECKING
 
-from archive.formats.effects.computed import COMPARISONS, COMPUTED
-from archive.formats.effects.container_text import container_text, new_text
-from archive.formats.effects.hook_text import hooks_text
+from archive.formats.effects.containers import BASES, COLLECTIONS, FACTORIES, HEADS, PAIRED, head
 from archive.formats.effects.hooks import hooks_of
-from archive.formats.effects.known_calls import call_text
+from archive.formats.effects.known_calls import LEVELS, PRINT, WARN
 from archive.formats.effects.model import (
     At,
     Attribute,
@@ -36,52 +38,21 @@ from archive.formats.effects.model import (
     Stored,
     Temporary,
 )
+from archive.formats.effects.words import COMPARISONS, COMPUTED, LOOKS, OPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from archive.formats.effects.model import Effect, Guard, Literal, Source, Value
 
-STATEMENTS = {
-    Op.REGISTER_BUFFER: "{source}.register_buffer({key}, {value})",
-    Op.REGISTER_TRANSIENT: "{source}.register_buffer({key}, {value}, persistent=False)",
-    Op.SET_ITEM: "{source}[{key}] = {value}",
-    Op.DELETE_ITEM: "del {source}[{key}]",
-    Op.APPEND: "{source}.append({value})",
-    Op.EXTEND: "{source}.extend({value})",
-    Op.INSERT: "{source}.insert({key}, {value})",
-    Op.POP: "{source}.pop({key})",
-    Op.APPEND_LEFT: "{source}.appendleft({value})",
-    Op.POP_LEFT: "{source}.popleft()",
-    Op.ADD: "{source}.add({value})",
-    Op.DISCARD: "{source}.discard({value})",
-    Op.CLEAR: "{source}.clear()",
-    Op.COPY: "{source}.copy_({value})",
-    Op.SAVE_FOR_BACKWARD: "{source}.save_for_backward(*{value})",
-    Op.TAKE_OFF: "{source}.remove()",
-}
-GUARD_TEXTS = {
-    Look.EQUAL: "{subject} == {value}",
-    Look.TEXT: "str({subject}) == {value}",
-    Look.RANGE: "-{value} <= {subject} <= {value}",
-    Look.LENGTH: "len({subject}) == {value}",
-    Look.KEYS: "tuple({subject}) == {value}",
-    Look.ATTRIBUTE: "hasattr({subject}, {key}) is {value}",
-    Look.HOOKS: "hooks({subject}, {key}) == {value}",
-    Look.SAME: "{subject} is {value}",
-    Look.APART: "apart({subject}, {value})",
-    Look.DIM: "{subject}.dim() == {value}",
-    Look.SIZE: "{subject}.size({key}) == {value}",
-    Look.SHAPE: "{subject}.shape == {value}",
-    Look.STRIDE: "{subject}.stride() == {value}",
-    Look.REQUIRES_GRAD: "{subject}.requires_grad is {value}",
-}
 NUMBER_TESTS = {
     "float": "{}.is_floating_point()",
     "complex": "{}.is_complex()",
     "bool": "{}.dtype == torch.bool",
     "int": "is_int({}.dtype)",
 }
+HOOK_WORDS = ("MethodType", "partial", "copied", "put_on_backward_hooks")
+"""Names that the texts of hooks use."""
 MOST_DECIMAL_BITS = 10_000
 """Bits of integers printed in decimal; by default Python refuses more than 4300 digits."""
 EACH = "item"
@@ -95,7 +66,7 @@ def is_name(text: str) -> bool:
     """Whether a text is an identifier that Python keeps as it is: no keyword, and in NFKC form."""
     return (
         text.isidentifier()
-        and not keyword.iskeyword(text)
+        and not iskeyword(text)
         and text != "__debug__"
         and unicodedata.normalize("NFKC", text) == text
     )
@@ -149,15 +120,13 @@ def _condition(guard: Guard) -> str:
             return f"type({subject}) is {one_word(name.rpartition(':')[2])}"
         case Look.DTYPE, str(name):
             return f"{subject}.dtype == {one_word(name)}"
-        case Look.DEVICE, _:
-            return f"str({subject}.device) == {value}"
         case Look.KIND, str(name):
             return NUMBER_TESTS.get(name, f"{{}}.kind == {value}").format(subject)
         case Look.SETTING, _:
             return f"{one_word(str(literal_of(guard.key)))} is {value}"
         case Look.RANGE, int(bound) if bound > 0 and bound & (bound - 1) == 0:
             value = f"2**{bound.bit_length() - 1}"
-    return GUARD_TEXTS[guard.look].format(subject=subject, value=value, key=key)
+    return LOOKS[guard.look].text.format(subject=subject, value=value, key=key)
 
 
 def literal_of(value: Value | None) -> Literal:
@@ -231,10 +200,6 @@ class Printer:
                 return EACH
         return self._free(source)
 
-    def word(self, word: str) -> str:
-        """The program's name for a word of its own."""
-        return self._free(word)
-
     def attribute(self, base: str, name: str) -> str:
         """An attribute of an expression."""
         return f"{base}.{name}" if is_name(name) else f"getattr({base}, {name!r})"
@@ -280,36 +245,68 @@ class Printer:
         return text if is_plain or binds_more else f"({text})"
 
     def _container(self, value: Made) -> str:
+        """A container as an expression; its first items may say what it is."""
+        kind = value.kind
         items = [self.value(item) for item in value.items]
-        if value.kind == "list":
-            return f"[{', '.join(items)}]"
-        if value.kind == "inference":
-            return f"inference({items[0]})"
-        if value.kind == "format":
-            return f"{items[0]}.format({', '.join(items[1:])})"
-        if value.kind in ("dtype", "device"):
-            text = str(literal_of(value.items[0]))
-            return text if value.kind == "dtype" else f"torch.device({text!r})"
-        if value.kind in ("tuple", "size"):
-            return _tuple(items) if value.kind == "tuple" else f"torch.Size({_tuple(items)})"
-        return container_text(value, items, self.reference)
+        inside = items[HEADS.get(kind, 0) :]
+        listed = f"[{', '.join(inside)}]"
+        if kind in PAIRED:
+            pairs = zip(inside[::2], inside[1::2], strict=False)
+            text = f"{{{', '.join(f'{key}: {item}' for key, item in pairs)}}}"
+            if kind == "defaultdict":
+                return f"collections.defaultdict({self._factory(head(value))}, {text})"
+            return text if kind == "dict" else f"collections.OrderedDict({text})"
+        match kind:
+            case "list":
+                return listed
+            case "tuple":
+                return _tuple(items)
+            case "size":
+                return f"torch.Size({_tuple(items)})"
+            case "dtype":
+                return str(literal_of(value.items[0]))
+            case "device":
+                return f"torch.device({str(literal_of(value.items[0]))!r})"
+            case "inference":
+                return f"inference({items[0]})"
+            case "format":
+                return f"{items[0]}.format({', '.join(items[1:])})"
+            case "view":
+                return f"{items[0]}.as_strided({', '.join(items[1:])})"
+            case "set":
+                return f"{{{', '.join(inside)}}}" if inside else "set()"
+            case "frozenset":
+                return f"frozenset({listed if inside else ''})"
+            case "deque":
+                return f"collections.deque({listed}{'' if head(value) is None else f', {head(value)}'})"
+        return f"{self.reference(str(head(value)))}({', '.join(inside)})"
+
+    def _factory(self, name: object) -> str:
+        """The factory of a ``defaultdict`` as an expression."""
+        if name is None:
+            return "None"
+        module, _, function = str(name).partition(":")
+        return function if module == "builtins" and function in FACTORIES else self.reference(str(name))
 
     def effect(self, effect: Effect) -> str:
         """An effect as a statement."""
         if effect.op is Op.CALL:
-            return call_text(effect, self.value, lambda module: self._dotted(module, "modules"))
+            return self._call(effect)
         source = self.source(effect.source)
-        if hooks_of(effect):
-            return hooks_text(effect, self)
-        key = "" if effect.key is None else self.value(effect.key)
         value = "" if effect.value is None else self.value(effect.value)
-        if effect.op in STATEMENTS:
-            return STATEMENTS[effect.op].format(source=source, key=key, value=value)
-        literal = effect.key.value if isinstance(effect.key, Constant) else None
+        if hooks := [self._hook(hook) for hook in hooks_of(effect)]:
+            if effect.op is Op.REGISTER_BACKWARD_HOOKS:
+                return f"{self._free('put_on_backward_hooks')}({', '.join([source, value, *hooks])})"
+            handle = value if isinstance(effect.value, New) else f"{self._free('hooks')}[{value}]"
+            return f"{handle} = {source}.{effect.op}({hooks[0]})"
+        key = "" if effect.key is None else self.value(effect.key)
+        if text := OPS[effect.op].text:
+            return text.format(source=source, key=key, value=value)
+        literal = literal_of(effect.key)
         name = literal if isinstance(literal, str) else ""
         match effect.op, effect.source:
             case Op.NEW, _ if isinstance(effect.value, Made):
-                return new_text(source, name, effect.value, value, self.reference)
+                return self._new(source, name, effect.value)
             case Op.NEW, _:
                 return f"{source} = {EMPTY_LITERALS.get(name) or f'object.__new__({self.reference(name)})'}"
             case Op.DELETE_ATTRIBUTE, _:
@@ -323,3 +320,87 @@ class Printer:
             case _, GlobalName(module, name) if effect.op is Op.SET_GLOBAL:
                 source = self._dotted(module, "modules")
         return f"{source}.{name} = {value}" if is_name(name) else f"setattr({source}, {name!r}, {value})"
+
+    def _new(self, target: str, name: str, base: Made) -> str:
+        """The statement that makes a container, or an object of a class that derives from one.
+
+        Args:
+            target: the name that is bound.
+            name: the class, ``module:qualname``.
+            base: an empty container of the kind that the class is, or derives from.
+        """
+        if name == BASES[base.kind]:
+            return f"{target} = {self.value(base)}"
+        cls = f"collections.{base.kind}" if base.kind in COLLECTIONS else base.kind
+        made = f"{target} = {cls}.__new__({self.reference(name)})"
+        if head(base) is None:
+            return made
+        given = f"[], {head(base)}" if base.kind == "deque" else self._factory(head(base))
+        return f"{made}; {cls}.__init__({target}, {given})"
+
+    def _call(self, effect: Effect) -> str:
+        """A call of a known function; the model's place, which formatters may see, is left out."""
+        assert isinstance(effect.value, Made)  # noqa: S101 (checked)
+        settings = literal_of(effect.key)
+        assert isinstance(settings, tuple)  # noqa: S101 (checked)
+        arguments = list(map(self.value, effect.value.items))
+        if effect.source == PRINT:
+            named = {"sep": (settings[0], " "), "end": (settings[1], "\n")}
+            arguments += [f"{name}={given!r}" for name, (given, usual) in named.items() if given != usual]
+            return f"print({', '.join(arguments)})"
+        if effect.source == WARN:
+            warnings = self._dotted("warnings", "modules")
+            return f"{warnings}.warn({', '.join([*arguments, str(settings[0])])})"
+        name, level = settings[:2]
+        logging = self._dotted("logging", "modules")
+        logger = f"{logging}.getLogger({name!r})" if name else logging
+        method = LEVELS.get(level) if isinstance(level, int) else None
+        if method is None:
+            return f"{logger}.log({', '.join([repr(level), *arguments])})"
+        return f"{logger}.{method}({', '.join(arguments)})"
+
+    def _hook(self, hook: Value) -> str:
+        """A hook as an expression."""
+        if not isinstance(hook, Made):
+            return self.reference(str(literal_of(hook)))
+        if hook.kind == "method":
+            return f"{self._free('MethodType')}({self._hook(hook.items[0])}, {self.value(hook.items[1])})"
+        if hook.kind == "partial":
+            args, named = hook.items[1:]
+            given = [self._hook(hook.items[0]), *self._arguments(args, named)]
+            return f"{self._free('partial')}({', '.join(given)})"
+        name, _, defaults, named, cells, _ = hook.items
+        reference = self.reference(str(literal_of(name)))
+        given = self._arguments(defaults, named)
+        if held := [self.value(cell.items[0] if isinstance(cell, Made) else cell) for cell in _items(cells)]:
+            given.append(f"closure={_tuple(held)}")
+        return f"{self._free('copied')}({', '.join([reference, *given])})" if given else reference
+
+    def _arguments(self, args: Value, named: Value) -> list[str]:
+        """The arguments of a call: a tuple, and a dict by name."""
+        keys = (str(literal_of(key)) for key in _items(named)[::2])
+        pairs = zip(keys, map(self.value, _items(named)[1::2]), strict=False)
+        return [
+            *map(self.value, _items(args)),
+            *(f"{key}={value}" if _is_keyword(key) else f"**{{{key!r}: {value}}}" for key, value in pairs),
+        ]
+
+
+def _is_keyword(text: str) -> bool:
+    """Whether an argument can have a text as its name."""
+    return text.isascii() and text.isidentifier() and not iskeyword(text) and text != "__debug__"
+
+
+def _items(value: Value) -> tuple[Value, ...]:
+    return value.items if isinstance(value, Made) else ()
+
+
+def modules_named(value: Value) -> Iterator[str]:
+    """The Python modules in the text of a value, without those of its items."""
+    if not isinstance(value, Made):
+        return
+    if value.kind in COLLECTIONS:
+        yield "collections"
+    which = head(value)
+    if isinstance(which, str):
+        yield which.partition(":")[0]

@@ -18,8 +18,8 @@ from archive.effects.capture.graph.python_numbers import NUMBERS
 from archive.effects.capture.graph.scalars import Scalar, concrete, is_free, is_scalar, scalar, value_of
 from archive.effects.capture.graph.sources import identifier_of
 from archive.effects.looking import WITHOUT_MODES
-from archive.formats.effects.computed import COMPUTED
 from archive.formats.effects.model import At, Computed, Constant, Look
+from archive.formats.effects.words import COMPUTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
