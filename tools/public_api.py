@@ -42,7 +42,7 @@ RESULTS = {
     "archive.rewrite.migrate.plan": ("MigrationPlan", "PlanStep", "Target"),
     "archive.rewrite.shrink": ("Level",),
     "archive.describe.sizes.account": ("Part", "Piece", "Size", "SizeChange", "View"),
-    "archive.check.diagnostic": ("Diagnostic",),
+    "archive.base.diagnostics": ("Diagnostic",),
 }
 """Classes that public functions take, give, or have inside of what they give, by their module."""
 

@@ -17,7 +17,7 @@ TRACEBACK_VARIABLE = "DEBUG_ARCHIVE_TRACEBACK"
 PACKAGE = Path(__file__).parents[1]
 
 
-class Problem(NamedTuple):
+class ErrorLine(NamedTuple):
     """An error as it is told.
 
     Attributes:
@@ -29,25 +29,25 @@ class Problem(NamedTuple):
     is_internal: bool = False
 
 
-def problem_of(error: BaseException) -> Problem:
+def problem_of(error: BaseException) -> ErrorLine:
     """What a command says of an error: its options, where errors name arguments.
 
     The traceback of an internal error is printed where the environment asks for it.
     """
     match error:
         case ExistsError():
-            return Problem("--force".join(str(error).rsplit(FORCE, 1)))
+            return ErrorLine("--force".join(str(error).rsplit(FORCE, 1)))
         case ArchiveError():
-            return Problem(str(error))
+            return ErrorLine(str(error))
         case MemoryError() | RecursionError():
-            return Problem(str(ExhaustedError.of(error)))
+            return ErrorLine(str(ExhaustedError.of(error)))
         case OSError():
-            return Problem(_of_system(error))
+            return ErrorLine(_of_system(error))
     if os.environ.get(TRACEBACK_VARIABLE):
         import traceback  # noqa: PLC0415 (for errors alone)
 
         traceback.print_exception(error)
-    return Problem(_internal(error), is_internal=True)
+    return ErrorLine(_internal(error), is_internal=True)
 
 
 def _of_system(error: OSError) -> str:

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import counted, shown
-from archive.check.records import check_bytes
-from archive.check.texts import check_texts
+from archive.check.records import check_bytes, check_texts
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map, method_handles
 from archive.formats.bytecode import BYTECODE
@@ -37,7 +36,7 @@ from archive.reader.lacking import why_split_off
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
-    from archive.check.diagnostic import Diagnostics
+    from archive.base.diagnostics import Diagnostics
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.formats.bytecode import Bytecode
     from archive.reader.archive import Archive

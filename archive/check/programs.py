@@ -1,4 +1,6 @@
-"""Rules for exported programs.
+"""Rules for exported programs: in ``.pt2`` archives, in ETRecords, and as PyTorch 2.1 to 2.7 wrote them.
+
+*In a* ``.pt2``:
 
 - PyTorch 2.13 loads them: the checks of :mod:`archive.check.loading.programs`. What it refuses is an error,
   what is not of its schema and not checked is a warning.
@@ -8,42 +10,68 @@
   whose nodes have none was split, or saved so: a note.
 - Sample inputs are a pickle of a tuple or dict. What it asks for beyond tensors is noted, as PyTorch runs it.
 - Each record of a tensor belongs to a row of a table; others are noted.
+
+*As* ``torch.export.save`` *of PyTorch 2.1 to 2.7 wrote them*: PyTorch 2.13 still loads one where its
+``version`` has the major number 8, by the schema of today, whose newer fields all have defaults. So it is
+checked like one in a ``.pt2``. Of other versions, PyTorch refuses all: a note; then each node can be named,
+and texts of metadata are laid out as PyTorch writes them. Pickled tensors are not checked. Source: ``load``
+in ``torch/export/__init__.py`` of PyTorch 2.13.
+
+*In an ETRecord of ExecuTorch*:
+
+- Each program can be read, and each of its nodes be named; texts of metadata are laid out as PyTorch writes
+  them: notes.
+- Maps of instructions can be read, and each handle in them is that of a node of the method's program: else a
+  failing instruction leads to nothing.
+
+What ExecuTorch checks when it reads a program is not checked: it has a schema of its own, and operators.
 """
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from archive.base.diagnostics import REFUSED, wrong
 from archive.base.errors import counted, one_line, shown
 from archive.base.json_text import is_exact, read_json
-from archive.check.diagnostic import MAX_LISTED
-from archive.check.inputs import REFUSED, check_inputs
-from archive.check.loading.programs import program_faults
-from archive.check.loading.programs.files import INPUTS, file_faults
-from archive.check.loading.programs.needs import needs
-from archive.check.loading.programs.payloads import CONFIGS, TABLE, PayloadCheck, Payloads
+from archive.base.mapped import Mapped
+from archive.check.loading.programs import needs, program_faults
+from archive.check.loading.programs.files import (
+    CONFIGS,
+    INPUTS,
+    TABLE,
+    PayloadCheck,
+    Payloads,
+    file_faults,
+)
+from archive.debuginfo.model import Global
+from archive.formats.etrecord import DELEGATES, HANDLES, OUTPUTS, edge_program, node_handles
 from archive.formats.exported.functions import parse_function, parse_functions
 from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from archive.formats.exported.mismatches import mismatches
 from archive.formats.exported.modules import parse_modules
 from archive.formats.exported.origins import parse_origins
 from archive.formats.exported.program import Program, graph_of, nodes
+from archive.formats.exported.schema import MAJOR
 from archive.formats.exported.traces import parse_trace
+from archive.formats.inert_values import DATA
+from archive.formats.python_pickle import Value, plain_value
+from archive.formats.record_kinds import LEGACY_PROGRAM
+from archive.reader.recognition import SAVED_KINDS, FileKind, opened_zip, recognise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from archive.base.diagnostics import Diagnostic, Diagnostics
     from archive.base.limits import Allowance
-    from archive.check.diagnostic import Diagnostics, Severity
-    from archive.check.loading.programs.files import RecordFault
-    from archive.formats.exported.mismatches import JsonFault
+    from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
     from archive.reader.records import ReadableRecord
 
     Rows = Mapping[str, dict[str, Any]]
 
-UNCHECKED = "PyTorch 2.13 may take it all the same"
 PARSERS: dict[str, Callable[[str], object]] = {
     STACK_TRACE: parse_trace,
     MODULES: parse_modules,
@@ -59,7 +87,7 @@ ONLY = "model"
 
 
 def check_programs(archive: Archive, readable: set[str], report: Diagnostics) -> None:
-    """Check the exported programs of an archive.
+    """Check the exported programs of a ``.pt2`` archive.
 
     Args:
         archive: the archive.
@@ -67,7 +95,7 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
         report: takes the diagnostics.
     """
     records = {name: record for name, record in archive.records.items() if name in readable}
-    add_by_record(report.attempt("", lambda: list(file_faults(records))) or (), report)
+    report.add_all(report.attempt("", lambda: list(file_faults(records))) or ())
     used: set[str] = set()
     for name, record in archive.programs.records.items():
         with archive.allowance.part() as allowance:
@@ -76,8 +104,14 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
             used |= check.used
             if record in records:
                 report.attempt(record, partial(check.program, record, payloads))
-            check.inputs()
-    _note_unused(records, used, report)
+            inputs = INPUTS.format(name)
+            if inputs in records:
+                report.attempt(inputs, partial(check_inputs, records[inputs], allowance, report))
+    unused = [name for name in records if name.startswith(tuple(CONFIGS)) and name not in used]
+    if unused:
+        size = sum(records[name].size for name in unused)
+        some = f"{counted(len(unused), 'record')}, {shown(unused[0])} for one"
+        report.add("note", "", "", f"no program names {some}: {size:,} bytes")
     if not archive.programs and not archive.compiled:
         report.add("warning", "", "", "no program: torch.export.load fails, load_pt2 gives none")
     elif archive.programs and ONLY not in archive.programs:
@@ -115,23 +149,16 @@ class _ProgramCheck:
 
     def _rows(self, table: str, folder: str) -> Rows | None:
         tree = read_json(self._records[table].view(), self._allowance)
-        if add_faults(mismatches(tree, TABLE), table, self._report):
+        if self._report.add_all(mismatches(tree, TABLE), table):
             return None
         rows: Rows = tree["config"]
-        add_faults(PayloadCheck(self._records, folder).faults(rows), table, self._report)
+        self._report.add_all(PayloadCheck(self._records, folder).faults(rows), table)
         self.used |= {f"{folder}{row['path_name']}" for row in rows.values()}
         pickled = [name for name, row in rows.items() if row["use_pickle"]]
         if pickled:
             what = f"{counted(len(pickled), 'pickled value')}, {shown(pickled[0])} for one, not checked"
             self._report.add("note", table, "", f"{what}; torch.export.load runs what they name")
         return rows
-
-    def inputs(self) -> None:
-        """Check the sample inputs, where there are some."""
-        record = INPUTS.format(self._name)
-        if record in self._records:
-            check = partial(check_inputs, self._records[record], self._allowance, self._report)
-            self._report.attempt(record, check)
 
     def program(self, record: str, payloads: Payloads) -> None:
         """Check a program.
@@ -141,12 +168,12 @@ class _ProgramCheck:
         """
         data = self._records[record].view()
         tree = read_json(data, self._allowance)
-        if add_faults(program_faults(tree, payloads), record, self._report):
+        if self._report.add_all(program_faults(tree, payloads), record):
             return
         sites = Program.of(self._name, tree).sites
         metadata = [site.metadata for site in sites.values()]
         placed = ((place, node["metadata"]) for place, node, *_ in nodes(graph_of(tree)))
-        note_layouts(record, placed, self._report)
+        _note_layouts(record, placed, self._report)
         needed = needs(tree)
         if needed:
             some = ", ".join(map(one_line, needed[:NEEDED])) + (", …" if len(needed) > NEEDED else "")
@@ -158,7 +185,9 @@ class _ProgramCheck:
             self._report.add("note", record, "", message)
 
 
-def note_layouts(record: str, metadata: Iterable[tuple[str, Mapping[str, str]]], report: Diagnostics) -> None:
+def _note_layouts(
+    record: str, metadata: Iterable[tuple[str, Mapping[str, str]]], report: Diagnostics
+) -> None:
     """Note texts that are not laid out as PyTorch writes them.
 
     Args:
@@ -174,46 +203,189 @@ def note_layouts(record: str, metadata: Iterable[tuple[str, Mapping[str, str]]],
                 known[key, text] = parse(text) is not None
             if text and not known[key, text]:
                 where = (f"{place}.metadata.{key}", f"not laid out as PyTorch writes a {key}")
-                report.add_each("note", record, f"texts of {key}", [0], partial(_same, where))
+                report.add_each("note", record, f"texts of {key}", [0], lambda _, where=where: where)  # type: ignore[misc]
 
 
-def _same(where: tuple[str, str], _: int) -> tuple[str, str]:
-    return where
+# --- programs of PyTorch 2.1 to 2.7
+
+VERSION = "version"
+LEGACY_TENSORS = ("serialized_state_dict", "serialized_constants")
+LEGACY_INPUTS = "serialized_example_inputs.pt"
+PARTS = 2
+"""Numbers in a version: 8.4."""
+MAX_VERSION = 100
+"""Bytes of a version that are looked at."""
 
 
-def _note_unused(records: Mapping[str, ReadableRecord], used: set[str], report: Diagnostics) -> None:
-    """Note records of tensors that no table names."""
-    unused = [name for name in records if name.startswith(tuple(CONFIGS)) and name not in used]
-    if unused:
-        size = sum(records[name].size for name in unused)
-        some = f"{counted(len(unused), 'record')}, {shown(unused[0])} for one"
-        report.add("note", "", "", f"no program names {some}: {size:,} bytes")
+def check_legacy_programs(archive: Archive, readable: set[str], report: Diagnostics) -> None:
+    """Check an exported program of PyTorch 2.1 to 2.7.
+
+    Args:
+        archive: the archive.
+        readable: the records that can be read.
+        report: takes the diagnostics.
+    """
+    report.add_all(_missing_records(archive))
+    version = ""
+    if VERSION in readable:
+        version = bytes(archive.records[VERSION].view()[:MAX_VERSION]).decode("utf-8", "replace")
+    is_version = version.count(".") == PARTS - 1
+    if VERSION in readable and not is_version:
+        problem = f"expected {PARTS} numbers, found {shown(version)}"
+        report.add_all([wrong("", problem, "Version in the saved file has incorrect length")], VERSION)
+    for name in (f"{name}.{ending}" for name in LEGACY_TENSORS for ending in ("pt", "json")):
+        if name in readable:
+            report.add("note", name, "", "tensors, as PyTorch wrote them before 2.8, are not checked")
+    if LEGACY_INPUTS in readable:
+        inputs = archive.records[LEGACY_INPUTS]
+        report.attempt(LEGACY_INPUTS, partial(check_inputs, inputs, archive.allowance, report))
+    if is_version and version.partition(".")[0] != str(MAJOR):
+        told = f"of schema {shown(version)}; PyTorch 2.13 reads {MAJOR} alone, so values are not checked"
+        report.add("note", LEGACY_PROGRAM, "", told)
+    elif LEGACY_PROGRAM in readable and report.attempt(LEGACY_PROGRAM, partial(_is_refused, archive, report)):
+        return
+    if LEGACY_PROGRAM in readable:
+        report.attempt(LEGACY_PROGRAM, partial(_note_legacy_layouts, archive, report))
 
 
-def add_by_record(faults: Iterable[RecordFault], report: Diagnostics) -> None:
-    """Add the faults of several records to the diagnostics."""
-    found: dict[str, list[JsonFault]] = {}
-    for record, fault in faults:
-        found.setdefault(record, []).append(fault)
-    for record, some in found.items():
-        add_faults(some, record, report)
+def _missing_records(archive: Archive) -> Iterator[Diagnostic]:
+    """The records that PyTorch asks for and that are not there."""
+    if VERSION not in archive.records:
+        refusal = "We ran into an error when deserializing the saved file"
+        yield wrong("", f"expected a record {VERSION}, found none", refusal)
+    for name in LEGACY_TENSORS:
+        if not {f"{name}.pt", f"{name}.json"} & archive.records.keys():
+            yield wrong("", f"expected a record {name}.pt, found none", f"{name} is None")
+    if LEGACY_INPUTS not in archive.records:
+        problem = f"expected a record {LEGACY_INPUTS}, found none"
+        yield wrong("", problem, "serialized_example_inputs is None")
 
 
-def add_faults(faults: Iterable[JsonFault], record: str, report: Diagnostics) -> bool:
-    """Add the faults of a record to the diagnostics; whether PyTorch refuses one of them."""
-    count, refused = 0, False
-    for fault in faults:
-        count += 1
-        refused |= fault.message is not None
-        if count <= MAX_LISTED:
-            severity: Severity = "warning" if fault.message is None else "error"
-            report.add(severity, record, one_line(fault.place), f"{fault.problem}; {_told(fault.message)}")
-    if count > MAX_LISTED:
-        report.add("error" if refused else "warning", record, "", f"… and {count - MAX_LISTED:,} more")
-    return refused
+def _is_refused(archive: Archive, report: Diagnostics) -> bool:
+    """Check a program of today's schema; whether PyTorch refuses it."""
+    with archive.allowance.part() as allowance:
+        tree = read_json(archive.records[LEGACY_PROGRAM].view(), allowance)
+        return report.add_all(program_faults(tree, Payloads(None, None)), LEGACY_PROGRAM)
 
 
-def _told(message: str | None) -> str:
-    if message is None:
-        return UNCHECKED
-    return f'{REFUSED}: "{message.strip()}"' if message else REFUSED
+def _note_legacy_layouts(archive: Archive, report: Diagnostics) -> None:
+    (program,) = archive.programs.values()
+    _note_layouts(LEGACY_PROGRAM, [(key, site.metadata) for key, site in program.sites.items()], report)
+
+
+# --- ETRecords
+
+
+def check_etrecord(archive: Archive, readable: set[str], report: Diagnostics) -> None:
+    """Check an ETRecord.
+
+    Args:
+        archive: the archive.
+        readable: the records that can be read.
+        report: takes the diagnostics.
+    """
+
+    def sites_of(name: str) -> list[NodeSite]:
+        return list(archive.programs[name].sites.values())
+
+    sites = {}
+    for name, record in archive.programs.records.items():
+        nodes_here = report.attempt(record, partial(sites_of, name)) if record in readable else None
+        if nodes_here is not None:
+            sites[name] = nodes_here
+            _note_layouts(record, [(site.key, site.metadata) for site in nodes_here], report)
+    broken = {HANDLES, DELEGATES, OUTPUTS} & (archive.records.keys() - readable)
+    methods = None if broken else report.attempt("", lambda: archive.instructions)
+    for method, instructions in (methods or {}).items():
+        program = edge_program(method, sites)
+        if program is None:
+            report.add("warning", HANDLES, method, "no program that can be read has the nodes of its handles")
+            continue
+        known = {handle for site in sites[program] for handle in node_handles(site.metadata)}
+        lost = [
+            number
+            for number, instruction in instructions.items()
+            if not known.issuperset(instruction.handles)
+        ]
+        handles = {number: instructions[number].handles for number in lost}
+        describe = partial(_lost, method, handles, program)
+        report.add_each("warning", HANDLES, "handles of no node", lost, describe)
+
+
+def _lost(method: str, handles: dict[int, tuple[int, ...]], program: str, number: int) -> tuple[str, str]:
+    return f"{method}.{number}", f"expected handles of nodes of {program}, found {shown(handles[number])}"
+
+
+# --- sample inputs
+
+PLAIN_FORMS = (
+    r"collections\.(OrderedDict|Counter)|_codecs\.encode|builtins\.(bytearray|complex|set)",
+    r"torch\.(cuda\.)?(sparse\.)?(?!Typed|Untyped)[A-Z][A-Za-z0-9]*(Storage|Tensor)",
+    r"torch\.(u?int|float|bfloat|complex|bits|qu?int)[0-9]+(x[0-9]|_e[0-9]m[0-9][a-z0-9_]*)?",
+    r"torch\.(Size|Tensor|device|bool|per_(channel|tensor)_[a-z_]+)",
+    r"torch\.storage\.(Typed|Untyped)Storage|torch\.nn\.parameter\.Parameter",
+    r"torch\._utils\._rebuild_(tensor(_v[23])?|parameter(_with_state)?|qtensor|wrapper_subclass)",
+    r"torch\._utils\._rebuild_((sparse|nested)_tensor|meta_tensor_no_storage)",
+    r"torch\._utils\._rebuild_device_tensor_from_(numpy|cpu_tensor)",
+    r"torch\._tensor\._rebuild_from_type_v2|torch\.serialization\._get_layout",
+)
+PLAIN = re.compile("|".join(PLAIN_FORMS))
+"""Names that ``weights_only`` takes: those of ``torch/_weights_only_unpickler.py``."""
+LEGACY_KINDS = {FileKind.LEGACY, FileKind.LEGACY_TAR}
+PICKLE_BYTES = 1 << 22
+"""Bytes of a pickle that is read; tensors stand beside it, so PyTorch's own have some hundred."""
+NAMED = 3
+"""Names that a message tells."""
+HOLDERS = ("tuple", "dict")
+
+
+def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnostics) -> None:
+    """Check a record of sample inputs: a zip by ``torch.save``, with a pickle of a tuple or dict.
+
+    The pickle is read as inert values. PyTorch 2.13 reads it with ``weights_only`` first; a pickle that asks
+    for more than tensors is then read without, so what it names runs. Source: ``deserialize_torch_artifact``
+    in ``torch/_export/serde/serialize.py``.
+
+    Raises:
+        ArchiveError: its pickle cannot be read.
+    """
+    data = record.view()
+    if not len(data):
+        return
+    recognised = recognise(data, limits=allowance.limits, look=False)
+    if recognised.kind in LEGACY_KINDS:
+        report.add("note", record.name, "", f"{recognised.what}, is not checked")
+        return
+    if recognised.kind not in SAVED_KINDS:
+        message = f"expected what torch.save writes, found {recognised.what}; {REFUSED}"
+        report.add("error", record.name, "", message)
+        return
+    with opened_zip(Mapped(data, record.name), allowance) as container:
+        pickled = container.records[DATA]
+        if pickled.size > PICKLE_BYTES:
+            report.add("note", record.name, "", f"a pickle of {pickled.size:,} bytes is not checked")
+            return
+        value, _ = plain_value(pickled.view(), 0, allowance)
+    if not isinstance(value, Value) or (isinstance(value.what, str) and value.what not in HOLDERS):
+        what = value.what if isinstance(value, Value) else type(value).__name__
+        message = f"expected a tuple or dict, found {shown(what)}"
+        report.add("error", record.name, "", f'{message}; {REFUSED}: "expected tuple or dict, got"')
+    others = [name for name in sorted(_globals(value)) if not PLAIN.fullmatch(name)]
+    if others:
+        some = ", ".join(others[:NAMED]) + (", …" if len(others) > NAMED else "")
+        how = "torch.export.load then reads it without weights_only, which runs them"
+        report.add("note", record.name, "", f"the pickle asks for {some}; {how}")
+
+
+def _globals(value: object) -> set[str]:
+    """The names that a pickle asks for."""
+    names, below, seen = set(), [value], set()
+    while below:
+        part = below.pop()
+        if isinstance(part, Global):
+            names.add(str(part))
+        elif isinstance(part, Value) and id(part) not in seen:
+            seen.add(id(part))
+            below += [part.what, part.state, *part.arguments, *part.items]
+            below += [item for pair in part.pairs for item in pair]
+    return names

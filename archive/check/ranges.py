@@ -22,15 +22,15 @@ Checks of source ranges column by column: a truth value a row → diagnostics by
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.diagnostics import Diagnostics
 from archive.base.errors import counted, shown
-from archive.check.diagnostic import Diagnostics
-from archive.check.records import check_bytes
-from archive.check.texts import SourceContents, check_texts
+from archive.check.records import check_bytes, check_texts
 from archive.debuginfo.mending import tags_of
 from archive.debuginfo.model import Layout
 from archive.formats.record_kinds import code_of, is_legacy
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
-    from archive.check.diagnostic import Severity
-    from archive.debuginfo.tables import RangeTable
+    from archive.base.diagnostics import Severity
+    from archive.base.limits import Allowance, Limits
+    from archive.debuginfo.tables import RangeTable, SourceTable
     from archive.reader.archive import Archive
 
 # --- rows
@@ -160,6 +160,62 @@ def _heads(rows: Ints, *keys: Ints) -> Ints:
     head = np.empty_like(rows)
     head[order] = rows[order[begin]]
     return head
+
+
+# --- sources
+
+
+class SourceContents:
+    """Compares the sources of a table by content, each of which is digested once.
+
+    A source without filename equals one with an empty filename: PyTorch reads either as empty, and string
+    tables have only the empty one.
+
+    Attributes:
+        skipped: the number of sources that were not compared, because of the limit ``compared_bytes``.
+    """
+
+    __slots__ = ("_digests", "_left", "_sources", "skipped")
+
+    def __init__(self, sources: SourceTable, limits: Limits) -> None:
+        self.skipped = 0
+        self._sources = sources
+        self._left = limits.compared_bytes
+        self._digests: dict[int, bytes | None] = {}
+
+    def equal(self, first: Ints, second: Ints) -> np.ndarray:
+        """Whether sources are equal, pair by pair (n); pairs that are not compared count as equal."""
+        line, lengths = self._sources.line, self._sources.lengths
+        same: np.ndarray = (line[first] == line[second]) & (lengths[first] == lengths[second])
+        doubtful = np.flatnonzero(same & (first != second))
+        size = len(self._sources)
+        pairs, back = np.unique(first[doubtful] * size + second[doubtful], return_inverse=True)
+        answers = []
+        for pair in pairs.tolist():
+            digest, other = map(self._digest, divmod(pair, size))
+            answers.append(digest is None or other is None or digest == other)
+        same[doubtful] = np.array(answers, np.bool_)[back]
+        return same
+
+    def _digest(self, index: int) -> bytes | None:
+        """The digest of a source's filename and text; None beyond the limit."""
+        if index in self._digests:
+            return self._digests[index]
+        sources, strings = self._sources, self._sources.strings
+        filename = int(sources.filename[index])
+        name = b"" if filename < 0 else strings.data(filename)
+        cost = len(name) + int(sources.lengths[index])
+        if cost > self._left:
+            self.skipped += 1
+            self._digests[index] = None
+            return None
+        self._left -= cost
+        state = hashlib.blake2b(name, digest_size=16)
+        state.update(b"\0")
+        for piece in sources.piece[int(sources.first[index]) : int(sources.first[index + 1])].tolist():
+            state.update(strings.data(piece))
+        self._digests[index] = state.digest()
+        return self._digests[index]
 
 
 # --- ranges

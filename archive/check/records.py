@@ -1,4 +1,4 @@
-"""Rules for records as such: sizes and checksums, required records, readable pickles.
+"""Rules for records as such: sizes and checksums, required records, readable pickles, texts in UTF-8.
 
 - Every record, tensors too, has the size and the crc that the archive declares. Crc 0 is allowed: PyTorch can
   be told not to compute it.
@@ -31,9 +31,11 @@ from archive.reader.lacking import why_split_off
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from archive.check.diagnostic import Diagnostics
+    from archive.base.columns import Ints
+    from archive.base.diagnostics import Diagnostics
+    from archive.base.strings import StringTable
     from archive.reader.archive import Archive
 
 VERSION_NUMBER = re.compile(rb"[0-9]{1,19}\n?")
@@ -149,3 +151,46 @@ def _check_pairs(archive: Archive, report: Diagnostics) -> None:
     for name, debug in mapped.items():
         if name not in archive.records:
             report.add("warning", debug, "", f"source ranges without their code record {shown(name)}")
+
+
+# --- texts
+
+CHUNK_BYTES = 1 << 24
+"""Bytes looked at together; bounds the memory for large buffers."""
+
+
+def check_texts(strings: StringTable, records: Sequence[str], report: Diagnostics) -> None:
+    """Warn about texts that are not UTF-8; PyTorch reads any bytes.
+
+    Args:
+        strings: the texts, in the order in which they stand in their buffers.
+        records: the name of the record that each buffer holds.
+        report: takes the diagnostics.
+    """
+    bounds = np.searchsorted(strings.buffer, np.arange(len(strings.buffers) + 1))
+    for number, (record, buffer) in enumerate(zip(records, strings.buffers, strict=True)):
+        own = slice(int(bounds[number]), int(bounds[number + 1]))
+        wrong: dict[int, str] = {}
+        for index in _beyond_ascii(buffer, strings.start[own], strings.length[own]).tolist():
+            try:
+                str(strings.data(own.start + index), "utf-8")
+            except UnicodeDecodeError as error:
+                at = int(strings.start[own.start + index]) + error.start
+                wrong[at] = f"expected UTF-8, found 0x{buffer[at]:02x} ({error.reason})"
+
+        def describe(at: int, wrong: dict[int, str] = wrong) -> tuple[str, str]:
+            return f"byte {at}", wrong[at]
+
+        report.add_each("warning", record, "texts that are not UTF-8", list(wrong), describe)
+
+
+def _beyond_ascii(buffer: memoryview, start: Ints, length: Ints) -> Ints:
+    """The numbers of a buffer's strings that have bytes from 0x80 on, sorted."""
+    data = np.frombuffer(buffer, np.uint8)
+    found = [np.zeros(0, np.int64)]
+    for low in range(0, len(data) if len(start) else 0, CHUNK_BYTES):
+        at = np.flatnonzero(data[low : low + CHUNK_BYTES] >= 0x80) + low  # noqa: PLR2004 (ASCII ends there)
+        owner = np.searchsorted(start, at, "right") - 1
+        inside = (owner >= 0) & (at < (start + length)[owner])
+        found.append(np.unique(owner[inside]))
+    return np.unique(np.concatenate(found))

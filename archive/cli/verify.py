@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archive.base.diagnostics import diagnostic_of
 from archive.base.errors import ArchiveError, counted
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.inputs import names_several
 from archive.batches.reading import Listed, listing
-from archive.check.diagnostic import diagnostic_of
 from archive.check.verify import CHECKED_KINDS, Diagnostic, verify
 from archive.cli import options, printing
 from archive.cli.annotations import annotations_of, annotations_option
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from archive import Limits
+    from archive.base.diagnostics import Severity
     from archive.batches.reading import Reading
-    from archive.check.diagnostic import Severity
     from archive.cli.annotations import Annotations
     from archive.report.sarif import Level, Result
 

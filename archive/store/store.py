@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from archive.base.diagnostics import Diagnostic
     from archive.base.mapped import Source
-    from archive.check.diagnostic import Diagnostic
     from archive.reader.archive import Archive
     from archive.store.adding import NewCompanion
     from archive.store.folder import Waiting

@@ -11,10 +11,10 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.diagnostics import Diagnostic
 from archive.base.digests import digest_of
 from archive.base.drafts import DRAFT_NAME
 from archive.base.errors import ArchiveError, one_line
-from archive.check.diagnostic import Diagnostic
 from archive.companion.parse import parse_companion
 from archive.store.adding import kin_of, smallest
 from archive.store.catalogue import entry_of

@@ -12,9 +12,9 @@ from unittest import mock
 import pytest
 
 import archive
+from archive.base.diagnostics import Diagnostics
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
-from archive.check.diagnostic import Diagnostics
 from archive.check.verify import Diagnostic, verify
 from archive.container.container import member_from, new_member
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, RELEASES

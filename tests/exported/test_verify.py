@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.check.inputs import PLAIN
-from archive.check.loading.programs import needs
+from archive.check.loading.programs import NAMESPACES, TYPES
+from archive.check.programs import PLAIN
 from archive.check.verify import verify
 from archive.container.container import new_member
 from archive.formats.exported import schema
@@ -162,8 +162,8 @@ def test_what_comes_with_pytorch_is_not_noted() -> None:
     from torch.utils import _pytree  # noqa: PLC0415 (the same)
 
     operators = {one.name.partition("::")[0] for one in torch._C._jit_get_all_schemas()}
-    assert needs.NAMESPACES - operators == {"higher_order"}
-    assert not needs.TYPES - _pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.keys()
+    assert NAMESPACES - operators == {"higher_order"}
+    assert not TYPES - _pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.keys()
 
 
 @pytest.mark.parametrize("taken", TAKEN, ids=[one.what for one in TAKEN])

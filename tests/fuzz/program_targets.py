@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.json_text import read_json
 from archive.base.limits import Limits
 from archive.check.loading.programs import program_faults
-from archive.check.loading.programs.payloads import Payloads
+from archive.check.loading.programs.files import Payloads
 from archive.formats.exported.program import Program
 from archive.formats.exported.rewriting import filled, left_of
 from tests.fuzz.mutations import changed_bytes, number
@@ -27,7 +27,7 @@ def read_program(data: bytes) -> None:
     """A program: what is left of it and its metadata give it again, and its faults are told."""
     allowance = Limits().allowance(len(data))
     tree = read_json(memoryview(data), allowance)
-    assert all(fault.problem for fault in program_faults(tree, Payloads({}, {})))
+    assert all(fault.message for fault in program_faults(tree, Payloads({}, {})))
     sites = Program.of("model", tree).sites.values()
     left = left_of(memoryview(data), allowance)
     if left is not None:

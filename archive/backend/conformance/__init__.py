@@ -77,12 +77,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from archive.backend.conformance.checking import RULES, check, examine
-from archive.backend.conformance.findings import Finding, Note, Report
+from archive.backend.conformance.findings import BrokenRule, Note, Report
 
 if TYPE_CHECKING:
     from archive.backend.conformance.plugin import conformance
 
-__all__ = ["RULES", "Finding", "Note", "Report", "check", "conformance", "examine"]
+__all__ = ["RULES", "BrokenRule", "Note", "Report", "check", "conformance", "examine"]
 
 
 def __getattr__(name: str) -> object:

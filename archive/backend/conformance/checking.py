@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.backend.conformance.availability import availability
 from archive.backend.conformance.failing import errors, failures, unsupported
-from archive.backend.conformance.findings import Differs, Finding, Note, Report, of_error
+from archive.backend.conformance.findings import BrokenRule, Differs, Note, Report, of_error
 from archive.backend.conformance.keeping import refusal, reproducible, state
 from archive.backend.conformance.running import events, handles, interface, results
 from archive.backend.conformance.running import gradients as gradients_rule
@@ -48,7 +48,7 @@ def check(
     backend: str,
     model: torch.nn.Module,
     **named: Any,  # noqa: ANN401 (those of examine)
-) -> list[Finding]:
+) -> list[BrokenRule]:
     """The rules that a backend does not keep; none if it conforms. See :func:`examine`."""
     return [*examine(backend, model, **named).findings]
 
@@ -110,11 +110,11 @@ def examine(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", DEPRECATED, DeprecationWarning)
         said = [*_all(subject)]
-    findings = tuple(one for one in said if isinstance(one, Finding))
+    findings = tuple(one for one in said if isinstance(one, BrokenRule))
     return Report(backend, findings, tuple(one for one in said if isinstance(one, Note)))
 
 
-def _all(subject: Subject) -> Iterator[Finding | Note]:
+def _all(subject: Subject) -> Iterator[BrokenRule | Note]:
     """Findings and notes of all rules; a single finding if the model cannot be run or lowered."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Backend \[.*\] is not available", UserWarning)
@@ -122,7 +122,7 @@ def _all(subject: Subject) -> Iterator[Finding | Note]:
             available = bool(subject.backend.runtime().is_available())
             _ = subject.lowered, subject.expected
         except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
-            yield Finding("interface", "the model to run and to be lowered", of_error(error))
+            yield BrokenRule("interface", "the model to run and to be lowered", of_error(error))
             return
         for name, rule in RULES.items():
             if available or name in RULES_WITHOUT_RUNS:
@@ -131,16 +131,16 @@ def _all(subject: Subject) -> Iterator[Finding | Note]:
                 yield Note(name, "the backend is not available here")
 
 
-def _tried(name: str, rule: Callable[[Subject], Said], subject: Subject) -> Iterator[Finding | Note]:
+def _tried(name: str, rule: Callable[[Subject], Said], subject: Subject) -> Iterator[BrokenRule | Note]:
     """Findings and notes of a rule. An error that the rule does not expect is a finding."""
-    said: list[Finding | Note] = []
+    said: list[BrokenRule | Note] = []
     try:
         for one in rule(subject):
-            said.append(Finding(name, *one) if isinstance(one, Differs) else Note(name, one.text))  # noqa: PERF401 (those before an error are kept)
+            said.append(BrokenRule(name, *one) if isinstance(one, Differs) else Note(name, one.text))  # noqa: PERF401 (those before an error are kept)
     except Exception as error:  # noqa: BLE001
-        said.append(Finding(name, "no error", of_error(error)))
-    findings = [one for one in said if isinstance(one, Finding)]
+        said.append(BrokenRule(name, "no error", of_error(error)))
+    findings = [one for one in said if isinstance(one, BrokenRule)]
     yield from findings[:MAX_FINDINGS]
     if len(findings) > MAX_FINDINGS:
-        yield Finding(name, "no more findings", f"{len(findings) - MAX_FINDINGS} more")
+        yield BrokenRule(name, "no more findings", f"{len(findings) - MAX_FINDINGS} more")
     yield from (one for one in said if isinstance(one, Note))

@@ -28,7 +28,7 @@ MAX_ERROR_LENGTH = 240
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BrokenRule:
     """A rule that a backend does not keep.
 
     Attributes:
@@ -72,7 +72,7 @@ class Report:
     """
 
     backend: str
-    findings: tuple[Finding, ...]
+    findings: tuple[BrokenRule, ...]
     notes: tuple[Note, ...]
 
     def __str__(self) -> str:

@@ -7,8 +7,9 @@ name is used, or nowhere.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import ArchiveError, shown
 from archive.base.json_text import MAX_DEPTH, words
 from archive.formats.exported.schema import CLASSES, ENUMS, UNIONS, DictOf, ListOf, Optional, Type
@@ -31,21 +32,6 @@ KEY_CHARACTERS = 200
 MISSING_FIELD = "required positional argument"
 
 
-class JsonFault(NamedTuple):
-    """A value that is wrong.
-
-    Attributes:
-        place: its JSON path.
-        problem: what was expected and found.
-        message: a part of what PyTorch 2.13 says when it loads the record; "" where that depends on others;
-            None where it takes the value.
-    """
-
-    place: str
-    problem: str
-    message: str | None
-
-
 def short(key: str) -> str:
     """A key of any length, for a JSON path."""
     return key if len(key) <= KEY_CHARACTERS else f"{key[:KEY_CHARACTERS]}…"
@@ -56,7 +42,7 @@ def key_error(key: object) -> str:
     return f"KeyError: {short(key)!r}".removesuffix("…'") if isinstance(key, str) else ""
 
 
-def mismatches(value: object, name: str) -> Iterator[JsonFault]:
+def mismatches(value: object, name: str) -> Iterator[Diagnostic]:
     """The values in a record that are not of the schema, in the order of the schema's fields.
 
     The messages are those that PyTorch has while it takes values; uses of plain values are not looked at.
@@ -83,7 +69,7 @@ class _Comparison:
         steps = (f"[{step}]" if isinstance(step, int) else f".{short(step)}" for step in self.path)
         return "".join(steps).removeprefix(".")
 
-    def of(self, value: object, kind: Type) -> Iterator[JsonFault]:
+    def of(self, value: object, kind: Type) -> Iterator[Diagnostic]:
         if isinstance(kind, Optional):
             if value is not None:
                 yield from self.of(value, kind.item)
@@ -96,14 +82,14 @@ class _Comparison:
         elif not _is_plain(value, kind):
             yield self._other(WORDS[kind], value, _plain_message(value, kind))
 
-    def _below(self, step: str | int, value: object, kind: Type) -> Iterator[JsonFault]:
+    def _below(self, step: str | int, value: object, kind: Type) -> Iterator[Diagnostic]:
         self.path.append(step)
         if len(self.path) > MAX_DEPTH:
             raise ArchiveError(place=self.place, expected=f"at most {MAX_DEPTH} values inside one another")
         yield from self.of(value, kind)
         self.path.pop()
 
-    def _items(self, value: object, kind: ListOf | DictOf) -> Iterator[JsonFault]:
+    def _items(self, value: object, kind: ListOf | DictOf) -> Iterator[Diagnostic]:
         if isinstance(kind, ListOf) and isinstance(value, list):
             for number, item in enumerate(value):
                 yield from self._below(number, item, kind.item)
@@ -122,7 +108,7 @@ class _Comparison:
             return None
         return None if UNREAD.intersection(self.path[-1:]) else ""
 
-    def _fields(self, value: object, kind: Class) -> Iterator[JsonFault]:
+    def _fields(self, value: object, kind: Class) -> Iterator[Diagnostic]:
         if not isinstance(value, dict):
             message = MISSING_FIELD if isinstance(value, list | str) else "is not iterable"
             yield self._other("an object", value, message)
@@ -131,27 +117,27 @@ class _Comparison:
             if field in value:
                 yield from self._below(field, value[field], inner)
             else:
-                yield JsonFault(self.place, f"expected a field {field}, found none", MISSING_FIELD)
+                yield wrong(self.place, f"expected a field {field}, found none", MISSING_FIELD)
         for field, inner in kind.others.items():
             if field in value:
                 yield from self._below(field, value[field], inner)
 
-    def _tagged(self, value: object, tags: Mapping[str, Type]) -> Iterator[JsonFault]:
+    def _tagged(self, value: object, tags: Mapping[str, Type]) -> Iterator[Diagnostic]:
         if not isinstance(value, dict):
             yield self._other("an object", value, "expected dict, got ")
         elif len(value) != 1:
             found = f"{len(value)} keys"
-            yield JsonFault(self.place, f"expected one key, found {found}", "expected dict with 1 key, got ")
+            yield wrong(self.place, f"expected one key, found {found}", "expected dict with 1 key, got ")
         else:
             ((tag, inner),) = value.items()
             if tag in tags:
                 yield from self._below(tag, inner, tags[tag])
             else:
                 problem = f"expected a tag like {next(iter(tags))}, found {shown(tag)}"
-                yield JsonFault(self.place, problem, key_error(tag))
+                yield wrong(self.place, problem, key_error(tag))
 
-    def _other(self, expected: str, value: object, message: str | None) -> JsonFault:
-        return JsonFault(self.place, f"expected {expected}, found {words(value)}", message)
+    def _other(self, expected: str, value: object, message: str | None) -> Diagnostic:
+        return wrong(self.place, f"expected {expected}, found {words(value)}", message)
 
 
 def _is_plain(value: object, kind: str) -> bool:

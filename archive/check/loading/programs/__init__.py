@@ -14,9 +14,11 @@ Not checked:
 Source: ``torch/export/pt2_archive/_package.py``, ``torch/_export/serde/serialize.py``,
 ``torch/_export/verifier.py``.
 
-What else a program says: version, ranges of symbols, calls of modules, trees of values, verifiers.
+``graphs`` follows the graphs, ``signature`` compares inputs and outputs with them, ``values`` has the tables
+of values and the arguments, ``files`` the records beside programs. Here stands what else a program says:
+version, ranges of symbols, calls of modules, trees of values, verifiers.
 
-Source: ``ExportedProgramDeserializer.deserialize`` and ``deserialize_module_call_graph`` in
+Source of that: ``ExportedProgramDeserializer.deserialize`` and ``deserialize_module_call_graph`` in
 ``torch/_export/serde/serialize.py``, ``_json_to_treespec`` in ``torch/utils/_pytree.py``,
 ``_verify_exported_program_module_call_graph`` in ``torch/_export/verifier.py`` of PyTorch 2.13.
 """
@@ -27,19 +29,20 @@ import json
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import shown
 from archive.base.json_text import words
-from archive.check.loading.programs.arguments import Arguments
-from archive.check.loading.programs.graphs import GraphCheck, Shared
+from archive.check.loading.programs.graphs import GraphCheck, ProgramFacts
 from archive.check.loading.programs.signature import GRAPH, SignatureCheck, named, spec_faults
-from archive.check.loading.programs.values import UNBACKED, RowCheck
-from archive.formats.exported.mismatches import JsonFault, key_error, mismatches, short
+from archive.check.loading.programs.values import UNBACKED, Arguments, RowCheck
+from archive.formats.exported.mismatches import key_error, mismatches, short
+from archive.formats.exported.program import graph_of, nodes
 from archive.formats.exported.schema import MAJOR
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from archive.check.loading.programs.payloads import Payloads
+    from archive.check.loading.programs.files import Payloads
 
 # --- calls
 
@@ -50,49 +53,43 @@ NODE = {"type", "context", "children_spec"}
 TREE_PROTOCOL = 1
 
 
-def version_faults(program: dict[str, Any]) -> Iterator[JsonFault]:
+def version_faults(program: dict[str, Any]) -> Iterator[Diagnostic]:
     """The faults of a program's version, ranges of symbols and verifiers."""
     version = program["schema_version"]
     if version["major"] != MAJOR and (version["major"], version["minor"]) != (0, 0):
         problem = f"expected {MAJOR}, found {shown(version['major'])}"
-        yield JsonFault("schema_version.major", problem, "does not match our current schema version")
-    for name, one in program["range_constraints"].items():
-        yield from _range_faults(name, one, f"range_constraints.{short(name)}")
+        yield wrong("schema_version.major", problem, "does not match our current schema version")
+    for name, constraint in program["range_constraints"].items():
+        yield from _range_faults(name, constraint, f"range_constraints.{short(name)}")
     for number, name in enumerate(program.get("verifiers", [])):
         if not isinstance(name, str) or name not in VERIFIERS:
             problem = f"expected ATEN or TRAINING, found {shown(name)}"
-            yield JsonFault(f"verifiers[{number}]", problem, key_error(name))
-    yield from _custom_faults(program["graph_module"].get("metadata", {}))
-
-
-def _custom_faults(metadata: dict[str, Any]) -> Iterator[JsonFault]:
-    """The faults of what the user noted about the program."""
-    text = metadata.get("custom")
+            yield wrong(f"verifiers[{number}]", problem, key_error(name))
+    text = program["graph_module"].get("metadata", {}).get("custom")  # what the user noted
     if text:
-        place = "graph_module.metadata.custom"
         try:
             json.loads(text)
         except (ValueError, TypeError, RecursionError):
-            yield JsonFault(place, f"expected JSON, found {shown(text)}", "")
+            yield wrong("graph_module.metadata.custom", f"expected JSON, found {shown(text)}", "")
 
 
-def _range_faults(name: str, constraint: dict[str, Any], place: str) -> Iterator[JsonFault]:
+def _range_faults(name: str, constraint: dict[str, Any], place: str) -> Iterator[Diagnostic]:
     low, high = constraint["min_val"], constraint["max_val"]
     for key, bound in (("min_val", low), ("max_val", high)):
         if bound is not None and (not isinstance(bound, int | float) or isnan(bound)):
-            yield JsonFault(f"{place}.{key}", f"expected a number or nothing, found {words(bound)}", "")
+            yield wrong(f"{place}.{key}", f"expected a number or nothing, found {words(bound)}", "")
             return
     if low is not None and high is not None and low > high:
-        yield JsonFault(place, f"expected a range, found {low} to {high}", "Invalid ranges [")
+        yield wrong(place, f"expected a range, found {low} to {high}", "Invalid ranges [")
     prefix = next((one for one in UNBACKED if name.startswith(one)), "")
     if prefix and not name.removeprefix(prefix).isdecimal():
         problem = f"expected a number behind {prefix}, found {shown(name)}"
-        yield JsonFault(place, problem, "invalid literal for int() with base 10")
+        yield wrong(place, problem, "invalid literal for int() with base 10")
 
 
 def call_faults(
     calls: list[dict[str, Any]], nodes: Collection[object], arguments: Arguments
-) -> Iterator[JsonFault]:
+) -> Iterator[Diagnostic]:
     """The faults of the calls of modules.
 
     Args:
@@ -100,31 +97,25 @@ def call_faults(
         nodes: the names of all nodes of the program's own graph.
         arguments: compares arguments with the values of that graph.
     """
-    for number, call in enumerate(calls):
+    for index, call in enumerate(calls):
         signature = call.get("signature")
-        if signature is not None:
-            place = f"{CALLS}[{number}].signature"
-            yield from _signature_faults(signature, place, nodes, arguments)
-
-
-def _signature_faults(
-    signature: dict[str, Any], place: str, nodes: Collection[object], arguments: Arguments
-) -> Iterator[JsonFault]:
-    for key in ("inputs", "outputs"):
-        values = signature[key]
-        for number, one in enumerate(values):
-            at = f"{place}.{key}[{number}]"
-            found = list(spec_faults(one, at, arguments))
-            yield from found
-            name = named(one)
-            known = isinstance(name.name, str) and name.name in nodes
-            if not found and name.is_name and name.name and not known:
-                problem = f"expected the name of a node, found {shown(name.name)}"
-                yield JsonFault(at, problem, "does not exist in the graph.")
-    for key in ("in_spec", "out_spec"):
-        problem = tree_problem(signature[key])
-        if problem:
-            yield JsonFault(f"{place}.{key}", problem, "")
+        if signature is None:
+            continue
+        place = f"{CALLS}[{index}].signature"
+        for key in ("inputs", "outputs"):
+            for number, argument in enumerate(signature[key]):
+                at = f"{place}.{key}[{number}]"
+                faults = list(spec_faults(argument, at, arguments))
+                yield from faults
+                value = named(argument)
+                known = isinstance(value.name, str) and value.name in nodes
+                if not faults and value.is_name and value.name and not known:
+                    problem = f"expected the name of a node, found {shown(value.name)}"
+                    yield wrong(at, problem, "does not exist in the graph.")
+        for key in ("in_spec", "out_spec"):
+            problem = tree_problem(signature[key])
+            if problem:
+                yield wrong(f"{place}.{key}", problem, "")
 
 
 def tree_problem(text: object) -> str:
@@ -155,15 +146,17 @@ def tree_problem(text: object) -> str:
 
 # --- programs
 
-__all__ = ["JsonFault", "program_faults"]
+__all__ = ["needs", "program_faults"]
 
 PROGRAM = "ExportedProgram"
 PLACES = 1_000
 """Places of which is remembered that a fault was told."""
 
 
-def program_faults(program: Any, payloads: Payloads) -> Iterator[JsonFault]:  # noqa: ANN401 (any value)
-    """The faults of a program. Where one is not of the schema, PyTorch looks no further, and so does this.
+def program_faults(program: Any, payloads: Payloads) -> Iterator[Diagnostic]:  # noqa: ANN401 (any value)
+    """The faults of a program: errors where PyTorch refuses it, warnings where its schema says otherwise.
+
+    Where a value is not of the schema and refused, PyTorch looks no further, and so does this.
 
     Args:
         program: the record's value.
@@ -174,10 +167,11 @@ def program_faults(program: Any, payloads: Payloads) -> Iterator[JsonFault]:  # 
     """
     refused, others = False, False
     for fault in mismatches(program, PROGRAM):
-        others |= fault.message is None
-        if fault.message is not None:
+        if fault.severity == "error":
             refused = True
             yield fault
+        else:
+            others = True
     places: set[str] = set()
     if not refused:
         for fault in _uses(program, payloads):
@@ -185,19 +179,74 @@ def program_faults(program: Any, payloads: Payloads) -> Iterator[JsonFault]:  # 
                 places.add(fault.place)
             yield fault
     if others:
-        found = mismatches(program, PROGRAM)
-        yield from (one for one in found if one.message is None and one.place not in places)
+        for fault in mismatches(program, PROGRAM):
+            if fault.severity != "error" and fault.place not in places:
+                yield fault
 
 
-def _uses(program: dict[str, Any], payloads: Payloads) -> Iterator[JsonFault]:
+def _uses(program: dict[str, Any], payloads: Payloads) -> Iterator[Diagnostic]:
     """The faults of values that are of the schema, in the order in which PyTorch meets them."""
     module = program["graph_module"]
     yield from version_faults(program)
     signature = SignatureCheck(module, payloads)
-    shared = Shared(signature.inputs, payloads.constants, RowCheck(program["range_constraints"]))
-    graph = GraphCheck(module["graph"], GRAPH, shared)
+    facts = ProgramFacts(signature.inputs, payloads.constants, RowCheck(program["range_constraints"]))
+    graph = GraphCheck(module["graph"], GRAPH, facts)
     yield from signature.own_faults()
     yield from graph.faults()
     arguments = Arguments(graph.values, payloads.constants)
     yield from call_faults(module["module_call_graph"], graph.names, arguments)
     yield from signature.faults()
+
+
+# --- needs
+
+OPERATORS = "torch.ops."
+NAMESPACES = {
+    *("aten", "prims", "prim", "higher_order", "quantized", "_quantized", "sparse", "profiler", "export"),
+    *("inductor", "inductor_prims", "rngprims", "debugprims", "mkl", "mkldnn", "onednn", "static_runtime"),
+    *("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "symm_mem", "fsdp"),
+    *("_dtensor", "streams", "quantization", "mkldnn_prepacked", "onnx", "onnx_symbolic", "flex_lib"),
+}
+"""Where the operators of PyTorch are."""
+NAMED_TUPLE = "collections.namedtuple"
+TYPES = {
+    *("builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict", "torch.Size"),
+    *("collections.defaultdict", "collections.deque", "torch.fx.immutable_collections.immutable_list"),
+    "torch.fx.immutable_collections.immutable_dict",
+}
+"""The types that PyTorch registers itself."""
+
+
+def needs(program: dict[str, Any]) -> list[str]:
+    """The names of types and operators that do not come with PyTorch, each once.
+
+    PyTorch 2.13 refuses a program whose operators are not registered, or whose trees have types that are
+    not. Both are registered by importing what defines them, which no archive tells. Source:
+    ``deserialize_node`` in ``torch/_export/serde/serialize.py``, ``_json_to_treespec`` in
+    ``torch/utils/_pytree.py``.
+
+    Args:
+        program: the record's value, in which nothing is refused.
+    """
+    names: dict[str, None] = {}
+    for call in program["graph_module"]["module_call_graph"]:
+        for key in ("in_spec", "out_spec") if call.get("signature") else ():
+            names |= dict.fromkeys(_types(call["signature"][key]))
+    for _, node, *_ in nodes(graph_of(program)):
+        target = node["target"]
+        if target.startswith(OPERATORS) and target.split(".")[2] not in NAMESPACES:
+            names[target] = None
+    return list(names)
+
+
+def _types(text: str) -> Iterator[str]:
+    """The types in a tree of values that PyTorch does not register itself."""
+    below = [json.loads(text)[1]]
+    while below:
+        tree = below.pop()
+        kind, context = tree["type"], tree["context"]
+        if kind == NAMED_TUPLE:
+            yield str(context)
+        elif kind is not None and not (isinstance(kind, str) and kind in TYPES):
+            yield str(kind)
+        below += reversed(tree["children_spec"])

@@ -10,16 +10,17 @@ Source: ``deserialize_signature`` in ``torch/_export/serde/serialize.py`` and
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import counted, shown
-from archive.check.loading.programs.arguments import SYMBOLIC, Arguments
-from archive.formats.exported.mismatches import JsonFault
+from archive.check.loading.programs.values import SYMBOLIC, Arguments
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from archive.check.loading.programs.payloads import Payloads
+    from archive.check.loading.programs.files import Payloads
 
 PLACE = "graph_module.signature"
 GRAPH = "graph_module.graph"
@@ -34,7 +35,7 @@ NO_NAME = "Field as_name is not set."
 USER_OUTPUTS = {"user_output", "loss_output"}
 
 
-class Named(NamedTuple):
+class SpecValue(NamedTuple):
     """What a spec says of an input or output: its name, or its value where it is none of the graph's."""
 
     name: object
@@ -62,22 +63,21 @@ class SignatureCheck:
         """The number of inputs."""
         return len(self._inputs)
 
-    def own_faults(self) -> Iterator[JsonFault]:
-        """The faults of specs on their own."""
-        for key in ("input_specs", "output_specs"):
-            for fault in self._specs(key):
-                self._is_broken = True
-                yield fault
+    def own_faults(self) -> Iterator[Diagnostic]:
+        """The faults of specs on their own: what they name is a tensor, a number or a plain value."""
+        for fault in chain(
+            self._spec_faults("input_specs", self._inputs), self._spec_faults("output_specs", self._outputs)
+        ):
+            self._is_broken = True
+            yield fault
 
-    def faults(self) -> Iterator[JsonFault]:
+    def faults(self) -> Iterator[Diagnostic]:
         """The faults of specs beside the graph; none where there are some on their own."""
         if not self._is_broken:
             yield from self._input_faults()
             yield from self._output_faults()
 
-    def _specs(self, key: str) -> Iterator[JsonFault]:
-        """The faults of specs on their own: what they name is a tensor, a number or a plain value."""
-        specs = self._inputs if key == "input_specs" else self._outputs
+    def _spec_faults(self, key: str, specs: list[dict[str, Any]]) -> Iterator[Diagnostic]:
         for number, spec in enumerate(specs):
             ((kind, value),) = spec.items()
             place = f"{PLACE}.{key}[{number}].{kind}"
@@ -85,25 +85,30 @@ class SignatureCheck:
                 yield from spec_faults(value["arg"], f"{place}.arg", self._arguments)
             elif kind == "buffer" and value["persistent"] is None:
                 problem = "expected true or false, found nothing"
-                yield JsonFault(f"{place}.persistent", problem, "Failed to specify persistent flag")
+                yield wrong(f"{place}.persistent", problem, "Failed to specify persistent flag")
             elif kind == "constant_input":
-                yield from _constant_faults(value["value"], f"{place}.value")
+                ((tag, constant),) = value["value"].items()
+                try:
+                    {"as_int": int, "as_float": float}.get(tag, str)(constant)
+                except (TypeError, ValueError):
+                    problem = f"expected a number, found {shown(constant)}"
+                    yield wrong(f"{place}.value.{tag}", problem, "")
 
-    def _input_faults(self) -> Iterator[JsonFault]:
+    def _input_faults(self) -> Iterator[Diagnostic]:
         inputs = self._graph["inputs"]
         if len(inputs) != len(self._inputs):
             problem = f"expected {counted(len(inputs), 'spec')}, as many as inputs, found {len(self._inputs)}"
-            yield JsonFault(f"{PLACE}.input_specs", problem, "Number of graph inputs (")
+            yield wrong(f"{PLACE}.input_specs", problem, "Number of graph inputs (")
         for number, (argument, spec) in enumerate(zip(inputs, self._inputs, strict=False)):
             ((kind, value),) = spec.items()
             place = f"{PLACE}.input_specs[{number}].{kind}"
             told, actual = _named_by(kind, value), named(argument)
             if told.is_name and actual.is_name and told.name != actual.name:
                 problem = f"expected the input's name {shown(actual.name)}, found {shown(told.name)}"
-                yield JsonFault(f"{place}.arg", problem, "does not match node name")
+                yield wrong(f"{place}.arg", problem, "does not match node name")
             yield from self._source_faults(kind, value, place)
 
-    def _source_faults(self, kind: str, value: dict[str, Any], place: str) -> Iterator[JsonFault]:
+    def _source_faults(self, kind: str, value: dict[str, Any], place: str) -> Iterator[Diagnostic]:
         """The faults of what an input stands for: a weight or constant of the archive."""
         weights, constants = self._payloads.weights, self._payloads.constants
         if kind == "parameter" and weights is not None:
@@ -112,7 +117,7 @@ class SignatureCheck:
                 yield _absent(name, f"{place}.parameter_name", "weight", NO_WEIGHT)
             elif not weights[name]["is_param"]:
                 problem = f"expected a parameter, found {shown(name)}, which is none in the table of weights"
-                yield JsonFault(f"{place}.parameter_name", problem, "is not an instance of torch.nn.")
+                yield wrong(f"{place}.parameter_name", problem, "is not an instance of torch.nn.")
         elif kind == "buffer" and weights is not None and constants is not None:
             name = value["buffer_name"]
             is_weight = _is_in(weights, name)
@@ -120,25 +125,33 @@ class SignatureCheck:
                 yield _absent(name, f"{place}.buffer_name", "weight", NO_WEIGHT)
             elif value["persistent"] is False and is_weight:
                 problem = f"expected a buffer that is not saved, found {shown(name)} among the weights"
-                yield JsonFault(f"{place}.persistent", problem, "is in the state dict, it should not be.")
+                yield wrong(f"{place}.persistent", problem, "is in the state dict, it should not be.")
         elif kind in ("tensor_constant", "custom_obj") and constants is not None:
             name = value[f"{kind}_name"]
             if not _is_in(constants, name):
                 yield _absent(name, f"{place}.{kind}_name", "constant", "is not in the constants dictionary.")
 
-    def _output_faults(self) -> Iterator[JsonFault]:
-        outputs = [named(one).name for one in self._graph["outputs"]]
+    def _output_faults(self) -> Iterator[Diagnostic]:
+        outputs = [named(argument).name for argument in self._graph["outputs"]]
         if self._graph.get("is_single_tensor_return"):
             place = f"{GRAPH}.is_single_tensor_return"
-            yield JsonFault(place, "expected false in the program's own graph", "is not iterable")
+            yield wrong(place, "expected false in the program's own graph", "is not iterable")
             return
         if len(outputs) != len(self._outputs):
             specs = counted(len(outputs), "spec")
             problem = f"expected {specs}, as many as outputs, found {len(self._outputs)}"
-            yield JsonFault(f"{PLACE}.output_specs", problem, "Number of output nodes ")
+            yield wrong(f"{PLACE}.output_specs", problem, "Number of output nodes ")
             return
         kinds = [next(iter(spec)) for spec in self._outputs]
-        changed = {kind: self._changed(kind) for kind in MUTATIONS}
+        # for each kind, the names of outputs that change inputs, and the number of each one's last spec
+        changed = {
+            kind: {
+                str(spec[kind]["arg"]["name"]): number
+                for number, spec in enumerate(self._outputs)
+                if kind in spec
+            }
+            for kind in MUTATIONS
+        }
         first = kinds.count("token")
         last = first + sum(map(len, changed.values()))
         for number in range(first, min(last, len(outputs))):
@@ -149,21 +162,16 @@ class SignatureCheck:
             if output != expected:
                 problem = f"expected the output's name {shown(output)}, found {shown(expected)}"
                 place = f"{PLACE}.output_specs[{number}].{kinds[number]}.arg"
-                yield JsonFault(place, problem, "is not in the correct order or is not found")
-
-    def _changed(self, kind: str) -> dict[object, int]:
-        """The names of outputs that change inputs of a kind, and the number of each one's last spec."""
-        specs = [(number, spec[kind]) for number, spec in enumerate(self._outputs) if kind in spec]
-        return {str(value["arg"]["name"]): number for number, value in specs}
+                yield wrong(place, problem, "is not in the correct order or is not found")
 
     def _change_faults(
-        self, output: object, changed: Mapping[str, Mapping[object, int]], place: str
-    ) -> Iterator[JsonFault]:
+        self, output: object, changed: Mapping[str, Mapping[str, int]], place: str
+    ) -> Iterator[Diagnostic]:
         """The faults of an output that changes an input; PyTorch wants them behind tokens, before others."""
         kind = next((kind for kind in MUTATIONS if str(output) in changed[kind]), None)
         if kind is None:
             problem = f"expected an output that changes an input, found {shown(output)}"
-            yield JsonFault(place, problem, "Mutation node ")
+            yield wrong(place, problem, "Mutation node ")
             return
         source, field, message = MUTATIONS[kind]
         at = changed[kind][str(output)]
@@ -185,7 +193,7 @@ class SignatureCheck:
         return found
 
 
-def spec_faults(argument: dict[str, Any], place: str, arguments: Arguments) -> Iterator[JsonFault]:
+def spec_faults(argument: dict[str, Any], place: str, arguments: Arguments) -> Iterator[Diagnostic]:
     """The faults of an argument that stands for an input or output: the graph is asked for its name later.
 
     Args:
@@ -196,7 +204,7 @@ def spec_faults(argument: dict[str, Any], place: str, arguments: Arguments) -> I
     ((tag, value),) = argument.items()
     if tag in ("as_sym_int", "as_sym_float"):
         if "as_name" not in value:
-            yield JsonFault(f"{place}.{tag}", "expected a name, found a number", NO_NAME)
+            yield wrong(f"{place}.{tag}", "expected a name, found a number", NO_NAME)
     elif tag != "as_tensor":
         yield from arguments.faults(argument, place)
 
@@ -205,37 +213,27 @@ def _is_in(names: Collection[str], name: object) -> bool:
     return isinstance(name, str) and name in names
 
 
-def _absent(name: object, place: str, what: str, message: str) -> JsonFault:
+def _absent(name: object, place: str, what: str, message: str) -> Diagnostic:
     told = message if isinstance(name, str) else ""
-    return JsonFault(place, f"expected the name of a {what}, found {shown(name)}", told)
+    return wrong(place, f"expected the name of a {what}, found {shown(name)}", told)
 
 
-def _named_by(kind: str, value: dict[str, Any]) -> Named:
+def _named_by(kind: str, value: dict[str, Any]) -> SpecValue:
     """What a spec names."""
     if kind in ("user_input", "user_output"):
         return named(value["arg"])
     if kind == "constant_input":
-        return Named(next(iter(value["value"].values())), is_name=False)
-    return Named(value["arg"]["name"], is_name=kind not in ("custom_obj", "token"))
+        return SpecValue(next(iter(value["value"].values())), is_name=False)
+    return SpecValue(value["arg"]["name"], is_name=kind not in ("custom_obj", "token"))
 
 
-def named(argument: dict[str, Any]) -> Named:
+def named(argument: dict[str, Any]) -> SpecValue:
     """What an argument stands for."""
     ((tag, value),) = argument.items()
     if tag == "as_tensor":
-        return Named(value["name"], is_name=True)
+        return SpecValue(value["name"], is_name=True)
     if tag in SYMBOLIC and "as_name" in value:
-        return Named(value["as_name"], is_name=True)
+        return SpecValue(value["as_name"], is_name=True)
     if tag == "as_custom_obj":
-        return Named(value["name"], is_name=False)
-    return Named(None if tag == "as_none" else value, is_name=False)
-
-
-def _constant_faults(constant: dict[str, Any], place: str) -> Iterator[JsonFault]:
-    """The faults of a plain value that is an input."""
-    ((tag, value),) = constant.items()
-    makers = {"as_int": int, "as_float": float}
-    try:
-        makers.get(tag, str)(value)
-    except (TypeError, ValueError):
-        yield JsonFault(f"{place}.{tag}", f"expected a number, found {shown(value)}", "")
+        return SpecValue(value["name"], is_name=False)
+    return SpecValue(None if tag == "as_none" else value, is_name=False)

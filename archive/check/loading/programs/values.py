@@ -1,10 +1,15 @@
-"""Values of a graph: what their tables say of them must describe a tensor or a number.
+"""Values of a graph, and arguments that refer to them.
+
+What tables say of values must describe a tensor or a number.
 
 PyTorch 2.13 makes each value that a graph names, without its elements, of its row in ``tensor_values``,
 ``sym_int_values``, ``sym_float_values`` or ``sym_bool_values``; it looks at no rows that no graph names.
 Expressions are texts that PyTorch evaluates as Python; here the names in them alone are looked at.
 
-Source: ``deserialize_tensor_meta`` and ``deserialize_sym_*`` in ``torch/_export/serde/serialize.py``.
+Each name in an argument of a node is a value that the graph has by then.
+
+Source: ``deserialize_tensor_meta``, ``deserialize_sym_*`` and ``deserialize_input`` in
+``torch/_export/serde/serialize.py`` of PyTorch 2.13.
 """
 
 from __future__ import annotations
@@ -12,15 +17,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import shown
 from archive.base.json_text import words
 from archive.formats.exported.elements import ELEMENTS, Element
-from archive.formats.exported.mismatches import JsonFault
+from archive.formats.exported.mismatches import key_error, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
-    Ranges = Mapping[str, dict[str, Any]]
+    Faults = Iterator[Diagnostic]
+    Names = Collection[str] | None
 
 TABLES = ("tensor_values", "sym_int_values", "sym_float_values", "sym_bool_values", "custom_obj_values")
 """The tables of a graph, in the order in which PyTorch reads them: of rows with one name the last counts."""
@@ -88,11 +95,11 @@ class RowCheck:
         ranges: the program's ranges of symbols, by name.
     """
 
-    def __init__(self, ranges: Ranges) -> None:
+    def __init__(self, ranges: Mapping[str, dict[str, Any]]) -> None:
         self._ranges = ranges
         self._exemplified: set[str] = set()
 
-    def faults(self, table: str, row: dict[str, Any], place: str) -> Iterator[JsonFault]:
+    def faults(self, table: str, row: dict[str, Any], place: str) -> Iterator[Diagnostic]:
         """The faults of a row.
 
         Args:
@@ -105,18 +112,18 @@ class RowCheck:
         elif table in NUMBERS:
             yield from self._number(row, place, *NUMBERS[table])
 
-    def _tensor(self, meta: dict[str, Any], place: str) -> Iterator[JsonFault]:
+    def _tensor(self, meta: dict[str, Any], place: str) -> Iterator[Diagnostic]:
         """The faults of a tensor without elements."""
         for key in ("sizes", "strides"):
             if not isinstance(meta[key], list) and meta[key] != "":
-                yield JsonFault(f"{place}.{key}", f"expected a list, found {words(meta[key])}", "")
+                yield wrong(f"{place}.{key}", f"expected a list, found {words(meta[key])}", "")
                 return
             for number, one in enumerate(meta[key]):
                 yield from self._number(one, f"{place}.{key}[{number}]", "as_int", int)
         yield from layout_faults(meta, place, typed=meta["requires_grad"] is not None)
         yield from device_faults(meta["device"], f"{place}.device")
 
-    def _number(self, number: dict[str, Any], place: str, plain: str, kind: type) -> Iterator[JsonFault]:
+    def _number(self, number: dict[str, Any], place: str, plain: str, kind: type) -> Iterator[Diagnostic]:
         """The faults of a number, or of an expression in its place."""
         ((tag, value),) = number.items()
         place = f"{place}.{tag}"
@@ -124,24 +131,24 @@ class RowCheck:
             yield from self._expression(value, place, plain)
         elif type(value) is not kind:
             problem = f"expected {WORDS[plain]}, found {words(value)}"
-            yield JsonFault(place, problem, f"expected {kind.__name__}, got ")
+            yield wrong(place, problem, f"expected {kind.__name__}, got ")
 
-    def _expression(self, expression: dict[str, Any], place: str, plain: str) -> Iterator[JsonFault]:
+    def _expression(self, expression: dict[str, Any], place: str, plain: str) -> Iterator[Diagnostic]:
         text, hint = expression["expr_str"], expression.get("hint") or {}
         if hint and plain not in hint and plain != "as_bool":
-            yield JsonFault(f"{place}.hint", f"expected {plain}, found {next(iter(hint))}", "")
+            yield wrong(f"{place}.hint", f"expected {plain}, found {next(iter(hint))}", "")
         elif plain == "as_int" and hint and type(hint[plain]) is not int:
             problem = f"expected an integer, found {words(hint[plain])}"
-            yield JsonFault(f"{place}.hint.{plain}", problem, "incompatible hint of type")
+            yield wrong(f"{place}.hint.{plain}", problem, "incompatible hint of type")
         elif not isinstance(text, str | int | float):
-            yield JsonFault(f"{place}.expr_str", f"expected a text, found {words(text)}", "")
+            yield wrong(f"{place}.expr_str", f"expected a text, found {words(text)}", "")
         else:
             yield from self._names(str(text), f"{place}.expr_str")
             alone = SYMBOL.fullmatch(str(text))
             if alone and plain in hint:
                 yield from self._example(alone["symbol"], hint[plain], f"{place}.hint.{plain}")
 
-    def _example(self, symbol: str, value: float, place: str) -> Iterator[JsonFault]:
+    def _example(self, symbol: str, value: float, place: str) -> Iterator[Diagnostic]:
         """The faults of a symbol's example, of which the first counts: it must be in the symbol's range."""
         first = symbol not in self._exemplified
         self._exemplified.add(symbol)
@@ -149,20 +156,20 @@ class RowCheck:
             low, high = (self._ranges[symbol][key] for key in ("min_val", "max_val"))
             if (_is_number(low) and value < low) or (_is_number(high) and value > high):
                 problem = f"expected a value in the range {low} to {high}, found {value}"
-                yield JsonFault(place, problem, f"{value} not in VR[")
+                yield wrong(place, problem, f"{value} not in VR[")
 
-    def _names(self, text: str, place: str) -> Iterator[JsonFault]:
+    def _names(self, text: str, place: str) -> Iterator[Diagnostic]:
         """The faults of names in an expression: of symbols, and of functions."""
         tokens = list(TOKEN.finditer(text))
         other = next((one["name"] for one in tokens if one["name"] and one["name"] not in FUNCTIONS), None)
         if other is not None:
             problem = f"expected an expression as PyTorch writes it, which names no {shown(other)}"
-            yield JsonFault(place, problem, None)
+            yield wrong(place, problem, None)
         for symbol in (one["symbol"] for one in tokens if one["symbol"]):
             if symbol not in self._ranges:
                 problem = f"expected a range of the symbol {shown(symbol)}, found none"
                 message = f"KeyError: {symbol[:60]}" if symbol.startswith(UNBACKED) else None
-                yield JsonFault(place, problem, message)
+                yield wrong(place, problem, message)
 
 
 def _is_number(bound: object) -> bool:
@@ -171,7 +178,7 @@ def _is_number(bound: object) -> bool:
 
 def layout_faults(
     meta: dict[str, Any], place: str, message: str = DIMENSIONS, *, typed: bool = True
-) -> Iterator[JsonFault]:
+) -> Iterator[Diagnostic]:
     """The faults of what all tensors have: elements, and as many strides as sizes.
 
     Args:
@@ -183,21 +190,21 @@ def layout_faults(
     element, gradients = element_of(meta), meta["requires_grad"]
     if element is None:
         problem = f"expected the number of a type of elements, found {shown(meta['dtype'])}"
-        yield JsonFault(f"{place}.dtype", problem, "")
+        yield wrong(f"{place}.dtype", problem, "")
     elif typed and not isinstance(gradients, bool):
         problem = f"expected true or false, found {words(gradients)}"
-        yield JsonFault(f"{place}.requires_grad", problem, "must be bool")
+        yield wrong(f"{place}.requires_grad", problem, "must be bool")
     elif gradients and not element.has_gradients:
         problem = f"expected false, as tensors of {element.name} have no gradients, found true"
-        yield JsonFault(f"{place}.requires_grad", problem, "can require gradients")
+        yield wrong(f"{place}.requires_grad", problem, "can require gradients")
     sizes, strides = meta["sizes"], meta["strides"]
     if len(sizes) != len(strides):
         problem = f"expected as many as sizes, {len(sizes)}, found {len(strides)}"
-        yield JsonFault(f"{place}.strides", problem, message)
+        yield wrong(f"{place}.strides", problem, message)
     for number, one in enumerate(sizes):
         size = one.get("as_int")
         if type(size) is int and not 0 <= size <= LARGEST:
-            yield JsonFault(f"{place}.sizes[{number}].as_int", f"expected a size, found {size}", "")
+            yield wrong(f"{place}.sizes[{number}].as_int", f"expected a size, found {size}", "")
 
 
 def element_of(meta: dict[str, Any]) -> Element | None:
@@ -206,10 +213,116 @@ def element_of(meta: dict[str, Any]) -> Element | None:
     return ELEMENTS.get(number) if isinstance(number, int | float) else None  # type: ignore[arg-type]
 
 
-def device_faults(device: dict[str, Any], place: str) -> Iterator[JsonFault]:
+def device_faults(device: dict[str, Any], place: str) -> Iterator[Diagnostic]:
     """The faults of a device."""
     kind, index = device["type"], device.get("index")
     if not isinstance(kind, str) or kind.partition(":")[0] not in DEVICES:
-        yield JsonFault(f"{place}.type", f"expected a type of devices, found {shown(kind)}", "")
+        yield wrong(f"{place}.type", f"expected a type of devices, found {shown(kind)}", "")
     elif index is not None and (type(index) is not int or index < 0):
-        yield JsonFault(f"{place}.index", f"expected a number or nothing, found {shown(index)}", "")
+        yield wrong(f"{place}.index", f"expected a number or nothing, found {shown(index)}", "")
+
+
+# --- arguments
+
+PLAIN = {"as_none", "as_int", "as_float", "as_bool", "as_string", "as_complex"}
+"""Tags of values that are taken as they are."""
+PLAIN_LISTS = {"as_ints", "as_floats", "as_bools", "as_strings", "as_int_lists", "as_float_lists"}
+SYMBOLIC = {"as_sym_int", "as_sym_float", "as_sym_bool"}
+ENUMS = {
+    "as_scalar_type": ("a type of elements", ELEMENTS.keys()),
+    "as_memory_format": ("a memory format", range(1, 5)),
+    "as_layout": ("a layout", range(1, 8)),
+}
+"""For each tag of a number with a name: what it stands for, and the numbers that there are."""
+UNHANDLED = "Unhandled argument"
+THERE = "a value that is there by then"
+
+
+class Arguments:
+    """The arguments of nodes, compared with the values that there are.
+
+    Args:
+        values: the names of the values so far; the graph adds to them.
+        constants: the names of constants; None where they are not known.
+        graph: gives the faults of a graph that is an argument; None where none may be.
+    """
+
+    def __init__(
+        self,
+        values: Collection[str],
+        constants: Names,
+        graph: Callable[[dict[str, Any], str], Faults] | None = None,
+    ) -> None:
+        self._values = values
+        self._constants = constants
+        self._graph = graph
+
+    def faults(self, argument: dict[str, Any], place: str) -> Faults:
+        """The faults of an argument.
+
+        Args:
+            argument: as the schema has it.
+            place: its JSON path.
+        """
+        ((tag, value),) = argument.items()
+        place = f"{place}.{tag}"
+        if tag in ENUMS:
+            expected, numbers = ENUMS[tag]
+            if not isinstance(value, int | float) or value not in numbers:
+                yield wrong(place, f"expected the number of {expected}, found {shown(value)}", "")
+        elif tag == "as_tensor":
+            yield from self._named(value["name"], f"{place}.name")
+        elif tag in SYMBOLIC:
+            yield from self._symbolic(value, place)
+        elif tag == "as_custom_obj":
+            name = value["name"]
+            is_constant = isinstance(name, str) and self._constants is not None and name in self._constants
+            if self._constants is not None and not is_constant:
+                yield from self._named(name, f"{place}.name", f"{THERE}, or a constant")
+        elif tag == "as_graph":
+            if self._graph is None:
+                yield wrong(place, "expected no graph, found one", "")
+            else:
+                yield from self._graph(value, place)
+        elif tag == "as_operator":
+            if not isinstance(value, str):
+                yield wrong(place, f"expected a text, found {words(value)}", "has no attribute 'startswith'")
+        elif tag == "as_device":
+            yield from device_faults(value, place)
+        elif tag == "as_optional_tensor":
+            yield wrong(place, "expected an argument of another kind", UNHANDLED)
+        elif tag == "as_string_to_argument":
+            for key, inner in value.items():
+                yield from self.faults(inner, f"{place}.{short(key)}")
+        elif tag not in PLAIN and not isinstance(value, list):
+            yield wrong(place, f"expected a list, found {words(value)}", UNHANDLED)
+        elif tag not in PLAIN | PLAIN_LISTS:
+            for number, item in enumerate(value):
+                yield from self._item(tag, item, f"{place}[{number}]")
+
+    def _item(self, tag: str, item: Any, place: str) -> Faults:  # noqa: ANN401 (of the schema)
+        """The faults of an item of a list of tensors or numbers."""
+        if tag == "as_tensors":
+            yield from self._named(item["name"], f"{place}.name")
+        elif tag == "as_nested_tensors":
+            for number, inner in enumerate(item):
+                yield from self._named(inner["name"], f"{place}[{number}].name")
+        elif tag == "as_optional_tensors":
+            if "as_tensor" in item:
+                yield from self._named(item["as_tensor"]["name"], f"{place}.as_tensor.name")
+        else:
+            yield from self._symbolic(item, place)
+
+    def _symbolic(self, value: dict[str, Any], place: str) -> Faults:
+        if "as_name" in value:
+            yield from self._named(value["as_name"], f"{place}.as_name")
+
+    def _named(self, name: object, place: str, expected: str = THERE) -> Faults:
+        """The faults of a name of a value."""
+        if not isinstance(name, str) or name not in self._values:
+            yield missing(name, place, expected)
+
+
+def missing(name: object, place: str, expected: str) -> Diagnostic:
+    """The fault of a name that nothing has."""
+    return wrong(place, f"expected {expected}, found {shown(name)}", key_error(name))

@@ -1,7 +1,12 @@
-"""Diagnostics, as compilers have them: severity, place, message; and the collection of an archive's."""
+"""Diagnostics, as compilers have them: what is wrong in a file, how bad that is, and where.
+
+Every check of a file gives this one class: the rules of ``verify``, the schema of exported programs, what
+PyTorch refuses to load, and the files of a store.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
@@ -13,12 +18,12 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
 
-    Describe = Callable[[int], tuple[str, str]]
-
 Severity = Literal["error", "warning", "note", "not checked", "internal error"]
 ResultT = TypeVar("ResultT")
 MAX_LISTED = 100
 """The number of diagnostics of one kind in one record that are listed; the others are counted."""
+REFUSED = "PyTorch 2.13 refuses it"
+UNCHECKED = "PyTorch 2.13 may take it all the same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +50,39 @@ class Diagnostic:
         return one_line(f"{where}: {self.message}" if where else self.message)
 
 
-class _Notes(NamedTuple):
-    """Notes of one kind: the first one, and the number in each record."""
+def wrong(place: str, problem: str, refusal: str | None, record: str = "") -> Diagnostic:
+    """Something in a file that PyTorch 2.13 looks at when it loads the file.
 
+    Args:
+        place: in the record, such as a JSON path.
+        problem: what was expected and found.
+        refusal: a part of what PyTorch says; "" where its words depend on other values; None where PyTorch
+            does not check this: then it is a warning, else an error.
+        record: the record; "" for the archive as a whole, or where whoever reports it knows.
+    """
+    if refusal is None:
+        return Diagnostic("warning", record, place, f"{problem}; {UNCHECKED}")
+    words = f': "{refusal.strip()}"' if refusal else ""
+    return Diagnostic("error", record, place, f"{problem}; {REFUSED}{words}")
+
+
+def diagnostic_of(error: ArchiveError, record: str = "") -> Diagnostic:
+    """An error as a diagnostic.
+
+    Args:
+        error: the error.
+        record: the record that was being read; used if the error does not name one.
+    """
+    problem = str(ArchiveError(error.problem, expected=error.expected, found=error.found))
+    return Diagnostic("error", record or error.record or "", error.place or "", problem)
+
+
+class _NotesOfKind(NamedTuple):
     first: Diagnostic
     counts: dict[str, int]
+    """The number of notes in each record."""
 
-    def as_one(self, what: str) -> Diagnostic:
+    def joined(self, what: str) -> Diagnostic:
         """The first note, with the number of all of them in its message."""
         count, records = sum(self.counts.values()), len(self.counts)
         if count == 1:
@@ -67,7 +98,7 @@ class Diagnostics:
 
     def __init__(self) -> None:
         self.findings: list[Diagnostic] = []
-        self._notes: dict[str, _Notes] = {}
+        self._notes: dict[str, _NotesOfKind] = {}
 
     def add(self, severity: Severity, record: str, place: str, message: str) -> None:
         """Add one diagnostic."""
@@ -78,8 +109,8 @@ class Diagnostics:
         severity: Severity,
         record: str,
         what: str,
-        found: Ints | list[int],
-        describe: Describe,
+        numbers: Ints | list[int],
+        describe: Callable[[int], tuple[str, str]],
     ) -> None:
         """Add diagnostics of one kind in one record.
 
@@ -89,18 +120,45 @@ class Diagnostics:
             severity: the severity of each.
             record: the record's name.
             what: the name of the kind, in the plural.
-            found: the numbers of what is wrong (n), as ``describe`` takes them.
+            numbers: of what is wrong (n), as ``describe`` takes them.
             describe: number → place and message.
         """
-        if severity == "note" and len(found):
-            first = self._notes.get(what) or _Notes(Diagnostic("note", record, *describe(int(found[0]))), {})
-            first.counts[record] = first.counts.get(record, 0) + len(found)
-            self._notes[what] = first
+        if severity == "note" and len(numbers):
+            if what not in self._notes:
+                first = Diagnostic("note", record, *describe(int(numbers[0])))
+                self._notes[what] = _NotesOfKind(first, {})
+            counts = self._notes[what].counts
+            counts[record] = counts.get(record, 0) + len(numbers)
             return
-        for number in found[:MAX_LISTED]:
+        for number in numbers[:MAX_LISTED]:
             self.add(severity, record, *describe(int(number)))
-        if len(found) > MAX_LISTED:
-            self.add(severity, record, "", f"… and {len(found) - MAX_LISTED:,} more of the {what}")
+        if len(numbers) > MAX_LISTED:
+            self.add(severity, record, "", f"… and {len(numbers) - MAX_LISTED:,} more of the {what}")
+
+    def add_all(self, diagnostics: Iterable[Diagnostic], record: str = "") -> bool:
+        """Add diagnostics that a check found; of each record the first 100, and how many more there are.
+
+        Args:
+            diagnostics: what was found; taken one by one, as a hostile file may have millions.
+            record: the record of all; "" where each has its own.
+
+        Returns:
+            Whether one of them is an error.
+        """
+        counts: Counter[str] = Counter()
+        refused: set[str] = set()
+        for diagnostic in diagnostics:
+            name = record or diagnostic.record
+            counts[name] += 1
+            if diagnostic.severity == "error":
+                refused.add(name)
+            if counts[name] <= MAX_LISTED:
+                self.add(diagnostic.severity, name, one_line(diagnostic.place), diagnostic.message)
+        for name, count in counts.items():
+            if count > MAX_LISTED:
+                severity: Severity = "error" if name in refused else "warning"
+                self.add(severity, name, "", f"… and {count - MAX_LISTED:,} more")
+        return bool(refused)
 
     def attempt(self, record: str, read: Callable[[], ResultT]) -> ResultT | None:
         """Call ``read`` and return its result; None, with a diagnostic added, where it fails.
@@ -121,16 +179,5 @@ class Diagnostics:
     def ordered(self, records: Iterable[str]) -> list[Diagnostic]:
         """The diagnostics in the order of the records; first those about the archive as a whole."""
         order = {name: number for number, name in enumerate(records)}
-        notes = [notes.as_one(what) for what, notes in self._notes.items()]
+        notes = [notes.joined(what) for what, notes in self._notes.items()]
         return sorted([*self.findings, *notes], key=lambda finding: order.get(finding.record, -1))
-
-
-def diagnostic_of(error: ArchiveError, record: str = "") -> Diagnostic:
-    """An error as a diagnostic.
-
-    Args:
-        error: the error.
-        record: the record that was being read; used if the error does not name one.
-    """
-    what = str(ArchiveError(error.problem, expected=error.expected, found=error.found))
-    return Diagnostic("error", record or error.record or "", error.place or "", what)
