@@ -27,8 +27,7 @@ import zstandard
 import archive
 from archive.base.json_text import read_json
 from archive.base.limits import unbounded
-from archive.formats.exported.program import Program
-from archive.formats.exported.rewriting import without_metadata
+from archive.formats.exported.program import Program, without_metadata
 from archive.formats.record_kinds import is_program
 from archive.normalform.pool import Pool
 from archive.normalform.programs import ProgramPacker

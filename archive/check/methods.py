@@ -27,11 +27,8 @@ from archive.base.errors import counted, shown
 from archive.check.records import check_bytes, check_texts
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map, method_handles
-from archive.formats.bytecode import BYTECODE
-from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.effects import EFFECTS
-from archive.formats.inert_values import DATA
-from archive.formats.record_kinds import MIGRATED
+from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, DATA, METHOD_HANDLES, MIGRATED, MODULE_PATHS
 from archive.reader.lacking import why_split_off
 
 if TYPE_CHECKING:
@@ -114,8 +111,8 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
     bytecode = report.attempt(BYTECODE, lambda: archive.bytecode) if BYTECODE in readable else None
     if EFFECTS in readable:
         report.attempt(EFFECTS, lambda: archive.effects)
-    if method_handles.METHOD_HANDLES in readable:
-        table = report.attempt(method_handles.METHOD_HANDLES, lambda: archive.method_table)
+    if METHOD_HANDLES in readable:
+        table = report.attempt(METHOD_HANDLES, lambda: archive.method_table)
         if table is not None:
             _check_table(archive, table, bytecode, report)
         if table is not None and handles is not None:
@@ -123,12 +120,12 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
         if CALLSTACK_MAP not in archive.records and not why_split_off(archive):
             report.add(
                 "note",
-                method_handles.METHOD_HANDLES,
+                METHOD_HANDLES,
                 "",
                 f"no {CALLSTACK_MAP} that tells what the handles stand for",
             )
-    if method_handles.MODULE_PATHS in readable:
-        table = report.attempt(method_handles.MODULE_PATHS, lambda: archive.path_table)
+    if MODULE_PATHS in readable:
+        table = report.attempt(MODULE_PATHS, lambda: archive.path_table)
         if table is not None:
             _check_table(archive, table, bytecode, report)
 
@@ -215,7 +212,7 @@ def _check_known(table: MethodTable, handles: Ints, report: Diagnostics) -> None
         return _unknown(f"{_method(table, row)}, handle {at - table.first[row]}", int(table.value[at]))
 
     unknown = np.flatnonzero(~np.isin(table.value, handles))
-    report.add_each("error", method_handles.METHOD_HANDLES, "unknown handles", unknown, describe)
+    report.add_each("error", METHOD_HANDLES, "unknown handles", unknown, describe)
 
 
 def _method(table: MethodTable, row: int) -> str:

@@ -47,18 +47,23 @@ from archive.check.loading.programs.files import (
     file_faults,
 )
 from archive.debuginfo.model import Global
-from archive.formats.etrecord import DELEGATES, HANDLES, OUTPUTS, edge_program, node_handles
-from archive.formats.exported.functions import parse_function, parse_functions
-from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
-from archive.formats.exported.mismatches import mismatches
+from archive.formats.etrecord import edge_program, node_handles
 from archive.formats.exported.modules import parse_modules
+from archive.formats.exported.node_metadata import (
+    FUNCTION,
+    FUNCTIONS,
+    MODULES,
+    ORIGINS,
+    STACK_TRACE,
+    parse_function,
+    parse_functions,
+)
 from archive.formats.exported.origins import parse_origins
 from archive.formats.exported.program import Program, graph_of, nodes
-from archive.formats.exported.schema import MAJOR
+from archive.formats.exported.schema import MAJOR, mismatches
 from archive.formats.exported.traces import parse_trace
-from archive.formats.inert_values import DATA
 from archive.formats.python_pickle import Value, plain_value
-from archive.formats.record_kinds import LEGACY_PROGRAM
+from archive.formats.record_kinds import DATA, DELEGATES, HANDLES, LEGACY_PROGRAM, OUTPUTS
 from archive.reader.recognition import SAVED_KINDS, FileKind, opened_zip, recognise
 
 if TYPE_CHECKING:

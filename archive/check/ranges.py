@@ -33,8 +33,8 @@ from archive.base.errors import counted, shown
 from archive.check.records import check_bytes, check_texts
 from archive.debuginfo.mending import tags_of
 from archive.debuginfo.model import Layout
-from archive.formats.record_kinds import code_of, is_legacy
-from archive.formats.source_ranges import DELEGATED, build_source_ranges, parse_source_ranges
+from archive.formats.record_kinds import DELEGATED, code_of, is_legacy
+from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

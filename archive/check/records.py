@@ -22,11 +22,18 @@ import numpy as np
 
 from archive.base.errors import counted, shown
 from archive.container.serialization_id import PLATFORMS, RECORD_NAME, writers
-from archive.formats import callstack_map, method_handles
-from archive.formats.bytecode import BYTECODE
-from archive.formats.inert_values import DATA
-from archive.formats.record_kinds import PACKAGE_CODE, VERSION_RECORDS, code_of, is_code
-from archive.formats.source_ranges import DELEGATED
+from archive.formats.record_kinds import (
+    BYTECODE,
+    CALLSTACK_MAP,
+    DATA,
+    DELEGATED,
+    METHOD_HANDLES,
+    MODULE_PATHS,
+    PACKAGE_CODE,
+    VERSION_RECORDS,
+    code_of,
+    is_code,
+)
 from archive.reader.lacking import why_split_off
 from archive.reader.recognition import FileKind
 
@@ -40,9 +47,9 @@ if TYPE_CHECKING:
 
 VERSION_NUMBER = re.compile(rb"[0-9]{1,19}\n?")
 PARSED_ELSEWHERE = {
-    callstack_map.CALLSTACK_MAP,
-    method_handles.METHOD_HANDLES,
-    method_handles.MODULE_PATHS,
+    CALLSTACK_MAP,
+    METHOD_HANDLES,
+    MODULE_PATHS,
     BYTECODE,
 }
 

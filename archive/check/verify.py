@@ -28,9 +28,7 @@ from archive.check.loading.programs.files import CompiledCheck, model_folders
 from archive.check.methods import check_handles, check_lowered, check_methods
 from archive.check.ranges import check_ranges
 from archive.check.records import check_intact, check_records
-from archive.formats.bytecode import BYTECODE
-from archive.formats.callstack_map import CALLSTACK_MAP
-from archive.formats.method_handles import METHOD_HANDLES
+from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, METHOD_HANDLES
 from archive.reader.archive import Archive
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import ARCHIVE_KINDS, DAMAGED_KINDS, PROGRAM_KINDS, FileKind, recognise

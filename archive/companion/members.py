@@ -10,8 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from archive.container.serialization_id import RECORD_NAME
-from archive.formats.callstack_map import CALLSTACK_MAP
-from archive.formats.method_handles import METHOD_HANDLES, MODULE_PATHS
+from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, MODULE_PATHS
 
 DIGEST_BYTES = 8
 

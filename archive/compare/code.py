@@ -21,10 +21,9 @@ from archive.compare.sameness import Level
 from archive.compare.unified import unified
 from archive.compare.variables import code_in_terms_of, is_allowed
 from archive.debuginfo.model import Inert
-from archive.formats.class_constants import constants_sorted
-from archive.formats.inert_values import DATA
-from archive.formats.local_names import canonical
+from archive.formats.generated_code import canonical, constants_sorted
 from archive.formats.record_kinds import (
+    DATA,
     LEGACY_CODE,
     PACKAGE_CODE,
     RecordKind,

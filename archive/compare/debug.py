@@ -10,8 +10,8 @@ import numpy as np
 from archive.base.errors import ArchiveError, counted
 from archive.compare.changes import Change, Status, changed
 from archive.compare.sameness import Level
-from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.method_handles import METHOD_RECORDS
+from archive.formats.record_kinds import CALLSTACK_MAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -44,12 +44,10 @@ from archive.compare.records import layout_changes, record_changes, rewritten, s
 from archive.compare.sameness import TRACED, Level, level_of
 from archive.compare.tensors import TensorComparison
 from archive.compare.values import Values
-from archive.formats.bytecode import BYTECODE
 from archive.formats.effects import EFFECTS
-from archive.formats.inert_values import DATA
 from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.python_pickle import plain_value
-from archive.formats.record_kinds import KINDS_IN_COLUMNS, RecordKind, is_code
+from archive.formats.record_kinds import BYTECODE, DATA, KINDS_IN_COLUMNS, RecordKind, is_code
 from archive.formats.tensors.exported import TABLE
 from archive.reader.archive import Archive
 from archive.reader.opening import open as open_archive

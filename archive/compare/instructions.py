@@ -17,7 +17,8 @@ from archive.compare.unified import unified
 from archive.compare.values import summary
 from archive.compare.variables import instructions_in_terms_of
 from archive.debuginfo.model import Inert, TensorInfo
-from archive.formats.bytecode import BYTECODE, UNVERSIONED
+from archive.formats.bytecode import UNVERSIONED
+from archive.formats.record_kinds import BYTECODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

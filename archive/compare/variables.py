@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import LimitError
 from archive.compare.alignment import aligned
 from archive.compare.pairing import NEW
-from archive.formats.local_names import TOKEN, arguments, variables
+from archive.formats.generated_code import TOKEN, arguments, variables
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

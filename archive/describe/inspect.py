@@ -11,9 +11,16 @@ from archive.base.errors import ArchiveError
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
 from archive.formats import callstack_map
-from archive.formats.bytecode import BYTECODE
 from archive.formats.effects import EFFECTS
-from archive.formats.record_kinds import MIGRATED, VERSION_RECORDS, RecordKind, kind_in_exported, kind_of
+from archive.formats.record_kinds import (
+    BYTECODE,
+    CALLSTACK_MAP,
+    MIGRATED,
+    VERSION_RECORDS,
+    RecordKind,
+    kind_in_exported,
+    kind_of,
+)
 from archive.reader.provenance import provenance
 from archive.reader.recognition import SHOWN
 from archive.rewrite.compiled import compiled_facts
@@ -232,7 +239,7 @@ def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
     if handles is not None:
         stacks = int((handles.stack >= 0).sum())
         yield (
-            callstack_map.CALLSTACK_MAP,
+            CALLSTACK_MAP,
             f"{callstack_map.generation(handles)}, {len(handles):,} handles, {stacks:,} with a call stack",
         )
     for name, table in archive.method_records.items():

@@ -9,8 +9,7 @@ from archive.container.names import encoded
 from archive.debuginfo.excerpt import CONTEXT
 from archive.failures.code_lines import CodeLines
 from archive.failures.hashed_words import HASH
-from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE
-from archive.formats.source_ranges import SUFFIX
+from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, RANGES_SUFFIX
 
 if TYPE_CHECKING:
     import re
@@ -85,7 +84,7 @@ class CodeRecord:
 
     def original(self, line: int, column: int) -> SourceRange | None:
         """The original range of a position; the line counted from 1, the column in bytes from 0."""
-        if not isinstance(self.lines, CodeLines) or self.name + SUFFIX not in self.archive.records:
+        if not isinstance(self.lines, CodeLines) or self.name + RANGES_SUFFIX not in self.archive.records:
             return None
         return self.archive.locate(self.name, self.lines.start(line) + column)
 
@@ -100,7 +99,7 @@ class CompanionCode(CodeRecord):
 
     def shows(self, shown: list[bytes], number: int) -> bool:
         """Whether there is such a record; its lines are not known."""
-        return 0 < len(shown) <= number and self.name + SUFFIX in self.companion.range_names
+        return 0 < len(shown) <= number and self.name + RANGES_SUFFIX in self.companion.range_names
 
     def original(self, line: int, column: int) -> SourceRange | None:
         """The original range of a position; the line counted from 1, the column in bytes from 0."""

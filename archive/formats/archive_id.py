@@ -3,7 +3,7 @@
 It is the blake2b digest, 16 bytes, of all records that are not debug information, in the order of their
 names: for each its name in UTF-8, a NUL, its size (u64, little-endian), and its bytes, inflated. The
 serialization id is left out, for PyTorch computes it from all records; so is an embedded companion. Of an
-exported program, it is the record without its nodes' metadata: :mod:`archive.formats.exported.rewriting`. Of
+exported program, it is the record without its nodes' metadata: :mod:`archive.formats.exported.program`. Of
 a compiled model, what its loader does not need is left out: :mod:`archive.formats.compiled.spare`.
 """
 
@@ -64,7 +64,7 @@ def counted_pieces(record: Record, *, exported: bool) -> tuple[int, Iterable[byt
 
 
 def _left_of(record: Record) -> bytes | None:
-    from archive.formats.exported.rewriting import left_of  # noqa: PLC0415 (few archives have programs)
+    from archive.formats.exported.program import left_of  # noqa: PLC0415 (few archives have programs)
 
     return left_of(record.view(), unbounded())
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.strings import charged
+from archive.formats.record_kinds import BYTECODE
 from archive.formats.schema import found_at
 from archive.pickles.ops import ValueKind
 from archive.pickles.write import integer
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.pickles.tree import Tree
 
-BYTECODE = "bytecode.pkl"
 UNVERSIONED = 3
 INSTRUCTIONS, OPERATORS = b"instructions", b"operators"
 WARN = b"WARN"

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
-CALLSTACK_MAP = "callstack_debug_map.pkl"
-
 MODULE = Optional(Shared(Tuple(type=String(), instance=String())))
 STACK_3 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=NextInChain()), link="inner"))
 STACK_4 = Optional(

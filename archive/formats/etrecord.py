@@ -37,25 +37,22 @@ and ``exir/passes/debug_handle_generator_pass.py``.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.base.errors import ArchiveError, shown
-from archive.base.json_text import words
+from archive.formats.exported.node_metadata import HANDLE
+from archive.formats.exported.schema import DictOf, JsonClass, Nullable, OneOrMore, UpTo, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import TypeVar
 
+    from archive.formats.exported.schema import Type
+
     Fact = TypeVar("Fact")
 
-HANDLES, DELEGATES, OUTPUTS = "debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map"
-GRAPH_ID = "export_graph_id"
-EXPORTED = "exported_program"
 EDGE = "edge_dialect_exported_program"
 ONLY_METHOD = "forward"
 """The method of ``edge_dialect_exported_program``."""
-HANDLE = "debug_handle"
-"""The key of a node's handle among its metadata."""
 NODE_HANDLES = re.compile(r"[0-9]{1,18}|[(\[][0-9]{1,18}(?:, [0-9]{1,18})*,?[)\]]")
 """The handle of a node, or a tuple or list of those of the nodes that it took the place of."""
 UNSET = 0
@@ -64,11 +61,22 @@ NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 """The number of an instruction, written as ``json.dumps`` does, so that none stands twice."""
 LARGEST = (1 << 63) - 1
 """The largest debug handle."""
-SHOWN = 60
-"""Characters of a name in a message."""
+
+_HANDLES = OneOrMore(UpTo(LARGEST))
+_EVENTS = Nullable(DictOf(_HANDLES))
 
 
-class Delegate(NamedTuple):
+def _map(fact: Type) -> DictOf:
+    """The declaration of a fact about each instruction of each method."""
+    return DictOf(DictOf(fact, NUMBER, "the number of an instruction"))
+
+
+HANDLE_MAP = _map(_HANDLES)
+DELEGATE_MAP = _map(JsonClass({"name": "str"}, {"delegate_map": _EVENTS}))
+OUTPUT_MAP = _map(UpTo(LARGEST))
+
+
+class DelegateCall(NamedTuple):
     """The backend that an instruction calls, which takes the place of some nodes.
 
     Attributes:
@@ -91,7 +99,7 @@ class Instruction(NamedTuple):
     """
 
     handles: tuple[int, ...]
-    delegate: Delegate | None
+    delegate: DelegateCall | None
     outputs: int | None
 
 
@@ -107,11 +115,7 @@ def edge_program(method: str, programs: Collection[str]) -> str | None:
 
 
 def node_handles(metadata: Mapping[str, str]) -> list[int]:
-    """The handles of a node; empty where it has none.
-
-    Args:
-        metadata: of the node.
-    """
+    """The handles in a node's metadata; empty where it has none."""
     text = metadata.get(HANDLE, "")
     numbers = re.findall(r"[0-9]+", text) if NODE_HANDLES.fullmatch(text) else []
     return [handle for handle in map(int, numbers) if handle != UNSET]
@@ -123,16 +127,21 @@ def parse_handles(tree: object) -> dict[str, dict[int, tuple[int, ...]]]:
     Raises:
         ArchiveError: the value is no map of handles; the place is its JSON path.
     """
-    return _by_method(tree, _handles)
+    return _by_instruction(checked(tree, HANDLE_MAP), _several)
 
 
-def parse_delegates(tree: object) -> dict[str, dict[int, Delegate]]:
+def parse_delegates(tree: object) -> dict[str, dict[int, DelegateCall]]:
     """The backends that each method's instructions call.
 
     Raises:
         ArchiveError: the value is no map of delegates; the place is its JSON path.
     """
-    return _by_method(tree, _delegate)
+
+    def call(facts: dict[str, Any]) -> DelegateCall:
+        events = facts.get("delegate_map") or {}
+        return DelegateCall(facts["name"], {event: _several(handles) for event, handles in events.items()})
+
+    return _by_instruction(checked(tree, DELEGATE_MAP), call)
 
 
 def parse_outputs(tree: object) -> dict[str, dict[int, int]]:
@@ -141,54 +150,15 @@ def parse_outputs(tree: object) -> dict[str, dict[int, int]]:
     Raises:
         ArchiveError: the value is no map of numbers; the place is its JSON path.
     """
-    return _by_method(tree, _number)
+    return _by_instruction(checked(tree, OUTPUT_MAP), int)
 
 
-def _by_method(tree: object, fact: Callable[[object], Fact]) -> dict[str, dict[int, Fact]]:
-    return {method: _facts(method, one, fact) for method, one in _object(tree).items()}
+def _by_instruction(tree: Any, fact: Callable[[Any], Fact]) -> dict[str, dict[int, Fact]]:  # noqa: ANN401 (JSON)
+    return {
+        method: {int(number): fact(value) for number, value in instructions.items()}
+        for method, instructions in tree.items()
+    }
 
 
-def _facts(method: str, tree: object, fact: Callable[[object], Fact]) -> dict[int, Fact]:
-    """The fact about each instruction of a method."""
-    found = {}
-    for key, value in _object(tree, method).items():
-        try:
-            found[_instruction(key)] = fact(value)
-        except ArchiveError as error:
-            raise error.within(place=f"{method[:SHOWN]}.{key[:SHOWN]}") from None
-    return found
-
-
-def _object(value: object, place: str = "") -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise _error("an object", value).within(place=place[:SHOWN])
-    return value
-
-
-def _instruction(key: str) -> int:
-    if not NUMBER.fullmatch(key):
-        raise ArchiveError(expected="the number of an instruction", found=shown(key))
-    return int(key)
-
-
-def _number(value: object) -> int:
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        raise _error(f"an integer from 0 to {LARGEST}", value)
-    return value
-
-
-def _handles(value: object) -> tuple[int, ...]:
-    return tuple(map(_number, value)) if isinstance(value, list) else (_number(value),)
-
-
-def _delegate(value: object) -> Delegate:
-    facts = _object(value)
-    backend, events = facts.get("name"), facts.get("delegate_map")
-    if not isinstance(backend, str):
-        raise _error("the name of a backend", backend)
-    known = {} if events is None else {key: _handles(one) for key, one in _object(events).items()}
-    return Delegate(backend, known)
-
-
-def _error(expected: str, value: object) -> ArchiveError:
-    return ArchiveError(expected=expected, found=words(value))
+def _several(handles: int | list[int]) -> tuple[int, ...]:
+    return tuple(handles) if isinstance(handles, list) else (handles,)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.pickles.tree import Tree
 
-DATA = "data.pkl"
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
 REBUILDERS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
 NODE_BYTES, CHILD_BYTES = 8, 64

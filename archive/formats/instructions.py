@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.formats.bytecode import BYTECODE
+from archive.formats.record_kinds import BYTECODE
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:

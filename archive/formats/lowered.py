@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
 from archive.debuginfo.model import Generation, Global, Handle, Inert, LoweredState
-from archive.formats.inert_values import DATA
+from archive.formats.record_kinds import DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

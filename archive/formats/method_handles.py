@@ -23,14 +23,13 @@ import numpy as np
 from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.handle_tables import MethodTable
 from archive.debuginfo.model import Generation
+from archive.formats.record_kinds import METHOD_HANDLES, MODULE_PATHS
 from archive.formats.schema import Const, Int, IntList, Ragged, Sequence, String, Tuple, build, parse
 
 if TYPE_CHECKING:
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
 
-METHOD_HANDLES = "mobile_debug_handles.pkl"
-MODULE_PATHS = "mobile_debug.pkl"
 METHOD_RECORDS = {Generation.METHOD_HANDLES: METHOD_HANDLES, Generation.MODULE_PATHS: MODULE_PATHS}
 """The record of each layout."""
 

@@ -1,4 +1,4 @@
-"""The kind of a record, by its name alone; and which code and source ranges belong together.
+"""The kind of a record, by its name; which code and source ranges belong together; kinds inside of records.
 
 The names are those of ``torch/csrc/jit/serialization/export_module.cpp`` (records), ``caffe2/serialize/
 inline_container.cc`` (version, byteorder, serialization id) and ``torch/package`` (``.data/``).
@@ -10,10 +10,42 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.formats import bytecode, callstack_map, effects, inert_values, method_handles, source_ranges
+from archive.formats.effects import EFFECTS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container
+
+DATA = "data.pkl"
+"""The module tree: :mod:`archive.formats.inert_values`."""
+
+BYTECODE = "bytecode.pkl"
+"""The methods of the lite interpreter: :mod:`archive.formats.bytecode`."""
+
+CALLSTACK_MAP = "callstack_debug_map.pkl"
+"""The operation of each debug handle: :mod:`archive.formats.callstack_map`."""
+
+METHOD_HANDLES, MODULE_PATHS = "mobile_debug_handles.pkl", "mobile_debug.pkl"
+"""The debug handle, or module path, of each instruction: :mod:`archive.formats.method_handles`."""
+
+RANGES_SUFFIX, DELEGATED = ".debug_pkl", "delegated_backends.debug_pkl"
+"""What a record of source ranges has behind the name of its code, and the record of those of lowered modules:
+:mod:`archive.formats.source_ranges`."""
+
+DATA = "data.pkl"
+"""The module tree: :mod:`archive.formats.inert_values`."""
+
+BYTECODE = "bytecode.pkl"
+"""The methods of the lite interpreter: :mod:`archive.formats.bytecode`."""
+
+CALLSTACK_MAP = "callstack_debug_map.pkl"
+"""The operation of each debug handle: :mod:`archive.formats.callstack_map`."""
+
+METHOD_HANDLES, MODULE_PATHS = "mobile_debug_handles.pkl", "mobile_debug.pkl"
+"""The debug handle, or module path, of each instruction: :mod:`archive.formats.method_handles`."""
+
+RANGES_SUFFIX, DELEGATED = ".debug_pkl", "delegated_backends.debug_pkl"
+"""What a record of source ranges has behind the name of its code, and the record of those of lowered modules:
+:mod:`archive.formats.source_ranges`."""
 
 VERSION_RECORDS = (".data/version", "version")
 """The record of the archive format's version, in the order in which PyTorch looks for it."""
@@ -37,6 +69,9 @@ PROGRAMS = ("models/", ".json")
 COMPILED = "data/aotinductor/"
 """The folder with a folder of files for each compiled model."""
 
+SAMPLE_INPUTS = "data/sample_inputs/"
+"""The folder of the inputs with which programs were exported."""
+
 KERNELS = "kernel_information.json"
 """The file that leads from a compiled model's kernels to its source."""
 
@@ -48,6 +83,12 @@ LEGACY_PROGRAM = "serialized_exported_program.json"
 
 ETRECORD = "ETRECORD_V0"
 """The record that ETRecords alone have: :mod:`archive.formats.etrecord`."""
+
+EXPORTED, GRAPH_ID = "exported_program", "export_graph_id"
+"""An ETRecord's program as it was exported, and the ``id`` of its graph then."""
+
+HANDLES, DELEGATES, OUTPUTS = "debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map"
+"""An ETRecord's maps of instructions."""
 
 BESIDE = ("_state_dict", "_constants", "_example_inputs")
 """What stands behind the name of an ETRecord's program in those of its tensors and example inputs."""
@@ -92,6 +133,26 @@ class RecordKind(StrEnum):
         return self in DEBUG_KINDS
 
 
+class MetadataKind(StrEnum):
+    """The kinds of metadata of an exported program's nodes. All are debug information."""
+
+    TRACES = "traces"
+    MODULES = "modules"
+    FUNCTIONS = "functions"
+    ORIGINS = "origins"
+    HANDLES = "debug handles"
+    OTHER = "other metadata"
+
+
+class SpareKind(StrEnum):
+    """The kinds of debug information in compiled models."""
+
+    OBJECT = "object"
+    """What stands behind the segments of shared objects."""
+    KERNELS = "kernels"
+    SOURCES = "sources"
+
+
 EMBEDDED = "extra/debug.ptdbg"
 """The companion that an archive holds itself; PyTorch hands it out as the extra file ``debug.ptdbg``."""
 
@@ -125,10 +186,10 @@ class DebugRecord(NamedTuple):
 
 DEBUG_RECORDS = (
     DebugRecord(RecordKind.RANGES, None, has_columns=True, leads_to_source=True),
-    DebugRecord(RecordKind.DELEGATED, source_ranges.DELEGATED, has_columns=True, leads_to_source=True),
-    DebugRecord(RecordKind.CALLSTACKS, callstack_map.CALLSTACK_MAP, has_columns=True, leads_to_source=True),
-    DebugRecord(RecordKind.HANDLES, method_handles.METHOD_HANDLES, has_columns=True),
-    DebugRecord(RecordKind.PATHS, method_handles.MODULE_PATHS, has_columns=True, leads_to_source=True),
+    DebugRecord(RecordKind.DELEGATED, DELEGATED, has_columns=True, leads_to_source=True),
+    DebugRecord(RecordKind.CALLSTACKS, CALLSTACK_MAP, has_columns=True, leads_to_source=True),
+    DebugRecord(RecordKind.HANDLES, METHOD_HANDLES, has_columns=True),
+    DebugRecord(RecordKind.PATHS, MODULE_PATHS, has_columns=True, leads_to_source=True),
     DebugRecord(RecordKind.COMPANION, EMBEDDED),
     DebugRecord(RecordKind.COMPANION, EMBEDDED_IN_EXPORTED),
     DebugRecord(RecordKind.ASIDE, MIGRATED),
@@ -141,12 +202,12 @@ KINDS_TO_SOURCE = {record.kind for record in DEBUG_RECORDS if record.leads_to_so
 
 KIND_BY_NAME = {
     **{record.name: record.kind for record in DEBUG_RECORDS if record.name is not None},
-    inert_values.DATA: RecordKind.MODULES,
+    DATA: RecordKind.MODULES,
     LEGACY_TREE: RecordKind.MODULES,
     "attributes.pkl": RecordKind.MODULES,
     "constants.pkl": RecordKind.CONSTANTS,
-    bytecode.BYTECODE: RecordKind.BYTECODE,
-    effects.EFFECTS: RecordKind.EFFECTS,
+    BYTECODE: RecordKind.BYTECODE,
+    EFFECTS: RecordKind.EFFECTS,
     "version": RecordKind.FORMAT,
     BYTEORDER: RecordKind.FORMAT,
     ".data/version": RecordKind.FORMAT,
@@ -157,7 +218,7 @@ KIND_BY_NAME = {
 KIND_BY_FOLDER = {
     "extra/": RecordKind.EXTRA,
     COMPILED: RecordKind.OTHER,
-    "data/sample_inputs/": RecordKind.OTHER,
+    SAMPLE_INPUTS: RecordKind.OTHER,
     "data/": RecordKind.TENSOR,
     "tensors/": RecordKind.TENSOR,
     "constants/": RecordKind.TENSOR,
@@ -166,11 +227,9 @@ KIND_BY_FOLDER = {
 }
 ETRECORD_KINDS = {
     ETRECORD: RecordKind.FORMAT,
-    "export_graph_id": RecordKind.FORMAT,
-    "exported_program": RecordKind.PROGRAM,
-    "debug_handle_map": RecordKind.INSTRUCTIONS,
-    "delegate_map": RecordKind.INSTRUCTIONS,
-    "instruction_id_to_num_outs_map": RecordKind.INSTRUCTIONS,
+    GRAPH_ID: RecordKind.FORMAT,
+    EXPORTED: RecordKind.PROGRAM,
+    **dict.fromkeys((HANDLES, DELEGATES, OUTPUTS), RecordKind.INSTRUCTIONS),
     "reference_outputs": RecordKind.INPUTS,
     "representative_inputs": RecordKind.INPUTS,
 }
@@ -214,16 +273,21 @@ def kind_in_exported(name: str) -> RecordKind:
 
     The names are those of ``torch/export/pt2_archive/constants.py``.
     """
-    if name in ("archive_format", "archive_version"):
+    if name in (EXPORTED_FORMAT, "archive_version"):
         return RecordKind.FORMAT
     if name.startswith(COMPILED):
-        return _kind_in_compiled(name)
-    folders = (PROGRAMS[0], "data/sample_inputs/")
-    kinds = (RecordKind.PROGRAM, RecordKind.INPUTS)
-    found = next((kind for one, kind in zip(folders, kinds, strict=True) if name.startswith(one)), None)
-    if found is None and name.startswith("data/") and name.endswith("_config.json"):
+        if name.endswith(f"/{KERNELS}"):
+            return RecordKind.KERNELS
+        if name.endswith((".so", ".dylib", ".pyd", ".dll")):
+            return RecordKind.SHARED_OBJECT
+        return RecordKind.CPP if name.endswith(".cpp") else RecordKind.COMPILED
+    if name.startswith(PROGRAMS[0]):
+        return RecordKind.PROGRAM
+    if name.startswith(SAMPLE_INPUTS):
+        return RecordKind.INPUTS
+    if name.startswith("data/") and name.endswith("_config.json"):
         return RecordKind.WEIGHTS
-    return found or kind_of(name)
+    return kind_of(name)
 
 
 def kind_in_legacy_exported(name: str) -> RecordKind:
@@ -235,15 +299,6 @@ def kind_in_legacy_exported(name: str) -> RecordKind:
         return RecordKind.TENSOR
     folder = RecordKind.EXTRA if name.startswith("extra_files/") else RecordKind.OTHER
     return LEGACY_EXPORTED_KINDS.get(name, folder)
-
-
-def _kind_in_compiled(name: str) -> RecordKind:
-    """The kind of a file of a compiled model."""
-    if name.endswith(f"/{KERNELS}"):
-        return RecordKind.KERNELS
-    if name.endswith((".so", ".dylib", ".pyd", ".dll")):
-        return RecordKind.SHARED_OBJECT
-    return RecordKind.CPP if name.endswith(".cpp") else RecordKind.COMPILED
 
 
 def programs_in(names: Collection[str], root: str) -> dict[str, str]:
@@ -297,7 +352,7 @@ def is_code(name: str) -> bool:
 
 def holds_ranges(name: str) -> bool:
     """Whether a record holds source ranges."""
-    return name.endswith(source_ranges.SUFFIX) or is_legacy(name)
+    return name.endswith(RANGES_SUFFIX) or is_legacy(name)
 
 
 def is_legacy(name: str) -> bool:
@@ -308,12 +363,12 @@ def is_legacy(name: str) -> bool:
 def range_records_of(code: str) -> tuple[str, str]:
     """The names that the source ranges of a code record may have; PyTorch 1.2's is the last."""
     inner = code.removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1])
-    return code + source_ranges.SUFFIX, LEGACY_DEBUG[0] + inner + LEGACY_DEBUG[1]
+    return code + RANGES_SUFFIX, LEGACY_DEBUG[0] + inner + LEGACY_DEBUG[1]
 
 
 def code_of(debug: str) -> str:
     """The code record that a record of source ranges belongs to."""
-    if debug.endswith(source_ranges.SUFFIX):
-        return debug.removesuffix(source_ranges.SUFFIX)
+    if debug.endswith(RANGES_SUFFIX):
+        return debug.removesuffix(RANGES_SUFFIX)
     inner = debug.removeprefix(LEGACY_DEBUG[0]).removesuffix(LEGACY_DEBUG[1])
     return LEGACY_CODE[0] + inner + LEGACY_CODE[1]

@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
 
 MARKER = "FORMAT_WITH_STRING_TABLE"
-DELEGATED = "delegated_backends.debug_pkl"
-SUFFIX = ".debug_pkl"
 
 ROW_BYTES, SOURCE_BYTES, PIECE_BYTES = 16, 96, 24
 """Bytes of memory that a row, a source and a piece of a source cost besides the columns that are declared."""

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
 from archive.base.json_text import MAX_DEPTH
-from archive.formats.exported.functions import Function, build_function, build_functions
-from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from archive.formats.exported.modules import Instance, Key, build_modules
+from archive.formats.exported.node_metadata import (
+    FUNCTION,
+    FUNCTIONS,
+    MODULES,
+    ORIGINS,
+    STACK_TRACE,
+    Function,
+    build_function,
+    build_functions,
+)
 from archive.formats.exported.origins import Origin, build_origins
 from archive.formats.exported.traces import Frame, Mark, Trace, build_trace
 

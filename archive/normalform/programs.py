@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.formats.exported.functions import (
+from archive.formats.exported.modules import Instance, parse_modules
+from archive.formats.exported.node_metadata import (
+    FUNCTION,
+    FUNCTIONS,
+    MODULES,
+    ORIGINS,
+    STACK_TRACE,
     Function,
     parse_function,
     parse_functions,
 )
-from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
-from archive.formats.exported.modules import Instance, parse_modules
 from archive.formats.exported.origins import Origin, parse_origins
 from archive.formats.exported.traces import parse_trace
 from archive.normalform.column import NO_ROW

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
 from archive.formats import callstack_map, method_handles
-from archive.formats.record_kinds import holds_ranges
+from archive.formats.record_kinds import CALLSTACK_MAP, holds_ranges
 from archive.normalform.columns import CALLSTACK_LAYOUTS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class DebugRecords(Mapping[str, bytes]):
                 raise ArchiveError(place=f"record.name, row {number}", expected=expected, found=shown(name))
             self._add(name, partial(form.range_records.build, number))
         if form.handle_table is not None:
-            self._add(callstack_map.CALLSTACK_MAP, partial(_callstacks, form, form.handle_table))
+            self._add(CALLSTACK_MAP, partial(_callstacks, form, form.handle_table))
         for name, table in method_handles.method_records(form.method_table, form.path_table).items():
             self._add(name, partial(method_handles.build_methods, table, allowance=form.allowance))
         self._makers |= {name: partial(bytes, data) for name, data in self.raw.items()}

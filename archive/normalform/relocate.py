@@ -16,7 +16,7 @@ import numpy as np
 
 from archive.base.columns import firsts
 from archive.debuginfo.model import Generation, Layout
-from archive.formats.source_ranges import DELEGATED
+from archive.formats.record_kinds import DELEGATED
 from archive.normalform.columns import CALLSTACK_LAYOUTS, RANGE_LAYOUTS
 from archive.normalform.form import NormalForm
 

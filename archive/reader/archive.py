@@ -11,13 +11,11 @@ from archive.base.errors import ArchiveError, counted, in_file
 from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
 from archive.debuginfo.tables import FactMapping, RangeRows
 from archive.formats import callstack_map
-from archive.formats.bytecode import BYTECODE, Bytecode
 from archive.formats.effects import EFFECTS
-from archive.formats.inert_values import DATA
 from archive.formats.instructions import InstructionTable
 from archive.formats.lowered import find_lowered
 from archive.formats.method_handles import method_records
-from archive.formats.record_kinds import range_records_of
+from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, DATA, range_records_of
 from archive.reader.compiled import CompiledModels, label
 from archive.reader.opened_file import OpenedFile
 from archive.reader.pickle_records import PickleRecords
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.model import HandleEntry, LoweredState, SourceRange
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
+    from archive.formats.bytecode import Bytecode
     from archive.formats.compiled.kernels import Kernel
     from archive.formats.effects.model import EffectTable
     from archive.pickles.tree import Tree
@@ -331,7 +330,7 @@ class Archive(OpenedFile):
         layouts: dict[str, str] = dict(zip(held.names, map(str, held.layouts), strict=True))
         handles = self.handle_table
         if handles is not None:
-            layouts[callstack_map.CALLSTACK_MAP] = callstack_map.generation(handles)
+            layouts[CALLSTACK_MAP] = callstack_map.generation(handles)
         layouts |= {name: table.generation for name, table in self.method_records.items()}
         found = sorted({state.generation for state in self.lowered.values()})
         if found:

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.container.record import Record
-    from archive.formats.compiled.kinds import SpareKind
     from archive.formats.elf.cutting import Cut
-    from archive.formats.exported.kinds import MetadataKind
+    from archive.formats.record_kinds import MetadataKind, SpareKind
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive

@@ -17,7 +17,7 @@ from archive.companion.contents import redacted_id
 from archive.companion.hashed_names import salt_of
 from archive.companion.parse import Opened
 from archive.formats.archive_id import archive_id
-from archive.formats.source_ranges import SUFFIX
+from archive.formats.record_kinds import RANGES_SUFFIX
 from archive.reader.line_digests import LineDigests
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ class Companion:
             The source range; None where there is no such record, or no range begins before the place.
         """
         with in_file(self.file):
-            return self.opened.places.of_line(name + SUFFIX, line, column)
+            return self.opened.places.of_line(name + RANGES_SUFFIX, line, column)
 
 
 def check_same_model(records: Mapping[str, Record], companion: Companion, file: str) -> None:

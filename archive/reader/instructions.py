@@ -7,21 +7,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.base.limits import Steps
-from archive.formats.etrecord import (
-    DELEGATES,
-    HANDLES,
-    OUTPUTS,
-    Instruction,
-    parse_delegates,
-    parse_handles,
-    parse_outputs,
-)
+from archive.formats.etrecord import Instruction, parse_delegates, parse_handles, parse_outputs
+from archive.formats.record_kinds import DELEGATES, HANDLES, OUTPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeVar
 
-    from archive.formats.etrecord import Delegate
+    from archive.formats.etrecord import DelegateCall
     from archive.reader.records import Records
 
     Fact = TypeVar("Fact")
@@ -48,7 +41,7 @@ def read_instructions(source: Records) -> Instructions:
 
 
 def _joined(
-    handles: dict[int, tuple[int, ...]], delegates: dict[int, Delegate], outputs: dict[int, int]
+    handles: dict[int, tuple[int, ...]], delegates: dict[int, DelegateCall], outputs: dict[int, int]
 ) -> dict[int, Instruction]:
     """The instructions of a method, in order."""
     return {

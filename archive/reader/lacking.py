@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.formats import bytecode, callstack_map, method_handles
-from archive.formats.record_kinds import RecordKind, kind_of, range_records_of
+from archive.formats.record_kinds import (
+    BYTECODE,
+    CALLSTACK_MAP,
+    METHOD_HANDLES,
+    MODULE_PATHS,
+    RecordKind,
+    kind_of,
+    range_records_of,
+)
 from archive.reader.recognition import SAVE_WITH_DEBUG_INFO, FileKind, is_slim
 
 if TYPE_CHECKING:
@@ -31,13 +38,13 @@ def why_no_handles(archive: Archive) -> str:
         return "an exported program has nodes; give the name of one, like linear_3"
     if not archive.has_code:
         return "this companion has no call-stack map: the archive that it was split from had none"
-    if callstack_map.CALLSTACK_MAP in archive.records:
+    if CALLSTACK_MAP in archive.records:
         return "this archive's call-stack map is empty"
-    if bytecode.BYTECODE not in archive.records:
+    if BYTECODE not in archive.records:
         return "this archive is not for the lite interpreter; only such archives have debug handles"
-    if method_handles.MODULE_PATHS in archive.records:
+    if MODULE_PATHS in archive.records:
         return "this archive is of PyTorch 1.7 or 1.8: it has module paths, but no debug handles"
-    if method_handles.METHOD_HANDLES in archive.records:
+    if METHOD_HANDLES in archive.records:
         return _taken_out(archive)
     if _lost_ranges(archive):  # it may never have had a call-stack map
         return _taken_out(archive, "handles, if there were some, are")

@@ -11,9 +11,16 @@ from archive.debuginfo.model import Generation, Global, Inert
 from archive.debuginfo.symbolicate import InTables, Known
 from archive.debuginfo.unique_handles import PLAIN, HandleForm, common_prefix
 from archive.formats import callstack_map, method_handles
-from archive.formats.bytecode import BYTECODE, Bytecode, parse_bytecode
-from archive.formats.inert_values import DATA, class_names, inert_value
-from archive.formats.record_kinds import holds_ranges
+from archive.formats.bytecode import Bytecode, parse_bytecode
+from archive.formats.inert_values import class_names, inert_value
+from archive.formats.record_kinds import (
+    BYTECODE,
+    CALLSTACK_MAP,
+    DATA,
+    METHOD_HANDLES,
+    MODULE_PATHS,
+    holds_ranges,
+)
 from archive.formats.source_ranges import parse_source_ranges
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import Tree, read_trees
@@ -119,23 +126,23 @@ class PickleRecords:
     @cached_property
     def handle_table(self) -> HandleTable | None:
         """The call-stack debug map; None where there is none."""
-        if callstack_map.CALLSTACK_MAP not in self._source.records:
+        if CALLSTACK_MAP not in self._source.records:
             return None
         with in_file(self._source.file):
             with self._allowance.part() as meanwhile:
-                tree = self._tree([callstack_map.CALLSTACK_MAP], meanwhile)
+                tree = self._tree([CALLSTACK_MAP], meanwhile)
                 table = callstack_map.parse_callstack_map(tree, 0, meanwhile)
             return self._kept(table)
 
     @cached_property
     def method_table(self) -> MethodTable | None:
         """The handles of each method's instructions; None where there are none."""
-        return self._methods(method_handles.METHOD_HANDLES, Generation.METHOD_HANDLES)
+        return self._methods(METHOD_HANDLES, Generation.METHOD_HANDLES)
 
     @cached_property
     def path_table(self) -> MethodTable | None:
         """The module paths of PyTorch 1.7 and 1.8; None where there are none."""
-        return self._methods(method_handles.MODULE_PATHS, Generation.MODULE_PATHS)
+        return self._methods(MODULE_PATHS, Generation.MODULE_PATHS)
 
     def _methods(self, name: str, generation: Generation) -> MethodTable | None:
         if name not in self._source.records:

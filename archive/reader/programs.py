@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from enum import StrEnum
 
-    from archive.formats.exported.kinds import MetadataKind
     from archive.formats.exported.program import Program
     from archive.formats.exported.sites import NodeSite
+    from archive.formats.record_kinds import MetadataKind
     from archive.normalform.metadata import Metadata
     from archive.reader.companion import Companion
     from archive.reader.records import Records
@@ -64,7 +64,7 @@ class Programs(Mapping[str, "Program"]):
         """The same with some kinds of metadata, as far as nodes have them; other kinds do not matter."""
         if not kinds:
             return self.left
-        from archive.formats.exported.rewriting import with_metadata  # noqa: PLC0415 (few have programs)
+        from archive.formats.exported.program import with_metadata  # noqa: PLC0415 (few have programs)
 
         sites = {record: self[name].sites.values() for name, record in self.records.items()}
         return {
@@ -80,14 +80,14 @@ class Programs(Mapping[str, "Program"]):
     @cached_property
     def kinds(self) -> set[MetadataKind]:
         """The kinds of metadata that nodes have, in programs that ``json.dumps`` wrote."""
-        from archive.formats.exported.kinds import metadata_kind  # noqa: PLC0415 (few archives have programs)
+        from archive.formats.exported.node_metadata import metadata_kind  # noqa: PLC0415 (few archives have programs)
 
         programs = (self[name] for name, record in self.records.items() if record in self.left)
         sites = (site for program in programs for site in program.sites.values())
         return set(map(metadata_kind, {key for site in sites for key in site.metadata}))
 
     def _left(self, record: str) -> bytes | None:
-        from archive.formats.exported.rewriting import without_metadata  # noqa: PLC0415 (few have programs)
+        from archive.formats.exported.program import without_metadata  # noqa: PLC0415 (few have programs)
 
         try:
             return without_metadata(self._tree(record), self._source.records[record].view())

@@ -15,13 +15,21 @@ from typing import TYPE_CHECKING
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo.model import Generation, Layout
-from archive.formats import callstack_map, method_handles
-from archive.formats.bytecode import BYTECODE
-from archive.formats.inert_values import DATA
+from archive.formats import callstack_map
 from archive.formats.lowered import LOWERED_CLASS
-from archive.formats.record_kinds import BYTEORDER, LEGACY_TREE, VERSION_RECORDS, is_legacy
+from archive.formats.record_kinds import (
+    BYTECODE,
+    BYTEORDER,
+    CALLSTACK_MAP,
+    DATA,
+    DELEGATED,
+    LEGACY_TREE,
+    METHOD_HANDLES,
+    MODULE_PATHS,
+    VERSION_RECORDS,
+    is_legacy,
+)
 from archive.formats.releases import LATEST, RELEASE_NUMBERS, RELEASES, spanned
-from archive.formats.source_ranges import DELEGATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +49,8 @@ LAYOUT_RELEASES = {
 NAMED_RELEASES = {
     LEGACY_TREE: (OLDEST, (1, 2)),
     DATA: ((1, 3), LATEST),
-    method_handles.MODULE_PATHS: ((1, 7), (1, 8)),
-    method_handles.METHOD_HANDLES: ((1, 9), LATEST),
+    MODULE_PATHS: ((1, 7), (1, 8)),
+    METHOD_HANDLES: ((1, 9), LATEST),
     DELEGATED: ((1, 10), LATEST),
     "traced_inputs.pkl": ((2, 0), LATEST),
 }
@@ -129,7 +137,7 @@ def _by_names(archive: Archive) -> Iterator[Evidence]:
     for name, span in NAMED_RELEASES.items():
         if name in records:
             yield Evidence(name, "there is one", *span)
-    if method_handles.METHOD_HANDLES in records and DELEGATED not in records:
+    if METHOD_HANDLES in records and DELEGATED not in records:
         yield Evidence(DELEGATED, "there is none beside the handles", (1, 9), (1, 9))
     for name in (BYTEORDER, RECORD_NAME):
         if name in records:
@@ -170,9 +178,9 @@ def _by_debug_records(archive: Archive) -> Iterator[Evidence]:
     if archive.handle_table is not None and len(archive.handle_table):
         generation = callstack_map.generation(archive.handle_table)
         if generation is Generation.CALLSTACK_3:
-            yield Evidence(callstack_map.CALLSTACK_MAP, generation, (1, 9), (1, 9))
+            yield Evidence(CALLSTACK_MAP, generation, (1, 9), (1, 9))
         else:
-            yield Evidence(callstack_map.CALLSTACK_MAP, generation, (1, 10), LATEST)
+            yield Evidence(CALLSTACK_MAP, generation, (1, 10), LATEST)
 
 
 def _by_lowered_modules(archive: Archive) -> Iterator[Evidence]:

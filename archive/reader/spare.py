@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from archive.container.record import Record
-    from archive.formats.compiled.kinds import SpareKind
     from archive.formats.elf.cutting import Cut
+    from archive.formats.record_kinds import SpareKind
 
 
 class Spare:
@@ -73,7 +73,7 @@ class Spare:
         """The kinds that the archive has."""
         if not self._compiled:
             return set()
-        from archive.formats.compiled.kinds import SpareKind  # noqa: PLC0415 (few archives have some)
+        from archive.formats.record_kinds import SpareKind  # noqa: PLC0415 (few archives have some)
 
         return {*self.records.values(), *({SpareKind.OBJECT} if self.cuts else ())}
 

@@ -26,8 +26,15 @@ from archive.base.errors import ArchiveError, in_file
 from archive.base.mapped import Mapped
 from archive.container.container import Container
 from archive.container.end import has_end
-from archive.formats.bytecode import BYTECODE
-from archive.formats.record_kinds import BESIDE, BYTEORDER, COMPILED, LEGACY_TREE, RecordKind, kind_of
+from archive.formats.record_kinds import (
+    BESIDE,
+    BYTECODE,
+    BYTEORDER,
+    COMPILED,
+    LEGACY_TREE,
+    RecordKind,
+    kind_of,
+)
 from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import TABLE, exported_tensors
 from archive.formats.tensors.legacy_tree import legacy_tensors

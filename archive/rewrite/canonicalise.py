@@ -19,7 +19,7 @@ from archive.base.output import replacing
 from archive.container.container import Container, member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.exported.canonical import Numbering
-from archive.formats.exported.rewriting import with_metadata
+from archive.formats.exported.program import with_metadata
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.recognition import SHRUNK_KINDS, FileKind

@@ -8,9 +8,8 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, ImpossibleError, UnfitOptionsError
 from archive.debuginfo.unique_handles import SPAN, common_prefix, prefix_for, unique
-from archive.formats.callstack_map import CALLSTACK_MAP
-from archive.formats.method_handles import METHOD_HANDLES, build_methods
-from archive.formats.record_kinds import kind_of
+from archive.formats.method_handles import build_methods
+from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, kind_of
 from archive.reader.pickle_records import PickleRecords
 from archive.rewrite.slim import smallest_member
 

@@ -171,7 +171,7 @@ def _program(
     deflated: bool,
 ) -> Member:
     """An exported program with its metadata, as a member."""
-    from archive.formats.exported.rewriting import filled  # noqa: PLC0415 (few archives have programs)
+    from archive.formats.exported.program import filled  # noqa: PLC0415 (few archives have programs)
 
     data = memoryview(left[record.name]) if record.name in left else record.view()
     return _member(record.name, filled(data, metadata, allowance), deflated=deflated)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, UnfitOptionsError
-from archive.formats.compiled.kinds import SpareKind
-from archive.formats.exported.kinds import MetadataKind
+from archive.formats.record_kinds import MetadataKind, SpareKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -26,8 +26,7 @@ from archive.check.loading import loaded_like
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, write_archive
-from archive.formats.method_handles import METHOD_HANDLES
-from archive.formats.record_kinds import kind_of, place_of_companion
+from archive.formats.record_kinds import METHOD_HANDLES, kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.archive import Archive
 from archive.reader.collect import check_debug_info, collect

@@ -22,8 +22,7 @@ from archive.base.limits import unbounded
 from archive.base.mapped import Mapped, in_memory
 from archive.companion.magic import is_companion
 from archive.companion.parse import parse_companion
-from archive.formats.exported.kinds import MetadataKind
-from archive.formats.record_kinds import KINDS_TO_SOURCE, kind_of, place_of_companion
+from archive.formats.record_kinds import KINDS_TO_SOURCE, MetadataKind, kind_of, place_of_companion
 from archive.reader import opening
 from archive.reader.collect import line_digests_of
 from archive.reader.facts import facts_of

@@ -32,7 +32,8 @@ from archive.backend import (
     unregister_backend,
 )
 from archive.check.verify import verify
-from archive.formats.callstack_map import CALLSTACK_MAP, build_callstack_map, generation
+from archive.formats.callstack_map import build_callstack_map, generation
+from archive.formats.record_kinds import CALLSTACK_MAP
 from archive.rewrite.split import split
 from tests.support.backend_models import Branching, Host, cases
 from tests.support.corpus import FIXTURES

@@ -13,8 +13,7 @@ from archive.cli.main import group
 from archive.describe.listing import listed
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.budget import Budget
-from archive.formats.compiled.kinds import SpareKind
-from archive.formats.exported.kinds import MetadataKind
+from archive.formats.record_kinds import MetadataKind, SpareKind
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.halves import halves

@@ -8,7 +8,7 @@ import pytest
 
 import archive
 from archive.companion.layout import CompanionProfile
-from archive.formats.source_ranges import DELEGATED
+from archive.formats.record_kinds import DELEGATED
 from tests.support.corpus import RELEASES
 from tests.support.halves import PROFILES, companion_of
 from tests.support.tampering import LOWERED, STACK

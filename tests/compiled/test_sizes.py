@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import archive
 from archive.describe.listing import listed
 from archive.describe.sizes import Size, View
-from archive.formats.compiled.kinds import SpareKind
 from archive.formats.elf.parse import parse_object
+from archive.formats.record_kinds import SpareKind
 from tests.support.compiled import NAMES, package
 from tests.support.elf_files import AARCH64, elf_file
 from tests.support.strategies import patient

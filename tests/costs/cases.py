@@ -6,9 +6,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from archive.companion.codecs import Codec, zstd
-from archive.formats.bytecode import BYTECODE
 from archive.formats.effects import EFFECTS
-from archive.formats.inert_values import DATA
+from archive.formats.record_kinds import BYTECODE, DATA
 from archive.normalform.columns import BY_NAME
 from tests.costs import pickled
 from tests.costs.companions import COMPANIONS

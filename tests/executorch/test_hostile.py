@@ -45,17 +45,17 @@ EDGE = "edge_dialect_exported_program/forward"
         (
             DELEGATES,
             b'{"forward": {"3": {"name": "B", "delegate_map": []}}}',
-            "forward.3: expected an object",
+            "forward.3.delegate_map: expected an object",
         ),
         (
             HANDLES,
             b'{"forward": {"3": [1, "2"]}}',
-            f"forward.3: {WANTED}, found a text",
+            f"forward.3[1]: {WANTED}, found a text",
         ),
         (
             HANDLES,
             b'{"forward": {"3": [[[1]]]}}',
-            f"forward.3: {WANTED}, found a list",
+            f"forward.3[0]: {WANTED}, found a list",
         ),
         (
             HANDLES,
@@ -66,11 +66,11 @@ EDGE = "edge_dialect_exported_program/forward"
         (HANDLES, b"[" * 100_000, "values nested too deeply"),
         (HANDLES, b'{"forward": {"3": ' + b"7" * 5000 + b"}}", "expected JSON"),
         (DELEGATES, b'{"forward": {"3": "XnnpackBackend"}}', "forward.3: expected an object, found a text"),
-        (DELEGATES, b'{"forward": {"3": {"name": 1}}}', "forward.3: expected the name of a backend"),
+        (DELEGATES, b'{"forward": {"3": {"name": 1}}}', "forward.3.name: expected a text, found a number"),
         (
             DELEGATES,
             b'{"forward": {"3": {"name": "B", "delegate_map": [1]}}}',
-            "forward.3: expected an object",
+            "forward.3.delegate_map: expected an object",
         ),
         (
             OUTPUTS,

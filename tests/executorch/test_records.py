@@ -11,7 +11,7 @@ import pytest
 
 import archive
 from archive.failures.lookups.instructions import Places, runs
-from archive.formats.etrecord import Delegate, Instruction, node_handles
+from archive.formats.etrecord import DelegateCall, Instruction, node_handles
 from archive.formats.record_kinds import programs_in
 from tests.support.commands import run
 from tests.support.etrecords import INSPECTED, NAMES, changed, inspected, record
@@ -96,13 +96,13 @@ def test_an_instruction_that_calls_a_backend_has_its_name_and_all_handles() -> N
     with archive.open(record("xnnpack")) as opened:
         assert opened.instructions["forward"] == {
             0: Instruction((5,), None, None),
-            1: Instruction((1, 2, 3), Delegate("XnnpackBackend", {}), 1),
+            1: Instruction((1, 2, 3), DelegateCall("XnnpackBackend", {}), 1),
             2: Instruction((4,), None, None),
-            3: Instruction((5, 6), Delegate("XnnpackBackend", {}), 1),
+            3: Instruction((5, 6), DelegateCall("XnnpackBackend", {}), 1),
         }
     with archive.open(record("mapped")) as opened:
         assert opened.instructions["forward"][4] == Instruction(
-            (2,), Delegate("BackendWithCompilerDemo", {"2": (2,)}), 1
+            (2,), DelegateCall("BackendWithCompilerDemo", {"2": (2,)}), 1
         )
 
 
@@ -111,7 +111,7 @@ def test_a_call_of_a_backend_may_have_no_handles_or_events() -> None:
     file = changed("xnnpack", debug_handle_map=b'{"forward": {"2": 4}}', delegate_map=delegates)
     with archive.open(file) as opened:
         assert opened.instructions["forward"] == {
-            1: Instruction((), Delegate("B", {}), 1),
+            1: Instruction((), DelegateCall("B", {}), 1),
             2: Instruction((4,), None, None),
         }
 

@@ -12,7 +12,7 @@ import pytest
 
 import archive
 from archive.formats.exported.canonical import Numbering
-from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
+from archive.formats.exported.node_metadata import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, texts

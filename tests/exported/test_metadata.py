@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.formats.exported.functions import (
+from archive.formats.exported.modules import Instance, Key, build_modules, parse_modules
+from archive.formats.exported.node_metadata import (
     build_function,
     build_functions,
     parse_function,
     parse_functions,
 )
-from archive.formats.exported.modules import Instance, Key, build_modules, parse_modules
 from archive.formats.exported.origins import Origin, build_origins, parse_origins
 from archive.formats.exported.traces import Frame, Mark, Trace, build_trace, parse_trace
 from tests.support.exported import METADATA, texts

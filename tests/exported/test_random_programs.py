@@ -14,8 +14,8 @@ import archive
 from archive.base.errors import NothingToDoError
 from archive.companion.layout import CompanionProfile
 from archive.container.container import new_member
-from archive.formats.exported.functions import Function, build_function, build_functions
 from archive.formats.exported.modules import Instance, Key, build_modules
+from archive.formats.exported.node_metadata import Function, build_function, build_functions
 from archive.formats.exported.origins import Origin, build_origins
 from archive.formats.exported.traces import Frame, Mark, Trace, build_trace
 from tests.support.exported import nodes

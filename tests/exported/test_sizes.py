@@ -18,7 +18,7 @@ from archive.base.limits import unbounded
 from archive.cli.main import group
 from archive.describe.inspect import inspect
 from archive.describe.sizes import Size, View
-from archive.formats.exported.rewriting import left_of
+from archive.formats.exported.program import left_of
 from archive.formats.record_kinds import is_program
 from tests.support.corpus import FIXTURES
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees

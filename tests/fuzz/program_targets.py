@@ -10,8 +10,7 @@ from archive.base.json_text import read_json
 from archive.base.limits import Limits
 from archive.check.loading.programs import program_faults
 from archive.check.loading.programs.files import Payloads
-from archive.formats.exported.program import Program
-from archive.formats.exported.rewriting import filled, left_of
+from archive.formats.exported.program import Program, filled, left_of
 from tests.fuzz.mutations import changed_bytes, number
 from tests.fuzz.targets import Target, smallest
 from tests.support.broken_programs import found_at, positions, put

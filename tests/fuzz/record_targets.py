@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.debuginfo.model import Generation
-from archive.formats.bytecode import BYTECODE, parse_bytecode, parse_operators, renumber_warnings
+from archive.formats.bytecode import parse_bytecode, parse_operators, renumber_warnings
 from archive.formats.callstack_map import build_callstack_map, generation, parse_callstack_map
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.record import build_effects, parse_effects
-from archive.formats.inert_values import DATA, class_names, inert_value
+from archive.formats.inert_values import class_names, inert_value
 from archive.formats.lowered import find_lowered
 from archive.formats.method_handles import build_methods, parse_methods
 from archive.formats.python_pickle import plain_value
+from archive.formats.record_kinds import BYTECODE, DATA
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees

@@ -13,7 +13,7 @@ from torch._export.serde.union import _Union
 from torch.export.pt2_archive._package import load_pt2
 
 from archive.formats.exported import schema
-from archive.formats.exported.schema import Class, Type
+from archive.formats.exported.schema import JsonClass, Type
 from tests.support.running_exported import registered
 
 
@@ -27,7 +27,7 @@ def refusal(data: bytes) -> str:
     return ""
 
 
-def declared() -> tuple[dict[str, Class], dict[str, dict[str, Type]]]:
+def declared() -> tuple[dict[str, JsonClass], dict[str, dict[str, Type]]]:
     """The classes and unions of PyTorch's schema, as the project declares them."""
     classes, unions = {}, {}
     for name in (*schema.CLASSES, *schema.UNIONS):
@@ -39,7 +39,7 @@ def declared() -> tuple[dict[str, Class], dict[str, dict[str, Type]]]:
         else:
             needed = {one.name for one in dataclasses.fields(theirs) if _is_needed(one)}
             required = {key: kind for key, kind in fields.items() if key in needed}
-            classes[name] = Class(required, {key: fields[key] for key in fields if key not in needed})
+            classes[name] = JsonClass(required, {key: fields[key] for key in fields if key not in needed})
     return classes, unions
 
 
@@ -50,7 +50,7 @@ def _is_needed(field: dataclasses.Field[object]) -> bool:
 def _type(hint: object) -> Type:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return schema.Optional(_type(arguments[0]))  # X | None
+        return schema.Nullable(_type(arguments[0]))  # X | None
     if origin is list:
         return schema.ListOf(_type(arguments[0]))
     if origin is dict:

@@ -28,8 +28,7 @@ from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import Site, Span, Step
 from archive.effects.errors import LoweringError
 from archive.formats.effects import EFFECTS
-from archive.formats.record_kinds import code_of
-from archive.formats.source_ranges import DELEGATED
+from archive.formats.record_kinds import DELEGATED, code_of
 from archive.normalform.builder import FormBuilder
 from archive.normalform.calls import show_calls
 from archive.normalform.records import DebugRecords

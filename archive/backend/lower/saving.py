@@ -40,6 +40,7 @@ from archive.effects.errors import LoweringError
 from archive.formats import bytecode
 from archive.formats.archive_id import archive_id
 from archive.formats.effects import EFFECTS
+from archive.formats.record_kinds import BYTECODE
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
 from archive.normalform.relocate import Attachment
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
 
-CHANGED = (bytecode.BYTECODE, EFFECTS)
+CHANGED = (BYTECODE, EFFECTS)
 """Records of the model, not of its debug info, that saving changes."""
 NO_CONTEXTS = "ENTER is not supported"
 """PyTorch's words about ``with`` statements, which the lite interpreter lacks."""
@@ -242,8 +243,8 @@ def _attached(opened: Archive, sites: Mapping[int, Site], carried: Carried) -> d
     for handle, site in sites.items():
         attachment.add(handle, site.op, site.span or NULL_SPAN, site.steps)
     records = dict(DebugRecords(attachment.form()))
-    if bytecode.BYTECODE in opened.records:
-        records[bytecode.BYTECODE] = bytecode.renumber_warnings(opened.tree([bytecode.BYTECODE]), 0)
+    if BYTECODE in opened.records:
+        records[BYTECODE] = bytecode.renumber_warnings(opened.tree([BYTECODE]), 0)
     return records
 
 

@@ -28,7 +28,7 @@ from archive.base.errors import ArchiveError
 from archive.check.loading import checks
 from archive.check.loading.checks import Fault, ParsedRecords
 from archive.debuginfo.mending import tags_of
-from archive.formats.inert_values import DATA
+from archive.formats.record_kinds import DATA
 from archive.formats.releases import LOADED_BYTECODE
 from archive.reader.recognition import FileKind
 

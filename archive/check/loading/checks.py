@@ -24,11 +24,16 @@ from archive.base.errors import counted, shown
 from archive.debuginfo.mending import calls_without_range, mended, rows_without_range
 from archive.debuginfo.model import Generation
 from archive.formats import callstack_map
-from archive.formats.bytecode import BYTECODE
-from archive.formats.callstack_map import CALLSTACK_MAP
-from archive.formats.inert_values import DATA, is_member, objects
-from archive.formats.method_handles import METHOD_HANDLES
-from archive.formats.record_kinds import LEGACY_TREE, VERSION_RECORDS, is_code
+from archive.formats.inert_values import is_member, objects
+from archive.formats.record_kinds import (
+    BYTECODE,
+    CALLSTACK_MAP,
+    DATA,
+    LEGACY_TREE,
+    METHOD_HANDLES,
+    VERSION_RECORDS,
+    is_code,
+)
 from archive.formats.releases import LOADED_BYTECODE
 from archive.formats.stale_methods import may_be_stale, stale_methods
 

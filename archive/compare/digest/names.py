@@ -13,7 +13,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from archive.formats.class_constants import constants_sorted
+from archive.formats.generated_code import constants_sorted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

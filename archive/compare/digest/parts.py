@@ -42,16 +42,16 @@ from archive.compare.digest.values import Written
 from archive.compare.sameness import Level, level_of, version_of_operators
 from archive.debuginfo.model import Global, Inert
 from archive.formats.archive_id import counted_names, counted_pieces
-from archive.formats.bytecode import BYTECODE
 from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in
 from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.effects import EFFECTS
 from archive.formats.exported.program import graph_of, nodes
-from archive.formats.inert_values import DATA
-from archive.formats.local_names import canonical
+from archive.formats.generated_code import canonical
 from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.record_kinds import (
     BESIDE,
+    BYTECODE,
+    DATA,
     LEGACY_CODE,
     PACKAGE_CODE,
     RecordKind,

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.formats.compiled.kinds import SpareKind
-from archive.formats.exported.kinds import MetadataKind
-from archive.formats.record_kinds import DEBUG_KINDS
+from archive.formats.record_kinds import DEBUG_KINDS, MetadataKind, SpareKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

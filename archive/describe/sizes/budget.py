@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
 from archive.describe.sizes.account import STRUCTURE, Part, View
-from archive.formats.compiled.kinds import SpareKind
-from archive.formats.exported.kinds import KIND_BY_KEY, MetadataKind
-from archive.formats.record_kinds import RecordKind
+from archive.formats.exported.node_metadata import KIND_BY_KEY
+from archive.formats.record_kinds import MetadataKind, RecordKind, SpareKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection

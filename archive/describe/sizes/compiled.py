@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.contents import Cell
-from archive.formats.compiled.kinds import SpareKind
 from archive.formats.compiled.spare import spare_records
 from archive.formats.elf.model import ObjectPart
 from archive.formats.elf.parse import is_elf, other_object, parse_object
-from archive.formats.record_kinds import RecordKind, kind_in_exported
+from archive.formats.record_kinds import RecordKind, SpareKind, kind_in_exported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

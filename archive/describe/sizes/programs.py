@@ -16,8 +16,8 @@ from archive.describe.sizes.account import Part
 from archive.describe.sizes.contents import Cell
 from archive.describe.sizes.stretches import UNNAMED_FILE
 from archive.failures.lookups.nodes import ONLY
-from archive.formats.exported.kinds import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
 from archive.formats.exported.modules import parse_modules
+from archive.formats.exported.node_metadata import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
 from archive.formats.exported.places import node_bytes
 from archive.formats.exported.traces import OWN_FILES, parse_trace
 

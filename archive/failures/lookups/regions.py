@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.failures.lookups.nodes import Node
-from archive.formats.etrecord import EXPORTED, GRAPH_ID
-from archive.formats.exported.kinds import MODULES, STACK_TRACE
+from archive.formats.exported.node_metadata import MODULES, STACK_TRACE
+from archive.formats.record_kinds import EXPORTED, GRAPH_ID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,13 +14,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from archive.base.errors import ArchiveError
+from archive.formats.exported.schema import DictOf, JsonClass, ListOf, checked
 from archive.formats.exported.traces import Trace, parse_trace
 
-KEY = re.compile(r"(?P<name>.+):(?P<handle>[0-9]{1,9})", re.DOTALL)
+KEY = re.compile(r".+:(?:0|[1-9][0-9]{0,8})", re.DOTALL)
 LISTS = ("stack_traces", "pre_grad_nodes", "post_grad_nodes")
+KERNEL_MAP = DictOf(JsonClass({name: ListOf("str") for name in LISTS}), KEY, "a kernel's name and its handle")
 
 
 @dataclass(frozen=True)
@@ -61,23 +61,8 @@ def parse_kernels(tree: object) -> dict[str, Kernel]:
     Raises:
         ArchiveError: it is something else; the place is its JSON path.
     """
-    if not isinstance(tree, dict):
-        raise ArchiveError(place="the record", expected="an object", found="something else")
-    kernels = (_kernel(key, value) for key, value in tree.items())
-    return {kernel.key: kernel for kernel in kernels}
-
-
-def _kernel(key: str, value: object) -> Kernel:
-    found = KEY.fullmatch(key)
-    if found is None or str(int(found["handle"])) != found["handle"]:
-        raise ArchiveError(place=repr(key), expected="a kernel's name and its handle", found="something else")
-    if not isinstance(value, dict):
-        raise ArchiveError(place=key, expected="an object", found="something else")
-    return Kernel(found["name"], int(found["handle"]), *(_texts(value, key, one) for one in LISTS))
-
-
-def _texts(value: dict[str, Any], key: str, name: str) -> tuple[str, ...]:
-    texts = value.get(name)
-    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-        raise ArchiveError(place=f"{key}.{name}", expected="a list of texts", found="something else")
-    return tuple(texts)
+    kernels = {}
+    for key, lists in checked(tree, KERNEL_MAP).items():
+        name, _, handle = key.rpartition(":")
+        kernels[key] = Kernel(name, int(handle), *(tuple(lists[one]) for one in LISTS))
+    return kernels

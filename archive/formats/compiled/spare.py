@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
-from archive.formats.compiled.kinds import SpareKind
-from archive.formats.record_kinds import COMPILED, KERNELS
+from archive.formats.record_kinds import COMPILED, KERNELS, SpareKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,8 +19,8 @@ from collections import defaultdict
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from archive.formats.exported.kinds import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from archive.formats.exported.modules import build_modules, parse_modules
+from archive.formats.exported.node_metadata import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from archive.formats.exported.origins import build_origins, parse_origins
 
 if TYPE_CHECKING:

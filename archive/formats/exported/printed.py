@@ -19,6 +19,8 @@ from enum import Enum
 from keyword import kwlist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from archive.formats.tensors.dtypes import SCALARS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -34,17 +36,11 @@ FIRST_LINE = 5
 """The line of generated code behind its ``def forward``, from 1."""
 POSITIONAL, KEYWORD = 1, 2
 """``ArgumentKind``: how an argument is passed."""
-TYPES = {
-    **dict(enumerate("uint8 int8 int16 int32 int64 float16 float32 float64".split(), 1)),  # noqa: SIM905 (a table)
-    **dict(enumerate("complex32 complex64 complex128 bool bfloat16".split(), 9)),  # noqa: SIM905
-    **dict(enumerate("uint16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz".split(), 28)),  # noqa: SIM905
-    **dict(enumerate("float8_e8m0fnu uint32 uint64".split(), 33)),  # noqa: SIM905
-}
-"""``ScalarType``."""
 LAYOUTS = dict(enumerate("sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc _mkldnn strided".split(), 1))  # noqa: SIM905
 MEMORY_FORMATS = dict(
     enumerate("contiguous_format channels_last channels_last_3d preserve_format".split(), 1)  # noqa: SIM905
 )
+NUMBERED = {"as_scalar_type": SCALARS, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}
 BRACKETS = {"[": r"[\[(]", "]": r",?[\])]"}
 """The expressions of a list's ends: it may have been a tuple before it was saved."""
 NUMBERS = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
@@ -186,6 +182,8 @@ def _plain(kind: str, value: object, style: Style) -> Piece:
         return NUMBERS.get(value) if isinstance(value, str) else repr(value)
     if kind in ("as_string", "as_operator") and isinstance(value, str):
         return _text(kind, value, style)
-    table = {"as_scalar_type": TYPES, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}.get(kind, {})
+    table = {"as_scalar_type": SCALARS, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}.get(
+        kind, {}
+    )
     known = table.get(value) if isinstance(value, int) else None
     return None if known is None else f"torch.{known}"

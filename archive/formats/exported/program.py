@@ -15,17 +15,20 @@ alone needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of Py
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.json_text import MAX_DEPTH, words
+from archive.base.json_text import MAX_DEPTH, is_exact, read_json, words
 from archive.formats.exported.sites import NodeSite, Scope, named_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Self
+
+    from archive.base.limits import Allowance
 
 
 MAX_SCOPES = MAX_DEPTH // 8
@@ -245,3 +248,77 @@ def _text(value: object, path: str) -> str:
 
 def _refuse(path: str, expected: str, value: object) -> Any:  # noqa: ANN401 (never returns)
     raise ArchiveError(place=path, expected=expected, found=words(value))
+
+
+def left_of(data: memoryview, allowance: Allowance) -> bytes | None:
+    """A program's record without metadata; None if it is no program, or ``json.dumps`` did not write it.
+
+    Args:
+        data: the record.
+        allowance: the memory that it may cost.
+
+    Raises:
+        LimitError: its values would take more memory than allowed.
+    """
+    try:
+        return without_metadata(read_json(data, allowance), data)
+    except LimitError:
+        raise
+    except ArchiveError:  # `verify` tells
+        return None
+
+
+def without_metadata(tree: object, data: memoryview) -> bytes | None:
+    """The same of a record whose value is known.
+
+    Args:
+        tree: the value, the same afterwards.
+        data: the record.
+
+    Raises:
+        ArchiveError: the value is no program.
+        LimitError: graphs are nested too deeply.
+    """
+    if not is_exact(tree, data):
+        return None
+    found = _nodes_of(tree)
+    return _rewritten(tree, found, [{}] * len(found))
+
+
+def filled(data: memoryview, metadata: Iterable[Mapping[str, str]], allowance: Allowance) -> bytes:
+    """A program's record with the metadata of its nodes.
+
+    Args:
+        data: the record, with any metadata.
+        metadata: of each node, in the order of the file.
+        allowance: the memory that it may cost.
+
+    Raises:
+        ArchiveError: the record is no program, or has another number of nodes.
+        LimitError: its values would take more memory than allowed.
+    """
+    return with_metadata(read_json(data, allowance), list(metadata))
+
+
+def with_metadata(tree: object, metadata: Sequence[Mapping[str, str]]) -> bytes:
+    """The same of a record's value, which is the same afterwards."""
+    return _rewritten(tree, _nodes_of(tree), metadata)
+
+
+def _nodes_of(tree: object) -> list[dict[str, Any]]:
+    return [node for _, node, *_ in nodes(graph_of(tree))]
+
+
+def _rewritten(tree: object, found: list[dict[str, Any]], metadata: Sequence[Mapping[str, str]]) -> bytes:
+    before = [node.get("metadata") for node in found]
+    have = sum(isinstance(one, dict) for one in before)
+    if not len(found) == len(metadata) == have:
+        expected = f"{len(metadata)} nodes with metadata"
+        raise ArchiveError(place="graph_module.graph", expected=expected, found=f"{have} of {len(found)}")
+    try:
+        for node, one in zip(found, metadata, strict=True):
+            node["metadata"] = one
+        return json.dumps(tree).encode()
+    finally:
+        for node, was in zip(found, before, strict=True):
+            node["metadata"] = was

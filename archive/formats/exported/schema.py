@@ -1,15 +1,26 @@
 """The schema of ``.pt2`` JSON, as PyTorch 2.13 declares it in ``torch/_export/serde/schema.py``.
 
-A class is an object with fields; a union is an object with one key, its *tag*.
+A class is an object with fields; a union is an object with one key, its *tag*. :func:`mismatches` says what
+of a value is not of the schema. ``_dict_to_dataclass`` in ``torch/_export/serde/serialize.py``, which takes
+values, checks objects and tags. It does not check which plain values stand where, so a number in the place of
+a name is refused where the name is used, or nowhere.
+
+Other JSON is declared with the same words, and read by :func:`checked`: the maps of ETRecords, the kernels of
+compiled models.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.base.diagnostics import Diagnostic, wrong
+from archive.base.errors import ArchiveError, shown
+from archive.base.json_text import MAX_DEPTH, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import re
+    from collections.abc import Iterator, Mapping
 
 MAJOR = 8
 """The version of the schema that PyTorch 2.13 reads."""
@@ -24,26 +35,42 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class DictOf:
-    """An object of any keys; ``item`` is the type of each value."""
+    """An object of any keys.
+
+    Attributes:
+        item: the type of each value.
+        key: what each key matches as a whole; None where it may be anything.
+        key_words: what a key should be, for messages.
+    """
 
     item: Type
+    key: re.Pattern[str] | None = None
+    key_words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Optional:
+class Nullable:
     """A value or ``null``."""
 
     item: Type
 
 
-Type = str | ListOf | DictOf | Optional
-"""``str``, ``int``, ``bool``, ``float``; the name of a class or union; or what is made of these."""
-ENUMS = {"ScalarType", "Layout", "MemoryFormat", "ArgumentKind"}
-"""Numbers with names."""
+@dataclass(frozen=True, slots=True)
+class OneOrMore:
+    """A value, or a list of such values."""
+
+    item: Type
 
 
-class Class(NamedTuple):
-    """A class.
+@dataclass(frozen=True, slots=True)
+class UpTo:
+    """An integer from 0 to ``most``."""
+
+    most: int
+
+
+class JsonClass(NamedTuple):
+    """An object with fields.
 
     Attributes:
         required: the fields that must be there.
@@ -54,10 +81,15 @@ class Class(NamedTuple):
     others: Mapping[str, Type] = {}
 
 
-CLASSES: Mapping[str, Class] = {
-    "Device": Class({"type": "str"}, {"index": Optional("int")}),
-    "SymExpr": Class({"expr_str": "str"}, {"hint": Optional("SymExprHint")}),
-    "TensorMeta": Class(
+Type = str | ListOf | DictOf | Nullable | OneOrMore | UpTo | JsonClass
+"""``str``, ``int``, ``bool``, ``float``; the name of a class or union; or what is made of these."""
+ENUMS = {"ScalarType", "Layout", "MemoryFormat", "ArgumentKind"}
+"""Numbers with names."""
+
+CLASSES: Mapping[str, JsonClass] = {
+    "Device": JsonClass({"type": "str"}, {"index": Nullable("int")}),
+    "SymExpr": JsonClass({"expr_str": "str"}, {"hint": Nullable("SymExprHint")}),
+    "TensorMeta": JsonClass(
         {
             "dtype": "ScalarType",
             "sizes": ListOf("SymInt"),
@@ -68,22 +100,22 @@ CLASSES: Mapping[str, Class] = {
             "layout": "Layout",
         }
     ),
-    "TensorArgument": Class({"name": "str"}),
-    "TokenArgument": Class({"name": "str"}),
-    "GraphArgument": Class({"name": "str", "graph": "Graph"}),
-    "CustomObjArgument": Class({"name": "str", "class_fqn": "str"}),
-    "ComplexValue": Class({"real": "float", "imag": "float"}),
-    "NamedArgument": Class({"name": "str", "arg": "Argument"}, {"kind": Optional("ArgumentKind")}),
-    "Node": Class(
+    "TensorArgument": JsonClass({"name": "str"}),
+    "TokenArgument": JsonClass({"name": "str"}),
+    "GraphArgument": JsonClass({"name": "str", "graph": "Graph"}),
+    "CustomObjArgument": JsonClass({"name": "str", "class_fqn": "str"}),
+    "ComplexValue": JsonClass({"real": "float", "imag": "float"}),
+    "NamedArgument": JsonClass({"name": "str", "arg": "Argument"}, {"kind": Nullable("ArgumentKind")}),
+    "Node": JsonClass(
         {
             "target": "str",
             "inputs": ListOf("NamedArgument"),
             "outputs": ListOf("Argument"),
             "metadata": DictOf("str"),
         },
-        {"is_hop_single_tensor_return": Optional("bool"), "name": Optional("str")},
+        {"is_hop_single_tensor_return": Nullable("bool"), "name": Nullable("str")},
     ),
-    "Graph": Class(
+    "Graph": JsonClass(
         {
             "inputs": ListOf("Argument"),
             "outputs": ListOf("Argument"),
@@ -98,35 +130,35 @@ CLASSES: Mapping[str, Class] = {
             "sym_float_values": DictOf("SymFloat"),
         },
     ),
-    "UserInputSpec": Class({"arg": "Argument"}),
-    "InputToConstantInputSpec": Class({"name": "str", "value": "ConstantValue"}),
-    "InputToParameterSpec": Class({"arg": "TensorArgument", "parameter_name": "str"}),
-    "InputToBufferSpec": Class({"arg": "TensorArgument", "buffer_name": "str", "persistent": "bool"}),
-    "InputToTensorConstantSpec": Class({"arg": "TensorArgument", "tensor_constant_name": "str"}),
-    "InputToCustomObjSpec": Class({"arg": "CustomObjArgument", "custom_obj_name": "str"}),
-    "InputTokenSpec": Class({"arg": "TokenArgument"}),
-    "UserOutputSpec": Class({"arg": "Argument"}),
-    "LossOutputSpec": Class({"arg": "TensorArgument"}),
-    "BufferMutationSpec": Class({"arg": "TensorArgument", "buffer_name": "str"}),
-    "ParameterMutationSpec": Class({"arg": "TensorArgument", "parameter_name": "str"}),
-    "GradientToParameterSpec": Class({"arg": "TensorArgument", "parameter_name": "str"}),
-    "GradientToUserInputSpec": Class({"arg": "TensorArgument", "user_input_name": "str"}),
-    "UserInputMutationSpec": Class({"arg": "TensorArgument", "user_input_name": "str"}),
-    "OutputTokenSpec": Class({"arg": "TokenArgument"}),
-    "GraphSignature": Class({"input_specs": ListOf("InputSpec"), "output_specs": ListOf("OutputSpec")}),
-    "RangeConstraint": Class({"min_val": Optional("int"), "max_val": Optional("int")}),
-    "ModuleCallSignature": Class(
+    "UserInputSpec": JsonClass({"arg": "Argument"}),
+    "InputToConstantInputSpec": JsonClass({"name": "str", "value": "ConstantValue"}),
+    "InputToParameterSpec": JsonClass({"arg": "TensorArgument", "parameter_name": "str"}),
+    "InputToBufferSpec": JsonClass({"arg": "TensorArgument", "buffer_name": "str", "persistent": "bool"}),
+    "InputToTensorConstantSpec": JsonClass({"arg": "TensorArgument", "tensor_constant_name": "str"}),
+    "InputToCustomObjSpec": JsonClass({"arg": "CustomObjArgument", "custom_obj_name": "str"}),
+    "InputTokenSpec": JsonClass({"arg": "TokenArgument"}),
+    "UserOutputSpec": JsonClass({"arg": "Argument"}),
+    "LossOutputSpec": JsonClass({"arg": "TensorArgument"}),
+    "BufferMutationSpec": JsonClass({"arg": "TensorArgument", "buffer_name": "str"}),
+    "ParameterMutationSpec": JsonClass({"arg": "TensorArgument", "parameter_name": "str"}),
+    "GradientToParameterSpec": JsonClass({"arg": "TensorArgument", "parameter_name": "str"}),
+    "GradientToUserInputSpec": JsonClass({"arg": "TensorArgument", "user_input_name": "str"}),
+    "UserInputMutationSpec": JsonClass({"arg": "TensorArgument", "user_input_name": "str"}),
+    "OutputTokenSpec": JsonClass({"arg": "TokenArgument"}),
+    "GraphSignature": JsonClass({"input_specs": ListOf("InputSpec"), "output_specs": ListOf("OutputSpec")}),
+    "RangeConstraint": JsonClass({"min_val": Nullable("int"), "max_val": Nullable("int")}),
+    "ModuleCallSignature": JsonClass(
         {
             "inputs": ListOf("Argument"),
             "outputs": ListOf("Argument"),
             "in_spec": "str",
             "out_spec": "str",
         },
-        {"forward_arg_names": Optional(ListOf("str"))},
+        {"forward_arg_names": Nullable(ListOf("str"))},
     ),
-    "ModuleCallEntry": Class({"fqn": "str"}, {"signature": Optional("ModuleCallSignature")}),
-    "NamedTupleDef": Class({"field_names": ListOf("str")}),
-    "GraphModule": Class(
+    "ModuleCallEntry": JsonClass({"fqn": "str"}, {"signature": Nullable("ModuleCallSignature")}),
+    "NamedTupleDef": JsonClass({"field_names": ListOf("str")}),
+    "GraphModule": JsonClass(
         {
             "graph": "Graph",
             "signature": "GraphSignature",
@@ -134,8 +166,8 @@ CLASSES: Mapping[str, Class] = {
         },
         {"metadata": DictOf("str"), "treespec_namedtuple_fields": DictOf("NamedTupleDef")},
     ),
-    "SchemaVersion": Class({"major": "int", "minor": "int"}),
-    "ExportedProgram": Class(
+    "SchemaVersion": JsonClass({"major": "int", "minor": "int"}),
+    "ExportedProgram": JsonClass(
         {
             "graph_module": "GraphModule",
             "opset_version": DictOf("int"),
@@ -144,10 +176,10 @@ CLASSES: Mapping[str, Class] = {
         },
         {"verifiers": ListOf("str"), "torch_version": "str", "guards_code": ListOf("str")},
     ),
-    "PayloadMeta": Class(
-        {"path_name": "str", "is_param": "bool", "use_pickle": "bool", "tensor_meta": Optional("TensorMeta")}
+    "PayloadMeta": JsonClass(
+        {"path_name": "str", "is_param": "bool", "use_pickle": "bool", "tensor_meta": Nullable("TensorMeta")}
     ),
-    "PayloadConfig": Class({"config": DictOf("PayloadMeta")}),
+    "PayloadConfig": JsonClass({"config": DictOf("PayloadMeta")}),
 }
 UNIONS: Mapping[str, Mapping[str, Type]] = {
     "SymExprHint": {"as_int": "int", "as_bool": "bool", "as_float": "float"},
@@ -218,3 +250,180 @@ UNIONS: Mapping[str, Mapping[str, Type]] = {
         "parameter_mutation": "ParameterMutationSpec",
     },
 }
+
+WORDS = {"str": "a text", "int": "an integer", "bool": "true or false", "float": "a number"} | dict.fromkeys(
+    ENUMS, "an integer"
+)
+UNREAD = {"opset_version", "guards_code", "forward_arg_names", "field_names", "sizes", "strides"}
+"""Fields with lists and objects that PyTorch takes unseen; sizes and strides are seen where they are used."""
+NO_TYPE = "tuple index out of range"
+"""What PyTorch says of an object in the place of a list, or of values inside of what should be plain."""
+
+KEY_CHARACTERS, CHECKED_CHARACTERS = 200, 60
+"""Characters of a key in a JSON path, and in one of other JSON. PyTorch's own names have some 60."""
+MISSING_FIELD = "required positional argument"
+
+
+def short(key: str, most: int = KEY_CHARACTERS) -> str:
+    """A key of any length, for a JSON path."""
+    return key if len(key) <= most else f"{key[:most]}…"
+
+
+def key_error(key: object) -> str:
+    """What Python says of a key that is not there; "" of what is no name."""
+    return f"KeyError: {short(key)!r}".removesuffix("…'") if isinstance(key, str) else ""
+
+
+def mismatches(value: object, name: str) -> Iterator[Diagnostic]:
+    """The values in a record that are not of the schema, in the order of the schema's fields.
+
+    The messages are those that PyTorch has while it takes values; uses of plain values are not looked at.
+
+    Args:
+        value: of the record.
+        name: the class that it should be.
+
+    Raises:
+        ArchiveError: values are nested too deeply.
+    """
+    for mismatch in _SchemaComparison().of(value, name):
+        yield wrong(*mismatch)
+
+
+def checked(value: object, kind: Type) -> Any:  # noqa: ANN401 (any JSON)
+    """A value that is of a type.
+
+    Raises:
+        ArchiveError: it is not; the place is the JSON path of the first part that is wrong.
+    """
+    for mismatch in _SchemaComparison(CHECKED_CHARACTERS).of(value, kind):
+        raise ArchiveError(mismatch.problem, place=mismatch.place)
+    return value
+
+
+class _Mismatch(NamedTuple):
+    """A value that is not of its type: place, problem and refusal as :func:`wrong` takes them."""
+
+    place: str
+    problem: str
+    refusal: str | None
+
+
+class _SchemaComparison:
+    """A value is compared with a type; ``path`` leads to the value that is looked at."""
+
+    def __init__(self, key_characters: int = KEY_CHARACTERS) -> None:
+        self.path: list[str | int] = []
+        self.key_characters = key_characters
+
+    @property
+    def place(self) -> str:
+        """The JSON path."""
+        steps = (
+            f"[{step}]" if isinstance(step, int) else f".{short(step, self.key_characters)}"
+            for step in self.path
+        )
+        return "".join(steps).removeprefix(".")
+
+    def of(self, value: object, kind: Type) -> Iterator[_Mismatch]:
+        if isinstance(kind, Nullable):
+            if value is not None:
+                yield from self.of(value, kind.item)
+        elif isinstance(kind, OneOrMore):
+            yield from self.of(value, ListOf(kind.item) if isinstance(value, list) else kind.item)
+        elif isinstance(kind, UpTo):
+            if type(value) is not int or not 0 <= value <= kind.most:
+                yield self._other(f"an integer from 0 to {kind.most}", value, None)
+        elif isinstance(kind, JsonClass):
+            yield from self._fields(value, kind)
+        elif not isinstance(kind, str):
+            yield from self._items(value, kind)
+        elif kind in CLASSES:
+            yield from self._fields(value, CLASSES[kind])
+        elif kind in UNIONS:
+            yield from self._tagged(value, UNIONS[kind])
+        elif not _is_plain(value, kind):
+            yield self._other(WORDS[kind], value, _plain_message(value, kind))
+
+    def _below(self, step: str | int, value: object, kind: Type) -> Iterator[_Mismatch]:
+        self.path.append(step)
+        if len(self.path) > MAX_DEPTH:
+            raise ArchiveError(place=self.place, expected=f"at most {MAX_DEPTH} values inside one another")
+        yield from self.of(value, kind)
+        self.path.pop()
+
+    def _items(self, value: object, kind: ListOf | DictOf) -> Iterator[_Mismatch]:
+        if isinstance(kind, ListOf) and isinstance(value, list):
+            for number, item in enumerate(value):
+                yield from self._below(number, item, kind.item)
+        elif isinstance(kind, DictOf) and isinstance(value, dict):
+            for key, item in value.items():
+                if kind.key is not None and not kind.key.fullmatch(key):
+                    place = ".".join(filter(None, (self.place, short(key, self.key_characters))))
+                    yield _Mismatch(place, f"expected {kind.key_words}, found {shown(key)}", None)
+                yield from self._below(key, item, kind.item)
+        else:
+            message: str | None = ""
+            if isinstance(value, dict):
+                message = NO_TYPE
+            elif (value == "" and isinstance(kind, ListOf)) or UNREAD.intersection(
+                self.path[-1:]
+            ):  # which has no items either
+                message = None
+            yield self._other("a list" if isinstance(kind, ListOf) else "an object", value, message)
+
+    def _fields(self, value: object, kind: JsonClass) -> Iterator[_Mismatch]:
+        if not isinstance(value, dict):
+            message = MISSING_FIELD if isinstance(value, list | str) else "is not iterable"
+            yield self._other("an object", value, message)
+            return
+        for field, inner in kind.required.items():
+            if field in value:
+                yield from self._below(field, value[field], inner)
+            else:
+                yield _Mismatch(self.place, f"expected a field {field}, found none", MISSING_FIELD)
+        for field, inner in kind.others.items():
+            if field in value:
+                yield from self._below(field, value[field], inner)
+
+    def _tagged(self, value: object, tags: Mapping[str, Type]) -> Iterator[_Mismatch]:
+        if not isinstance(value, dict):
+            yield self._other("an object", value, "expected dict, got ")
+        elif len(value) != 1:
+            found = f"{len(value)} keys"
+            yield _Mismatch(self.place, f"expected one key, found {found}", "expected dict with 1 key, got ")
+        else:
+            ((tag, inner),) = value.items()
+            if tag in tags:
+                yield from self._below(tag, inner, tags[tag])
+            else:
+                problem = f"expected a tag like {next(iter(tags))}, found {shown(tag)}"
+                yield _Mismatch(self.place, problem, key_error(tag))
+
+    def _other(self, expected: str, value: object, message: str | None) -> _Mismatch:
+        return _Mismatch(self.place, f"expected {expected}, found {words(value)}", message)
+
+
+def _is_plain(value: object, kind: str) -> bool:
+    """Whether a value is of a plain type; ``json`` has no numbers beyond floats, so PyTorch writes texts."""
+    if kind == "str":
+        return isinstance(value, str)
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind == "float":
+        return type(value) in (int, float) or value in ("Infinity", "-Infinity", "NaN")
+    return type(value) is int
+
+
+def _plain_message(value: object, kind: str) -> str | None:
+    """What PyTorch says of a value that is not of a plain type."""
+    if isinstance(value, dict) or (isinstance(value, list) and value):
+        return NO_TYPE
+    if kind == "float" and value is None:
+        return "float() argument must be a string or a real number, not 'NoneType'"
+    if kind == "float" and isinstance(value, str):
+        try:
+            float(value)
+        except ValueError:
+            return "could not convert string to float"
+    return None

@@ -6,16 +6,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.formats.exported.functions import Function, parse_function, parse_functions
-from archive.formats.exported.kinds import (
+from archive.formats.exported.modules import Instance, parse_modules
+from archive.formats.exported.node_metadata import (
     FUNCTION,
     FUNCTIONS,
     MODULES,
     ORIGINS,
     STACK_TRACE,
+    Function,
     metadata_kind,
+    parse_function,
+    parse_functions,
 )
-from archive.formats.exported.modules import Instance, parse_modules
 from archive.formats.exported.origins import Origin, parse_origins
 from archive.formats.exported.traces import Trace, parse_trace
 

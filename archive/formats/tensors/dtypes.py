@@ -70,6 +70,11 @@ def dtype_of_storage(name: str) -> str:
     return STORAGES.get(kind, kind.lower())
 
 
+def may_have_gradients(dtype: str) -> bool:
+    """Whether tensors of a dtype may require gradients: it is of floating point, or complex."""
+    return "float" in dtype or "complex" in dtype
+
+
 def word_width(dtype: str) -> int:
     """Bytes of what a machine's byte order turns around in an element: half of a complex number.
 

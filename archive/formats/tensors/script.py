@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.debuginfo.model import Global, Inert, TensorInfo
-from archive.formats.inert_values import DATA
+from archive.formats.record_kinds import DATA
 from archive.formats.tensors.dtypes import dtype_of_storage
 from archive.formats.tensors.tensor import Tensor
 

@@ -38,9 +38,8 @@ from archive.base.mapped import Mapped, unchanged
 from archive.base.output import is_path, replacing_all
 from archive.check.loading import loaded_like, refusals
 from archive.container.container import Container
-from archive.formats.bytecode import BYTECODE
 from archive.formats.effects import EFFECTS
-from archive.formats.record_kinds import BUNDLED_INPUTS, RecordKind
+from archive.formats.record_kinds import BUNDLED_INPUTS, BYTECODE, RecordKind
 from archive.privacy.redact.compiled import redacted_compiled
 from archive.privacy.redact.names import with_hashes
 from archive.privacy.redact.programs import redacted_programs

@@ -27,10 +27,9 @@ from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.container.names import decoded, encoded
 from archive.formats.compiled.code import UNREAD, without_comments
-from archive.formats.compiled.kinds import SpareKind
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.elf.source_texts import source_texts
-from archive.formats.record_kinds import KERNELS
+from archive.formats.record_kinds import KERNELS, SpareKind
 from archive.privacy.redact.programs import changed_strings, strings_in
 from archive.privacy.redact.rules import NO_FILE, SEPARATOR
 from archive.privacy.redact.texts import PATH, hidden, paths_cost, paths_in, renamed_in, without_code

@@ -21,10 +21,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from archive.base.json_text import read_json
-from archive.formats.etrecord import GRAPH_ID, HANDLE
 from archive.formats.exported.canonical import Id, Numbering
-from archive.formats.exported.kinds import CUSTOM, KIND_BY_KEY, STACK_TRACE
-from archive.formats.exported.rewriting import with_metadata
+from archive.formats.exported.node_metadata import CUSTOM, HANDLE, KIND_BY_KEY, STACK_TRACE
+from archive.formats.exported.program import with_metadata
+from archive.formats.record_kinds import GRAPH_ID
 from archive.privacy.redact.names.programs import renamed_metadata
 from archive.privacy.redact.texts import paths_cost, paths_in, renamed_in
 from archive.privacy.redact.traces import encoded, files_in, note_gone, redacted_trace

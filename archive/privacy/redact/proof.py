@@ -22,8 +22,7 @@ from archive.base.errors import one_line
 from archive.base.mapped import Mapped
 from archive.base.strings import decoded
 from archive.container.names import encoded
-from archive.formats.bytecode import BYTECODE
-from archive.formats.record_kinds import is_code
+from archive.formats.record_kinds import BYTECODE, is_code
 from archive.privacy.leaks import Finder, LeakKind
 from archive.privacy.pieces.walker import Walker
 from archive.privacy.redact.forms import forms_of, name_around

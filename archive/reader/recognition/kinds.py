@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from archive.base.errors import ArchiveError, ImpossibleError
-from archive.formats.inert_values import DATA
 from archive.formats.record_kinds import (
     BYTEORDER,
+    DATA,
     EMBEDDED,
     MIGRATED,
     RecordKind,

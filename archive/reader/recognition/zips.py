@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, one_line
 from archive.container.headers import FLAG_UTF8, LOCAL
-from archive.formats import bytecode, callstack_map
-from archive.formats.inert_values import DATA
-from archive.formats.method_handles import METHOD_HANDLES, METHOD_RECORDS
+from archive.formats.method_handles import METHOD_RECORDS
 from archive.formats.record_kinds import (
+    BYTECODE,
+    CALLSTACK_MAP,
     COMPILED,
+    DATA,
     EMBEDDED,
     EMBEDDED_IN_EXPORTED,
     ETRECORD,
@@ -29,14 +30,15 @@ from archive.formats.record_kinds import (
     KINDS_TO_SOURCE,
     LEGACY_PROGRAM,
     LEGACY_TREE,
+    METHOD_HANDLES,
     MIGRATED,
     PACKAGE_CODE,
+    RANGES_SUFFIX,
     VERSION_RECORDS,
     RecordKind,
     is_code,
     kind_of,
 )
-from archive.formats.source_ranges import SUFFIX
 from archive.reader.recognition.kinds import ADVICE, SAVE_WITH_DEBUG_INFO, SHOWN, FileKind, Recognised
 
 if TYPE_CHECKING:
@@ -53,12 +55,12 @@ PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")
 ALONE = {
     "constants.pkl",
     LEGACY_TREE,
-    bytecode.BYTECODE,
-    callstack_map.CALLSTACK_MAP,
+    BYTECODE,
+    CALLSTACK_MAP,
     *METHOD_RECORDS.values(),
 }
 """Records that only TorchScript archives have."""
-HANDLE_RECORDS = {*METHOD_RECORDS.values(), callstack_map.CALLSTACK_MAP}
+HANDLE_RECORDS = {*METHOD_RECORDS.values(), CALLSTACK_MAP}
 SPLIT_OFF, TAKEN_OUT, NOT_THERE = "was split off", "was taken out", "was taken out, or never saved"
 WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
     (TAKEN_OUT, NOT_THERE), f"there is none to work on; {SHOWN}"
@@ -164,7 +166,7 @@ def unpickled(container: Container, allowance: Allowance, name: str = DATA) -> o
 
 def _is_script(records: Mapping[str, Record]) -> bool:
     """Whether a zip is TorchScript's. A folder ``code/`` alone is no proof: many zips have one."""
-    if not ALONE.isdisjoint(records) or any(name.endswith(SUFFIX) for name in records):
+    if not ALONE.isdisjoint(records) or any(name.endswith(RANGES_SUFFIX) for name in records):
         return True
     return any(name in records for name in VERSION_RECORDS) and any(map(is_code, records))
 
@@ -205,7 +207,7 @@ def _saved(container: Container) -> Recognised:
 def _torchscript(container: Container) -> Recognised:
     """Recognise a TorchScript or lite archive."""
     records = container.records
-    kind = FileKind.LITE if bytecode.BYTECODE in records else FileKind.TORCHSCRIPT
+    kind = FileKind.LITE if BYTECODE in records else FileKind.TORCHSCRIPT
     what = "a lite archive" if kind is FileKind.LITE else "a TorchScript archive"
     if found := _elsewhere(container, kind, what):
         return found
@@ -227,7 +229,7 @@ def _elsewhere(container: Container, kind: FileKind, what: str) -> Recognised | 
 
 def _gone(container: Container) -> str:
     """The fate of the debug info of code that has none; "" where some is there, or no code."""
-    if any(name.endswith(SUFFIX) for name in container.records):
+    if any(name.endswith(RANGES_SUFFIX) for name in container.records):
         return ""
     kinds = {kind_of(name) for name in container.records}
     if kinds & KINDS_TO_SOURCE or RecordKind.CODE not in kinds:

@@ -16,9 +16,7 @@ from archive.container.deflate import deflate, deflated_size
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import Layout
 from archive.formats import callstack_map
-from archive.formats.method_handles import METHOD_HANDLES
-from archive.formats.record_kinds import is_legacy
-from archive.formats.source_ranges import DELEGATED
+from archive.formats.record_kinds import CALLSTACK_MAP, DELEGATED, METHOD_HANDLES, is_legacy
 from archive.rewrite.compact import methods, ranges, stacks
 from archive.rewrite.compact.range_record import record_of
 
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compact_records", "deflate"]
 
-HANDLE_RECORDS = {callstack_map.CALLSTACK_MAP, METHOD_HANDLES}
+HANDLE_RECORDS = {CALLSTACK_MAP, METHOD_HANDLES}
 """The records that name debug handles."""
 
 
@@ -70,7 +68,7 @@ def _ways(opened: Archive) -> Iterator[tuple[str, Callable[[Allowance], Iterable
             yield name, partial(_range_ways, ranges, number, tables=tables)
     handles, _ = mended(opened.handle_table, ranges)
     if handles is not None:
-        yield callstack_map.CALLSTACK_MAP, partial(stacks.ways, handles, callstack_map.generation(handles))
+        yield CALLSTACK_MAP, partial(stacks.ways, handles, callstack_map.generation(handles))
     for name, table in opened.method_records.items():
         yield name, partial(methods.ways, table)
 
@@ -105,7 +103,7 @@ def _smallest(opened: Archive, name: str, ways: Iterable[bytes]) -> bytes:
     """The record in the way that takes the fewest bytes in an archive; its own bytes if none is shorter."""
     record = opened.records[name]
     best, least = bytes(record.view()), record.stored_size
-    changed = name == callstack_map.CALLSTACK_MAP and mended(opened.handle_table, opened.range_table)[1]
+    changed = name == CALLSTACK_MAP and mended(opened.handle_table, opened.range_table)[1]
     if changed or (opened.is_renumbered and name in HANDLE_RECORDS):
         least = sys.maxsize
     for data in ways:

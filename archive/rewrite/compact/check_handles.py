@@ -9,7 +9,7 @@ import numpy as np
 
 from archive.base.errors import ArchiveError, shown
 from archive.debuginfo.model import Generation
-from archive.formats import callstack_map
+from archive.formats.record_kinds import CALLSTACK_MAP
 from archive.rewrite.compact.comparing import SHOWN_WIDTH, compare, count_of, quoted, refuse_missing
 from archive.rewrite.compact.stacks import frame_numbers
 from archive.rewrite.compact.strings import string_numbers
@@ -31,7 +31,7 @@ def compare_handles(before: HandleTable | None, after: HandleTable | None, allow
         ArchiveError: naming the handle and field of a difference.
         LimitError: comparing them would cost more memory than the allowance has.
     """
-    name = callstack_map.CALLSTACK_MAP
+    name = CALLSTACK_MAP
     refuse_missing(name, before=before is not None, after=after is not None)
     if before is None or after is None:
         return
@@ -42,7 +42,7 @@ def compare_handles(before: HandleTable | None, after: HandleTable | None, allow
 
 
 def _compare_rows_of_handles(before: HandleTable, after: HandleTable, allowance: Allowance) -> None:
-    name = callstack_map.CALLSTACK_MAP
+    name = CALLSTACK_MAP
     order, other = (np.argsort(table.handle, kind="stable") for table in (before, after))
     handle = before.handle[order]
     compare(lambda row: (name, f"row {row} by handle"), handle, after.handle[other])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.formats.inert_values import DATA
+from archive.formats.record_kinds import DATA
 
 if TYPE_CHECKING:
     from archive.reader.archive import Archive

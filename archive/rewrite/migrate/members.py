@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING
 
 from archive.container.container import member_from, new_member
 from archive.container.serialization_id import RECORD_NAME, renewed_id, serialization_id
-from archive.formats import bytecode, callstack_map, method_handles
-from archive.formats.record_kinds import BYTEORDER, MIGRATED, VERSION_RECORDS, kind_of
-from archive.formats.source_ranges import DELEGATED
+from archive.formats.record_kinds import (
+    BYTECODE,
+    BYTEORDER,
+    CALLSTACK_MAP,
+    DELEGATED,
+    METHOD_HANDLES,
+    MIGRATED,
+    MODULE_PATHS,
+    VERSION_RECORDS,
+    kind_of,
+)
 from archive.rewrite.migrate.aside import is_format
 
 if TYPE_CHECKING:
@@ -24,10 +32,10 @@ HIDDEN_FROM = 6
 HIDDEN_SINCE = (1, 9)
 """The first release that writes ``.data/version``."""
 BEHIND_BYTECODE = (
-    method_handles.MODULE_PATHS,
-    method_handles.METHOD_HANDLES,
+    MODULE_PATHS,
+    METHOD_HANDLES,
     DELEGATED,
-    callstack_map.CALLSTACK_MAP,
+    CALLSTACK_MAP,
 )
 
 
@@ -74,7 +82,7 @@ def ordered(
         and (name in rewritten or not kind_of(name).is_debug)
     ]
     new = [name for name in (*BEHIND_BYTECODE, *rewritten) if name in rewritten and name not in names]
-    at = names.index(bytecode.BYTECODE) + 1 if bytecode.BYTECODE in names else len(names)
+    at = names.index(BYTECODE) + 1 if BYTECODE in names else len(names)
     names[at:at] = list(dict.fromkeys(new))
     members = [_member(name, records, rewritten) for name in names]
     if aside is not None:

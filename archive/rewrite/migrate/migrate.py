@@ -28,9 +28,8 @@ from archive.container.container import write_archive
 from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import NO_TAG, Layout
 from archive.formats.archive_id import counts
-from archive.formats.record_kinds import MIGRATED, range_records_of
+from archive.formats.record_kinds import DELEGATED, MIGRATED, range_records_of
 from archive.formats.releases import number_of
-from archive.formats.source_ranges import DELEGATED
 from archive.formats.stale_methods import after_cuts, before_cuts, without
 from archive.normalform.column import NO_ROW
 from archive.reader import opening

@@ -18,7 +18,7 @@ import numpy as np
 from archive.base.columns import firsts, numbered
 from archive.base.errors import ArchiveError
 from archive.debuginfo.model import NO_TAG, Layout
-from archive.formats.source_ranges import DELEGATED
+from archive.formats.record_kinds import DELEGATED
 from archive.normalform.columns import RANGE_LAYOUTS
 
 if TYPE_CHECKING:

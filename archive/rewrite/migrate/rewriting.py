@@ -11,7 +11,7 @@ from archive.base.errors import ImpossibleError
 from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import Layout
 from archive.formats import bytecode
-from archive.formats.record_kinds import MIGRATED, code_of, kind_of
+from archive.formats.record_kinds import BYTECODE, MIGRATED, code_of, kind_of
 from archive.formats.releases import LOADED_BYTECODE, release
 from archive.formats.stale_methods import may_be_stale, stale_methods, without
 from archive.normalform.builder import FormBuilder
@@ -196,7 +196,7 @@ class Rewriting:
         archive = self.archive
         if archive.bytecode is None:
             return None
-        operators = bytecode.parse_operators(archive.tree([bytecode.BYTECODE]), 0, archive.allowance)
+        operators = bytecode.parse_operators(archive.tree([BYTECODE]), 0, archive.allowance)
         return KnownCode(operators, archive.bytecode.version, archive.top, archive.classes)
 
     def _tell_records(self) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.container.names import encoded
 from archive.debuginfo.model import NO_TAG, Generation, Layout
-from archive.formats.source_ranges import DELEGATED
+from archive.formats.record_kinds import DELEGATED
 from archive.normalform.column import NO_ROW
 from archive.normalform.columns import CALLSTACK_LAYOUTS
 from archive.rewrite.migrate import ranges

@@ -12,7 +12,7 @@ from archive import LimitError, Limits
 from archive.base.limits import MEMORY, MEMORY_PER_BYTE
 from archive.check.verify import verify
 from archive.container.container import new_member
-from archive.formats.source_ranges import SUFFIX
+from archive.formats.record_kinds import RANGES_SUFFIX
 from tests.support.corpus import ARCHIVES, ORACLES
 from tests.support.tampering import packed
 
@@ -35,7 +35,7 @@ def with_source(source: bytes) -> bytes:
             new_member("constants.pkl", b"\x80\x02)."),
             new_member("version", b"3\n"),
             new_member(CODE, b"pass\n"),
-            new_member(CODE + SUFFIX, record, compress=True),
+            new_member(CODE + RANGES_SUFFIX, record, compress=True),
         ]
     )
 

@@ -16,7 +16,7 @@ from archive.check.verify import NOT_PARSED, verify
 from archive.container.container import new_member
 from archive.debuginfo.model import Layout
 from archive.debuginfo.tables import RangeTable, SourceTable
-from archive.formats.source_ranges import SUFFIX
+from archive.formats.record_kinds import RANGES_SUFFIX
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
 from archive.normalform.relayout import table_with
@@ -48,7 +48,7 @@ def traced() -> bytes:
     row = np.arange(ROWS)
     start = np.zeros(ROWS, np.int64)
     table = RangeTable(
-        (CODE + SUFFIX,),
+        (CODE + RANGES_SUFFIX,),
         (Layout.STRING_TABLE,),
         np.array([0, ROWS]),
         row * len(LINE),
@@ -67,7 +67,7 @@ def traced() -> bytes:
             new_member("constants.pkl", b"\x80\x02)."),
             new_member("version", b"3\n"),
             new_member(CODE, LINE * ROWS, compress=True),
-            new_member(CODE + SUFFIX, records[CODE + SUFFIX], compress=True),
+            new_member(CODE + RANGES_SUFFIX, records[CODE + RANGES_SUFFIX], compress=True),
         ]
     )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.base.errors import ArchiveError
-from archive.formats.bytecode import BYTECODE
+from archive.formats.record_kinds import BYTECODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

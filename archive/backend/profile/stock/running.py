@@ -25,7 +25,7 @@ from archive.backend.profile.stock.bytecode import LiteMethod
 from archive.backend.profile.stock.places import StockPlaces
 from archive.base.errors import ArchiveError, one_line
 from archive.base.mapped import Mapped
-from archive.formats.bytecode import BYTECODE
+from archive.formats.record_kinds import BYTECODE
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:

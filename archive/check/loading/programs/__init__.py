@@ -35,9 +35,8 @@ from archive.base.json_text import words
 from archive.check.loading.programs.graphs import GraphCheck, ProgramFacts
 from archive.check.loading.programs.signature import GRAPH, SignatureCheck, named, spec_faults
 from archive.check.loading.programs.values import UNBACKED, Arguments, RowCheck
-from archive.formats.exported.mismatches import key_error, mismatches, short
 from archive.formats.exported.program import graph_of, nodes
-from archive.formats.exported.schema import MAJOR
+from archive.formats.exported.schema import MAJOR, key_error, mismatches, short
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -34,8 +34,9 @@ from archive.base.json_text import read_json, words
 from archive.check.loading.checks import version_problem
 from archive.check.loading.programs.values import LARGEST, device_faults, element_of, layout_faults
 from archive.formats.elf.parse import is_elf, other_object, parse_object
-from archive.formats.exported.mismatches import short
+from archive.formats.exported.schema import short
 from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, PROGRAMS, is_program
+from archive.formats.tensors.dtypes import WIDTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -191,7 +192,7 @@ class PayloadCheck:
         element = element_of(first)
         if element is None:  # told of the first row
             return
-        width = element.bytes
+        width = WIDTHS[element]
         held = record.size or elements(first) * width
         if held % width:
             problem = f"expected elements of {counted(width, 'byte')}, found {held} bytes in {shown(path)}"

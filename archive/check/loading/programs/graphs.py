@@ -25,9 +25,9 @@ from archive.base.diagnostics import wrong
 from archive.base.errors import shown
 from archive.base.json_text import words
 from archive.check.loading.programs.values import SYMBOLIC, TABLES, Arguments, missing
-from archive.formats.exported.kinds import CUSTOM, FUNCTION, FUNCTIONS, MODULES, ORIGINS
-from archive.formats.exported.mismatches import short
 from archive.formats.exported.modules import PARTS, split_instance
+from archive.formats.exported.node_metadata import CUSTOM, FUNCTION, FUNCTIONS, MODULES, ORIGINS
+from archive.formats.exported.schema import short
 
 if TYPE_CHECKING:
     from collections.abc import Callable

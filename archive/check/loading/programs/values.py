@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import shown
 from archive.base.json_text import words
-from archive.formats.exported.elements import ELEMENTS, Element
-from archive.formats.exported.mismatches import key_error, short
+from archive.formats.exported.schema import key_error, short
+from archive.formats.tensors.dtypes import SCALARS, may_have_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -194,8 +194,8 @@ def layout_faults(
     elif typed and not isinstance(gradients, bool):
         problem = f"expected true or false, found {words(gradients)}"
         yield wrong(f"{place}.requires_grad", problem, "must be bool")
-    elif gradients and not element.has_gradients:
-        problem = f"expected false, as tensors of {element.name} have no gradients, found true"
+    elif gradients and not may_have_gradients(element):
+        problem = f"expected false, as tensors of {element} have no gradients, found true"
         yield wrong(f"{place}.requires_grad", problem, "can require gradients")
     sizes, strides = meta["sizes"], meta["strides"]
     if len(sizes) != len(strides):
@@ -207,10 +207,10 @@ def layout_faults(
             yield wrong(f"{place}.sizes[{number}].as_int", f"expected a size, found {size}", "")
 
 
-def element_of(meta: dict[str, Any]) -> Element | None:
-    """The type of a tensor's elements; None where PyTorch knows none of its number."""
+def element_of(meta: dict[str, Any]) -> str | None:
+    """The dtype of a tensor; None where PyTorch knows none of its number."""
     number = meta["dtype"]
-    return ELEMENTS.get(number) if isinstance(number, int | float) else None  # type: ignore[arg-type]
+    return SCALARS.get(number) if isinstance(number, int | float) else None  # type: ignore[arg-type]
 
 
 def device_faults(device: dict[str, Any], place: str) -> Iterator[Diagnostic]:
@@ -229,7 +229,7 @@ PLAIN = {"as_none", "as_int", "as_float", "as_bool", "as_string", "as_complex"}
 PLAIN_LISTS = {"as_ints", "as_floats", "as_bools", "as_strings", "as_int_lists", "as_float_lists"}
 SYMBOLIC = {"as_sym_int", "as_sym_float", "as_sym_bool"}
 ENUMS = {
-    "as_scalar_type": ("a type of elements", ELEMENTS.keys()),
+    "as_scalar_type": ("a type of elements", SCALARS.keys()),
     "as_memory_format": ("a memory format", range(1, 5)),
     "as_layout": ("a layout", range(1, 8)),
 }

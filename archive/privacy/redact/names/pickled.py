@@ -11,9 +11,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ImpossibleError, shown
-from archive.formats.bytecode import BYTECODE
-from archive.formats.callstack_map import CALLSTACK_MAP
 from archive.formats.method_handles import METHOD_RECORDS
+from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.privacy.redact.names.words import WORDS
 

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted
 from archive.base.json_text import read_json
-from archive.formats.exported.functions import build_functions, parse_functions
-from archive.formats.exported.kinds import FUNCTIONS, MODULES, STACK_TRACE
 from archive.formats.exported.modules import build_modules, parse_modules
+from archive.formats.exported.node_metadata import (
+    FUNCTIONS,
+    MODULES,
+    STACK_TRACE,
+    build_functions,
+    parse_functions,
+)
 from archive.formats.exported.program import graph_of, nodes
 from archive.formats.exported.traces import OWN_FILES, build_trace, parse_trace
 from archive.privacy.redact.names.words import WORDS

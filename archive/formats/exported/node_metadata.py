@@ -1,4 +1,4 @@
-"""``torch_fn`` and ``source_fn_stack`` of a node: which function or module of Python made the node.
+"""The keys of a node's metadata; and ``torch_fn`` and ``source_fn_stack``, which say what made the node.
 
     torch_fn        = NAME ';' FUNCTION                   linear_3;builtin_function_or_method.linear
     source_fn_stack = Source (';' Source)*                outermost first
@@ -11,6 +11,36 @@ NAME is the node's in the graph of that time; strict export alone writes ``sourc
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from archive.formats.record_kinds import MetadataKind
+
+STACK_TRACE, MODULES, FUNCTION, FUNCTIONS, ORIGINS, CUSTOM, HANDLE = (
+    "stack_trace",
+    "nn_module_stack",
+    "torch_fn",
+    "source_fn_stack",
+    "from_node",
+    "custom",
+    "debug_handle",
+)
+"""The keys; ``custom`` is what a user notes about nodes, by ``torch.fx.traceback.annotate``, and
+``debug_handle`` is ExecuTorch's."""
+
+KIND_BY_KEY = {
+    STACK_TRACE: MetadataKind.TRACES,
+    MODULES: MetadataKind.MODULES,
+    FUNCTION: MetadataKind.FUNCTIONS,
+    FUNCTIONS: MetadataKind.FUNCTIONS,
+    ORIGINS: MetadataKind.ORIGINS,
+    CUSTOM: MetadataKind.OTHER,
+    HANDLE: MetadataKind.HANDLES,
+}
+"""All keys that PyTorch 2.13 and ExecuTorch 1.5 write."""
+
+
+def metadata_kind(key: str) -> MetadataKind:
+    """The kind of the metadata under a key."""
+    return KIND_BY_KEY.get(key, MetadataKind.OTHER)
 
 
 class Function(NamedTuple):

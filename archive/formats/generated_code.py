@@ -1,8 +1,13 @@
-"""The local variables of generated code: PyTorch numbers them, so that one new line renames all later ones.
+"""Generated code whose text differs from one saving of a model to the next: local variables, and constants.
 
-A function in *canonical* form has ``%0``, ``%1`` … for its variables, in the order in which they come first.
-A value that is named only to be returned has no name there. Arguments of the model's own methods keep their
-names, for callers use them; tracing names those of other modules like variables.
+PyTorch numbers local variables, so that one new line renames all later ones. A function in *canonical* form
+has ``%0``, ``%1`` … for its variables, in the order in which they come first. A value that is named only to
+be returned has no name there. Arguments of the model's own methods keep their names, for callers use them;
+tracing names those of other modules like variables.
+
+``  in_features : Final[int] = 4`` is a constant of a module. PyTorch takes the names in ``__constants__`` of
+a Python class through a set, so another process writes the same lines in another order. Code names constants,
+and never counts them.
 """
 
 from __future__ import annotations
@@ -20,6 +25,8 @@ FUNCTION = re.compile(r"^(?=(?:  )?def )", re.MULTILINE)
 """Where a function or method begins."""
 RETURNED = re.compile(r"^( +)(\w+) = ([^\n]*)\n\1return \2$", re.MULTILINE)
 """A value that is returned by its name."""
+CONSTANTS = re.compile(r"(?:^  \w+ : Final\[[^\n]*\n){2,}", re.MULTILINE)
+LINE = re.compile(r"[^\n]*\n")
 
 
 def arguments(function: str) -> set[str]:
@@ -64,3 +71,12 @@ def _canonical(function: str, *, keeps_arguments: bool) -> str:
 
 def _returned(found: re.Match[str], known: set[str]) -> str:
     return f"{found[1]}return {found[3]}" if found[2] in known else found[0]
+
+
+def constants_sorted(text: str) -> str:
+    r"""The text of a class with its constants sorted by name.
+
+    >>> constants_sorted("class A(Module):\n  q : Final[int] = 2\n  p : Final[int] = 1\n")
+    'class A(Module):\n  p : Final[int] = 1\n  q : Final[int] = 2\n'
+    """
+    return CONSTANTS.sub(lambda found: "".join(sorted(LINE.findall(found[0]))), text)
