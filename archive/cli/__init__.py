@@ -1,8 +1,8 @@
 """The command ``debug-archive``: arguments → calls of the library, printed facts, exit status.
 
-``main`` finds a command by its name; each command has a file of its own and reads ``prepare → run →
-status``. Commands that make files out of files share ``files``, those that read many ``several``, and both
-the bar of ``progress``. ``sizes`` is done in ``measuring``, its budgets in ``gate``. No other room prints.
+``main`` finds a command by its name; each command has a file of its own. Commands that read many files share
+``reading``: a new one says how it reads a file, and which row it prints. Commands that make files out of
+files share ``making``. No other room prints.
 """
 
 from archive.cli.main import main

@@ -6,25 +6,31 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.cli.files import options
+from archive.cli import making
 
 if TYPE_CHECKING:
-    from archive.cli.files.batch import Manner
+    from archive.cli.making import FileMaker
     from archive.cli.status import Status
 
 
 @click.command("convert")
-@options.takes_files
-@options.profile_option()
+@making.takes_files
+@making.profile_option()
 @click.option(
     "--canonical",
     is_flag=True,
     help="Of exported programs: number the ids in them that differ from run to run by their first use.",
 )
-@options.max_option
-@options.takes_manner
+@making.max_option
+@making.takes_maker
 def command(
-    inputs: tuple[str, ...], *, out: str, profile: str | None, canonical: bool, strength: int, manner: Manner
+    inputs: tuple[str, ...],
+    *,
+    out: str,
+    profile: str | None,
+    canonical: bool,
+    strength: int,
+    maker: FileMaker,
 ) -> Status:
     """Write companions IN in another profile, or exported programs IN in canonical form.
 
@@ -43,8 +49,8 @@ def command(
     if canonical == (profile is not None):
         raise click.UsageError("give --profile PROFILE, or --canonical")
     if profile is None:
-        if strength == options.MAX_LEVEL:
+        if strength == making.MAX_LEVEL:
             raise click.UsageError("--max is for companions")
-        return manner.run("canonicalise", inputs, out)
-    options.check_max(profile, strength)
-    return manner.run("convert", inputs, out, profile=profile, level=strength)
+        return maker.run("canonicalise", inputs, out)
+    making.check_max(profile, strength)
+    return maker.run("convert", inputs, out, profile=profile, level=strength)

@@ -13,19 +13,20 @@ from archive.base.errors import ArchiveError
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.places import exists, is_folder, joined
-from archive.batches.reading import Listed, listing
 from archive.cli import options, printing
-from archive.cli.several import jobs_option, problem, reading, status_of
+from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import Status
 from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
 from archive.reader.recognition import OPENED_KINDS, FileKind
-from archive.report.diff_text import diff_text, summary_line
+from archive.report.diff import diff_text, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Archive, Diff, Limits
+    from archive.batches.reading import Listed, Reading
+    from archive.cli.reading import FileReader
 
 IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
 COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
@@ -53,18 +54,8 @@ COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
     "`format` (versions, kinds). May be repeated.",
 )
 @click.option("--stat", is_flag=True, help="Count lines instead of showing them.")
-@click.option(
-    "-n",
-    "rows",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="Differences of each level to show; 0 for all, with all of their lines.",
-)
-@jobs_option
-@options.no_map_option
-@options.limit_option
-@options.json_option("Print all differences as JSON; a list for folders.")
+@options.most_option("Differences of each level to show; 0 for all, with all of their lines.")
+@takes_reader(json="Print all differences as JSON; a list for folders.")
 def command(
     old: str,
     new: str,
@@ -73,10 +64,7 @@ def command(
     ignored: tuple[str, ...],
     stat: bool,
     rows: int,
-    jobs: int | None,
-    mapped: bool,
-    limits: Limits,
-    as_json: bool,
+    reader: FileReader,
 ) -> Status:
     """Show what differs between OLD and NEW, from the model down to the line of its source.
 
@@ -97,48 +85,63 @@ def command(
       debug-archive diff release-1/ release-2/ --ignore debug --ignore ids
       debug-archive diff split.ptl new.ptl -c split.ptdbg
     """  # noqa: D301 (click reads the backspace)
-    asked = _Asked(new, companions, tuple(map(Level, ignored)), limits, mapped)
+    question = _PairQuestion(new, companions, tuple(map(Level, ignored)), reader.limits, reader.mapped)
     if is_folder(old) != is_folder(new):
         raise click.UsageError("compare two files or two folders, not a file with a folder")
     if is_folder(old):
         if companions:
             raise click.UsageError("-c is for two files, not for folders")
-        return _Run(asked, rows, stat=stat, as_json=as_json).several(old, jobs)
-    found = asked.pair(old, new)
-    if as_json:
-        printing.write_json(_facts(found))
+        return _folders(old, question, reader, rows, stat=stat)
+    diff = question.of_pair(old, new)
+    if reader.as_json:
+        printing.write_json(_facts(diff))
     else:
-        printing.show_lines(diff_text(found, rows, stat=stat))
-    return _status(found)
+        printing.show_lines(diff_text(diff, rows, stat=stat))
+    return _status(diff)
 
 
-def _status(found: Diff) -> Status:
-    return Status.FINDINGS if found.changes else Status.WELL
+def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *, stat: bool) -> Status:
+    """Compare the files of the same relative paths, and tell those that only one folder has."""
+
+    def row(reading: Reading[Diff | None]) -> Row:
+        name, diff = reading.file.relative, reading.facts
+        if reading.error:
+            part = [{"file": name, "error": reading.error}]
+            return Row(status_of(reading), part, notes=[problem_line(reading)])
+        if diff is None:
+            return Row(Status.FINDINGS, [{"file": name, "status": "gone"}], [f"{name}: gone"])
+        facts = [{"file": name} | _facts(diff)]
+        if stat or not diff.changes:
+            return Row(_status(diff), facts, [f"{name}: {summary_line(diff)}"])
+        return Row(_status(diff), facts, styled=diff_text(diff, rows))
+
+    files = reader.listing([old], COMPARED_KINDS)
+    paths = {file.relative for file in files.files}
+    others = reader.listing([question.new], COMPARED_KINDS).files
+    added = [file.relative for file in others if file.relative not in paths]
+    more = [Row(Status.FINDINGS, [{"file": name, "status": "added"}], [f"{name}: added"]) for name in added]
+    return reader.several(files, question.of, "comparing", row, more=more)
 
 
-def _facts(found: Diff) -> dict[str, object]:
+def _status(diff: Diff) -> Status:
+    return Status.FINDINGS if diff.changes else Status.WELL
+
+
+def _facts(diff: Diff) -> dict[str, object]:
     """A difference as JSON: its fields, and what follows from them."""
     return {
-        "old": {"file": found.old, "kind": found.old_kind},
-        "new": {"file": found.new, "kind": found.new_kind},
-        "identical": found.identical,
-        "same_model": found.same_model,
-        "unchecked": list(found.unchecked),
-        "changes": list(found.changes),
+        "old": {"file": diff.old, "kind": diff.old_kind},
+        "new": {"file": diff.new, "kind": diff.new_kind},
+        "identical": diff.identical,
+        "same_model": diff.same_model,
+        "unchecked": list(diff.unchecked),
+        "changes": list(diff.changes),
     }
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is asked of each pair of files.
-
-    Attributes:
-        new: the new file or folder.
-        companions: files that companions are in.
-        ignored: levels that are left out.
-        limits: what a file may cost.
-        mapped: whether files are mapped.
-    """
+class _PairQuestion:
+    """What is asked of each pair of files, in whichever process; ``new`` is the new file or folder."""
 
     new: str
     companions: Sequence[str]
@@ -149,9 +152,9 @@ class _Asked:
     def of(self, file: Listed) -> Diff | None:
         """The difference of a file of the old folder and that of the new one; None where there is none."""
         other = joined(self.new, file.relative)
-        return self.pair(file.name, other) if exists(other) else None
+        return self.of_pair(file.name, other) if exists(other) else None
 
-    def pair(self, old: str, new: str) -> Diff:
+    def of_pair(self, old: str, new: str) -> Diff:
         """The difference of two files.
 
         Raises:
@@ -180,55 +183,3 @@ class _Asked:
             limits=self.limits,
             name=name_of(name),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One run over two folders."""
-
-    asked: _Asked
-    rows: int
-    stat: bool
-    as_json: bool
-
-    def several(self, old: str, jobs: int | None) -> Status:
-        """Compare the files of the same relative paths, and tell those that one folder alone has."""
-        files = listing([old], kinds=COMPARED_KINDS, mapped=self.asked.mapped)
-        others = listing([self.asked.new], kinds=COMPARED_KINDS, mapped=self.asked.mapped)
-        json, statuses = printing.JsonParts(), {Status.WELL}
-        with reading(files, self.asked.of, "comparing", jobs, as_json=self.as_json) as (lines, results):
-            for result in results:
-                statuses.add(status_of(result))
-                name = result.file.relative
-                if result.error:
-                    lines.note(problem(result))
-                    part: dict[str, object] = {"file": name, "error": result.error}
-                elif result.facts is None:
-                    statuses.add(Status.FINDINGS)
-                    part = {"file": name, "status": "gone"}
-                else:
-                    statuses.add(_status(result.facts))
-                    part = {"file": name, **_facts(result.facts)}
-                if self.as_json:
-                    json.add([part])
-                elif not result.error:
-                    self._show(name, result.facts)
-        known = {file.relative for file in files.files}
-        for file in others.files:
-            if file.relative not in known:
-                statuses.add(Status.FINDINGS)
-                if self.as_json:
-                    json.add([{"file": file.relative, "status": "added"}])
-                else:
-                    printing.write_line(f"{file.relative}: added")
-        if self.as_json:
-            json.end()
-        return max(statuses)
-
-    def _show(self, name: str, found: Diff | None) -> None:
-        if found is None:
-            printing.write_line(f"{name}: gone")
-        elif self.stat or not found.changes:
-            printing.write_line(f"{name}: {summary_line(found)}")
-        else:
-            printing.show_lines(diff_text(found, self.rows))

@@ -11,18 +11,18 @@ import click
 import archive
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.mapped import read_whole, source_of
-from archive.batches.reading import Listed, Listing, listing
-from archive.cli import options, printing
-from archive.cli.several import jobs_option, problem, reading, status_of
+from archive.batches.reading import Listed, Listing
+from archive.cli import printing
+from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import Status
 from archive.compare.digest import VERSIONS
 from archive.compare.digest.lines import read, written
 from archive.reader.recognition import OPENED_KINDS, FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from archive import Digest, Limits
+    from archive.batches.reading import Reading
+    from archive.cli.reading import FileReader
     from archive.compare.digest import Of
 
 KINDS = OPENED_KINDS | {FileKind.LFS}
@@ -54,20 +54,9 @@ class Expected(NamedTuple):
     type=click.Path(exists=True, dir_okay=False),
     help="Compare the files in a list that this command printed, or sha256sum, with their digests in it.",
 )
-@jobs_option
-@options.no_map_option
-@options.limit_option
-@options.json_option()
+@takes_reader(json="Print facts as JSON.")
 def command(
-    files: tuple[str, ...],
-    *,
-    of: Of,
-    parts: bool,
-    checked: str | None,
-    jobs: int | None,
-    mapped: bool,
-    limits: Limits,
-    as_json: bool,
+    files: tuple[str, ...], *, of: Of, parts: bool, checked: str | None, reader: FileReader
 ) -> Status:
     """Print digests of models: equal where two files are the same model, whoever saved them.
 
@@ -91,11 +80,39 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if bool(files) == (checked is not None):
         raise click.UsageError("give files, or a list by --check")
-    expected = _listed(checked) if checked else {}
-    found = Listing([Listed(name, name) for name in expected], False, {}) if checked else None  # noqa: FBT003
-    found = found or listing(files, kinds=KINDS, mapped=mapped)
-    work = partial(_digest, of=of, expected=expected, limits=limits, mapped=mapped)
-    return _run(found, work, jobs, expected, parts=parts, as_json=as_json)
+    expected = _read_list(checked) if checked else {}
+    if checked:
+        listing = Listing([Listed(name, name) for name in expected], searched=False, others={})
+    else:
+        listing = reader.listing(files, KINDS)
+    wrong = 0
+
+    def row(reading: Reading[Digest]) -> Row:
+        nonlocal wrong
+        digest, name = reading.facts, reading.file.label
+        facts: dict[str, object] = {"file": name}
+        lines, notes = [], []
+        if digest is None:
+            notes = [problem_line(reading)]
+            facts["error"] = notes[0]
+        else:
+            facts |= {"of": digest.of, "digest": str(digest)} | ({"parts": digest.parts} if parts else {})
+            mark = "" if written(name) == name else "\\"
+            lines = [f"{mark}{digest}  {written(name)}"]
+            lines += [f"{value}  {part}" for part, value in digest.parts.items()] if parts else []
+        if expected:
+            value = expected[reading.file.name].value
+            same = digest is not None and str(digest) == value
+            wrong += digest is not None and not same
+            facts |= {"expected": value, "same": same}
+            lines = [f"{name}: {'OK' if same else 'FAILED'}"]
+        return Row(status_of(reading), [facts], lines, notes=notes)
+
+    work = partial(_digest, of=of, expected=expected, limits=reader.limits, mapped=reader.mapped)
+    status = reader.several(listing, work, "hashing", row)
+    if wrong:
+        printing.note(f"{counted(wrong, 'file')} of another digest than in the list")
+    return max(status, Status.FINDINGS if wrong else Status.WELL)
 
 
 def _digest(file: Listed, *, of: Of, expected: dict[str, Expected], limits: Limits, mapped: bool) -> Digest:
@@ -103,67 +120,23 @@ def _digest(file: Listed, *, of: Of, expected: dict[str, Expected], limits: Limi
     return archive.digest(source_of(file.name, mapped=mapped), of=wanted, limits=limits)
 
 
-def _run(
-    found: Listing,
-    work: partial[Digest],
-    jobs: int | None,
-    expected: dict[str, Expected],
-    *,
-    parts: bool,
-    as_json: bool,
-) -> Status:
-    statuses, json, wrong = {Status.WELL}, printing.JsonParts(), 0
-    with reading(found, work, "hashing", jobs, as_json=as_json) as (lines, results):
-        for result in results:
-            statuses.add(status_of(result))
-            digest, name = result.facts, result.file.label
-            facts: dict[str, object] = {"file": name}
-            if digest is None:
-                lines.note(problem(result))
-                facts["error"] = problem(result)
-            else:
-                facts |= {"of": digest.of, "digest": str(digest)} | ({"parts": digest.parts} if parts else {})
-            if expected:
-                same = digest is not None and str(digest) == expected[result.file.name].value
-                wrong += digest is not None and not same
-                facts["expected"], facts["same"] = expected[result.file.name].value, same
-            if as_json:
-                json.add([facts])
-            elif expected:
-                lines.write_line(f"{name}: {'OK' if facts['same'] else 'FAILED'}")
-            elif digest is not None:
-                for line in _lines(name, digest, parts=parts):
-                    lines.write_line(line)
-    if as_json:
-        json.end()
-    if wrong:
-        printing.note(f"{counted(wrong, 'file')} of another digest than in the list")
-    return max(*statuses, Status.FINDINGS if wrong else Status.WELL)
-
-
-def _lines(name: str, digest: Digest, *, parts: bool) -> Sequence[str]:
-    mark = "" if written(name) == name else "\\"
-    head = f"{mark}{digest}  {written(name)}"
-    return [head, *(f"{value}  {part}" for part, value in digest.parts.items())] if parts else [head]
-
-
-def _listed(file: str) -> dict[str, Expected]:
+def _read_list(file: str) -> dict[str, Expected]:
     """The digests in a list, by file.
 
     Raises:
         ArchiveError: a line is none of a list, or there is none, or too many.
     """
-    found: dict[str, Expected] = {}
+    expected: dict[str, Expected] = {}
     text = read_whole(file).decode("utf-8", "surrogateescape")
     for number, line in enumerate(text.split("\n"), 1):
         if not line:
             continue
-        told = LINE.fullmatch(line)
-        if not told:
+        parts = LINE.fullmatch(line)
+        if not parts:
             raise ArchiveError(
                 file=file, place=f"line {number}", expected="a digest and a file", found=shown(line[:60])
             )
-        escaped, value, kind, version, name = told.groups()
+        escaped, value, kind, version, name = parts.groups()
         of: Of = "model" if kind == "model" else "debug" if kind == "debug" else "file"
         if version and int(version) != VERSIONS[of]:
             raise ArchiveError(
@@ -172,7 +145,7 @@ def _listed(file: str) -> dict[str, Expected]:
                 expected=f"a digest of version {VERSIONS[of]}, {of}-{VERSIONS[of]}",
                 found=f"{of}-{version}; make the list again",
             )
-        found[read(name) if escaped else name] = Expected(of, value)
-    if not found:
+        expected[read(name) if escaped else name] = Expected(of, value)
+    if not expected:
         raise ArchiveError("has no digests in it", file=file)
-    return found
+    return expected

@@ -21,6 +21,7 @@ from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in, models_of, store_at
 from archive.failures.unpacking import unpacked
 from archive.reader.recognition import READ_KINDS
+from archive.report.symbolicate import causes_facts, causes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -162,8 +163,6 @@ def _has_arrived(log: BinaryIO) -> bool:
 
 
 def _print_causes(log: Log, explainer: Explainer, models: Models | None) -> None:
-    from archive.report.causes_text import causes_facts, causes_text  # noqa: PLC0415 (rich)
-
     if log.as_json:
         printing.write_json(causes_facts(explainer, log.top, 1 if models is None else len(models)))
     else:

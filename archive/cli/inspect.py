@@ -9,27 +9,23 @@ import click
 
 import archive
 from archive.base.mapped import source_of
-from archive.batches.inputs import names_several
-from archive.batches.reading import listing
-from archive.cli import options, printing
-from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
+from archive.cli import printing
+from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import Status
-from archive.describe.inspect import inspect
-from archive.describe.inspect_effects import inspect_effects
-from archive.describe.listing import listed
-from archive.describe.summary import Summary, summarise
+from archive.describe.effects import inspect_effects
+from archive.describe.inspect import Summary, inspect, summarise
+from archive.describe.listing import ZipListing, listed
 from archive.reader.recognition import OPENED_KINDS, READ_KINDS, FileKind, recognise
-from archive.report.as_text import inspection_text
-from archive.report.effects_text import effects_text
-from archive.report.listing_text import listing_text
-from archive.report.summary_text import summary_text, total_text
+from archive.report.inspect import effects_text, inspection_text, listing_text, summary_text, total_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Limits
     from archive.base.mapped import Source
-    from archive.batches.reading import Listed
+    from archive.batches.reading import Listed, Reading
+    from archive.cli.reading import FileReader
+    from archive.describe.inspect import Inspection
 
 LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
 """The kinds of files in folders that have a line. What a pointer stands for may be a model: nothing tells."""
@@ -42,19 +38,8 @@ LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
     is_flag=True,
     help="Show what its methods change besides giving results, as Python; of one file.",
 )
-@jobs_option
-@options.no_map_option
-@options.limit_option
-@options.json_option("Print facts as JSON; a list for several files.")
-def command(
-    files: tuple[str, ...],
-    *,
-    effects: bool,
-    jobs: int | None,
-    mapped: bool,
-    limits: Limits,
-    as_json: bool,
-) -> Status:
+@takes_reader()
+def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Status:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
     Of a zip that is no archive: its files, and the tensors in what torch.save wrote. Of a folder, or of
@@ -70,84 +55,60 @@ def command(
       debug-archive inspect models/ -j 8
       debug-archive inspect models/ --json | jq -r '.[] | .file + " " + .archive_id'
     """  # noqa: D301 (click reads the backspace)
-    if len(files) > 1 or names_several(files[0]):
+    if not is_single(files):
         if effects:
             raise click.UsageError("--effects is of one file")
-        return _several(files, jobs, limits, mapped=mapped, as_json=as_json)
-    source = source_of(files[0], mapped=mapped)
+        return _several(files, reader)
+    source, limits = reader.source(files[0]), reader.limits
     if effects:
-        _print_effects(source, limits, as_json=as_json)
-    elif _is_archive(source, limits):
-        _print_inspection(source, limits, as_json=as_json)
+        with archive.open(source, limits=limits, kinds=READ_KINDS) as opened:
+            side_effects = inspect_effects(opened)
+            if reader.as_json:
+                printing.write_json(side_effects)
+            else:
+                printing.show(effects_text(side_effects), soft_wrap=True)
+        return Status.WELL
+    facts = _contents(source, limits)
+    if reader.as_json:
+        printing.write_json(facts)
     else:
-        _print_listing(source, limits, as_json=as_json)
+        printing.show(listing_text(facts) if isinstance(facts, ZipListing) else inspection_text(facts))
     return Status.WELL
 
 
-def _is_archive(source: Source, limits: Limits) -> bool:
-    found = recognise(source, look=False, limits=limits)
-    return found.is_archive or found.kind is FileKind.COMPANION
-
-
-def _several(
-    inputs: Sequence[str], jobs: int | None, limits: Limits, *, mapped: bool, as_json: bool
-) -> Status:
+def _several(inputs: Sequence[str], reader: FileReader) -> Status:
     """Print a line or the facts of each of several files, and the total."""
-    files, json = listing(inputs, kinds=LISTED_KINDS, mapped=mapped), printing.JsonParts()
-    statuses, summaries = {Status.WELL}, []
-    read = partial(_facts if as_json else _summary, limits=limits, mapped=mapped)
-    with reading(files, read, "inspecting", jobs, as_json=as_json) as (lines, results):
-        for result in results:
-            statuses.add(status_of(result))
-            if result.facts is None:
-                lines.note(problem(result))
-            if as_json:
-                json.add([result.facts or {"file": result.file.label, "error": problem(result)}])
-            elif isinstance(result.facts, Summary):
-                summaries.append(result.facts)
-                lines.write_line(f"{result.file.label}: {summary_text(result.facts)}")
-    if as_json:
-        json.end()
-    else:
+    files, summaries = reader.listing(inputs, LISTED_KINDS), []
+
+    def row(reading: Reading[Summary | Inspection | ZipListing]) -> Row:
+        name, facts = reading.file.label, reading.facts
+        if facts is None:
+            why = problem_line(reading)
+            return Row(status_of(reading), [{"file": name, "error": why}], notes=[why])
+        if not isinstance(facts, Summary):
+            return Row(part=[facts])
+        summaries.append(facts)
+        return Row(lines=[f"{name}: {summary_text(facts)}"])
+
+    of_file = partial(_facts if reader.as_json else _summary, limits=reader.limits, mapped=reader.mapped)
+    status = reader.several(files, of_file, "inspecting", row)
+    if not reader.as_json:
         printing.write_line(total_text(summaries, len(files.files)))
-    return max(statuses)
+    return status
 
 
-def _summary(file: Listed, *, limits: Limits, mapped: bool) -> object:
+def _summary(file: Listed, *, limits: Limits, mapped: bool) -> Summary:
     return summarise(source_of(file.name, mapped=mapped), limits=limits)
 
 
-def _facts(file: Listed, *, limits: Limits, mapped: bool) -> object:
-    """An inspection, or what a zip that is no archive holds."""
-    source = source_of(file.name, mapped=mapped)
-    if not _is_archive(source, limits):
+def _facts(file: Listed, *, limits: Limits, mapped: bool) -> Inspection | ZipListing:
+    return _contents(source_of(file.name, mapped=mapped), limits)
+
+
+def _contents(source: Source, limits: Limits) -> Inspection | ZipListing:
+    """An inspection; of a zip that is no archive, what it holds."""
+    recognised = recognise(source, look=False, limits=limits)
+    if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:
         return listed(source, limits=limits)
     with archive.open(source, limits=limits) as opened:
         return inspect(opened)
-
-
-def _print_effects(source: Source, limits: Limits, *, as_json: bool) -> None:
-    with archive.open(source, limits=limits, kinds=READ_KINDS) as opened:
-        effects = inspect_effects(opened)
-        if as_json:
-            printing.write_json(effects)
-        else:
-            printing.show(effects_text(effects), soft_wrap=True)
-
-
-def _print_inspection(source: Source, limits: Limits, *, as_json: bool) -> None:
-    with archive.open(source, limits=limits) as opened:
-        facts = inspect(opened)
-        if as_json:
-            printing.write_json(facts)
-        else:
-            printing.show(inspection_text(facts))
-
-
-def _print_listing(source: Source, limits: Limits, *, as_json: bool) -> None:
-    """Print what a zip that is no archive holds."""
-    listing = listed(source, limits=limits)
-    if as_json:
-        printing.write_json(listing)
-    else:
-        printing.show(listing_text(listing))

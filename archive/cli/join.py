@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.cli.files import options
+from archive.cli import making
 
 if TYPE_CHECKING:
-    from archive.cli.files.batch import Manner
+    from archive.cli.making import FileMaker
     from archive.cli.status import Status
 
 
 @click.command("join")
-@options.takes_files
-@options.companion_option("IN.ptdbg", "File or folder with the debug info.")
-@options.takes_manner
-def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner: Manner) -> Status:
+@making.takes_files
+@making.companion_option("IN.ptdbg", "File or folder with the debug info.")
+@making.takes_maker
+def command(inputs: tuple[str, ...], *, out: str, companion: str | None, maker: FileMaker) -> Status:
     """Put the debug info from companions back into archives IN: the reverse of `split`.
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
@@ -30,4 +30,4 @@ def command(inputs: tuple[str, ...], *, out: str, companion: str | None, manner:
       debug-archive join small.ptl -c model.ptdbg -o model.ptl
       debug-archive join small/ -c companions/ -o models/
     """  # noqa: D301 (click reads the backspace)
-    return manner.run("join", inputs, out, companion)
+    return maker.run("join", inputs, out, companion)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,27 +10,23 @@ import click
 from archive.base.errors import counted
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
-from archive.batches.inputs import names_several
-from archive.batches.reading import Listed, listing
+from archive.batches.reading import Listed
 from archive.cli import options, printing
-from archive.cli.annotations import annotations_of, annotations_option
-from archive.cli.code_scanning import refuse_two_forms, result_of, sarif_option, write_sarif
-from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
+from archive.cli.ci import sarif_result
+from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import Status
 from archive.privacy.leaks import SCANNED_KINDS, LeakKind, leaks
 from archive.privacy.leaks.allowed import project_patterns
 from archive.reader.recognition import FileKind
-from archive.report.leaks_text import leaks_facts, leaks_line, leaks_table, listed_only, remedies
+from archive.report.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from archive import Limits
     from archive.batches.reading import Reading
-    from archive.cli.annotations import Annotations
-    from archive.cli.progress import Tracker
+    from archive.cli.reading import FileReader
     from archive.privacy.leaks import Finding, Leaks
-    from archive.report.sarif import Result
 
 UNREAD = "not read"
 """The rule of files that cannot be read."""
@@ -55,28 +50,10 @@ LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | {FileKind.LFS}
     help="Texts that may be there, `*` for any characters: '/opt/*', 'URL=https://example.com/*'. May be "
     "repeated.",
 )
-@click.option(
-    "--config",
-    metavar="TOML",
-    type=click.Path(),
-    show_default="the nearest pyproject.toml that has one",
-    help="Allow texts of the table [tool.debug-archive.leaks] of this file, too.",
-)
+@options.config_option("Allow texts of the table [tool.debug-archive.leaks] of this file, too.", "one")
 @click.option("--deep", is_flag=True, help="Read the bytes of tensors, too.")
-@click.option(
-    "-n",
-    "examples",
-    type=click.IntRange(min=0),
-    default=3,
-    show_default=True,
-    help="Texts of a kind to show, the others as one; 0 for all.",
-)
-@jobs_option
-@annotations_option
-@options.no_map_option
-@options.limit_option
-@sarif_option
-@options.json_option("Print facts as JSON; a list for several files.")
+@options.most_option("Texts of a kind to show, the others as one; 0 for all.", "examples", default=3)
+@takes_reader(annotations=True, sarif=True)
 def command(
     files: tuple[str, ...],
     *,
@@ -85,12 +62,7 @@ def command(
     config: str | None,
     deep: bool,
     examples: int,
-    jobs: int | None,
-    annotations: str | None,
-    mapped: bool,
-    limits: Limits,
-    as_sarif: bool,
-    as_json: bool,
+    reader: FileReader,
 ) -> Status:
     """List what files tell strangers about their builders: paths, names, source text, keys.
 
@@ -119,133 +91,94 @@ def command(
       debug-archive leaks 'models/**/*.ptl' --json > leaks.json
       debug-archive leaks release/ --sarif > leaks.sarif
     """  # noqa: D301 (click reads the backspace)
-    refuse_two_forms(as_sarif=as_sarif, as_json=as_json)
     allowed = [*allow, *project_patterns(config)]
-    read = partial(_leaks, deep=deep, allow=allowed, limits=limits, mapped=mapped)
-    notes = annotations_of(annotations, as_json=as_json or as_sarif)
-    asked = [LeakKind(kind) for kind in kinds]
-    run = _Run(notes, asked, examples, as_json=as_json)
-    with notes.behind():
-        if as_sarif:
-            return run.scanned(files, read, jobs, mapped=mapped)
-        if len(files) == 1 and not names_several(files[0]):
-            return run.one(name_of(files[0]), read(Listed(files[0], "")))
-        return run.several(files, read, jobs, mapped=mapped)
+    read = partial(_leaks, deep=deep, allow=allowed, limits=reader.limits, mapped=reader.mapped)
+    run = _LeakSearch(reader, [LeakKind(kind) for kind in kinds])
+    with reader.annotations.behind():
+        if is_single(files) and not reader.as_sarif:
+            return run.single(name_of(files[0]), read(Listed(files[0], "")), examples)
+        rules = {UNREAD: "the file was not searched"} | {kind: kind.remedy for kind in LeakKind}
+        listing = reader.listing(files, LISTED_KINDS)
+        status = reader.several(listing, read, "reading", run.row, rules=rules)
+        if not (reader.as_json or reader.as_sarif):
+            printing.write_line(run.total())
+        return status
 
 
 def _leaks(file: Listed, *, deep: bool, allow: Sequence[str], limits: Limits, mapped: bool) -> Leaks:
     return leaks(source_of(file.name, mapped=mapped), deep=deep, allow=allow, limits=limits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One run of the command.
+class _LeakSearch:
+    """What is printed of files, and how many files came out how.
 
-    Attributes:
-        notes: the annotations.
+    Args:
+        reader: how files are read.
         kinds: the kinds that are asked for; none for all that count.
-        examples: texts of a kind that a table shows.
-        as_json: whether facts are printed as JSON.
     """
 
-    notes: Annotations
-    kinds: Sequence[LeakKind]
-    examples: int
-    as_json: bool
+    def __init__(self, reader: FileReader, kinds: Sequence[LeakKind]) -> None:
+        self._reader, self._kinds = reader, kinds
+        self._statuses: list[Status] = []
 
-    def one(self, name: str, found: Leaks) -> Status:
-        """Print what a single file gives away."""
-        shown = self._take(name, found)
-        if self.as_json:
+    def single(self, name: str, found: Leaks, examples: int) -> Status:
+        """Print what a single file gives away: a table with some texts of each kind, or facts."""
+        shown = self._counted(name, found)
+        if self._reader.as_json:
             printing.write_json(leaks_facts(found, shown))
-        elif shown:
-            printing.show(leaks_table(shown, self.examples))
+            return self._statuses[-1]
+        if shown:
+            printing.show(leaks_table(shown, examples))
             printing.write_line("")
             for line in remedies(shown):
                 printing.write_line(line)
         else:
             printing.write_line(f"{name}: {leaks_line(shown)}")
-        if not self.as_json:
-            self._write_rest(found, shown)
-        return Status.FINDINGS if shown else Status.WELL
-
-    def several(
-        self, inputs: Sequence[str], read: Callable[[Listed], Leaks], jobs: int | None, *, mapped: bool
-    ) -> Status:
-        """Print a line or the facts of each of several files, and the total."""
-        files, json = listing(inputs, kinds=LISTED_KINDS, mapped=mapped), printing.JsonParts()
-        statuses = []
-        with reading(files, read, "reading", jobs, as_json=self.as_json) as (lines, results):
-            for result in results:
-                name, facts = result.file.label, result.facts
-                if facts is None:
-                    statuses.append(self._fail(result, lines))
-                    part = {"file": name, "error": problem(result)}
-                else:
-                    shown = self._take(name, facts)
-                    statuses.append(Status.FINDINGS if shown else Status.WELL)
-                    part = leaks_facts(facts, shown) if self.as_json else {}
-                    for one in facts.problems:
-                        lines.note(f"{name}: {one}")
-                    if not self.as_json:
-                        lines.write_line(f"{name}: {leaks_line(shown)}")
-                if self.as_json:
-                    json.add([part])
-        if self.as_json:
-            json.end()
-        else:
-            printing.write_line(_total(statuses))
-        return max(statuses)
-
-    def scanned(
-        self, inputs: Sequence[str], read: Callable[[Listed], Leaks], jobs: int | None, *, mapped: bool
-    ) -> Status:
-        """Print the findings of all files as one SARIF log; a file that cannot be read is a finding, too."""
-        files, statuses = listing(inputs, kinds=LISTED_KINDS, mapped=mapped), {Status.WELL}
-        results: list[Result] = []
-        with reading(files, read, "reading", jobs, as_json=True) as (lines, readings):
-            for one in readings:
-                if one.facts is None:
-                    statuses.add(self._fail(one, lines))
-                    results.append(result_of(one.file, UNREAD, "error", problem(one)))
-                elif shown := self._take(one.file.label, one.facts):
-                    statuses.add(Status.FINDINGS)
-                    results += (_result(one.file, finding) for finding in shown)
-        write_sarif({UNREAD: "the file was not searched"} | {kind: kind.remedy for kind in LeakKind}, results)
-        return max(statuses)
-
-    def _fail(self, reading: Reading[Leaks], lines: Tracker) -> Status:
-        """Note and annotate a file that cannot be read; its exit status."""
-        lines.note(problem(reading))
-        self.notes.add("error", reading.file.label, "leaks", [problem(reading)])
-        return status_of(reading)
-
-    def _take(self, name: str, found: Leaks) -> list[Finding]:
-        """Annotate a file; its findings that count."""
-        shown = found.counted(self.kinds)
-        self.notes.add("warning", name, "leaks", [f"{one.kind}: {one.text}" for one in shown])
-        return shown
-
-    def _write_rest(self, found: Leaks, shown: Sequence[Finding]) -> None:
-        """Print what is not in the table, and what was not read."""
-        rest = "" if self.kinds else listed_only(found, shown)
+        rest = "" if self._kinds else listed_only(found, shown)
         passed = f"tensors passed over: {found.passed_over:,} bytes" if found.passed_over else ""
         for line in (rest, passed):
             if line:
                 printing.write_line(line)
         for kind, count in found.more.items():
             printing.note(f"{kind}: {count:,} more, of texts that are not listed")
-        for one in found.problems:
-            printing.note(one)
+        for trouble in found.problems:
+            printing.note(trouble)
+        return self._statuses[-1]
 
+    def row(self, reading: Reading[Leaks]) -> Row:
+        """The row of a file; one that cannot be read is a finding, too."""
+        name, found = reading.file.label, reading.facts
+        if found is None:
+            why = problem_line(reading)
+            self._reader.annotations.add("error", name, "leaks", [why])
+            self._statuses.append(status_of(reading))
+            result = sarif_result(reading.file, UNREAD, "error", why)
+            return Row(self._statuses[-1], [{"file": name, "error": why}], notes=[why], results=[result])
+        shown = self._counted(name, found)
+        results = (
+            sarif_result(reading.file, one.kind, "warning", f"{one.kind}: {one.text}", str(one.places[0]))
+            for one in shown
+        )
+        return Row(
+            self._statuses[-1],
+            [leaks_facts(found, shown)] if self._reader.as_json else (),
+            [f"{name}: {leaks_line(shown)}"],
+            notes=() if self._reader.as_sarif else [f"{name}: {trouble}" for trouble in found.problems],
+            results=results,
+        )
 
-def _result(file: Listed, one: Finding) -> Result:
-    return result_of(file, one.kind, "warning", f"{one.kind}: {one.text}", str(one.places[0]))
+    def _counted(self, name: str, found: Leaks) -> list[Finding]:
+        """Annotate a file and note its status; its findings that count."""
+        shown = found.counted(self._kinds)
+        texts = [f"{finding.kind}: {finding.text}" for finding in shown]
+        self._reader.annotations.add("warning", name, "leaks", texts)
+        self._statuses.append(Status.FINDINGS if shown else Status.WELL)
+        return shown
 
-
-def _total(statuses: Sequence[Status]) -> str:
-    """The last line: how many files came out how."""
-    well, found = statuses.count(Status.WELL), statuses.count(Status.FINDINGS)
-    failed = len(statuses) - well - found
-    unread = f", {failed:,} could not be read" if failed else ""
-    return f"{counted(len(statuses), 'file')}: {well:,} without, {found:,} with findings{unread}"
+    def total(self) -> str:
+        """The last line: how many files came out how."""
+        well, findings = self._statuses.count(Status.WELL), self._statuses.count(Status.FINDINGS)
+        failed = len(self._statuses) - well - findings
+        unread = f", {failed:,} could not be read" if failed else ""
+        files = counted(len(self._statuses), "file")
+        return f"{files}: {well:,} without, {findings:,} with findings{unread}"

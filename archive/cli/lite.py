@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.cli.files import options
+from archive.cli import making
 from archive.cli.options import importing_pytorch
 
 if TYPE_CHECKING:
-    from archive.cli.files.batch import Manner
+    from archive.cli.making import FileMaker
     from archive.cli.status import Status
 
 
 @click.command("lite")
-@options.takes_files
-@options.takes_manner
-def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
+@making.takes_files
+@making.takes_maker
+def command(inputs: tuple[str, ...], *, out: str, maker: FileMaker) -> Status:
     """Write TorchScript archives IN for the lite interpreter, with debug info.
 
     PyTorch's own way, to load and save, leaves calls out of call stacks: those of functions with short names,
@@ -35,4 +35,4 @@ def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
     """  # noqa: D301 (click reads the backspace)
     with importing_pytorch("lite"):
         import archive.backend.lite  # noqa: F401, PLC0415 (imports PyTorch)
-    return manner.run("lite", inputs, out)
+    return maker.run("lite", inputs, out)

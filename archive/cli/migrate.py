@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.cli.files import options
+from archive.cli import making
 
 if TYPE_CHECKING:
-    from archive.cli.files.batch import Manner
+    from archive.cli.making import FileMaker
     from archive.cli.status import Status
 
 
 @click.command("migrate")
-@options.takes_files
+@making.takes_files
 @click.option(
     "--to",
     required=True,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     default=True,
     help="Keep nothing of what the archive was; smaller, but the way back is not exact.",
 )
-@options.takes_manner
+@making.takes_maker
 def command(
     inputs: tuple[str, ...],
     *,
@@ -38,7 +38,7 @@ def command(
     to: str,
     lossy: bool,
     aside: bool,
-    manner: Manner,
+    maker: FileMaker,
 ) -> Status:
     """Rewrite the debug info of archives IN as another PyTorch release writes and reads it.
 
@@ -56,4 +56,4 @@ def command(
       debug-archive migrate new.ptl -o old.ptl --to 1.9 --dry-run
       debug-archive migrate models/ -o migrated/ --to 2.13 --jobs 4
     """  # noqa: D301 (click reads the backspace)
-    return manner.run("migrate", inputs, out, to=to, lossy=lossy, aside=aside)
+    return maker.run("migrate", inputs, out, to=to, lossy=lossy, aside=aside)

@@ -62,6 +62,29 @@ no_map_option = click.option(
 force_option = click.option("--force", is_flag=True, help="Replace existing files.")
 
 
+def json_option(words: str = "Print facts as JSON.") -> Callable[[FC], FC]:
+    """``--json``, with its help text; the command takes it as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help=words)
+
+
+def most_option(words: str, name: str = "rows", default: int = 20) -> Callable[[FC], FC]:
+    """``-n``: how many rows or texts are shown; 0 for all."""
+    return click.option(
+        "-n", name, type=click.IntRange(min=0), default=default, show_default=True, help=words
+    )
+
+
+def config_option(words: str, what: str) -> Callable[[FC], FC]:
+    """``--config``: a TOML file with a table of the command; by default the nearest that has it."""
+    return click.option(
+        "--config",
+        metavar="TOML",
+        type=click.Path(),
+        show_default=f"the nearest pyproject.toml that has {what}",
+        help=words,
+    )
+
+
 PROFILER_LOG = "KINETO_LOG_LEVEL", "6"
 """The variable, and the level at which PyTorch's profiler writes nothing to standard error."""
 
@@ -83,8 +106,3 @@ def importing_pytorch(who: str) -> Generator[None]:
         raise click.UsageError(
             f"{who} needs PyTorch, which cannot be imported ({error}): pip install 'debug-archive[torch]'"
         ) from error
-
-
-def json_option(words: str = "Print facts as JSON.") -> Callable[[FC], FC]:
-    """``--json``, with its help text; the command takes it as ``as_json``."""
-    return click.option("--json", "as_json", is_flag=True, help=words)

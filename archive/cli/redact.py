@@ -10,16 +10,15 @@ import click
 
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.batches.outcome import OutcomeKind
-from archive.cli import printing
-from archive.cli.files import options
+from archive.cli import making, printing
 from archive.cli.status import Status
 from archive.privacy.redact import Redaction
 from archive.privacy.redact.companions import CompanionRedaction
 from archive.reader.recognition import FileKind, recognise
-from archive.report.redaction_text import redact_refusal_text
+from archive.report.redact import redact_refusal_text
 
 if TYPE_CHECKING:
-    from archive.cli.files.batch import Manner
+    from archive.cli.making import FileMaker
     from archive.privacy.redact.rules import (
         IdChoice,
         NameChoice,
@@ -34,7 +33,7 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
 
 
 @click.command("redact")
-@options.takes_files
+@making.takes_files
 @click.option(
     "-c",
     "--companion",
@@ -105,7 +104,7 @@ NEEDS_COMPANION = "give -c COMPANION: what is taken out goes there, and stays wi
     is_flag=True,
     help="Write OUT even if something is left, or cannot be searched; both are listed.",
 )
-@options.takes_manner
+@making.takes_maker
 def command(
     inputs: tuple[str, ...],
     *,
@@ -121,7 +120,7 @@ def command(
     extra: bool | None,
     times: TimeChoice | None,
     partial: bool,
-    manner: Manner,
+    maker: FileMaker,
 ) -> Status:
     """Take out of archives IN what tells of their builders, and prove that it is gone.
 
@@ -172,26 +171,26 @@ def command(
         if companion is None:
             if any(one is not None for one in others.values()):
                 raise click.UsageError(NEEDS_COMPANION)
-            return _companions(manner, inputs, out, choices)
-        return _archives(manner, inputs, out, companion, choices | others)
+            return _companions(maker, inputs, out, choices)
+        return _archives(maker, inputs, out, companion, choices | others)
     except ImpossibleError as refusal:
         if not isinstance(refusal.facts, Redaction | CompanionRedaction):
             raise
-        if manner.as_json:
+        if maker.as_json:
             told = {"file": refusal.file, "outcome": OutcomeKind.IMPOSSIBLE}
             printing.write_json(told | asdict(refusal.facts))
-        elif not manner.dry_run:
+        elif not maker.dry_run:
             printing.show(redact_refusal_text(refusal.facts), aside=True)
         printing.note(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
         return Status.FINDINGS
 
 
 def _archives(
-    manner: Manner, inputs: tuple[str, ...], out: str, companion: str, choices: dict[str, Any]
+    maker: FileMaker, inputs: tuple[str, ...], out: str, companion: str, choices: dict[str, Any]
 ) -> Status:
     """Redact archives; of a companion, tell that it has none of its own."""
     try:
-        return manner.run("redact", inputs, out, companion, **choices)
+        return maker.run("redact", inputs, out, companion, **choices)
     except ArchiveError as problem:
         if len(inputs) > 1 or not _is_companion(inputs[0]):
             raise
@@ -202,10 +201,10 @@ def _is_companion(file: str) -> bool:
     return Path(file).is_file() and recognise(file, look=False).kind is FileKind.COMPANION
 
 
-def _companions(manner: Manner, inputs: tuple[str, ...], out: str, choices: dict[str, Any]) -> Status:
+def _companions(maker: FileMaker, inputs: tuple[str, ...], out: str, choices: dict[str, Any]) -> Status:
     """Redact companions; of archives, tell what is missing."""
     try:
-        return manner.run("redact_companion", inputs, out, **choices)
+        return maker.run("redact_companion", inputs, out, **choices)
     except ArchiveError as problem:
         if problem.expected != "a companion":
             raise

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.cli.files import options
+from archive.cli import making
 
 if TYPE_CHECKING:
-    from archive.cli.files.batch import Manner
+    from archive.cli.making import FileMaker
     from archive.cli.status import Status
 
 
 @click.command("restore")
-@options.takes_files
-@options.takes_manner
-def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
+@making.takes_files
+@making.takes_maker
+def command(inputs: tuple[str, ...], *, out: str, maker: FileMaker) -> Status:
     """Undo `shrink --level embed` for archives IN.
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.
@@ -29,4 +29,4 @@ def command(inputs: tuple[str, ...], *, out: str, manner: Manner) -> Status:
       debug-archive restore small.ptl -o model.ptl
       debug-archive restore small/ -o models/
     """  # noqa: D301 (click reads the backspace)
-    return manner.run("restore", inputs, out)
+    return maker.run("restore", inputs, out)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.cli.files import options
+from archive.cli import making
 
 if TYPE_CHECKING:
-    from archive.cli.files.batch import Manner
+    from archive.cli.making import FileMaker
     from archive.cli.status import Status
     from archive.rewrite.handles import HandleChoice
 
 
 @click.command("shrink")
-@options.takes_files
+@making.takes_files
 @click.option(
     "--level",
     type=click.Choice(["compact", "embed"]),
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="How small; PyTorch reads the debug info of compact ones only.",
 )
-@options.handles_options("compact: keep; embed: drop")
-@options.kinds_options
-@options.max_option
-@options.takes_manner
+@making.handles_options("compact: keep; embed: drop")
+@making.kinds_options
+@making.max_option
+@making.takes_maker
 def command(
     inputs: tuple[str, ...],
     *,
@@ -37,7 +37,7 @@ def command(
     keep: tuple[str, ...],
     drop: tuple[str, ...],
     strength: int,
-    manner: Manner,
+    maker: FileMaker,
 ) -> Status:
     """Make archives IN smaller, each in one file, and compare it with IN before it is kept.
 
@@ -61,9 +61,9 @@ def command(
         raise click.UsageError("compact archives keep their debug handles; `split` takes them out")
     if level == "compact" and (keep or drop):
         raise click.UsageError("compact archives keep all debug info; `split` takes it out")
-    if level == "compact" and strength == options.MAX_LEVEL:
+    if level == "compact" and strength == making.MAX_LEVEL:
         raise click.UsageError("--max is for --level embed")
-    return manner.run(
+    return maker.run(
         "shrink",
         inputs,
         out,

@@ -1,26 +1,39 @@
-"""``debug-archive sizes``."""
+"""``debug-archive sizes``: one file, or many with their sums, as a table or JSON, and verdicts on budgets."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from archive.batches.inputs import names_several
-from archive.batches.reading import listing
-from archive.cli import options
-from archive.cli.annotations import annotations_of, annotations_option
-from archive.cli.gate import Gate
-from archive.cli.measuring import MEASURED_KINDS, Asked, Run
-from archive.cli.several import files_argument, jobs_option
+from archive.base.errors import ArchiveError, counted, one_line
+from archive.base.mapped import source_of
+from archive.base.urls import name_of
+from archive.batches.places import exists, is_folder, joined, last_part
+from archive.batches.reading import READ_KINDS, Listed
+from archive.cli import options, printing
+from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
+from archive.cli.status import Status
 from archive.describe.sizes import View
 from archive.describe.sizes.budget import Budget
 from archive.describe.sizes.budget_file import BudgetFile
-from archive.describe.sizes.measure import Question
+from archive.describe.sizes.measure import Question, Totals, measure
+from archive.reader import recognition
+from archive.report.sizes import changed_files_text, difference_text, files_text, sizes_text
+from archive.report.texts import first_of
 
 if TYPE_CHECKING:
-    from archive import Limits
-    from archive.cli.status import Status
+    from collections.abc import Iterator
+
+    from archive.batches.reading import Listing, Reading
+    from archive.cli.ci import Annotations
+    from archive.cli.reading import FileReader
+    from archive.describe.sizes.budget_file import Rule
+    from archive.describe.sizes.measure import Judged, Measures
+
+MEASURED_KINDS = READ_KINDS | recognition.OPENED_KINDS
+"""The kinds of files in folders that are measured."""
 
 
 def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[Budget]:
@@ -46,14 +59,7 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     type=click.IntRange(min=1),
     help="Roll up records, modules and source files below so many folders.",
 )
-@click.option(
-    "-n",
-    "rows",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="Labels to show, the others as one; 0 for all.",
-)
+@options.most_option("Labels to show, the others as one; 0 for all.")
 @click.option(
     "--base",
     metavar="BASE",
@@ -69,18 +75,10 @@ def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> 
     help="Exit with 1 if a file, or a label of the view, or `debug` (all debug info) is larger than SIZE: "
     "5MB, 100KiB; with --base, +10KB bounds the growth. May be repeated.",
 )
-@click.option(
-    "--config",
-    metavar="TOML",
-    type=click.Path(),
-    show_default="the nearest pyproject.toml that has some",
-    help="Take budgets by glob from the table [tool.debug-archive.budgets] of this file.",
+@options.config_option(
+    "Take budgets by glob from the table [tool.debug-archive.budgets] of this file.", "some"
 )
-@jobs_option
-@annotations_option
-@options.no_map_option
-@options.limit_option
-@options.json_option("Print facts as JSON; a list for several files.")
+@takes_reader(annotations=True)
 def command(
     files: tuple[str, ...],
     base: str | None,
@@ -90,11 +88,7 @@ def command(
     rows: int,
     budgets: list[Budget],
     config: str | None,
-    jobs: int | None,
-    annotations: str | None,
-    mapped: bool,
-    limits: Limits,
-    as_json: bool,
+    reader: FileReader,
 ) -> Status:
     """Show where the bytes of a file go, to the last one; with --base, what changed since an older file.
 
@@ -124,13 +118,237 @@ def command(
       debug-archive sizes 'models/**/*.ptl' --budget debug=100KB
       debug-archive sizes models/ --base ../main/models/ --json
     """  # noqa: D301 (click reads the backspace)
-    single = len(files) == 1 and not names_several(files[0])
     budget_file = BudgetFile.read(config) if config else BudgetFile.nearest()
-    asked = Asked(Question(View(view), depth, budgets, limits), base, budget_file, mapped)
-    notes = annotations_of(annotations, as_json=as_json)
-    run = Run(asked, Gate(budget_file, notes), rows, as_json=as_json)
-    with notes.behind():
-        if single:
-            return run.one(files[0])
-        searched = listing(files, [] if base is None else [base], kinds=MEASURED_KINDS, mapped=mapped)
-        return run.several(searched, jobs)
+    question = Question(View(view), depth, budgets, reader.limits)
+    run = _Measuring(_FileQuestion(question, base, budget_file, reader.mapped), reader, rows)
+    with reader.annotations.behind():
+        if is_single(files):
+            return run.single(files[0])
+        return run.several(reader.listing(files, MEASURED_KINDS, [] if base is None else [base]))
+
+
+@dataclass(frozen=True, slots=True)
+class _FileQuestion:
+    """What is asked of each file, in whichever process."""
+
+    question: Question
+    base: str | None
+    budget_file: BudgetFile | None
+    mapped: bool
+
+    def of(self, file: Listed) -> Measures:
+        base = self.base_of(file)
+        old = None if base is None else source_of(base, mapped=self.mapped)
+        rules = self.budget_file.rules_of(file.name) if self.budget_file else []
+        return measure(source_of(file.name, mapped=self.mapped), old, self.question, rules)
+
+    def base_of(self, file: Listed) -> str | None:
+        """The file that a file is compared with; None where the folder to compare with has none."""
+        if self.base is None or not is_folder(self.base):
+            return self.base
+        path = joined(self.base, file.relative)
+        return path if exists(path) else None
+
+
+class _Measuring:
+    """One run of the command.
+
+    Args:
+        asked: what is asked of each file.
+        reader: how files are read.
+        rows: labels that a table shows.
+    """
+
+    def __init__(self, asked: _FileQuestion, reader: FileReader, rows: int) -> None:
+        self._asked, self._reader, self._rows = asked, reader, rows
+        self._gate = _Gate(asked.budget_file, reader.annotations)
+        self._totals = Totals()
+
+    def single(self, name: str) -> Status:
+        """Show where the bytes of a file go, or what changed in it.
+
+        Raises:
+            ArchiveError: it or its base is no archive, or contradicts itself, or there is no base.
+            OSError: one of them cannot be read.
+            UsageError: a budget of the command line names an unknown label, or bounds growth without a base.
+        """
+        file = Listed(name, last_part(name))
+        base = self._asked.base
+        if base is not None and self._asked.base_of(file) is None:
+            raise ArchiveError(f"holds no {file.relative} to compare with", file=name_of(base))
+        measures = self._asked.of(file)
+        for judged in measures.judged:
+            if judged.verdict.problem and judged.rule is None:
+                raise click.UsageError(judged.verdict.problem)
+        self._gate.take(name_of(name), measures)
+        if self._reader.as_json:
+            printing.write_json(self._facts(measures))
+        else:
+            self._show(measures.size, measures.base.size if measures.base else 0, measures)
+        return self._gate.tell(has_base=measures.base is not None, many=False)
+
+    def several(self, files: Listing) -> Status:
+        """Show the sizes of several files, and their sums.
+
+        Raises:
+            UsageError: there is nothing to compare them with, or two would be compared with one.
+        """
+        self._check(files)
+        base, totals = self._asked.base, self._totals
+        status = self._reader.several(files, self._asked.of, "measuring", self._row)
+        if not self._reader.as_json:
+            printing.show((files_text if base is None else changed_files_text)(totals.files))
+            printing.write_line("")
+            self._show(totals.size, totals.old_size, totals)
+            if self._gate.total:
+                printing.write_line("")
+                printing.write_line(self._gate.total)
+        if base is not None and files.searched:
+            here = {file.relative for file in files.files}
+            old = self._reader.listing([base], MEASURED_KINDS).files
+            gone = [file.label for file in old if file.relative not in here]
+            if gone:
+                printing.note(f"gone since BASE: {len(gone):,}: {first_of(gone, 'files')}")
+        return max(status, self._gate.tell(has_base=base is not None, many=True))
+
+    def _row(self, reading: Reading[Measures]) -> Row:
+        """Take a file's sizes; only JSON has a row of it."""
+        name, measures = reading.file.label, reading.facts
+        if measures is None:
+            why = problem_line(reading)
+            self._reader.annotations.add("error", name, "sizes", [why])
+            return Row(status_of(reading), [{"file": name, "error": why}], notes=[why])
+        self._totals.add(measures)
+        self._gate.take(name, measures)
+        return Row(part=[self._facts(measures)] if self._reader.as_json else ())
+
+    def _check(self, files: Listing) -> None:
+        """Refuse what cannot be compared file by file.
+
+        Raises:
+            UsageError: there is nothing to compare with, or two files would be compared with one.
+        """
+        base, growth = self._asked.base, [budget for budget in self._asked.question.budgets if budget.growth]
+        if base is None:
+            if growth:
+                raise click.UsageError(
+                    f"a budget of +{growth[0].most:,} bytes is for the difference from a BASE"
+                )
+            return
+        if not is_folder(base):
+            raise click.UsageError(
+                f"several files are compared with those of a folder, and BASE is no folder: {name_of(base)}"
+            )
+        seen: dict[str, str] = {}
+        for name, relative in files.files:
+            if relative in seen:
+                both = f"{seen[relative]} and {name}"
+                raise click.UsageError(
+                    f"{both} would be compared with the same {name_of(joined(base, relative))}"
+                )
+            seen[relative] = name
+
+    def _show(self, new: int, old: int, measures: Measures | Totals) -> None:
+        view = self._asked.question.view
+        if self._asked.base is None:
+            printing.show(sizes_text(new, measures.labels, view, self._rows))
+        else:
+            printing.show(difference_text(old, new, measures.changes, view, self._rows))
+
+    def _facts(self, measures: Measures) -> dict[str, Any]:
+        """The sizes, or the changes since an old file, and the verdicts on budgets, for JSON."""
+        facts = _head(measures) | {"by": self._asked.question.view}
+        if self._asked.base is None:
+            facts["labels"] = measures.labels
+        else:
+            facts["base"] = _head(measures.base) if measures.base else None
+            facts["labels"] = measures.changes
+        if measures.judged:
+            facts["budgets"] = [_verdict_facts(judged) for judged in measures.judged]
+        return facts
+
+
+def _head(measures: Measures) -> dict[str, Any]:
+    return {"file": measures.file, "size": measures.size, "debug_bytes": measures.debug_bytes}
+
+
+class _Gate:
+    """Takes the verdicts on budgets file by file; prints what is over, and what could not be checked."""
+
+    def __init__(self, file: BudgetFile | None, annotations: Annotations) -> None:
+        self._file = file
+        self._annotations = annotations
+        self._over: list[str] = []
+        self._kept = 0
+        self._without_base = 0
+        self._checked: set[Rule | Budget] = set()
+        self._unknown: dict[Rule | Budget, str] = {}
+
+    def take(self, name: str, measures: Measures) -> None:
+        """Take the verdicts on a file."""
+        over = [
+            f"{judged.verdict} ({one_line(judged.rule.glob)})" if judged.rule else str(judged.verdict)
+            for judged in measures.judged
+            if judged.verdict.over
+        ]
+        self._over += (f"{name}: {line}" for line in over)
+        self._annotations.add("error", name, "over budget", over)
+        for judged in measures.judged:
+            verdict, asked = judged.verdict, judged.rule or judged.verdict.budget
+            if not verdict.problem:
+                self._checked.add(asked)
+                self._kept += not verdict.over
+            elif verdict.budget.growth and measures.base is None:
+                self._without_base += 1
+            else:
+                self._unknown.setdefault(asked, verdict.problem)
+
+    @property
+    def total(self) -> str:
+        """One line: how many budgets are kept; "" where there are none."""
+        if not self._checked and not self._without_base:
+            return ""
+        not_checked = f", {self._without_base:,} not checked" if self._without_base else ""
+        return f"budgets: {self._kept:,} kept, {len(self._over):,} exceeded{not_checked}"
+
+    def tell(self, *, has_base: bool, many: bool) -> Status:
+        """Print what is over its budget, and what could not be checked; the exit status.
+
+        Args:
+            has_base: whether there are files to compare with.
+            many: whether several files were asked for, so that each glob should fit one.
+        """
+        printing.flush()  # a log has both outputs, and the table comes first
+        for line in self._over:
+            printing.note(line)
+        if self._without_base:
+            why = "no such file in BASE" if has_base else "--base names what to compare with"
+            printing.note(f"{counted(self._without_base, 'budget')} of growth not checked: {why}")
+        problems = list(self._problems(many=many))
+        for problem in problems:
+            printing.note(problem)
+        if self._file:
+            self._annotations.add("error", self._file.path, "budgets", problems)
+        return Status.FAILED if problems else Status.FINDINGS if self._over else Status.WELL
+
+    def _problems(self, *, many: bool) -> Iterator[str]:
+        """Labels that no file has, and globs that fit none."""
+        for asked, problem in self._unknown.items():
+            if asked not in self._checked:
+                yield f"--budget: {problem}" if isinstance(asked, Budget) else f"{asked.place}: {problem}"
+        if many and self._file:
+            yield from (f"{place}: fits no file" for place in self._file.idle())
+
+
+def _verdict_facts(judged: Judged) -> dict[str, Any]:
+    """The outcome of a budget for JSON."""
+    verdict, budget = judged.verdict, judged.verdict.budget
+    return {
+        "glob": judged.rule.glob if judged.rule else None,
+        "label": budget.label,
+        "growth": budget.growth,
+        "most": budget.most,
+        "measured": verdict.measured,
+        "over": verdict.over,
+        "problem": verdict.problem,
+    }

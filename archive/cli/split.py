@@ -6,29 +6,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from archive.cli.files import options
+from archive.cli import making
 
 if TYPE_CHECKING:
-    from archive.cli.files.batch import Manner
+    from archive.cli.making import FileMaker
     from archive.cli.status import Status
     from archive.rewrite.handles import HandleChoice
 
 
 @click.command("split")
-@options.takes_files
-@options.companion_option(
+@making.takes_files
+@making.companion_option(
     "OUT.ptdbg", "File for the debug info. Where OUT is a folder, it must be given: it is not to be shipped."
 )
-@options.handles_options("unique")
-@options.kinds_options
-@options.profile_option(default="packed", show_default=True)
-@options.max_option
+@making.handles_options("unique")
+@making.kinds_options
+@making.profile_option(default="packed", show_default=True)
+@making.max_option
 @click.option(
     "--fingerprints",
     is_flag=True,
     help="Let the companion have digests of generated code, 3 bytes a line: it then tells whose a log is.",
 )
-@options.takes_manner
+@making.takes_maker
 def command(
     inputs: tuple[str, ...],
     *,
@@ -41,7 +41,7 @@ def command(
     profile: str,
     strength: int,
     fingerprints: bool,
-    manner: Manner,
+    maker: FileMaker,
 ) -> Status:
     """Take the debug info out of archives IN, each into a companion file.
 
@@ -66,8 +66,8 @@ def command(
       debug-archive split 'models/**/*.ptl' -o small/ -c companions/ --dry-run
       debug-archive split s3://bucket/models/ -o s3://bucket/small/ -c s3://bucket/companions/
     """  # noqa: D301 (click reads the backspace)
-    options.check_max(profile, strength)
-    return manner.run(
+    making.check_max(profile, strength)
+    return maker.run(
         "split",
         inputs,
         out,

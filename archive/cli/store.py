@@ -13,13 +13,13 @@ import click
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.base.output import STANDARD_OUTPUT, replacing
 from archive.base.urls import is_url
-from archive.batches.reading import READ_KINDS, listing
+from archive.batches.reading import READ_KINDS
 from archive.cli import options, printing
-from archive.cli.several import files_argument, jobs_option, problem, reading, status_of
+from archive.cli.reading import Row, files_argument, problem_line, status_of, takes_reader
 from archive.cli.status import Status
 from archive.failures.models.sources import store_at
 from archive.reader.recognition import FileKind
-from archive.report.store_text import (
+from archive.report.store import (
     added_line,
     added_total,
     cleaned_line,
@@ -33,7 +33,8 @@ from archive.store.store import Store
 
 if TYPE_CHECKING:
     from archive import Limits
-    from archive.batches.reading import Listed
+    from archive.batches.reading import Listed, Reading
+    from archive.cli.reading import FileReader
     from archive.store.client.server import Server
     from archive.store.entries import Addition, ServerEntry, StoreEntry
 
@@ -122,19 +123,8 @@ class _Adding(NamedTuple):
 @added_store_option
 @wait_option
 @click.option("--replace", is_flag=True, help="Let a companion take the place of another of its archive id.")
-@jobs_option
-@options.limit_option
-@options.json_option()
-def add(
-    files: tuple[str, ...],
-    *,
-    path: str,
-    waiting: Waiting,
-    replace: bool,
-    jobs: int | None,
-    limits: Limits,
-    as_json: bool,
-) -> Status:
+@takes_reader(mapped=False, json="Print facts as JSON.")
+def add(files: tuple[str, ...], *, path: str, waiting: Waiting, replace: bool, reader: FileReader) -> Status:
     """Add FILEs, companions or archives, and those in folders. The store is made if there is none.
 
     Of an archive, the companion that `split` makes is kept; archives without debug info are counted, and left
@@ -150,37 +140,33 @@ def add(
       DEBUG_ARCHIVE_STORE=symbols/ debug-archive store add *.ptl
       debug-archive store add build/ --store https://symbols.example.com
     """  # noqa: D301 (click reads the backspace)
-    listed = listing(files, kinds=ADDED_KINDS)
+    files_to_add, limits = reader.listing(files, ADDED_KINDS), reader.limits
     if not is_url(path):
         with Store.open(path, create=True, limits=limits, waiting=waiting).folder.locked():
             pass  # so that a lock that is held is waited for once, and not for each file
-    add = partial(_add, adding=_Adding(path, limits, waiting.most, replace))
-    facts: list[dict[str, object]] = []
-    counts, status = Counter[str](), Status.WELL
-    with reading(listed, add, "adding", jobs, as_json=as_json) as (lines, results):
-        for result in results:
-            label, addition = result.file.label, result.facts
-            status = max(status, status_of(result))
-            if result.error:
-                lines.note(problem(result))
-                counts[FAILED] += 1
-                facts.append({"file": label, "outcome": FAILED, "reason": result.error})
-                continue
-            outcome = addition.outcome if addition else WITHOUT
-            counts[outcome] += 1
-            known = entry_facts(addition.entry) if addition else {}
-            # The entry's own file is a name without its folder; `file` stands first, as for all files.
-            facts.append({"file": label, "outcome": outcome} | known | {"file": label})
-            if addition and not as_json:
-                lines.write_line(added_line(label, addition))
-            elif not addition and not listed.searched:
-                lines.note(f"{label}: no debug info in it, and left out")
+    counts = Counter[str]()
+
+    def row(reading: Reading[Addition[StoreEntry] | Addition[ServerEntry] | None]) -> Row:
+        label, addition = reading.file.label, reading.facts
+        outcome = FAILED if reading.error else addition.outcome if addition else WITHOUT
+        counts[outcome] += 1
+        facts = {"file": label, "outcome": outcome}
+        if reading.error:
+            part = [facts | {"reason": reading.error}]
+            return Row(status_of(reading), part, notes=[problem_line(reading)])
+        if addition is None:
+            note = f"{label}: no debug info in it, and left out"
+            return Row(part=[facts], notes=[] if files_to_add.searched else [note])
+        # The entry's own file is a name without its folder; `file` stands first, as for all files.
+        part = [facts | entry_facts(addition.entry) | {"file": label}]
+        return Row(part=part, lines=[added_line(label, addition)])
+
+    add_one = partial(_add, adding=_Adding(path, limits, waiting.most, replace))
+    status = reader.several(files_to_add, add_one, "adding", row)
     if not is_url(path):
         with Store.open(path, limits=limits) as store:
             store.entries()  # those of other processes are in the index, too
-    if as_json:
-        printing.write_json(facts)
-    else:
+    if not reader.as_json:
         printing.write_line(added_total(counts))
     return status
 

@@ -20,7 +20,7 @@ from archive.cli.status import Status
 from archive.debuginfo.symbolicate import Style
 from archive.failures.lookups.lookups import Lookups
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
-from archive.report.as_json import symbolication_facts
+from archive.report.symbolicate import symbolication_facts
 from archive.report.texts import runs
 
 if TYPE_CHECKING:

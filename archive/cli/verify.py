@@ -13,24 +13,22 @@ from archive.base.diagnostics import diagnostic_of
 from archive.base.errors import ArchiveError, counted
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
-from archive.batches.inputs import names_several
-from archive.batches.reading import Listed, listing
+from archive.batches.reading import Listed
 from archive.check.verify import CHECKED_KINDS, Diagnostic, verify
-from archive.cli import options, printing
-from archive.cli.annotations import annotations_of, annotations_option
-from archive.cli.code_scanning import refuse_two_forms, result_of, sarif_option, write_sarif
-from archive.cli.several import files_argument, jobs_option, reading
+from archive.cli import printing
+from archive.cli.ci import sarif_result
+from archive.cli.reading import Row, files_argument, is_single, takes_reader
 from archive.cli.status import Status
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from archive import Limits
     from archive.base.diagnostics import Severity
     from archive.batches.reading import Reading
-    from archive.cli.annotations import Annotations
-    from archive.report.sarif import Level, Result
+    from archive.cli.reading import FileReader
+    from archive.report.ci import SarifLevel
 
 LISTED_KINDS = CHECKED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that are checked. A pointer stands for a model, perhaps: it is told."""
@@ -44,30 +42,15 @@ RULES: Mapping[str, str] = {
     "internal error": "a fault of debug-archive ended the check",
 }
 """Severities, as rules of a code scanner."""
-LEVELS: Mapping[Severity, Level] = {"warning": "warning", "note": "note"}
+LEVELS: Mapping[Severity, SarifLevel] = {"warning": "warning", "note": "note"}
 """Levels of severities in SARIF; that of the others is ``error``."""
 
 
 @click.command("verify")
 @files_argument
 @click.option("-q", "--quiet", is_flag=True, help="No warnings and notes.")
-@jobs_option
-@annotations_option
-@options.no_map_option
-@options.limit_option
-@sarif_option
-@options.json_option()
-def command(
-    files: tuple[str, ...],
-    *,
-    quiet: bool,
-    jobs: int | None,
-    annotations: str | None,
-    mapped: bool,
-    limits: Limits,
-    as_sarif: bool,
-    as_json: bool,
-) -> Status:
+@takes_reader(annotations=True, sarif=True, json="Print facts as JSON.")
+def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> Status:
     """Check files: structure, checksums, and that all debug records agree with each other.
 
     All problems of a file are listed, each with its place. Of a file that is no archive it is said what it
@@ -85,28 +68,35 @@ def command(
       debug-archive verify models/ --json > problems.json
       debug-archive verify models/ --sarif > problems.sarif
     """  # noqa: D301 (click reads the backspace)
-    refuse_two_forms(as_sarif=as_sarif, as_json=as_json)
-    check = partial(_check, limits=limits, mapped=mapped)
-    notes = annotations_of(annotations, as_json=as_json or as_sarif)
-    run = _Run(notes, quiet=quiet, as_json=as_json)
-    with notes.behind():
-        if as_sarif:
-            return run.scanned(files, check, jobs, mapped=mapped)
-        if len(files) == 1 and not names_several(files[0]):
-            return run.one(name_of(files[0]), check(Listed(files[0], "")))
-        return run.several(files, check, jobs, mapped=mapped)
+    check = partial(_check, limits=reader.limits, mapped=reader.mapped)
+    run = _Verification(reader, quiet=quiet)
+    with reader.annotations.behind():
+        if is_single(files) and not reader.as_sarif:
+            name, checked = name_of(files[0]), check(Listed(files[0], ""))
+            diagnostics = run.take(name, checked)
+            if reader.as_json:
+                printing.write_json({name: diagnostics})
+            else:
+                for line in _lines(name, diagnostics):
+                    printing.write_line(line)
+            return checked.status
+        listing = reader.listing(files, LISTED_KINDS)
+        status = reader.several(listing, check, "verifying", run.row, rules=RULES)
+        if not (reader.as_json or reader.as_sarif):
+            printing.write_line(run.total())
+        return status
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
     """The diagnostics of a file, and whether it could be read."""
 
-    found: Sequence[Diagnostic]
+    diagnostics: Sequence[Diagnostic]
     is_read: bool = True
 
     @property
     def status(self) -> Status:
-        severities = {one.severity for one in self.found}
+        severities = {diagnostic.severity for diagnostic in self.diagnostics}
         if "internal error" in severities:
             return Status.INTERNAL
         if not self.is_read or "not checked" in severities:
@@ -123,82 +113,47 @@ def _check(file: Listed, *, limits: Limits, mapped: bool) -> _Checked:
         return _Checked([Diagnostic("error", "", "", error.strerror or str(error))], is_read=False)
 
 
-def _checked(result: Reading[_Checked]) -> _Checked:
-    """What came of a file; of one whose check ended without a result, why."""
-    if result.facts is not None:
-        return result.facts
-    return _Checked(
-        [Diagnostic("internal error" if result.is_internal else "not checked", "", "", result.error)]
-    )
+class _Verification:
+    """The rows of files, and how many files came out how."""
 
-
-class _Run:
-    """One run of the command.
-
-    Args:
-        notes: the annotations.
-        quiet: whether warnings and notes are hidden.
-        as_json: whether facts are printed as JSON.
-    """
-
-    def __init__(self, notes: Annotations, *, quiet: bool, as_json: bool) -> None:
-        self._notes = notes
+    def __init__(self, reader: FileReader, *, quiet: bool) -> None:
+        self._annotations = reader.annotations
         self._quiet = quiet
-        self._as_json = as_json
         self._files = Counter[Status]()
         self._warned = 0
 
-    def one(self, name: str, checked: _Checked) -> Status:
-        """Print what was found in a single file."""
-        found = self._take(name, checked)
-        if self._as_json:
-            printing.write_json({name: found})
-        else:
-            _write_lines(name, found, printing.write_line)
-        return checked.status
-
-    def several(
-        self, inputs: Sequence[str], check: Callable[[Listed], _Checked], jobs: int | None, *, mapped: bool
-    ) -> Status:
-        """Print what was found in each of several files, as they are done, and the total."""
-        files, json = listing(inputs, kinds=LISTED_KINDS, mapped=mapped), printing.JsonParts()
-        with reading(files, check, "verifying", jobs, as_json=self._as_json) as (lines, results):
-            for result in results:
-                found = self._take(result.file.label, _checked(result))
-                if self._as_json:
-                    json.add({result.file.label: found})
-                else:
-                    _write_lines(result.file.label, found, lines.write_line)
-        if self._as_json:
-            json.end()
-        else:
-            printing.write_line(self._total())
-        return max(self._files)
-
-    def scanned(
-        self, inputs: Sequence[str], check: Callable[[Listed], _Checked], jobs: int | None, *, mapped: bool
-    ) -> Status:
-        """Print what was found in all files as one SARIF log."""
-        files = listing(inputs, kinds=LISTED_KINDS, mapped=mapped)
-        results: list[Result] = []
-        with reading(files, check, "verifying", jobs, as_json=True) as (_, readings):
-            for one in readings:
-                found = self._take(one.file.label, _checked(one))
-                results += (_result(one.file, diagnostic) for diagnostic in found)
-        write_sarif(RULES, results)
-        return max(self._files)
-
-    def _take(self, name: str, checked: _Checked) -> list[Diagnostic]:
+    def take(self, name: str, checked: _Checked) -> list[Diagnostic]:
         """Count a file and annotate it; the diagnostics that are shown."""
-        found = [one for one in checked.found if not self._quiet or one.severity in NEVER_HIDDEN]
+        shown = [one for one in checked.diagnostics if not self._quiet or one.severity in NEVER_HIDDEN]
         self._files[checked.status] += 1
-        self._warned += checked.status is Status.WELL and bool(found)
-        errors = [str(one) for one in found if one.severity in NEVER_HIDDEN]
-        self._notes.add("error", name, "verify", errors)
-        self._notes.add("warning", name, "verify", [str(one) for one in found if one.severity == "warning"])
-        return found
+        self._warned += checked.status is Status.WELL and bool(shown)
+        errors = [str(one) for one in shown if one.severity in NEVER_HIDDEN]
+        self._annotations.add("error", name, "verify", errors)
+        warnings = [str(one) for one in shown if one.severity == "warning"]
+        self._annotations.add("warning", name, "verify", warnings)
+        return shown
 
-    def _total(self) -> str:
+    def row(self, reading: Reading[_Checked]) -> Row:
+        """The row of a file; of one whose check ended without a result, why."""
+        checked = reading.facts
+        if checked is None:
+            severity: Severity = "internal error" if reading.is_internal else "not checked"
+            checked = _Checked([Diagnostic(severity, "", "", reading.error)])
+        name = reading.file.label
+        shown = self.take(name, checked)
+        results = (
+            sarif_result(
+                reading.file,
+                diagnostic.severity,
+                LEVELS.get(diagnostic.severity, "error"),
+                diagnostic.message,
+                ", ".join(part for part in (diagnostic.record, diagnostic.place) if part),
+            )
+            for diagnostic in shown
+        )
+        return Row(checked.status, {name: shown}, _lines(name, shown), results=results)
+
+    def total(self) -> str:
         """The last line: how many files came out how."""
         files = self._files
         warned = f" ({self._warned:,} with warnings or notes)" if self._warned else ""
@@ -209,13 +164,5 @@ class _Run:
         )
 
 
-def _result(file: Listed, one: Diagnostic) -> Result:
-    where = ", ".join(part for part in (one.record, one.place) if part)
-    return result_of(file, one.severity, LEVELS.get(one.severity, "error"), one.message, where)
-
-
-def _write_lines(name: str, found: Sequence[Diagnostic], write_line: Callable[[str], None]) -> None:
-    for one in found:
-        write_line(f"{name}: {one.severity}: {one}")
-    if not found:
-        write_line(f"{name}: well")
+def _lines(name: str, diagnostics: Sequence[Diagnostic]) -> list[str]:
+    return [f"{name}: {one.severity}: {one}" for one in diagnostics] or [f"{name}: well"]

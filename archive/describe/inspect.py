@@ -1,4 +1,7 @@
-"""``inspect`` lists the contents of an archive: records, layouts, rows, handles, sizes."""
+"""``inspect`` lists the contents of an archive: records, layouts, rows, handles, sizes.
+
+Of many files, a summary each.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,11 @@ from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
+from archive.describe.listing import listed
+from archive.describe.sizes import sizes
 from archive.formats import callstack_map
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import (
@@ -21,17 +27,18 @@ from archive.formats.record_kinds import (
     kind_in_exported,
     kind_of,
 )
+from archive.reader.opening import open as open_archive
 from archive.reader.provenance import provenance
-from archive.reader.recognition import SHOWN
+from archive.reader.recognition import PROGRAM_KINDS, SHOWN, FileKind, recognise
 from archive.rewrite.compiled import compiled_facts
 from archive.rewrite.programs import program_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from archive.base.mapped import Source
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
-    from archive.reader.recognition import FileKind
     from archive.rewrite.compiled import CompiledFacts
     from archive.rewrite.programs import ProgramFacts
 
@@ -140,66 +147,54 @@ def inspect(archive: Archive) -> Inspection:
     if archive.has_code:
         archive.container.check_sizes()
     holds = dict(_holds(archive))
-    bytecode = archive.bytecode
     kind = kind_in_exported if archive.compiled else kind_of
+    redacted = b"" if archive.companion is None else archive.companion.redacted_id or b""
+    companion = ""
+    if archive.companion is not None and not archive.has_code:
+        companion = f"{archive.companion.profile} companion of archive {archive.archive_id.hex()}"
+        companion += f", redacted {redacted.hex()}" if redacted else ""
+    version = next((archive.records[name] for name in VERSION_RECORDS if name in archive.records), None)
+    effects = None
+    if archive.effects is not None:
+        effects = Counter[str]()
+        for method in archive.effects.methods:
+            effects[method.method] += len(method.effects)
     return Inspection(
-        archive.file,
-        archive.root,
-        archive.size,
-        archive.recognised.kind,
-        archive.recognised.what,
-        archive.recognised.told.removesuffix(f"; {SHOWN}"),
-        _companion(archive),
-        _archive_id(archive),
-        _redacted_id(archive),
-        _platforms(archive),
-        None if archive.companion else provenance(archive),
-        MIGRATED in archive.records,
-        _version(archive),
-        archive.top,
-        None if bytecode is None else bytecode.version,
-        {
+        file=archive.file,
+        root=archive.root,
+        size=archive.size,
+        kind=archive.recognised.kind,
+        what=archive.recognised.what,
+        told=archive.recognised.told.removesuffix(f"; {SHOWN}"),
+        companion=companion,
+        archive_id=_archive_id(archive),
+        redacted_id=redacted.hex(),
+        platforms=_platforms(archive),
+        origin=None if archive.companion else provenance(archive),
+        migrated=MIGRATED in archive.records,
+        version="" if version is None else decoded(version.view()[:64]).strip(),
+        top=archive.top,
+        bytecode_version=None if archive.bytecode is None else archive.bytecode.version,
+        records={
             name: RecordFacts(
                 kind(name), record.size, record.stored_size, record.compression, holds.get(name, "")
             )
             for name, record in archive.records.items()
         },
-        archive.generations,
-        int(archive.range_summary.rows.sum()),
-        archive.range_summary.sources,
-        list(archive.handles),
-        archive.handle_form.prefix,
-        {name: len(handles) for name, handles in archive.methods.items()},
-        {
+        generations=archive.generations,
+        rows=int(archive.range_summary.rows.sum()),
+        sources=archive.range_summary.sources,
+        handles=list(archive.handles),
+        prefix=archive.handle_form.prefix,
+        methods={name: len(handles) for name, handles in archive.methods.items()},
+        lowered={
             path: LoweredFacts(state.backend, state.type_name, state.wrapped, list(state.handles))
             for path, state in archive.lowered.items()
         },
-        _effects(archive),
-        program_facts(archive.programs),
-        compiled_facts(archive.compiled, read=True),
+        effects=effects,
+        programs=program_facts(archive.programs),
+        compiled=compiled_facts(archive.compiled, read=True),
     )
-
-
-def _effects(archive: Archive) -> dict[str, int] | None:
-    table = archive.effects
-    if table is None:
-        return None
-    counts: Counter[str] = Counter()
-    for method in table.methods:
-        counts[method.method] += len(method.effects)
-    return dict(counts)
-
-
-def _companion(archive: Archive) -> str:
-    if archive.companion is None or archive.has_code:
-        return ""
-    redacted = f", redacted {_redacted_id(archive)}" if _redacted_id(archive) else ""
-    return f"{archive.companion.profile} companion of archive {archive.archive_id.hex()}{redacted}"
-
-
-def _redacted_id(archive: Archive) -> str:
-    found = None if archive.companion is None else archive.companion.redacted_id
-    return "" if found is None else found.hex()
 
 
 def _archive_id(archive: Archive) -> str | None:
@@ -217,17 +212,10 @@ def _platforms(archive: Archive) -> list[str] | None:
         return None
     records = archive.container.records
     try:
-        found = records[RECORD_NAME].view()
+        serialization_id = records[RECORD_NAME].view()
     except ArchiveError:  # told by `verify`
         return []
-    return [platform.name for platform in writers(records.values(), found)]
-
-
-def _version(archive: Archive) -> str:
-    for name in VERSION_RECORDS:
-        if name in archive.records:
-            return decoded(archive.records[name].view()[:64]).strip()
-    return ""
+    return [platform.name for platform in writers(records.values(), serialization_id)]
 
 
 def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
@@ -245,10 +233,59 @@ def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
     for name, table in archive.method_records.items():
         yield name, f"{len(table.value):,} instructions of {len(table):,} methods"
     if archive.effects is not None:
-        counted = sum(len(method.effects) for method in archive.effects.methods)
-        yield EFFECTS, f"effects: {counted:,}, places of state: {len(archive.effects.state):,}"
+        count = sum(len(method.effects) for method in archive.effects.methods)
+        yield EFFECTS, f"effects: {count:,}, places of state: {len(archive.effects.state):,}"
     if archive.bytecode is not None:
         yield (
             BYTECODE,
             f"version {archive.bytecode.version}, {len(archive.bytecode.instructions):,} methods",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is told of one of many files.
+
+    Attributes:
+        kind: of the file.
+        size: in bytes.
+        debug_bytes: stored bytes of all debug records and of metadata, without zip overhead; the whole size
+            of a companion.
+        handles: the number of debug handles.
+        origin: the PyTorch releases that may have written it, in words; "" where that is not known.
+    """
+
+    kind: FileKind
+    size: int
+    debug_bytes: int = 0
+    handles: int = 0
+    origin: str = ""
+
+
+@bounded
+def summarise(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Summary:
+    """Summarise a file. No tensor is read.
+
+    Args:
+        source: a path, a bytes-like object, or a binary file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the file is no zip and no companion (the message says what it is), or a debug record is
+            broken.
+        OSError: the file cannot be read.
+    """
+    recognised = recognise(source, look=False, limits=limits)
+    if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:
+        listing = listed(source, limits=limits)
+        debug = sizes(source, inside=False, limits=limits).debug_bytes if listing.kind in PROGRAM_KINDS else 0
+        return Summary(listing.kind, listing.size, debug)
+    with open_archive(source, limits=limits) as archive:
+        kind, handles = archive.recognised.kind, len(archive.handles)
+        if not archive.has_code:
+            return Summary(kind, archive.size, archive.size, handles)
+        archive.container.check_sizes()
+        kinds = {name: kind_of(name) for name in archive.records}
+        debug = sum(record.stored_size for name, record in archive.records.items() if kinds[name].is_debug)
+        origin = "" if archive.companion else str(provenance(archive))
+        return Summary(kind, archive.size, debug, handles, origin)

@@ -59,7 +59,7 @@ class FileFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ZipListing:
     """The contents of a zip that is no archive.
 
     Attributes:
@@ -92,7 +92,7 @@ class Listing:
 
 
 @bounded
-def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
+def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
     """List the contents of a zip of any kind. Nothing in it is executed.
 
     Args:
@@ -125,7 +125,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Listing:
                 methods = method_facts(container)
         except ArchiveError as error:
             unread = str(error).removeprefix(f"{container.file}: ")
-        return Listing(
+        return ZipListing(
             container.file,
             found.kind,
             found.what,

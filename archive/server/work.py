@@ -24,8 +24,8 @@ from archive.debuginfo.symbolicate import Style
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_of
 from archive.failures.unpacking import unpacked
-from archive.report.as_json import as_json, symbolication_facts
-from archive.report.causes_text import causes_facts
+from archive.report.as_json import as_json
+from archive.report.symbolicate import causes_facts, symbolication_facts
 from archive.server.requests import HandlesRequest, LogRequest
 from archive.server.settings import INFLATED_A_BYTE, LEAST_INFLATED
 from archive.store.adding import TakenError, made_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive.container.serialization_id import RECORD_NAME
-from archive.report.annotations import Annotation
+from archive.report.ci import Annotation
 from tests.support.commands import called, run
 from tests.support.corpus import RELEASES
 from tests.support.github_runner import Command, obeyed

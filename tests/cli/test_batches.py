@@ -244,8 +244,7 @@ from pathlib import Path
 from archive import ArchiveError
 from archive.batches.jobs import plan
 from archive.batches.tasks import Task
-from archive.cli.files import batch
-from archive.cli.files.batch import Words
+from archive.cli.making import CommandTexts, FileMaker
 
 def failing(file, out, **_):
     if file == "broken.pt":
@@ -259,9 +258,9 @@ if __name__ == "__main__":
     *inputs, out, workers = sys.argv[1:]
     for file in inputs:
         Path(file).write_bytes(b"four")
-    words = Words("working", None, lambda *_: "done")
-    manner = batch.Manner(jobs=int(workers), force=False, as_json=False)
-    sys.exit(manner.do(plan(inputs, out), Task("fail", failing, {}, {}, many=True), words))
+    texts = CommandTexts("working", None, lambda *_: "done")
+    maker = FileMaker(jobs=int(workers), force=False, as_json=False)
+    sys.exit(maker.do(plan(inputs, out), Task("fail", failing, {}, {}, many=True), texts))
 """
 SLOW = """
 import os, sys, time
@@ -269,8 +268,7 @@ from pathlib import Path
 from archive.base.output import replacing
 from archive.batches.jobs import plan
 from archive.batches.tasks import Task
-from archive.cli.files import batch
-from archive.cli.files.batch import Words
+from archive.cli.making import CommandTexts, FileMaker
 
 def slow(file, out, *, force, limits):
     with replacing(out, force=force):
@@ -279,12 +277,12 @@ def slow(file, out, *, force, limits):
             time.sleep(0.01)
 
 if __name__ == "__main__":
-    words = Words("waiting", None, None)
-    manner = batch.Manner(jobs=2, force=False, as_json=False)
+    texts = CommandTexts("waiting", None, None)
+    maker = FileMaker(jobs=2, force=False, as_json=False)
     work = plan(sys.argv[1:-1], sys.argv[-1])
     for job in work.jobs:
         Path(job.file).touch()
-    sys.exit(manner.do(work, Task("wait", slow, {}, {}, many=True), words))
+    sys.exit(maker.do(work, Task("wait", slow, {}, {}, many=True), texts))
 """
 
 

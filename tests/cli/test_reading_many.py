@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.describe.inspect import inspect
-from archive.describe.summary import summarise
+from archive.describe.inspect import inspect, summarise
 from tests.support.commands import called, row, run, told, well
 from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.kinds import KINDS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from archive.privacy.leaks import LeakKind
-from archive.report.sarif import Result, sarif
+from archive.report.ci import SarifResult, sarif
 from tests.support.commands import called
 from tests.support.corpus import RELEASES
 from tests.support.kinds import KINDS
@@ -105,6 +105,6 @@ def test_sarif_and_json_are_one_too_many(command: str) -> None:
 
 
 def test_a_result_of_a_whole_file_has_no_place_in_there() -> None:
-    log = sarif("1.0.0", {"a": "b"}, [Result("a", "note", "text", "x/y", "")])
+    log = sarif("1.0.0", {"a": "b"}, [SarifResult("a", "note", "text", "x/y", "")])
     check_log(log)
     assert "logicalLocations" not in log["runs"][0]["results"][0]["locations"][0]

@@ -15,10 +15,10 @@ import torch._dynamo
 
 import archive
 from archive.backend import Effectful, lower, lowered_archive
-from archive.describe.inspect_effects import inspect_effects
+from archive.describe.effects import inspect_effects
 from archive.effects import CaptureError, GuardError, capture, capture_entries
 from archive.effects.capture.graph import guards
-from archive.report.effects_text import effects_text
+from archive.report.inspect import effects_text
 from tests.support import entry_models as models
 from tests.support.corpus import FIXTURES
 from tests.support.effect_comparison import Comparing, named, picture, shown, state_in, state_of

@@ -23,7 +23,7 @@ from archive.container.container import Container, new_member, write_archive
 from archive.describe.inspect import inspect
 from archive.describe.sizes import sizes
 from archive.privacy.leaks import leaks
-from archive.report.diff_text import diff_text
+from archive.report.diff import diff_text
 from archive.rewrite.migrate.migrate import migrate
 from archive.rewrite.shrink import restore, shrink
 from archive.rewrite.split import join, split

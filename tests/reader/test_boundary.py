@@ -12,8 +12,8 @@ import pytest
 import archive
 from archive import Archive, ArchiveError, LimitError
 from archive.check.verify import verify
+from archive.describe.effects import inspect_effects
 from archive.describe.inspect import inspect
-from archive.describe.inspect_effects import inspect_effects
 from archive.failures.explainer import Explainer
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.tampering import tampered

@@ -29,7 +29,7 @@ from archive.cli.demo.stock import (
     shown_lines,
 )
 from archive.failures.explainer import Explainer
-from archive.report.outcome_text import Sized, split_text
+from archive.report.making import Sized, split_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

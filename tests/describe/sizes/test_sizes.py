@@ -16,9 +16,8 @@ import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
 from archive.companion.magic import is_companion
-from archive.describe.inspect import inspect
+from archive.describe.inspect import inspect, summarise
 from archive.describe.sizes import Size, SizeChange, View
-from archive.describe.summary import summarise
 from archive.formats.record_kinds import RecordKind, kind_of
 from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, ORACLES, RELEASES, raw
 from tests.support.sampling import examples

@@ -1,10 +1,11 @@
-"""``--annotations``: findings once more, as lines that a CI shows beside the files they are about."""
+"""Findings for CI systems: ``--annotations``, lines that GitHub shows beside files, and ``--sarif``."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,13 @@ import click
 from archive.base.errors import one_line
 from archive.base.urls import is_url
 from archive.cli import printing
-from archive.report.annotations import MOST, Annotation
+from archive.report.ci import MOST, Annotation, SarifResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.report.annotations import Severity
+    from archive.batches.reading import Listed
+    from archive.report.ci import AnnotationSeverity, SarifLevel
 
 GITHUB, NONE = "github", "none"
 MOST_LINES = 10
@@ -40,9 +42,9 @@ class Annotations:
     def __init__(self, *, active: bool, aside: bool) -> None:
         self._active = active
         self._aside = aside
-        self._kept: dict[Severity, list[Annotation]] = {"error": [], "warning": []}
+        self._kept: dict[AnnotationSeverity, list[Annotation]] = {"error": [], "warning": []}
 
-    def add(self, severity: Severity, file: str, title: str, lines: Sequence[str]) -> None:
+    def add(self, severity: AnnotationSeverity, file: str, title: str, lines: Sequence[str]) -> None:
         """Annotate a file; of many files, only the first are kept, as GitHub keeps no more."""
         if self._active and lines and len(self._kept[severity]) < MOST:
             shown = list(map(one_line, lines[:MOST_LINES]))
@@ -69,15 +71,11 @@ class Annotations:
                 yield
             finally:
                 printing.write_line(f"::{word}::")
-        self._print()
-
-    def _print(self) -> None:
-        for kept in self._kept.values():
-            for annotation in kept:
-                if self._aside:
-                    printing.complain(f"{annotation.github()}\n")
-                else:
-                    printing.write_line(annotation.github())
+        for annotation in chain.from_iterable(self._kept.values()):
+            if self._aside:
+                printing.complain(f"{annotation.github()}\n")
+            else:
+                printing.write_line(annotation.github())
 
 
 def in_repository(file: str) -> str:
@@ -89,10 +87,15 @@ def in_repository(file: str) -> str:
     return place.relative_to(top).as_posix() if place.is_relative_to(top) else file
 
 
-def annotations_of(kind: str | None, *, as_json: bool) -> Annotations:
+def annotations_of(kind: str | None, *, aside: bool) -> Annotations:
     """The annotations that ``--annotations`` asks for, or the environment where it is not given."""
     kind = kind or (GITHUB if os.environ.get(RUNS_ON_GITHUB) == "true" else NONE)
-    return Annotations(active=kind == GITHUB, aside=as_json)
+    return Annotations(active=kind == GITHUB, aside=aside)
+
+
+def sarif_result(file: Listed, rule: str, level: SarifLevel, message: str, where: str = "") -> SarifResult:
+    """A finding about a file, whose path is relative to the repository and has no password."""
+    return SarifResult(rule, level, message, in_repository(file.label), where)
 
 
 annotations_option = click.option(
@@ -100,4 +103,7 @@ annotations_option = click.option(
     type=click.Choice([GITHUB, NONE]),
     show_default=f"github where {RUNS_ON_GITHUB} is true",
     help="Findings once more, as lines that GitHub shows beside the files; on standard error with --json.",
+)
+sarif_option = click.option(
+    "--sarif", "as_sarif", is_flag=True, help="Print findings as SARIF 2.1.0, for code scanners."
 )

@@ -16,7 +16,6 @@ from archive.formats.effects.source_text import effect_text, guard_text, source_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.debuginfo.model import SourceRange
     from archive.formats.effects.model import MethodEffects
     from archive.reader.archive import Archive
 
@@ -60,7 +59,7 @@ class GuardFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class MethodFacts:
+class MethodInspection:
     """The effects of one method, or of one of its entries.
 
     Attributes:
@@ -95,7 +94,7 @@ class EffectsInspection:
     """
 
     file: str
-    methods: Sequence[MethodFacts]
+    methods: Sequence[MethodInspection]
     state: Sequence[tuple[str, str]]
 
 
@@ -131,7 +130,7 @@ def entry_numbers(methods: Sequence[MethodEffects]) -> Iterator[int]:
 
 def _method(
     archive: Archive, method: MethodEffects, entry: int, lines: dict[int, tuple[str, str]]
-) -> MethodFacts:
+) -> MethodInspection:
     for handle in (one.handle for some in (method.effects, method.guards) for one in some):
         if handle not in lines:
             lines[handle] = _model_line(archive, handle)
@@ -139,14 +138,21 @@ def _method(
         EffectFacts(str(effect.op), effect_text(effect), effect.handle, *lines[effect.handle])
         for effect in method.effects
     ]
-    program = method_program(method).lines
     guards = [
         GuardFacts(str(guard.look), guard_text(guard), guard.handle, *lines[guard.handle])
         for guard in method.guards
     ]
     defaults = [(argument.name, value_text(value)) for argument, value in method.defaults]
-    result = value_text(method.result)
-    return MethodFacts(method.method, entry, graph_text(method), result, effects, program, guards, defaults)
+    return MethodInspection(
+        method.method,
+        entry,
+        graph_text(method),
+        value_text(method.result),
+        effects,
+        method_program(method).lines,
+        guards,
+        defaults,
+    )
 
 
 def _model_line(archive: Archive, handle: int) -> tuple[str, str]:
@@ -154,15 +160,10 @@ def _model_line(archive: Archive, handle: int) -> tuple[str, str]:
     if handle not in archive.handles:
         return "", ""
     frames = archive.symbolicate(handle).frames
-    found = frames[-1].range if frames else None
-    if found is None or found.source.is_null:
+    span = frames[-1].range if frames else None
+    if span is None or span.source.is_null:
         return "", ""
-    file = found.source.filename
-    return f"{'' if file is None else file}:{found.line}", decoded(_whole_line(found)).strip()
-
-
-def _whole_line(found: SourceRange) -> bytes:
-    """The line in which a range begins."""
-    text = bytes(found.source.text)
-    end = text.find(b"\n", found.start)
-    return text[text.rfind(b"\n", 0, found.start) + 1 : len(text) if end < 0 else end]
+    file, text = span.source.filename, bytes(span.source.text)
+    end = text.find(b"\n", span.start)
+    line = text[text.rfind(b"\n", 0, span.start) + 1 : len(text) if end < 0 else end]
+    return f"{'' if file is None else file}:{span.line}", decoded(line).strip()

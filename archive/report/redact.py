@@ -12,14 +12,14 @@ from archive.base.errors import counted, one_line
 from archive.privacy.leaks import LeakKind
 from archive.privacy.pieces.encodings import searched
 from archive.privacy.pieces.parts import MAPPED
-from archive.report.outcome_text import SAME_FILE, SAME_RECORDS, size_line, sizes_table
+from archive.report.making import SAME_FILE, SAME_RECORDS, size_line, sizes_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.privacy.redact import Redaction
     from archive.privacy.redact.companions import CompanionRedaction
-    from archive.report.outcome_text import Sized
+    from archive.report.making import Sized
 
 CARRIED = (
     "`--names hash` hashes those of classes, `--paths none` takes out those of files; others are the model's"

@@ -1,0 +1,228 @@
+"""Commands that read many files: their options, the loop over files, and what is printed of each file.
+
+A reading command says which kinds of files it takes, how it reads one, in whichever process, and which
+:class:`Row` it prints of one. All else is here.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from archive import __version__
+from archive.base.errors import one_line
+from archive.base.mapped import source_of
+from archive.batches.inputs import names_several, told
+from archive.batches.reading import listing, readings
+from archive.cli import printing
+from archive.cli.ci import Annotations, annotations_of, annotations_option, sarif_option
+from archive.cli.ending import sigterm_as_ctrl_c
+from archive.cli.options import json_option, limit_option, no_map_option
+from archive.cli.progress import tracker
+from archive.cli.status import Status
+from archive.report.ci import sarif
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from archive import Limits
+    from archive.base.mapped import Source
+    from archive.batches.reading import Listed, Listing, Reading
+    from archive.reader.recognition import FileKind
+    from archive.report.ci import SarifResult
+
+FactsT = TypeVar("FactsT")
+FEW = 32
+"""So many files take less time in one process than processes take to start."""
+
+files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+_jobs_option = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    show_default=f"number of CPUs; 1 for up to {FEW} files",
+    help="How many files to read at a time.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is printed of one of several files.
+
+    Attributes:
+        status: the exit status that the file stands for.
+        part: with ``--json``: a list of one element, or a mapping of one key.
+        lines: lines of standard output, without ``--json`` and ``--sarif``.
+        styled: the same with a style each, which a terminal shows.
+        notes: lines of standard error.
+        results: with ``--sarif``: its findings.
+    """
+
+    status: Status = Status.WELL
+    part: Sequence[object] | Mapping[str, object] = ()
+    lines: Iterable[str] = ()
+    styled: Iterable[tuple[str, str]] = ()
+    notes: Iterable[str] = ()
+    results: Iterable[SarifResult] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileReader:
+    """The options of every command that reads files, and the loop over several files.
+
+    Attributes:
+        jobs: the number of processes, if it is given.
+        mapped: whether files are mapped.
+        limits: what a hostile file may cost.
+        as_json: whether facts are printed as JSON.
+        as_sarif: whether findings are printed as SARIF.
+        annotations: take what a CI shows beside files.
+    """
+
+    jobs: int | None
+    mapped: bool
+    limits: Limits
+    as_json: bool
+    as_sarif: bool
+    annotations: Annotations
+
+    def source(self, file: str) -> Source:
+        """What a file's bytes are read from."""
+        return source_of(file, mapped=self.mapped)
+
+    def listing(
+        self, inputs: Sequence[str], kinds: Collection[FileKind], skipped: Collection[str] = ()
+    ) -> Listing:
+        """The files that are given or found; see :func:`archive.batches.reading.listing`."""
+        return listing(inputs, skipped, kinds=kinds, mapped=self.mapped)
+
+    def several(
+        self,
+        files: Listing,
+        read: Callable[[Listed], FactsT],
+        doing: str,
+        row_of: Callable[[Reading[FactsT]], Row],
+        *,
+        more: Iterable[Row] = (),
+        rules: Mapping[str, str] | None = None,
+    ) -> Status:
+        """Read files, and print a row of each, in their order, as soon as it is there.
+
+        Args:
+            files: the files; those in folders that no command takes are counted in a note.
+            read: gives the facts of a file; it and they can be pickled.
+            doing: the progress bar's text.
+            row_of: gives the row of a file; it is called in this process.
+            more: rows that are of no file.
+            rules: kinds of findings, and a sentence about each; for SARIF.
+
+        Returns:
+            The gravest status of a row.
+        """
+        count = len(files.files)
+        workers = self.jobs or (1 if count <= FEW else os.cpu_count() or 1)
+        json, status = printing.JsonParts(), Status.WELL
+        results: list[SarifResult] = []
+
+        def write(row: Row, note: Callable[[str], None], write_line: Callable[[str], None]) -> None:
+            nonlocal status
+            status = max(status, row.status)
+            for line in row.notes:
+                note(line)
+            if self.as_sarif:
+                results.extend(row.results)
+            elif self.as_json:
+                json.add(row.part)
+            else:
+                for line in row.lines:
+                    write_line(line)
+                if row.styled:
+                    printing.show_lines(row.styled)
+
+        with (
+            sigterm_as_ctrl_c(),
+            closing(readings(read, files.files, workers)) as readings_of_files,
+            tracker(doing, count, as_json=self.as_json or self.as_sarif) as beside_bar,
+        ):
+            for reading in beside_bar.track(readings_of_files):
+                write(row_of(reading), beside_bar.note, beside_bar.write_line)
+        note_left_out(files.others)
+        for row in more:
+            write(row, printing.note, printing.write_line)
+        if self.as_sarif:
+            printing.write_json(sarif(__version__, rules or {}, results))
+        elif self.as_json:
+            json.end()
+        return status
+
+
+def takes_reader(
+    *,
+    annotations: bool = False,
+    sarif: bool = False,
+    mapped: bool = True,
+    json: str = "Print facts as JSON; a list for several files.",
+) -> Callable[[Callable[..., Status]], Callable[..., Status]]:
+    """Let a command take the options of :class:`FileReader` as one ``reader``; the innermost decorator.
+
+    Args:
+        annotations: whether there is ``--annotations``.
+        sarif: whether there is ``--sarif``.
+        mapped: whether there is ``--no-map``.
+        json: the help text of ``--json``.
+    """
+    options = [_jobs_option]
+    options += [annotations_option] * annotations + [no_map_option] * mapped + [limit_option]
+    options += [sarif_option] * sarif + [json_option(json)]
+
+    def decorated(command: Callable[..., Status]) -> Callable[..., Status]:
+        @wraps(command)
+        def with_reader(
+            *,
+            jobs: int | None,
+            limits: Limits,
+            as_json: bool,
+            mapped: bool = True,
+            annotations: str | None = None,
+            as_sarif: bool = False,
+            **others: object,
+        ) -> Status:
+            if as_sarif and as_json:
+                raise click.UsageError("--sarif is JSON of another form: give one of both")
+            notes = annotations_of(annotations, aside=as_json or as_sarif)
+            return command(**others, reader=FileReader(jobs, mapped, limits, as_json, as_sarif, notes))
+
+        for option in reversed(options):
+            with_reader = option(with_reader)
+        return with_reader
+
+    return decorated
+
+
+def is_single(files: Sequence[str]) -> bool:
+    """Whether one file is given, and neither a folder nor a glob."""
+    return len(files) == 1 and not names_several(files[0])
+
+
+def note_left_out(others: Mapping[FileKind, int]) -> None:
+    """Note what a search has found and no command takes, if there is some."""
+    if others:
+        printing.note(f"neither archives nor companions, and left out: {told(others)}")
+
+
+def problem_line(reading: Reading[FactsT]) -> str:
+    """Why a file could not be read, on one line that begins with the file's name."""
+    name = one_line(reading.file.label)
+    return one_line(reading.error if reading.error.startswith(name) else f"{name}: {reading.error}")
+
+
+def status_of(reading: Reading[FactsT]) -> Status:
+    """The exit status that a file stands for, apart from findings."""
+    if reading.is_internal:
+        return Status.INTERNAL
+    return Status.FAILED if reading.error else Status.WELL

@@ -1,0 +1,276 @@
+"""What ``inspect`` prints: an archive, a zip that is no archive, side effects, or a line for each of many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from archive.base.errors import counted, one_line, shown
+from archive.container.serialization_id import PLATFORMS
+from archive.formats.record_kinds import RecordKind
+from archive.reader.recognition import FileKind
+from archive.report.fitted_table import FittedTable
+from archive.report.texts import first_of, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rich.console import ConsoleRenderable, RenderableType
+
+    from archive.describe.effects import EffectFacts, EffectsInspection, GuardFacts
+    from archive.describe.inspect import Inspection, Summary
+    from archive.describe.listing import ZipListing
+    from archive.reader.provenance import Provenance
+    from archive.rewrite.compiled import CompiledFacts
+    from archive.rewrite.programs import MethodFacts, ProgramFacts
+
+MAX_ROOT = 4096
+"""Characters of the root folder's name that are shown."""
+OF_COMPILED = {RecordKind.CPP, RecordKind.KERNELS}
+"""Records of compiled models that are debug info where a companion holds them."""
+NO_ID = {
+    "": "not known: a record cannot be read",
+    None: "not computed: it takes all bytes of the file; of a copy on disk, `inspect` shows it",
+}
+"""Words in the place of an archive id."""
+HELD = {
+    FileKind.EXPORTED: "programs",
+    FileKind.LEGACY_EXPORTED: "programs",
+    FileKind.AOTI: "models",
+    FileKind.ETRECORD: "programs or methods",
+}
+"""What ``unread`` is of."""
+MOST_METHODS = 1000
+"""Methods in a table."""
+LONGEST_ALIGNED = 60
+"""Characters of the longest statement that moves the column of the model's lines to the right."""
+
+
+# --- an archive
+
+
+def inspection_text(facts: Inspection) -> Group:
+    """An inspection as text: the archive as a whole, a table of its records, and its handles."""
+    share = facts.debug_bytes / facts.size
+    debug = sum(one.kind.is_debug or one.kind in OF_COMPILED for one in facts.records.values())
+    what = facts.companion or f"{facts.what}, version {facts.version or 'not given'}"
+    origin = [] if facts.origin is None else _origin(facts.origin, migrated=facts.migrated)
+    head = [
+        f"{facts.file}: {facts.size:,} bytes, {what}",
+        f"root {shown(facts.root, MAX_ROOT)}, top module {facts.top or 'not recorded'}",
+        *origin,
+        *([] if facts.companion else _identity(facts)),
+        (
+            f"{counted(len(facts.records), 'record')}, {debug:,} of debug info: "
+            f"{facts.debug_bytes:,} bytes stored ({share:.0%})"
+        ),
+        (
+            f"{counted(facts.rows, 'source range')} in {counted(facts.sources, 'source')}, "
+            f"{counted(len(facts.handles), 'debug handle')}"
+        ),
+        "",
+    ]
+    if facts.told:
+        head.insert(1, facts.told)
+    tail = [""]
+    if facts.handles:
+        tail.append(f"debug handles: {runs(facts.handles)}")
+    if facts.prefix:
+        tail.append(f"unique handles: they name the archive, {facts.prefix}")
+    tail += [f"method {name}: {count:,} handles" for name, count in facts.methods.items()]
+    tail += [
+        f"lowered {path or '(the top module)'}: backend {state.backend}, "
+        + (f"handles {runs(state.handles)} in its blob" if state.handles else "no handles in its blob")
+        for path, state in facts.lowered.items()
+    ]
+    if facts.effects is not None:
+        counts = [f"{method} {count:,}" for method, count in facts.effects.items()]
+        tail.append(f"effects of {counted(len(counts), 'method')}: {first_of(counts, 'methods')}")
+    tables: list[ConsoleRenderable] = []
+    if facts.programs:
+        tables += [programs_table(facts.programs), Text()]
+    if facts.compiled:
+        tables += [compiled_table(facts.compiled), Text()]
+    records = FittedTable(
+        [("record", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text"), ("holds", "text")]
+    )
+    for name, record in facts.records.items():
+        kind = Text(record.kind, style="bold" if record.kind.is_debug else "")
+        records.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds))
+    return Group(*_texts(head), *tables, records, *_texts(tail))
+
+
+def _texts(lines: Iterable[str]) -> Iterator[Text]:
+    return (Text(one_line(line)) for line in lines)
+
+
+def _identity(facts: Inspection) -> list[str]:
+    """The archive id, which companions name; and the platforms whose rules give the serialization id."""
+    lines = [f"archive id {facts.archive_id or NO_ID[facts.archive_id]}"]
+    if facts.platforms is not None:
+        libraries = {platform.name: platform.library for platform in PLATFORMS}
+        names = " or ".join(f"{name} ({libraries[name]})" for name in facts.platforms)
+        lines.append(f"serialization id as PyTorch writes it on {names or 'no platform known here'}")
+    return lines
+
+
+def _origin(origin: Provenance, *, migrated: bool) -> list[str]:
+    """The releases that may have written the archive, and the signs against them."""
+    signs, against = len(origin.evidence), len(origin.against)
+    said = f"of {origin}, as {f'{signs - against} of' if against else 'all'} {signs} signs say"
+    if migrated:
+        return [f"{said}; migrated: `debug-archive migrate` can give what it was"]
+    return [said, *(f"  but {one}" for one in origin.against)]
+
+
+# --- a zip that is no archive
+
+
+def listing_text(facts: ZipListing) -> Group:
+    """A listing as text: the zip's kind, its tensors, and its files."""
+    head = [f"{facts.file}: {facts.size:,} bytes, {facts.what}", facts.advice]
+    if facts.unread:
+        head.append(f"its {HELD.get(facts.kind, 'tensors')} are not known: {facts.unread}")
+    tables: list[RenderableType] = []
+    if facts.tensors:
+        tensors = FittedTable(
+            [
+                ("tensor", "name"),
+                ("dtype", "text"),
+                ("shape", "text"),
+                ("bytes", "number"),
+                ("storage", "text"),
+            ]
+        )
+        for path, tensor in facts.tensors.items():
+            shape = " x ".join(map(str, tensor.shape)) or "scalar"
+            size = "" if tensor.bytes is None else f"{tensor.bytes:,}"
+            name = one_line(path) or "(the object)"
+            tensors.add(name, tensor.dtype, shape, size, one_line(tensor.storage))
+        tables += [tensors, Text()]
+    if facts.programs:
+        tables += [programs_table(facts.programs), Text()]
+    if facts.compiled:
+        tables += [compiled_table(facts.compiled), Text()]
+    if facts.methods:
+        tables += [methods_table(facts.methods), Text()]
+    files = FittedTable([("file", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text")])
+    for name, record in facts.records.items():
+        files.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", record.kind)
+    return Group(*_texts([*head, ""]), *tables, files)
+
+
+# --- programs, methods and compiled models
+
+
+def programs_table(programs: Mapping[str, ProgramFacts]) -> FittedTable:
+    """A table of programs, a row each."""
+    headings = ("nodes", "subgraphs", "traced", "modules", "metadata bytes")
+    table = FittedTable([("program", "name"), ("PyTorch", "text"), *((one, "number") for one in headings)])
+    for name, facts in programs.items():
+        numbers = (facts.nodes, facts.graphs, facts.traced, facts.modules, facts.metadata_bytes)
+        table.add(one_line(name), one_line(facts.release), *(f"{number:,}" for number in numbers))
+    return table
+
+
+def methods_table(methods: Mapping[str, MethodFacts]) -> FittedTable:
+    """A table of an ETRecord's methods, a row each; of many methods, the first."""
+    table = FittedTable(
+        [("method", "name"), ("instructions", "number"), ("debug handles", "number"), ("backends", "text")]
+    )
+    for name, one in islice(methods.items(), MOST_METHODS):
+        backends = ", ".join(f"{one_line(backend)} {count:,}" for backend, count in one.backends.items())
+        table.add(one_line(name), f"{one.instructions:,}", f"{one.handles:,}", backends)
+    if len(methods) > MOST_METHODS:
+        rest = [*methods.values()][MOST_METHODS:]
+        sums = sum(one.instructions for one in rest), sum(one.handles for one in rest)
+        table.add(f"[{len(rest):,} more methods]", *(f"{number:,}" for number in sums), "")
+    return table
+
+
+def compiled_table(models: Mapping[str, CompiledFacts]) -> FittedTable:
+    """A table of compiled models, a row each; the last three columns are bytes."""
+    headings = ("kernels", "traced", "C++ code", "shared object", "mapped")
+    table = FittedTable([("compiled model", "name"), ("for", "text"), *((one, "number") for one in headings)])
+    for name, facts in models.items():
+        counts = (facts.kernels, facts.traced) if facts.has_kernels else (None, None)
+        numbers = (*counts, facts.code_bytes, facts.object_bytes, facts.mapped_bytes)
+        texts = ("" if number is None else f"{number:,}" for number in numbers)
+        table.add(one_line(name), one_line(facts.target), *texts)
+    return table
+
+
+# --- a line for each of many files
+
+
+def summary_text(summary: Summary) -> str:
+    """Kind, size, share of debug info, handles, and release of a file."""
+    parts = [str(summary.kind), *_sizes(summary.size, summary.debug_bytes, summary.handles)]
+    return ", ".join([*parts, *([summary.origin] if summary.origin else [])])
+
+
+def total_text(summaries: Sequence[Summary], files: int) -> str:
+    """The sums of all files.
+
+    Args:
+        summaries: of the files that could be read.
+        files: the number of all.
+    """
+    sums = zip(*((one.size, one.debug_bytes, one.handles) for one in summaries), strict=True)
+    size, debug, handles = map(sum, sums) if summaries else (0, 0, 0)
+    unread = files - len(summaries)
+    lost = f"; {unread:,} could not be read" if unread else ""
+    return f"{counted(files, 'file')}: {', '.join(_sizes(size, debug, handles))}{lost}"
+
+
+def _sizes(size: int, debug: int, handles: int) -> list[str]:
+    share = f" ({debug / size:.1%})" if debug else ""
+    return [f"{size:,} bytes", f"{debug:,} of debug info{share}", counted(handles, "handle")]
+
+
+# --- side effects
+
+
+def effects_text(facts: EffectsInspection) -> Text:
+    """The side effects of an archive's methods, their guards, and the state at capture."""
+    return Text("\n".join(map(one_line, _effects_lines(facts))))
+
+
+def _effects_lines(facts: EffectsInspection) -> Iterator[str]:
+    names = Counter(method.method for method in facts.methods)
+    methods, places = counted(len(names), "method"), counted(len(facts.state), "place")
+    yield f"{facts.file}: effects of {methods}, {places} of state"
+    for method in facts.methods:
+        if method.entry:
+            yield ""
+            yield f"# {method.method}, {method.entry} of {names[method.method]}: a call for which"
+        elif method.guards:
+            yield ""
+            yield f"# {method.method} is refused unless"
+        if method.guards:
+            yield from _noted([(f"assert {guard.text}", _note(guard)) for guard in method.guards])
+        yield ""
+        notes = ("" if line.effect is None else _note(method.effects[line.effect]) for line in method.program)
+        yield from _noted(list(zip((line.text for line in method.program), notes, strict=True)))
+    if facts.state:
+        yield ""
+        yield "# state at first"
+        yield from (f"{source} = {value}" for source, value in facts.state)
+
+
+def _noted(noted: list[tuple[str, str]]) -> Iterator[str]:
+    """Lines with their notes as comments, aligned in one column."""
+    width = max((len(text) for text, note in noted if note and len(text) <= LONGEST_ALIGNED), default=0)
+    for text, note in noted:
+        yield f"{text:{width}}  # {note}" if note else text
+
+
+def _note(effect: EffectFacts | GuardFacts) -> str:
+    """The model's line of an effect or a guard, or its debug handle if the line is unknown."""
+    if effect.where:
+        return f"{effect.where}: {effect.line}"
+    return f"debug handle {effect.handle}" if effect.handle >= 0 else ""

@@ -1,0 +1,134 @@
+"""What ``symbolicate`` prints besides text: facts for JSON, and the causes of a log's failures as a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import counted, one_line
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
+    from archive.failures.explainer import Explainer
+    from archive.failures.lookups.kernels import CalledKernel
+    from archive.failures.lookups.nodes import Node
+    from archive.formats.exported.traces import Trace
+
+
+def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:
+    """A symbolication as :func:`as_json` takes it."""
+    return {
+        "handles": symbolication.handles,
+        "found": not symbolication.missing,
+        "module_hierarchy": symbolication.module_hierarchy,
+        "ops": [None if entry.op is None else str(entry.op) for entry in symbolication.entries],
+        "frames": [_frame(frame) for frame in symbolication.frames],
+        "text": str(symbolication),
+    }
+
+
+def node_facts(node: Node) -> dict[str, object]:
+    """A node of an exported program as :func:`as_json` takes it: the keys of a symbolication, and its own."""
+    site = node.site
+    return {
+        "program": node.program.name,
+        "node": site.key,
+        "target": site.target,
+        "found": node.is_traced,
+        "module_hierarchy": node.hierarchy,
+        "ops": [node.op],
+        "frames": frames_facts(site.frames),
+        "text": node.text,
+        "modules": [{"path": one.path, "class": one.class_name} for one in site.modules],
+        "trace": site.trace,
+    }
+
+
+def kernel_facts(called: CalledKernel) -> dict[str, object]:
+    """A kernel as :func:`as_json` takes it, with the tracebacks of all nodes that it was made of."""
+    kernel = called.kernel
+    return {
+        "model": called.model.name,
+        "kernel": kernel.name,
+        "handle": kernel.handle,
+        "found": called.is_traced,
+        "pre_grad_nodes": kernel.pre_grad_nodes,
+        "post_grad_nodes": kernel.post_grad_nodes,
+        "tracebacks": [
+            {"frames": frames_facts(trace), "text": text}
+            for trace, text in zip(kernel.traces, kernel.stack_traces, strict=True)
+        ],
+        "text": called.text,
+    }
+
+
+def frames_facts(trace: Trace | None) -> list[dict[str, object]]:
+    """The frames of a stack trace, with the keys of a symbolication's, and the mark below the source."""
+    return [
+        {
+            "function": frame.function,
+            "file": frame.file,
+            "line": frame.line,
+            "source": frame.code,
+            "mark": None if frame.mark is None else frame.mark._asdict(),
+        }
+        for frame in ([] if trace is None else trace.frames)
+    ]
+
+
+def _frame(frame: TracebackFrame) -> dict[str, object]:
+    span = frame.range
+    if span is None or span.source.is_null:
+        return {"function": frame.function, "file": None, "line": None, "source": None}
+    return {
+        "function": frame.function,
+        "file": None if span.source.filename is None else str(span.source.filename),
+        "line": span.line,
+        "source": span.text,
+    }
+
+
+def causes_text(explainer: Explainer, top: int | None) -> Group:
+    """The causes with most failures, as a table."""
+    from rich.console import Group  # noqa: PLC0415 (most of a start-up, and not for JSON)
+    from rich.text import Text  # noqa: PLC0415 (the same)
+
+    from archive.report.fitted_table import FittedTable  # noqa: PLC0415 (the same)
+
+    causes = explainer.causes.top(top)
+    table = FittedTable([("failures", "number"), ("lines", "number"), ("place", "name"), ("cause", "text")])
+    for group in causes:
+        cause = group.cause
+        lines = f"{group.first:,}" if group.count == 1 else f"{group.first:,}-{group.last:,}"
+        place = f"{cause.file}:{cause.line}" if cause.file else "no single source line"
+        place += f" ({', '.join(group.models)})" if group.models else ""
+        text = ": ".join(part for part in (cause.where, cause.message) if part)
+        table.add(f"{group.count:,}", lines, one_line(place), Text(one_line(text)))
+    shown = sum(group.count for group in causes)
+    below = [f"{counted(explainer.explained, 'failure')} explained, {explainer.unknown:,} not"]
+    if shown < explainer.explained:
+        below.append(f"{explainer.explained - shown:,} of other causes")
+    return Group(table, Text(""), *map(Text, below))
+
+
+def causes_facts(explainer: Explainer, top: int | None, models: int) -> dict[str, Any]:
+    """The causes as JSON shows them."""
+    return {
+        "failures": explainer.explained + explainer.unknown,
+        "models": models,
+        "explained": explainer.explained,
+        "ambiguous": explainer.ambiguous,
+        "unexplained": explainer.unknown,
+        "causes": [
+            {
+                "count": group.count,
+                "first_line": group.first,
+                "last_line": group.last,
+                "models": list(group.models),
+                **group.cause._asdict(),
+            }
+            for group in explainer.causes.top(top)
+        ],
+        "notes": explainer.notes,
+    }
