@@ -15,7 +15,7 @@ _PUBLIC = {
     "base.errors": ("ArchiveError", "LimitError"),
     "base.limits": ("Limits",),
     "batches.batch": ("batch",),
-    "batches.outcome": ("Outcome", "OutcomeKind"),
+    "batches.jobs": ("Outcome", "OutcomeKind"),
     "check.verify": ("Diagnostic", "verify"),
     "compare.diff": ("Change", "Diff", "Level", "TensorChange", "TextChange", "diff"),
     "compare.digest": ("Digest", "digest"),

@@ -1,7 +1,7 @@
 """Many files at once: files, folders and globs → jobs, done in processes or on a cluster → an outcome each.
 
 In flow the paths of files and folders, here or elsewhere; out flow files, and what came of each. ``inputs``
-finds the files, ``jobs`` plans what is read and written, ``tasks`` says what is done to each, ``working``
-does one job, and ``batch`` all of them: by ``pool`` in processes of this machine, or by one of ``executors``.
-``manifest`` remembers what is done, and ``reading`` gives facts about files. Nothing is printed here.
+finds the files, ``jobs`` plans what is read and written, ``working`` does one job, and ``batch`` all of them:
+by ``pool``, in processes of this machine or on any executor. ``manifest`` remembers what is done, ``places``
+asks the file systems, and ``reading`` gives facts about files. Nothing is printed here.
 """

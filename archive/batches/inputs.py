@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,32 +12,73 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError
 from archive.base.globs import Globs
 from archive.base.urls import is_url, name_of
-from archive.batches import elsewhere
+from archive.batches import places
 from archive.batches.places import absolute, is_folder, last_part, resolved
-from archive.reader.recognition import ARCHIVE_KINDS, FileKind
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 KNOWN_KINDS = {*ARCHIVE_KINDS, FileKind.COMPANION}
 """The kinds of files of this tool. A command that takes some of them skips the others without a note."""
+MANIFEST_NAME = "manifest.jsonl"
+"""A manifest's name among companions, and how it ends beside a folder of results."""
 
 
-class Input(NamedTuple):
-    """A file that was found.
+def is_manifest(name: str) -> bool:
+    """Whether a file is a manifest, by its name."""
+    return name == MANIFEST_NAME or name.endswith(f".{MANIFEST_NAME}")
+
+
+class InputFile(NamedTuple):
+    """A file that is read, given itself or found.
 
     Attributes:
-        file: its path.
-        name: its path below the folder that was searched; its last part where it was given itself.
+        name: its path, as given or found.
+        relative: its path below the folder that was searched; its last part where it was given itself.
         searched: whether it was found, by a folder or a glob, or given itself.
     """
 
-    file: str
     name: str
-    searched: bool
+    relative: str
+    searched: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its path for messages: of a URL, without what may be secret."""
+        return name_of(self.name)
 
 
-def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Input]:
+def recognised(
+    inputs: Iterable[str], skipped: Iterable[str], is_wanted: Callable[[FileKind], bool], *, mapped: bool
+) -> tuple[list[InputFile], Counter[FileKind]]:
+    """The files that are given, and those in folders and of globs that are of a wanted kind.
+
+    Args:
+        inputs: files, folders to search, and globs.
+        skipped: folders that are not searched.
+        is_wanted: whether files of a kind are wanted, of those in folders and of globs.
+        mapped: whether files are mapped to recognise them.
+
+    Returns:
+        The files; and the numbers of the others but for manifests, by their kind.
+
+    Raises:
+        ArchiveError: nothing matches a glob.
+        OSError: a folder cannot be read.
+    """
+    files: list[InputFile] = []
+    others = Counter[FileKind]()
+    for file in found(inputs, {resolved(folder) for folder in skipped}):
+        kind = listed_kind(file.name, mapped=mapped) if file.searched else None
+        if kind is None or is_wanted(kind):
+            files.append(file)
+        else:
+            others[kind] += not is_manifest(last_part(file.name))
+    return files, +others
+
+
+def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[InputFile]:
     """The files that are given, and those in folders and of globs, sorted folder by folder.
 
     A glob is a path with ``*``, ``?`` or ``[``, unless a file has that very name; or a URL with ``*``. ``**``
@@ -53,14 +95,14 @@ def found(inputs: Iterable[str], skipped: Collection[str] = ()) -> Iterator[Inpu
         OSError: a folder cannot be read.
     """
     inputs = list(inputs)
-    known, named = set[str](), {absolute(given) for given in inputs if not is_glob(given)}
+    known, given_itself = set[str](), {absolute(given) for given in inputs if not is_glob(given)}
     for given in inputs:
-        others = named - {absolute(given)}  # an empty folder is found by its own name
-        for one in _matching(given, skipped) if is_glob(given) else _below(given, skipped):
-            place = absolute(one.file)  # two links to one file are two files
+        others = given_itself - {absolute(given)}  # an empty folder is found by its own name
+        for file in _matching(given, skipped) if is_glob(given) else _below(given, skipped):
+            place = absolute(file.name)  # two links to one file are two files
             if place not in known:
                 known.add(place)
-                yield one._replace(searched=False) if place in others else one
+                yield file._replace(searched=False) if place in others else file
 
 
 def is_glob(given: str) -> bool:
@@ -75,14 +117,14 @@ def names_several(given: str) -> bool:
     return is_glob(given) or is_folder(given)
 
 
-def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
+def _matching(pattern: str, skipped: Collection[str]) -> Iterator[InputFile]:
     """The files that a glob names, and those in folders that it names.
 
     Raises:
         ArchiveError: there are none.
     """
     if is_url(pattern):
-        yield from _elsewhere(pattern, list(elsewhere.matching(pattern)), skipped)
+        yield from _elsewhere(pattern, list(places.matching(pattern)), skipped)
         return
     parts = Path(pattern).parts
     first = next(place for place, part in enumerate(parts) if has_magic(part))
@@ -98,32 +140,37 @@ def _matching(pattern: str, skipped: Collection[str]) -> Iterator[Input]:
     inner = [folder for folder in skipped if top in Path(folder).parents]  # others are not searched into
     for match in matches:
         if not any(Path(resolved(match)).is_relative_to(folder) for folder in inner):
-            for one in _below(match, skipped):
-                yield one._replace(name=os.path.relpath(one.file, fixed), searched=True)
+            for file in _below(match, skipped):
+                relative = Path(os.path.relpath(file.name, fixed)).as_posix()
+                yield file._replace(relative=relative, searched=True)
 
 
-def _below(top: str, skipped: Collection[str]) -> Iterator[Input]:
-    """A file itself, or the files in a folder; the folder where it has none, so that it is told."""
+def _below(top: str, skipped: Collection[str]) -> Iterator[InputFile]:
+    """A file itself, or the files in a folder; the folder itself where it has none, for messages."""
     if not is_folder(top):
-        yield Input(top, last_part(top), searched=False)
+        yield InputFile(top, last_part(top), searched=False)
         return
     if is_url(top):
-        yield from _elsewhere(top, list(elsewhere.below(top)), skipped)
+        yield from _elsewhere(top, list(places.below(top)), skipped)
         return
+
+    def refuse(error: OSError) -> None:
+        raise error
+
     is_empty = True
-    for parent, folders, names in os.walk(top, onerror=_refuse):
+    for parent, folders, names in os.walk(top, onerror=refuse):
         searched = sorted(name for name in folders if resolved(Path(parent, name)) not in skipped)
         is_empty &= len(searched) == len(folders)
         folders[:] = searched
         links = [name for name in folders if Path(parent, name).is_symlink()]  # walk does not follow them
         for file in (Path(parent, name) for name in sorted([*names, *links])):
             is_empty = False
-            yield Input(str(file), str(file.relative_to(top)), searched=True)
+            yield InputFile(str(file), file.relative_to(top).as_posix(), searched=True)
     if is_empty:
-        yield Input(top, last_part(top), searched=True)
+        yield InputFile(top, last_part(top), searched=True)
 
 
-def _elsewhere(given: str, files: Sequence[tuple[str, str]], skipped: Collection[str]) -> Iterator[Input]:
+def _elsewhere(given: str, files: Sequence[tuple[str, str]], skipped: Collection[str]) -> Iterator[InputFile]:
     """The files that a URL stands for.
 
     Raises:
@@ -135,10 +182,10 @@ def _elsewhere(given: str, files: Sequence[tuple[str, str]], skipped: Collection
         top = file.removesuffix(relative)
         inner = (folder for folder in skipped if folder.startswith(top))
         if not any(file.startswith(f"{folder}/") for folder in inner):
-            yield Input(file, relative, searched=True)
+            yield InputFile(file, relative, searched=True)
 
 
-def told(others: Mapping[FileKind, int]) -> str:
+def counts(others: Mapping[FileKind, int]) -> str:
     """The number of files, and of each kind."""
     kinds = ", ".join(f"{kind}: {count:,}" for kind, count in sorted(others.items()))
     return f"{sum(others.values()):,} ({kinds})"
@@ -149,8 +196,4 @@ def other_files(others: Mapping[FileKind, int]) -> str:
     files: dict[FileKind, int] = {
         kind: count for kind, count in others.items() if count and kind is not FileKind.EMPTY_FOLDER
     }
-    return f", but other files: {told(files)}" if files else ""
-
-
-def _refuse(error: OSError) -> None:
-    raise error
+    return f", but other files: {counts(files)}" if files else ""

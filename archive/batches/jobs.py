@@ -1,26 +1,27 @@
-"""Plans which files a batch reads and writes, and checks the plan before anything is written."""
+"""Plans which files a batch reads and writes, and checks the plan before anything is written.
+
+A job is one file's work; an outcome is what came of it.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections import Counter
 from dataclasses import dataclass, replace
-from enum import Enum, auto
-from typing import TYPE_CHECKING
+from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError
 from archive.base.output import STANDARD_OUTPUT as OUTPUT_NAME
 from archive.base.urls import name_of
 from archive.batches import places
-from archive.batches.inputs import KNOWN_KINDS, found, names_several, other_files
-from archive.batches.lines import MANIFEST_NAME, is_manifest
-from archive.reader.recognition import ARCHIVE_KINDS, FileKind, listed_kind
+from archive.batches.inputs import KNOWN_KINDS, MANIFEST_NAME, names_several, other_files, recognised
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from archive.batches.lines import Known
+    from archive.batches.places import Fingerprint
 
 COMPANION_SUFFIX = ".ptdbg"
 """Added to an archive's name for its companion beside it."""
@@ -30,13 +31,33 @@ STANDARD_OUTPUT = "-"
 """The target that stands for standard output."""
 
 
-class Use(Enum):
+class CompanionUse(Enum):
     """Whether a verb reads companions of archives or in them, writes them, or neither."""
 
     NONE = auto()
     READ = auto()
     EMBEDDED = auto()
     WRITTEN = auto()
+
+
+class KnownTargets(NamedTuple):
+    """What a manifest says of the targets of a job.
+
+    Attributes:
+        verb: what was done.
+        options: with which options.
+        sources: the files that were read, then.
+        targets: the files that were written; None for a target that is not in its line.
+        is_whole: whether its line names no other files.
+        clean: whether the targets hold nothing that should not be there.
+    """
+
+    verb: str
+    options: Mapping[str, Any]
+    sources: tuple[Fingerprint, ...]
+    targets: tuple[Fingerprint | None, ...]
+    is_whole: bool
+    clean: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,32 +72,98 @@ class Job:
         use: whether the companion is read or written.
         searched: whether the input was found in a folder or by a glob, or given itself.
         streamed: whether the output is written to standard output; ``out`` is its name then.
-        known: what the manifest tells of the targets; None where that is nothing.
+        known: what the manifest says of the targets; None where it has no line about the input.
     """
 
     file: str
     name: str
     out: str
     companion: str
-    use: Use
+    use: CompanionUse
     searched: bool = False
     streamed: bool = False
-    known: Known | None = None
+    known: KnownTargets | None = None
 
     @property
     def sources(self) -> list[str]:
         """The files that are read."""
-        return [self.file, self.companion] if self.use is Use.READ else [self.file]
+        return [self.file, self.companion] if self.use is CompanionUse.READ else [self.file]
 
     @property
     def targets(self) -> list[str]:
         """The files that are written."""
-        return [self.out, self.companion] if self.use is Use.WRITTEN else [self.out]
+        return [self.out, self.companion] if self.use is CompanionUse.WRITTEN else [self.out]
 
     def absolute(self) -> Job:
         """The same with absolute paths, for processes that work in another folder."""
         file, out, companion = map(places.absolute, (self.file, self.out, self.companion))
         return replace(self, file=file, out=out, companion=companion)
+
+
+class OutcomeKind(StrEnum):
+    """What came of a file.
+
+    Attributes:
+        DONE: its targets are written.
+        TO_DO: of a dry run: they would be written.
+        SAME: its targets are there already, made of this very file with these options, as the manifest says.
+        NOTHING_TO_DO: the file is already what was to become of it, and was copied.
+        IMPOSSIBLE: what was asked does not go with this file, in which nothing is wrong; nothing is written.
+        FAILED: the file is broken, cannot be read, or a target cannot be written; nothing is written.
+    """
+
+    DONE = "done"
+    TO_DO = "to do"
+    SAME = "same"
+    NOTHING_TO_DO = "nothing to do"
+    IMPOSSIBLE = "impossible"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one file.
+
+    Attributes:
+        job: its paths.
+        kind: which of a few things it was.
+        reason: why, on one line; "" where the file was done as usual.
+        facts: the result of the library's function, like :class:`archive.Split`; None where there is none.
+        sources: the files that were read: size, and of several files the digest.
+        outputs: the files that were written: the same; of a dry run those that would be.
+        is_internal: whether it failed by a fault of this program.
+    """
+
+    job: Job
+    kind: OutcomeKind
+    reason: str = ""
+    facts: Any = None
+    sources: tuple[Fingerprint, ...] = ()
+    outputs: tuple[Fingerprint, ...] = ()
+    is_internal: bool = False
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether what was made holds nothing that it should not hold."""
+        return bool(getattr(self.facts, "is_clean", True))
+
+    @property
+    def file(self) -> str:
+        """The path of the input."""
+        return self.job.file
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The paths of the targets that are there now, or would be: the output first, then a companion."""
+        return tuple(self.job.targets[: len(self.outputs)])
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of the input, of the output, and of a companion; () where nothing was made."""
+        if not self.outputs:
+            return ()
+        (file, *read), (out, *made) = self.sources, self.outputs
+        return (file.size, out.size, *(one.size for one in (*read, *made)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +174,7 @@ class FilePlan:
         jobs: one job a file.
         many: whether several files, a folder or a glob were given.
         out: the target, or the folder of all targets.
-        manifest: the file in which the work is told; "" of a single file, whose work is not.
+        manifest: the file in which the outcomes are noted; "" of a single file, whose outcome is not.
         others: the numbers of files in folders that are neither archives nor companions, by their kind.
     """
 
@@ -102,7 +189,7 @@ def plan(
     inputs: Sequence[str],
     out: str,
     companion: str | None = None,
-    use: Use = Use.NONE,
+    use: CompanionUse = CompanionUse.NONE,
     wanted: Collection[FileKind] = ARCHIVE_KINDS,
     *,
     manifest: str | None = None,
@@ -119,8 +206,8 @@ def plan(
             may be one to ship; the others are beside the archives without debug info by default.
         use: whether companions are read or written.
         wanted: the kinds of files that are taken from folders, recognised by content.
-        manifest: the file in which the work is told. By default it is with the companions that are written,
-            and where none are, beside the folder ``out``, with its name.
+        manifest: the file in which the outcomes are noted. By default it lies with the companions that are
+            written, and where none are, beside the folder ``out``, with its name.
         mapped: whether files are mapped to recognise them.
         several: whether ``out`` is a folder even for a single file.
 
@@ -133,39 +220,38 @@ def plan(
         raise ArchiveError(expected="a path", found="an empty one")
     many = several or len(inputs) > 1 or names_several(inputs[0])
     streamed = out == STANDARD_OUTPUT
-    if streamed and (many or use is Use.WRITTEN):
+    if streamed and (many or use is CompanionUse.WRITTEN):
         raise ArchiveError("takes one file, and several are written", file=OUTPUT_NAME)
     folders = [folder for folder in (out, companion) if folder is not None]
-    if many:
-        _check_folders(folders)
-    if use is Use.WRITTEN and companion is None and _names_folder(out, many=many):
+    for folder in folders if many else ():
+        if not places.is_folder(folder) and places.exists(folder):
+            raise ArchiveError("is a file; several inputs need a folder", file=name_of(folder))
+    if use is CompanionUse.WRITTEN and companion is None and _names_folder(out, many=many):
         own = shlex.quote(name_of(places.beside(out, "-companions/") or "companions/"))
         raise ArchiveError(
             f"companions do not go where the archives are that are shipped; give them a folder: -c {own} "
             "(companions=...)",
             file=name_of(out),
         )
-    told = _manifest(manifest, out, companion if use is Use.WRITTEN else None, many=many)
-    jobs, others = [], Counter[FileKind]()
+    noted_in = _manifest(manifest, out, companion if use is CompanionUse.WRITTEN else None, many=many)
+
+    def is_wanted(kind: FileKind) -> bool:
+        """Flatbuffers are models that are shipped, too: each gets an outcome."""
+        return kind in wanted or (kind is FileKind.FLATBUFFER and ARCHIVE_KINDS.issubset(wanted))
+
     # Targets may lie in a searched folder; what an earlier run wrote there is no input.
-    for one in found(inputs, {places.resolved(folder) for folder in folders}):
-        kind = listed_kind(one.file, mapped=mapped) if one.searched else None
-        if kind is not None and not _is_wanted(kind, wanted):
-            others[kind] += kind not in KNOWN_KINDS and not is_manifest(places.last_part(one.file))
-            continue
-        target = OUTPUT_NAME if streamed else _target(out, one.name, many=many)
-        debug = _companion_of(one.file if use is Use.READ else target)
+    files, others = recognised(inputs, folders, is_wanted, mapped=mapped)
+    jobs = []
+    for file in files:
+        target = OUTPUT_NAME if streamed else _target(out, file.relative, many=many)
+        debug = (file.name if use is CompanionUse.READ else target) + COMPANION_SUFFIX
         if companion is not None:
-            debug = _target(companion, _companion_of(one.name), many=many)
-        jobs.append(Job(one.file, one.name, target, debug, use, one.searched, streamed))
-    planned = FilePlan(jobs, many, out, told, +others)
+            debug = _target(companion, file.relative + COMPANION_SUFFIX, many=many)
+        jobs.append(Job(file.name, file.relative, target, debug, use, file.searched, streamed))
+    unknown = {kind: count for kind, count in others.items() if kind not in KNOWN_KINDS}
+    planned = FilePlan(jobs, many, out, noted_in, unknown)
     _check_jobs(planned, inputs, wanted)
     return planned
-
-
-def _is_wanted(kind: FileKind, wanted: Collection[FileKind]) -> bool:
-    """Whether a file of a folder is taken; flatbuffers are models that are shipped, too, and told of each."""
-    return kind in wanted or (kind is FileKind.FLATBUFFER and ARCHIVE_KINDS.issubset(wanted))
 
 
 def _names_folder(path: str, *, many: bool) -> bool:
@@ -202,22 +288,6 @@ def _manifest(given: str | None, out: str, companions: str | None, *, many: bool
     return usual
 
 
-def _companion_of(path: str) -> str:
-    """The companion's path beside an archive."""
-    return path + COMPANION_SUFFIX
-
-
-def _check_folders(folders: Sequence[str]) -> None:
-    """Refuse a file where a folder is needed.
-
-    Raises:
-        ArchiveError: one of these paths is a file.
-    """
-    for folder in folders:
-        if not places.is_folder(folder) and places.exists(folder):
-            raise ArchiveError("is a file; several inputs need a folder", file=name_of(folder))
-
-
 def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[FileKind]) -> None:
     """Refuse a plan in which there is nothing to do, or something would be overwritten.
 
@@ -228,25 +298,19 @@ def _check_jobs(planned: FilePlan, inputs: Sequence[str], wanted: Collection[Fil
     if not jobs:
         what = "archive" if ARCHIVE_KINDS.issubset(wanted) else " or ".join(sorted(wanted))
         raise ArchiveError(f"no {what} in it{other_files(planned.others)}", file=where)
-    if all(job.searched and job.use is Use.READ and not places.exists(job.companion) for job in jobs):
+    if all(
+        job.searched and job.use is CompanionUse.READ and not places.exists(job.companion) for job in jobs
+    ):
         raise ArchiveError("no archive with a companion in it", file=where)
-    _check_targets(jobs, planned.manifest)
-
-
-def _check_targets(jobs: Sequence[Job], manifest: str) -> None:
-    """Refuse targets that would overwrite an input, one another, or the manifest.
-
-    Raises:
-        ArchiveError: one would.
-    """
-    inputs = {places.resolved(path) for job in jobs for path in job.sources}
-    if manifest and places.resolved(manifest) in inputs:
+    manifest = planned.manifest
+    read = {places.resolved(path) for job in jobs for path in job.sources}
+    if manifest and places.resolved(manifest) in read:
         raise ArchiveError("is an input, and the manifest's name; nothing is written", file=name_of(manifest))
     written: dict[str, str] = {}
     for job in jobs:
         for target in () if job.streamed else job.targets:
             place = places.resolved(target)
-            if place in inputs:
+            if place in read:
                 raise ArchiveError("is an input, too; nothing is written", file=name_of(target))
             if manifest and place == places.resolved(manifest):
                 raise ArchiveError("is the manifest's name; nothing is written", file=name_of(target))

@@ -1,6 +1,7 @@
 """Where files lie: all that a batch asks of a file system, one function a question.
 
-A place is a path of this machine, or a URL: ``elsewhere`` answers for those.
+A place is a path of this machine, or a URL, for which the file systems of fsspec answer. A URL that ends with
+a slash is a folder's. HTTP knows no other folders: to ask would read whatever is there.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
+from archive.base.digests import DIGEST_BYTES
 from archive.base.errors import ArchiveError, named
+from archive.base.globs import Globs
 from archive.base.mapped import Mapped, unchanged
 from archive.base.output import is_path, replacing, write_all
+from archive.base.remote import Location, opened_remote
 from archive.base.urls import is_url, name_of
-from archive.batches import elsewhere
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from _typeshed import ReadableBuffer
 
     from archive.base.output import Sink
-
-DIGEST_BYTES = 16
 
 
 class Fingerprint(NamedTuple):
@@ -33,7 +36,7 @@ class Fingerprint(NamedTuple):
 
     Attributes:
         size: in bytes.
-        digest: blake2b of 16 bytes, in hex; "" where nobody asked.
+        digest: of :mod:`archive.base.digests`, in hex; "" where nobody asked.
     """
 
     size: int
@@ -59,12 +62,12 @@ class Measured(io.RawIOBase):
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Take some bytes."""
-        taken = memoryview(data).cast("B")
+        piece = memoryview(data).cast("B")
         if self._stream is not None:
-            write_all(taken, self._stream)
-        self._hash.update(taken)
-        self._size += len(taken)
-        return len(taken)
+            write_all(piece, self._stream)
+        self._hash.update(piece)
+        self._size += len(piece)
+        return len(piece)
 
     def flush(self) -> None:
         """Hand on what was written so far."""
@@ -77,14 +80,33 @@ class Measured(io.RawIOBase):
         return Fingerprint(self._size, self._hash.hexdigest())
 
 
+# --- names
+
+
 def exists(place: str) -> bool:
-    """Whether the name is taken, be it by a link to nothing."""
-    return elsewhere.exists(place) if is_url(place) else os.path.lexists(place)
+    """Whether the name is taken, be it by a link to nothing.
+
+    Raises:
+        OSError: nobody can tell of a URL.
+    """
+    if not is_url(place):
+        return os.path.lexists(place)
+    location = Location(place)
+    with location.told():
+        return location.exists()
 
 
 def is_folder(place: str) -> bool:
     """Whether a place is a folder."""
-    return elsewhere.is_folder(place) if is_url(place) else Path(place).is_dir()
+    if not is_url(place):
+        return Path(place).is_dir()
+    if place.endswith("/"):
+        return True
+    location = Location(place)
+    if location.is_http:
+        return False
+    with location.told():
+        return bool(location.fs.isdir(location.path))
 
 
 def is_link(place: str) -> bool:
@@ -95,14 +117,14 @@ def is_link(place: str) -> bool:
 def joined(folder: str, name: str) -> str:
     """The place of a name below a folder."""
     if is_url(folder):
-        return elsewhere.joined(folder, Path(name).as_posix())
+        return f"{folder}{'' if folder.endswith('/') else '/'}{Path(name).as_posix()}"
     return str(Path(folder, name))
 
 
 def beside(folder: str, ending: str) -> str:
     """The place beside a folder that has its name and an ending; "" beside a root or a bucket."""
-    if is_url(folder):
-        path = folder.rstrip("/") if elsewhere.has_neighbours(folder) else ""
+    if is_url(folder):  # nothing lies beside a bucket
+        path = folder.rstrip("/") if "/" in Location(folder).path.rstrip("/") else ""
     else:
         path = os.path.normpath(folder)
         if Path(path).name in {"", os.pardir}:
@@ -130,6 +152,9 @@ def resolved(place: str | Path) -> str:
     return place.rstrip("/") if is_url(place) else os.path.realpath(place)
 
 
+# --- files
+
+
 def fingerprint(place: str, *, digest: bool = True) -> Fingerprint:
     """The fingerprint of a regular file.
 
@@ -141,24 +166,21 @@ def fingerprint(place: str, *, digest: bool = True) -> Fingerprint:
         ArchiveError: the path is another kind of file.
         OSError: the file cannot be read.
     """
+    measured = Measured()
     if is_url(place):
-        return _fingerprint_elsewhere(place) if digest else Fingerprint(elsewhere.size_of(place))
+        if not digest:
+            with closing(opened_remote(Location(place))) as remote:
+                return Fingerprint(remote.size)
+        with closing(Mapped(place)) as mapped:  # of a copy here
+            write_all(mapped.data, cast("BinaryIO", measured))
+        return measured.fingerprint
     status = Path(place).stat()
     if not stat.S_ISREG(status.st_mode):
         raise ArchiveError(expected="a file", found=stat.filemode(status.st_mode), file=place)
     if not digest:
         return Fingerprint(status.st_size)
-    measured = Measured()
     with named(place), Path(place).open("rb") as file:
         shutil.copyfileobj(file, measured)
-    return measured.fingerprint
-
-
-def _fingerprint_elsewhere(url: str) -> Fingerprint:
-    """The fingerprint of a file elsewhere, of which a copy is read."""
-    mapped, measured = Mapped(url), Measured()
-    with closing(mapped):
-        write_all(mapped.data, cast("BinaryIO", measured))
     return measured.fingerprint
 
 
@@ -168,6 +190,19 @@ def look(place: str) -> Fingerprint | None:
         return fingerprint(place)
     except (ArchiveError, OSError):
         return None
+
+
+def content(url: str) -> bytes:
+    """All bytes of a file elsewhere, as they are now.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    location = Location(url)
+    with location.told():
+        location.fs.invalidate_cache(location.path)
+        data: bytes = location.fs.cat_file(location.path)
+    return data
 
 
 def make_folder_of(place: str) -> None:
@@ -184,10 +219,11 @@ def check_folder_of(place: str) -> None:
     """Refuse a place whose folder is not there and could not be made, or takes no files.
 
     Raises:
-        OSError: it is one.
+        ArchiveError: it is an HTTP server's.
+        OSError: it is another one.
     """
     if is_url(place):
-        elsewhere.check_folder_of(place)
+        Location(place).check_writable()
         return
     parent = Path(os.path.abspath(place)).parent  # noqa: PTH100 (links may lead in a circle)
     while not parent.exists() and parent != parent.parent:
@@ -218,3 +254,40 @@ def copy(place: str, target: Sink, *, force: bool) -> None:
         shutil.copyfileobj(file, out)
         if is_path(target) and not is_url(target) and os.chmod in os.supports_fd:
             os.chmod(out.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))  # noqa: PTH101 (no name yet)
+
+
+# --- folders elsewhere
+
+
+def below(folder: str) -> Iterator[tuple[str, str]]:
+    """The URLs of all files in a folder elsewhere, sorted, each with its path from there.
+
+    Raises:
+        OSError: the folder cannot be listed.
+    """
+    location = Location(folder)
+    with location.told("listed"):
+        location.fs.invalidate_cache(location.path)
+        paths = sorted(location.fs.find(location.path))
+    top = location.path.rstrip("/")
+    for path in paths:
+        relative = path.removeprefix(top).lstrip("/")
+        yield joined(folder, relative), relative
+
+
+def matching(pattern: str) -> Iterator[tuple[str, str]]:
+    """The URLs of all files that a glob names, sorted, each with its path from the folder without patterns.
+
+    Raises:
+        OSError: the folder cannot be listed.
+    """
+    fixed = pattern[: pattern.index("*")].rpartition("/")[0]
+    location, top = Location(pattern), Location(fixed).path.rstrip("/")
+    parts = location.path.removeprefix(top).strip("/").split("/")
+    globs, deepest = Globs([parts]), None if "**" in parts else len(parts)
+    with location.told("listed"):
+        location.fs.invalidate_cache()
+        paths = location.fs.find(top, maxdepth=deepest)
+    for relative in sorted(path.removeprefix(top).lstrip("/") for path in paths):
+        if globs.fitting(relative.split("/")):
+            yield f"{fixed}/{relative}", relative

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from archive.base.errors import ArchiveError
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
-from archive.batches.inputs import found, names_several, other_files
-from archive.batches.lines import is_manifest
-from archive.batches.places import last_part, resolved
+from archive.batches.inputs import InputFile, names_several, other_files, recognised
 from archive.batches.pool import Lost, in_order, results
 from archive.reader.recognition import READ_KINDS as OPENED_KINDS
-from archive.reader.recognition import FileKind, listed_kind
+from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping, Sequence
@@ -26,25 +22,8 @@ READ_KINDS = {*OPENED_KINDS, FileKind.COMPANION, FileKind.LFS}
 """The kinds of files in folders that are read. What a pointer stands for may be a model: nothing tells."""
 
 
-class Listed(NamedTuple):
-    """A file to read.
-
-    Attributes:
-        name: its path, as given or found.
-        relative: its path below the folder that was searched; its name where it was given itself.
-    """
-
-    name: str
-    relative: str
-
-    @property
-    def label(self) -> str:
-        """Its path for messages: of a URL, without what may be secret."""
-        return name_of(self.name)
-
-
 @dataclass(frozen=True, slots=True)
-class Listing:
+class FoundFiles:
     """The files to read.
 
     Attributes:
@@ -53,7 +32,7 @@ class Listing:
         others: the numbers of files in folders that are neither archives nor companions, by their kind.
     """
 
-    files: list[Listed]
+    files: list[InputFile]
     searched: bool
     others: Mapping[FileKind, int]
 
@@ -69,7 +48,7 @@ class Reading(Generic[FactsT]):
         is_internal: whether it failed by a fault of this program.
     """
 
-    file: Listed
+    file: InputFile
     facts: FactsT | None = None
     error: str = ""
     is_internal: bool = False
@@ -81,7 +60,7 @@ def listing(
     *,
     kinds: Collection[FileKind] = READ_KINDS,
     mapped: bool = True,
-) -> Listing:
+) -> FoundFiles:
     """The files that are given, and the archives and companions in folders and of globs.
 
     Args:
@@ -96,22 +75,15 @@ def listing(
     """
     if "" in inputs:
         raise ArchiveError(expected="a path", found="an empty one")
-    files: list[Listed] = []
-    others = Counter[FileKind]()
-    for one in found(inputs, {resolved(folder) for folder in skipped}):
-        kind = listed_kind(one.file, mapped=mapped) if one.searched else None
-        if kind is None or kind in kinds:
-            files.append(Listed(one.file, Path(one.name).as_posix()))
-        else:
-            others[kind] += not is_manifest(last_part(one.file))
+    files, others = recognised(inputs, skipped, kinds.__contains__, mapped=mapped)
     if not files:
         where = ", ".join(map(name_of, inputs))
         raise ArchiveError(f"no archive or companion in it{other_files(others)}", file=where)
-    return Listing(files, all(map(names_several, inputs)), +others)
+    return FoundFiles(files, all(map(names_several, inputs)), others)
 
 
 def readings(
-    read: Callable[[Listed], FactsT], files: Sequence[Listed], workers: int
+    read: Callable[[InputFile], FactsT], files: Sequence[InputFile], workers: int
 ) -> Generator[Reading[FactsT]]:
     """Read files in a pool of processes; one that fails, or kills its process, hinders no other.
 
@@ -123,12 +95,11 @@ def readings(
     Yields:
         What came of each file, in their order.
     """
-    read_all = results(partial(_attempt, read), files, workers)
-    for place, reading in enumerate(in_order(read_all)):
+    for place, reading in enumerate(in_order(results(partial(_attempt, read), files, workers))):
         yield Reading(files[place], error=reading.reason) if isinstance(reading, Lost) else reading
 
 
-def _attempt(read: Callable[[Listed], FactsT], file: Listed) -> Reading[FactsT]:
+def _attempt(read: Callable[[InputFile], FactsT], file: InputFile) -> Reading[FactsT]:
     """Read a file and catch its errors. They become texts, for not every error can be pickled."""
     try:
         return Reading(file, read(file))

@@ -1,35 +1,167 @@
-"""The work on one file: plain functions of a task and a job, which any process may call → an outcome.
+"""The work on one file: a function of the library, by its name, and its options → an outcome.
 
-What is there already decides what is done. Targets that are as the manifest tells, by path and digest, are
-left, or replaced where the input or the options have changed. Others are compared with what would be written:
-the same is taken as done, for an earlier run may have been killed before it told; anything else is refused. A
-target is looked at once more in the moment before it is replaced: another batch or its owner may have come.
+Tasks and jobs can be pickled, and any process may do the work.
+
+What is there already decides what is done. Targets that are as the manifest says, by path and digest, are
+left, or replaced where the input or the options have changed. Other targets are compared with what would be
+written: the same counts as done, since an earlier run may have been killed before it noted it; anything else
+is refused. A target is looked at once more in the moment before it is replaced: another batch or its owner
+may have come.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import importlib
+import inspect
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
-from archive.base.errors import ExistsError, ImpossibleError, NothingToDoError, UnfitOptionsError, one_line
+from archive.base.errors import (
+    ArchiveError,
+    ExistsError,
+    ImpossibleError,
+    NothingToDoError,
+    UnfitOptionsError,
+    one_line,
+)
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import in_memory
 from archive.base.output import EXISTS, FORCE, check_target, is_path, replacing_only
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
 from archive.batches import places
-from archive.batches.jobs import Use
-from archive.batches.outcome import Outcome, OutcomeKind
+from archive.batches.jobs import CompanionUse, Outcome, OutcomeKind
 from archive.batches.places import Fingerprint, Measured
-from archive.reader.recognition import FileKind, listed_kind
+from archive.reader.recognition import (
+    ARCHIVE_KINDS,
+    JOINED_KINDS,
+    REDACTED_KINDS,
+    SHRUNK_KINDS,
+    SPLIT_KINDS,
+    FileKind,
+    listed_kind,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from archive.base.output import Sink
     from archive.batches.jobs import Job
-    from archive.batches.lines import Known
-    from archive.batches.tasks import Task
+
+# --- tasks
+
+FOR_ALL = {"force", "limits", "dry_run"}
+"""Options that are not a verb's own."""
+
+
+class Verb(NamedTuple):
+    """A function of the library that makes a file out of a file.
+
+    Attributes:
+        home: its module.
+        use: whether it reads or writes companions.
+        kinds: the kinds of files that it takes from folders.
+    """
+
+    home: str
+    use: CompanionUse = CompanionUse.NONE
+    kinds: Collection[FileKind] = ARCHIVE_KINDS
+
+
+VERBS = {
+    "split": Verb("archive.rewrite.split", CompanionUse.WRITTEN, SPLIT_KINDS),
+    "join": Verb("archive.rewrite.split", CompanionUse.READ, JOINED_KINDS),
+    "shrink": Verb("archive.rewrite.shrink", kinds=SHRUNK_KINDS),
+    "restore": Verb("archive.rewrite.shrink", CompanionUse.EMBEDDED, SHRUNK_KINDS),
+    "redact": Verb("archive.privacy.redact", CompanionUse.WRITTEN, REDACTED_KINDS),
+    "redact_companion": Verb("archive.privacy.redact.companions", kinds={FileKind.COMPANION}),
+    "migrate": Verb("archive.rewrite.migrate.migrate"),
+    "lite": Verb("archive.backend.lite"),
+    "canonicalise": Verb("archive.rewrite.canonicalise", kinds={FileKind.EXPORTED}),
+    "convert": Verb("archive.rewrite.convert", kinds={FileKind.COMPANION}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is done to each file. It can be pickled.
+
+    Attributes:
+        verb: the name of what is done.
+        call: the function, which takes a job's paths, ``force``, ``limits`` and the options.
+        options: what it is called with.
+        noted: the same for the manifest: other options make another file.
+        limits: what a hostile file may cost.
+        force: replace existing files.
+        mapped: map the files that are read.
+        dry_run: write nothing, and say what would be written.
+        many: whether outcomes are noted in a manifest, which has digests.
+    """
+
+    verb: str
+    call: Callable[..., Any]
+    options: Mapping[str, Any]
+    noted: Mapping[str, Any]
+    limits: Limits = DEFAULT_LIMITS
+    force: bool = False
+    mapped: bool = True
+    dry_run: bool = False
+    many: bool = False
+
+
+def task_of(verb: str, given: Mapping[str, Any], **settings: Any) -> Task:  # noqa: ANN401 (the fields of Task)
+    """The task of a verb.
+
+    Args:
+        verb: its name.
+        given: its options by name; the others are as usual.
+        settings: further fields of the task.
+
+    Raises:
+        ArchiveError: there is no such verb, or it has no such option.
+    """
+    if verb not in VERBS:
+        raise ArchiveError(expected=f"a verb: {', '.join(VERBS)}", found=verb)
+    call = getattr(importlib.import_module(VERBS[verb].home), verb)
+    parameters = inspect.signature(call).parameters.values()
+    # Paths come first; ``convert`` takes its profile by position, too.
+    shared = {"source", "companion", "out", *FOR_ALL}
+    own = {parameter.name: parameter for parameter in parameters if parameter.name not in shared}
+    for name in given:
+        if name not in own:
+            raise ArchiveError(expected=f"an option of {verb}: {', '.join(own)}", found=name)
+    for name, parameter in own.items():
+        if parameter.default is parameter.empty and name not in given:
+            raise ArchiveError(f"{verb} needs the option {name}")
+    defaults = {name: parameter.default for name, parameter in own.items() if name not in given}
+    return Task(verb, call, dict(given), _noted({**defaults, **given}), **settings)
+
+
+def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as a manifest has them: profiles and levels by their names, releases by their numbers.
+
+    Kinds and fingerprints are left out where none are given, as in manifests from before there were some.
+    """
+    noted = {
+        name: value.name.lower() if isinstance(value, Enum) else value for name, value in options.items()
+    }
+    for name in {"keep", "drop"} & noted.keys():
+        if kinds := sorted(set(noted.pop(name))):
+            noted[name] = kinds
+    if not noted.get("fingerprints", True):
+        del noted["fingerprints"]
+    if "maps" in noted:
+        noted["maps"] = list(noted["maps"])  # as JSON gives them back
+    if "to" in noted:
+        from archive.rewrite.migrate.migrate import target_named  # noqa: PLC0415 (a migration's alone)
+
+        noted["to"] = str(target_named(noted["to"]))
+    return noted
+
+
+# --- the work on one file
 
 OTHER = f"the file is not what the manifest tells; pass {FORCE} to replace it"
 
@@ -51,7 +183,7 @@ def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
 
     Args:
         task: what is done.
-        job: the file's paths, and what the manifest tells of them.
+        job: the file's paths, and what the manifest says of them.
         stream: takes the output in the place of a file.
 
     Raises:
@@ -59,198 +191,38 @@ def perform(task: Task, job: Job, stream: BinaryIO | None = None) -> Outcome:
         ArchiveError: the file is broken, or a target exists.
         OSError: a file cannot be read or written, or a folder cannot be made.
     """
-    lacking = _lacks_companion(task, job)
-    read = job.sources[:1] if lacking else job.sources
+    read = job.sources[:1] if _lacks_companion(task, job) else job.sources
     sources = tuple(places.fingerprint(path, digest=task.many) for path in read)
+    work = _Work(task, job, sources)
     if stream is not None:
-        return _called(task, job, sources, [cast("BinaryIO", Measured(stream))], force=True)
-    known = job.known
-    if known is not None and _is_same(task, job, known, sources):
-        return Outcome(job, OutcomeKind.SAME, sources=sources, outputs=tuple(filter(None, known.targets)))
-    own = _own(task, job)
-    again = _again(task, job, sources)
+        return work.called([cast("BinaryIO", Measured(stream))], force=True)
+    if job.known is not None and work.is_done():
+        return Outcome(job, OutcomeKind.SAME, sources=sources, outputs=tuple(filter(None, job.known.targets)))
+    is_own, why_again = work.has_own_targets(), work.why_again()
     try:
         if task.dry_run:
-            done = _planned(task, job, sources, force=task.force or own)
+            outcome = work.planned(force=task.force or is_own)
         else:
             for target in job.targets:
                 places.make_folder_of(target)
-            done = (
-                _replacing(task, job, sources, _told(task, job))
-                if own
-                else _called(task, job, sources, job.targets, force=task.force)
-            )
+            if is_own:
+                outcome = work.replacing(work.noted_contents())
+            else:
+                outcome = work.called(job.targets, force=task.force)
     except ExistsError:
         if not task.many or task.force:
             raise
-        return replace(_adopted(task, job, sources), reason=again)
-    return replace(done, reason=done.reason or again)
-
-
-def _is_same(task: Task, job: Job, known: Known, sources: tuple[Fingerprint, ...]) -> bool:
-    """Whether the targets are there as the manifest tells, made of these sources with these options."""
-    asked = known.verb == task.verb and known.options == task.noted and known.sources == sources
-    pairs = zip(job.targets, known.targets, strict=True)
-    whole = asked and known.is_whole and known.clean
-    return whole and all(told is None or places.look(target) == told for target, told in pairs)
-
-
-def _told(task: Task, job: Job) -> list[set[Fingerprint]]:
-    """For each target, the content that the manifest tells this verb to have written there; at most one."""
-    known = job.known
-    if known is None or known.verb != task.verb:
-        return [set() for _ in job.targets]
-    return [set() if told is None else {told} for told in known.targets]
-
-
-def _is_one_of(target: str, contents: set[Fingerprint]) -> bool:
-    """Whether a target is a file of one of these contents, and no link to one."""
-    return bool(contents) and not places.is_link(target) and places.look(target) in contents
-
-
-def _own(task: Task, job: Job) -> bool:
-    """Whether the targets that are there may be replaced unasked: this verb made all, the manifest tells."""
-    if job.known is None:
-        return False
-    pairs = zip(job.targets, _told(task, job), strict=True)
-    return all(_is_one_of(target, told) for target, told in pairs if places.exists(target))
-
-
-def _replacing(
-    task: Task, job: Job, sources: tuple[Fingerprint, ...], contents: Sequence[set[Fingerprint]]
-) -> Outcome:
-    """Write targets in the place of files that have one of some contents in that moment, too.
-
-    Raises:
-        ExistsError: another file has a target's name by now.
-    """
-    own = dict(zip(job.targets, contents, strict=True))
-
-    def check(target: str) -> None:
-        if not _is_one_of(target, own[target]):
-            raise ExistsError(EXISTS, file=name_of(target))
-
-    with replacing_only(check):
-        return _called(task, job, sources, job.targets, force=True)
-
-
-def _again(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> str:
-    """Why a file that was done is done again; "" where it was not."""
-    known = job.known
-    if known is None or known.verb != task.verb or not known.is_whole:
-        return ""
-    if known.options != task.noted:
-        return "done again: with other options"
-    if known.sources != sources:
-        return "done again: the input has changed"
-    if not known.clean:
-        return "done again: something was left in it"
-    pairs = zip(job.targets, known.targets, strict=True)
-    there = all(places.exists(target) for target, told in pairs if told is not None)
-    return "" if there else "done again: the result was gone"
-
-
-def _adopted(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> Outcome:
-    """Take targets as done of which nobody told, if they are what would be written; write those that lack.
-
-    Those that are as an earlier run told are written, too: a run may have been killed between two targets.
-
-    Raises:
-        ExistsError: another file has a target's name.
-    """
-    made = _measured(task, job, sources)
-    lacking, contents = False, _told(task, job)
-    for target, wanted, told in zip(made.written, made.outputs, contents, strict=False):
-        if not places.exists(target) or _is_one_of(target, told - {wanted}):
-            lacking = True
-        elif places.look(target) != wanted:
-            raise ExistsError(OTHER if told else EXISTS, file=name_of(target))
-        told.add(wanted)
-    if task.dry_run:
-        return replace(made, kind=OutcomeKind.TO_DO if lacking else OutcomeKind.SAME)
-    return _replacing(task, job, sources, contents) if lacking else made
-
-
-def _planned(task: Task, job: Job, sources: tuple[Fingerprint, ...], *, force: bool) -> Outcome:
-    """Tell what would be made, after all the checks of the work itself.
-
-    Raises:
-        ArchiveError: a target exists or is no regular file, or the verb refuses the file.
-        OSError: a target's folder could not be made.
-    """
-    for target in () if job.streamed else job.targets:
-        check_target(target, force=force)
-        places.check_folder_of(target)
-    made = _measured(task, job, sources)
-    return replace(made, kind=OutcomeKind.TO_DO) if made.kind is OutcomeKind.DONE else made
-
-
-def _measured(task: Task, job: Job, sources: tuple[Fingerprint, ...]) -> Outcome:
-    """Do all but the writing."""
-    return _called(task, job, sources, [cast("BinaryIO", Measured()) for _ in job.targets], force=True)
-
-
-def _called(
-    task: Task, job: Job, sources: tuple[Fingerprint, ...], targets: Sequence[Sink], *, force: bool
-) -> Outcome:
-    """Call the library's function; a file that is already what it would make is copied."""
-    try:
-        if len(sources) < len(job.sources):  # there is no companion to join with
-            why = f"no companion {name_of(job.companion)}"
-            return _copied(task, job, sources, targets[0], why, force=force)
-        facts = _facts(task, job, targets, force=force)
-    except NothingToDoError as why:
-        if job.use is Use.EMBEDDED and not job.searched:
-            raise  # who names a file to restore expects that there is something to be restored
-        return _copied(task, job, sources, targets[0], str(why), force=force)
-    outputs = tuple(_fingerprint(target, task) for target in targets)
-    reason = getattr(facts, "nothing_to_do", "")
-    kind = OutcomeKind.NOTHING_TO_DO if reason else OutcomeKind.DONE
-    return Outcome(job, kind, reason, facts, sources, outputs)
-
-
-def _facts(task: Task, job: Job, targets: Sequence[Sink], *, force: bool) -> object:
-    """Call the library's function. Options are for those archives of a folder that have what they are about.
-
-    Raises:
-        ArchiveError: the function refuses the file.
-    """
-    read = job.sources if task.mapped else [in_memory(path) for path in job.sources]
-    call = partial(task.call, *read, *targets, force=force, limits=task.limits)
-    options = dict(task.options)
-    while True:
-        try:
-            return call(**options)
-        except UnfitOptionsError as error:
-            if not job.searched:
-                raise
-            options = {name: value for name, value in options.items() if name not in error.options}
-
-
-def _copied(
-    task: Task, job: Job, sources: tuple[Fingerprint, ...], target: Sink, why: str, *, force: bool
-) -> Outcome:
-    """Copy a file that is already what would be made of it."""
-    places.copy(job.file, target, force=force)
-    outputs = (_fingerprint(target, task),)
-    return Outcome(job, OutcomeKind.NOTHING_TO_DO, _reason(job, why), None, sources, outputs)
-
-
-def _fingerprint(target: Sink, task: Task) -> Fingerprint:
-    """The fingerprint of what was written."""
-    if is_path(target):
-        return places.fingerprint(str(target), digest=task.many)
-    assert isinstance(target, Measured)  # noqa: S101 (no others are made)
-    return target.fingerprint
+        return replace(work.adopted(), reason=why_again)
+    return replace(outcome, reason=outcome.reason or why_again)
 
 
 def _lacks_companion(task: Task, job: Job) -> bool:
     """Whether an archive that was found in a folder has no companion to be joined with.
 
     Raises:
-        ImpossibleError: it needs one, for its debug info was split off.
+        ImpossibleError: it needs one, since its debug info was split off.
     """
-    if job.use is not Use.READ or not job.searched or places.exists(job.companion):
+    if job.use is not CompanionUse.READ or not job.searched or places.exists(job.companion):
         return False
     if listed_kind(job.file, mapped=task.mapped) is FileKind.SPLIT:
         raise ImpossibleError(
@@ -262,3 +234,161 @@ def _lacks_companion(task: Task, job: Job) -> bool:
 def _reason(job: Job, error: str) -> str:
     """An error's text without the input's name."""
     return one_line(error).removeprefix(f"{one_line(name_of(job.file))}: ")
+
+
+def _has_one_of(target: str, contents: set[Fingerprint]) -> bool:
+    """Whether a target is a file of one of these contents, and no link to one."""
+    return bool(contents) and not places.is_link(target) and places.look(target) in contents
+
+
+class _Work(NamedTuple):
+    """A task, one file's job, and the fingerprints of what the job reads."""
+
+    task: Task
+    job: Job
+    sources: tuple[Fingerprint, ...]
+
+    # What is there
+
+    def is_done(self) -> bool:
+        """Whether the targets are as the manifest says, made of these sources with these options."""
+        known = self.job.known
+        return (
+            known is not None
+            and (known.verb, known.options, known.sources) == (self.task.verb, self.task.noted, self.sources)
+            and known.is_whole
+            and known.clean
+            and all(
+                noted is None or places.look(target) == noted
+                for target, noted in zip(self.job.targets, known.targets, strict=True)
+            )
+        )
+
+    def noted_contents(self) -> list[set[Fingerprint]]:
+        """For each target, the content that this verb wrote there, as the manifest says; at most one."""
+        known = self.job.known
+        if known is None or known.verb != self.task.verb:
+            return [set() for _ in self.job.targets]
+        return [set() if noted is None else {noted} for noted in known.targets]
+
+    def has_own_targets(self) -> bool:
+        """Whether targets that are there may be replaced unasked: this verb made all, says the manifest."""
+        if self.job.known is None:
+            return False
+        pairs = zip(self.job.targets, self.noted_contents(), strict=True)
+        return all(_has_one_of(target, contents) for target, contents in pairs if places.exists(target))
+
+    def why_again(self) -> str:
+        """Why a file that was done is done again; "" where it was not."""
+        known = self.job.known
+        if known is None or known.verb != self.task.verb or not known.is_whole:
+            return ""
+        if known.options != self.task.noted:
+            return "done again: with other options"
+        if known.sources != self.sources:
+            return "done again: the input has changed"
+        if not known.clean:
+            return "done again: something was left in it"
+        pairs = zip(self.job.targets, known.targets, strict=True)
+        there = all(places.exists(target) for target, noted in pairs if noted is not None)
+        return "" if there else "done again: the result was gone"
+
+    # What is done
+
+    def replacing(self, contents: Sequence[set[Fingerprint]]) -> Outcome:
+        """Write targets in the place of files that have one of some contents in that moment, too.
+
+        Raises:
+            ExistsError: another file has a target's name by now.
+        """
+        replaced = dict(zip(self.job.targets, contents, strict=True))
+
+        def check(target: str) -> None:
+            if not _has_one_of(target, replaced[target]):
+                raise ExistsError(EXISTS, file=name_of(target))
+
+        with replacing_only(check):
+            return self.called(self.job.targets, force=True)
+
+    def adopted(self) -> Outcome:
+        """Take targets that no manifest has as done, if they would be written so; write those that lack.
+
+        Targets that are as an earlier run noted are written, too: a run may be killed between two targets.
+
+        Raises:
+            ExistsError: another file has a target's name.
+        """
+        made = self.measured()
+        is_lacking, contents = False, self.noted_contents()
+        for target, wanted, noted in zip(made.written, made.outputs, contents, strict=False):
+            if not places.exists(target) or _has_one_of(target, noted - {wanted}):
+                is_lacking = True
+            elif places.look(target) != wanted:
+                raise ExistsError(OTHER if noted else EXISTS, file=name_of(target))
+            noted.add(wanted)
+        if self.task.dry_run:
+            return replace(made, kind=OutcomeKind.TO_DO if is_lacking else OutcomeKind.SAME)
+        return self.replacing(contents) if is_lacking else made
+
+    def planned(self, *, force: bool) -> Outcome:
+        """What would be made, after all the checks of the work itself.
+
+        Raises:
+            ArchiveError: a target exists or is no regular file, or the verb refuses the file.
+            OSError: a target's folder could not be made.
+        """
+        for target in () if self.job.streamed else self.job.targets:
+            check_target(target, force=force)
+            places.check_folder_of(target)
+        made = self.measured()
+        return replace(made, kind=OutcomeKind.TO_DO) if made.kind is OutcomeKind.DONE else made
+
+    def measured(self) -> Outcome:
+        """Do all but the writing."""
+        return self.called([cast("BinaryIO", Measured()) for _ in self.job.targets], force=True)
+
+    def called(self, targets: Sequence[Sink], *, force: bool) -> Outcome:
+        """Call the library's function; a file that is already what it would make is copied."""
+        try:
+            if len(self.sources) < len(self.job.sources):  # there is no companion to join with
+                return self._copied(targets[0], f"no companion {name_of(self.job.companion)}", force=force)
+            facts = self._facts(targets, force=force)
+        except NothingToDoError as why:
+            if self.job.use is CompanionUse.EMBEDDED and not self.job.searched:
+                raise  # who names a file to restore expects that there is something to be restored
+            return self._copied(targets[0], str(why), force=force)
+        reason = getattr(facts, "nothing_to_do", "")
+        kind = OutcomeKind.NOTHING_TO_DO if reason else OutcomeKind.DONE
+        outputs = tuple(self._fingerprint(target) for target in targets)
+        return Outcome(self.job, kind, reason, facts, self.sources, outputs)
+
+    def _facts(self, targets: Sequence[Sink], *, force: bool) -> object:
+        """Call the library's function. In a folder, options are for archives that have what they are about.
+
+        Raises:
+            ArchiveError: the function refuses the file.
+        """
+        job, task = self.job, self.task
+        read = job.sources if task.mapped else [in_memory(path) for path in job.sources]
+        call = partial(task.call, *read, *targets, force=force, limits=task.limits)
+        options = dict(task.options)
+        while True:
+            try:
+                return call(**options)
+            except UnfitOptionsError as error:
+                if not job.searched:
+                    raise
+                options = {name: value for name, value in options.items() if name not in error.options}
+
+    def _copied(self, target: Sink, why: str, *, force: bool) -> Outcome:
+        """Copy a file that is already what would be made of it."""
+        places.copy(self.job.file, target, force=force)
+        reason, outputs = _reason(self.job, why), (self._fingerprint(target),)
+        return Outcome(self.job, OutcomeKind.NOTHING_TO_DO, reason, None, self.sources, outputs)
+
+    def _fingerprint(self, target: Sink) -> Fingerprint:
+        """The fingerprint of what was written."""
+        if is_path(target):
+            return places.fingerprint(str(target), digest=self.task.many)
+        assert isinstance(target, Measured)  # noqa: S101 (no others are made)
+        return target.fingerprint

@@ -19,7 +19,7 @@ from archive.report.ci import MOST, Annotation, SarifResult
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from archive.batches.reading import Listed
+    from archive.batches.inputs import InputFile
     from archive.report.ci import AnnotationSeverity, SarifLevel
 
 GITHUB, NONE = "github", "none"
@@ -93,7 +93,7 @@ def annotations_of(kind: str | None, *, aside: bool) -> Annotations:
     return Annotations(active=kind == GITHUB, aside=aside)
 
 
-def sarif_result(file: Listed, rule: str, level: SarifLevel, message: str, where: str = "") -> SarifResult:
+def sarif_result(file: InputFile, rule: str, level: SarifLevel, message: str, where: str = "") -> SarifResult:
     """A finding about a file, whose path is relative to the repository and has no password."""
     return SarifResult(rule, level, message, in_repository(file.label), where)
 

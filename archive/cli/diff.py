@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Archive, Diff, Limits
-    from archive.batches.reading import Listed, Reading
+    from archive.batches.inputs import InputFile
+    from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
 
 IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
@@ -149,7 +150,7 @@ class _PairQuestion:
     limits: Limits
     mapped: bool
 
-    def of(self, file: Listed) -> Diff | None:
+    def of(self, file: InputFile) -> Diff | None:
         """The difference of a file of the old folder and that of the new one; None where there is none."""
         other = joined(self.new, file.relative)
         return self.of_pair(file.name, other) if exists(other) else None

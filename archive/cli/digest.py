@@ -11,7 +11,8 @@ import click
 import archive
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.mapped import read_whole, source_of
-from archive.batches.reading import Listed, Listing
+from archive.batches.inputs import InputFile
+from archive.batches.reading import FoundFiles
 from archive.cli import printing
 from archive.cli.reading import Row, problem_line, status_of, takes_reader
 from archive.cli.status import Status
@@ -82,7 +83,7 @@ def command(
         raise click.UsageError("give files, or a list by --check")
     expected = _read_list(checked) if checked else {}
     if checked:
-        listing = Listing([Listed(name, name) for name in expected], searched=False, others={})
+        listing = FoundFiles([InputFile(name, name) for name in expected], searched=False, others={})
     else:
         listing = reader.listing(files, KINDS)
     wrong = 0
@@ -115,7 +116,9 @@ def command(
     return max(status, Status.FINDINGS if wrong else Status.WELL)
 
 
-def _digest(file: Listed, *, of: Of, expected: dict[str, Expected], limits: Limits, mapped: bool) -> Digest:
+def _digest(
+    file: InputFile, *, of: Of, expected: dict[str, Expected], limits: Limits, mapped: bool
+) -> Digest:
     wanted = expected[file.name].of if expected else of
     return archive.digest(source_of(file.name, mapped=mapped), of=wanted, limits=limits)
 

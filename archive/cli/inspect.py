@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from archive import Limits
     from archive.base.mapped import Source
-    from archive.batches.reading import Listed, Reading
+    from archive.batches.inputs import InputFile
+    from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
     from archive.describe.inspect import Inspection
 
@@ -97,11 +98,11 @@ def _several(inputs: Sequence[str], reader: FileReader) -> Status:
     return status
 
 
-def _summary(file: Listed, *, limits: Limits, mapped: bool) -> Summary:
+def _summary(file: InputFile, *, limits: Limits, mapped: bool) -> Summary:
     return summarise(source_of(file.name, mapped=mapped), limits=limits)
 
 
-def _facts(file: Listed, *, limits: Limits, mapped: bool) -> Inspection | ZipListing:
+def _facts(file: InputFile, *, limits: Limits, mapped: bool) -> Inspection | ZipListing:
     return _contents(source_of(file.name, mapped=mapped), limits)
 
 

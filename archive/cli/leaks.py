@@ -10,7 +10,7 @@ import click
 from archive.base.errors import counted
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
-from archive.batches.reading import Listed
+from archive.batches.inputs import InputFile
 from archive.cli import options, printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
@@ -96,7 +96,7 @@ def command(
     run = _LeakSearch(reader, [LeakKind(kind) for kind in kinds])
     with reader.annotations.behind():
         if is_single(files) and not reader.as_sarif:
-            return run.single(name_of(files[0]), read(Listed(files[0], "")), examples)
+            return run.single(name_of(files[0]), read(InputFile(files[0], "")), examples)
         rules = {UNREAD: "the file was not searched"} | {kind: kind.remedy for kind in LeakKind}
         listing = reader.listing(files, LISTED_KINDS)
         status = reader.several(listing, read, "reading", run.row, rules=rules)
@@ -105,7 +105,7 @@ def command(
         return status
 
 
-def _leaks(file: Listed, *, deep: bool, allow: Sequence[str], limits: Limits, mapped: bool) -> Leaks:
+def _leaks(file: InputFile, *, deep: bool, allow: Sequence[str], limits: Limits, mapped: bool) -> Leaks:
     return leaks(source_of(file.name, mapped=mapped), deep=deep, allow=allow, limits=limits)
 
 

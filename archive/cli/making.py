@@ -23,12 +23,10 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import STANDARD_OUTPUT
 from archive.base.urls import name_of
 from archive.batches.batch import outcomes
-from archive.batches.executors import dask_executor
-from archive.batches.jobs import plan
-from archive.batches.outcome import OutcomeKind
+from archive.batches.jobs import OutcomeKind, plan
 from archive.batches.places import exists
-from archive.batches.tasks import VERBS, task_of
-from archive.batches.working import perform
+from archive.batches.pool import dask_executor
+from archive.batches.working import VERBS, perform, task_of
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.options import force_option, json_option, limit_option, no_map_option
@@ -46,9 +44,8 @@ if TYPE_CHECKING:
     from click.decorators import FC
     from rich.console import RenderableType
 
-    from archive.batches.jobs import FilePlan
-    from archive.batches.outcome import Outcome
-    from archive.batches.tasks import Task
+    from archive.batches.jobs import FilePlan, Outcome
+    from archive.batches.working import Task
 
 # --- texts
 

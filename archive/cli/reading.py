@@ -17,7 +17,7 @@ import click
 from archive import __version__
 from archive.base.errors import one_line
 from archive.base.mapped import source_of
-from archive.batches.inputs import names_several, told
+from archive.batches.inputs import counts, names_several
 from archive.batches.reading import listing, readings
 from archive.cli import printing
 from archive.cli.ci import Annotations, annotations_of, annotations_option, sarif_option
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from archive import Limits
     from archive.base.mapped import Source
-    from archive.batches.reading import Listed, Listing, Reading
+    from archive.batches.inputs import InputFile
+    from archive.batches.reading import FoundFiles, Reading
     from archive.reader.recognition import FileKind
     from archive.report.ci import SarifResult
 
@@ -97,14 +98,14 @@ class FileReader:
 
     def listing(
         self, inputs: Sequence[str], kinds: Collection[FileKind], skipped: Collection[str] = ()
-    ) -> Listing:
+    ) -> FoundFiles:
         """The files that are given or found; see :func:`archive.batches.reading.listing`."""
         return listing(inputs, skipped, kinds=kinds, mapped=self.mapped)
 
     def several(
         self,
-        files: Listing,
-        read: Callable[[Listed], FactsT],
+        files: FoundFiles,
+        read: Callable[[InputFile], FactsT],
         doing: str,
         row_of: Callable[[Reading[FactsT]], Row],
         *,
@@ -212,7 +213,7 @@ def is_single(files: Sequence[str]) -> bool:
 def note_left_out(others: Mapping[FileKind, int]) -> None:
     """Note what a search has found and no command takes, if there is some."""
     if others:
-        printing.note(f"neither archives nor companions, and left out: {told(others)}")
+        printing.note(f"neither archives nor companions, and left out: {counts(others)}")
 
 
 def problem_line(reading: Reading[FactsT]) -> str:

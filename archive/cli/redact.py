@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from archive.base.errors import ArchiveError, ImpossibleError
-from archive.batches.outcome import OutcomeKind
+from archive.batches.jobs import OutcomeKind
 from archive.cli import making, printing
 from archive.cli.status import Status
 from archive.privacy.redact import Redaction

@@ -10,8 +10,9 @@ import click
 from archive.base.errors import ArchiveError, counted, one_line
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
+from archive.batches.inputs import InputFile
 from archive.batches.places import exists, is_folder, joined, last_part
-from archive.batches.reading import READ_KINDS, Listed
+from archive.batches.reading import READ_KINDS
 from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import Status
@@ -26,7 +27,7 @@ from archive.report.texts import first_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.batches.reading import Listing, Reading
+    from archive.batches.reading import FoundFiles, Reading
     from archive.cli.ci import Annotations
     from archive.cli.reading import FileReader
     from archive.describe.sizes.budget_file import Rule
@@ -136,13 +137,13 @@ class _FileQuestion:
     budget_file: BudgetFile | None
     mapped: bool
 
-    def of(self, file: Listed) -> Measures:
+    def of(self, file: InputFile) -> Measures:
         base = self.base_of(file)
         old = None if base is None else source_of(base, mapped=self.mapped)
         rules = self.budget_file.rules_of(file.name) if self.budget_file else []
         return measure(source_of(file.name, mapped=self.mapped), old, self.question, rules)
 
-    def base_of(self, file: Listed) -> str | None:
+    def base_of(self, file: InputFile) -> str | None:
         """The file that a file is compared with; None where the folder to compare with has none."""
         if self.base is None or not is_folder(self.base):
             return self.base
@@ -172,7 +173,7 @@ class _Measuring:
             OSError: one of them cannot be read.
             UsageError: a budget of the command line names an unknown label, or bounds growth without a base.
         """
-        file = Listed(name, last_part(name))
+        file = InputFile(name, last_part(name))
         base = self._asked.base
         if base is not None and self._asked.base_of(file) is None:
             raise ArchiveError(f"holds no {file.relative} to compare with", file=name_of(base))
@@ -187,7 +188,7 @@ class _Measuring:
             self._show(measures.size, measures.base.size if measures.base else 0, measures)
         return self._gate.tell(has_base=measures.base is not None, many=False)
 
-    def several(self, files: Listing) -> Status:
+    def several(self, files: FoundFiles) -> Status:
         """Show the sizes of several files, and their sums.
 
         Raises:
@@ -222,7 +223,7 @@ class _Measuring:
         self._gate.take(name, measures)
         return Row(part=[self._facts(measures)] if self._reader.as_json else ())
 
-    def _check(self, files: Listing) -> None:
+    def _check(self, files: FoundFiles) -> None:
         """Refuse what cannot be compared file by file.
 
         Raises:
@@ -240,7 +241,7 @@ class _Measuring:
                 f"several files are compared with those of a folder, and BASE is no folder: {name_of(base)}"
             )
         seen: dict[str, str] = {}
-        for name, relative in files.files:
+        for name, relative, _ in files.files:
             if relative in seen:
                 both = f"{seen[relative]} and {name}"
                 raise click.UsageError(

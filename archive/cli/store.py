@@ -33,7 +33,8 @@ from archive.store.store import Store
 
 if TYPE_CHECKING:
     from archive import Limits
-    from archive.batches.reading import Listed, Reading
+    from archive.batches.inputs import InputFile
+    from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
     from archive.store.client.server import Server
     from archive.store.entries import Addition, ServerEntry, StoreEntry
@@ -171,7 +172,7 @@ def add(files: tuple[str, ...], *, path: str, waiting: Waiting, replace: bool, r
     return status
 
 
-def _add(file: Listed, *, adding: _Adding) -> Addition[StoreEntry] | Addition[ServerEntry] | None:
+def _add(file: InputFile, *, adding: _Adding) -> Addition[StoreEntry] | Addition[ServerEntry] | None:
     """Add a file; None of an archive without debug info."""
     try:
         return _opened(adding.path, adding.limits, adding.wait).add(file.name, replace=adding.replace)

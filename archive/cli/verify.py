@@ -13,7 +13,7 @@ from archive.base.diagnostics import diagnostic_of
 from archive.base.errors import ArchiveError, counted
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
-from archive.batches.reading import Listed
+from archive.batches.inputs import InputFile
 from archive.check.verify import CHECKED_KINDS, Diagnostic, verify
 from archive.cli import printing
 from archive.cli.ci import sarif_result
@@ -72,7 +72,7 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> Statu
     run = _Verification(reader, quiet=quiet)
     with reader.annotations.behind():
         if is_single(files) and not reader.as_sarif:
-            name, checked = name_of(files[0]), check(Listed(files[0], ""))
+            name, checked = name_of(files[0]), check(InputFile(files[0], ""))
             diagnostics = run.take(name, checked)
             if reader.as_json:
                 printing.write_json({name: diagnostics})
@@ -104,7 +104,7 @@ class _Checked:
         return Status.FINDINGS if "error" in severities else Status.WELL
 
 
-def _check(file: Listed, *, limits: Limits, mapped: bool) -> _Checked:
+def _check(file: InputFile, *, limits: Limits, mapped: bool) -> _Checked:
     try:
         return _Checked(verify(source_of(file.name, mapped=mapped), limits=limits))
     except ArchiveError as error:  # of a file that cannot be read as a whole

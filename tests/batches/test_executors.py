@@ -16,9 +16,9 @@ from distributed import Client, LocalCluster
 import archive
 from archive import ArchiveError
 from archive.batches.batch import outcomes
-from archive.batches.executors import dask_executor
-from archive.batches.jobs import Use, plan
-from archive.batches.tasks import Task
+from archive.batches.jobs import CompanionUse, plan
+from archive.batches.pool import dask_executor
+from archive.batches.working import Task
 from tests.support.commands import called, files
 from tests.support.many_archives import MANIFEST, beside, kinds, make_archives, manifest, split_and_killed
 from tests.support.sampling import whole_suite
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from archive.batches.outcome import Outcome
+    from archive.batches.jobs import Outcome
 
 
 class Losing(Executor):
@@ -103,7 +103,7 @@ def test_of_a_cluster_whose_workers_are_killed_every_archive_is_done_once(
 ) -> None:
     made = make_archives(tmp_path / "models", 10)
     out, dbg = tmp_path / "out", tmp_path / "dbg"
-    work = plan([str(tmp_path / "models")], str(out), str(dbg), Use.WRITTEN)
+    work = plan([str(tmp_path / "models")], str(out), str(dbg), CompanionUse.WRITTEN)
     task = Task("split", split_and_killed, {}, {}, many=True)
     found: list[Outcome] = []
     with Client(cluster) as client:  # type: ignore[no-untyped-call]

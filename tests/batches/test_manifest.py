@@ -14,8 +14,8 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.batches.batch import outcomes
-from archive.batches.jobs import Use, plan
-from archive.batches.tasks import VERBS, Task
+from archive.batches.jobs import CompanionUse, plan
+from archive.batches.working import VERBS, Task
 from archive.rewrite.shrink import Level
 from tests.support.commands import called, files, process
 from tests.support.exported import EXPORTED
@@ -81,8 +81,8 @@ def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Pat
     out, inputs = tmp_path / "out", made / INPUTS.get(verb, "models")
     use = VERBS[verb].use
     private = tmp_path / "dbg"
-    companions = {Use.WRITTEN: private, Use.READ: made / "companions"}.get(use)
-    told_in = private / MANIFEST if use is Use.WRITTEN else beside(out)
+    companions = {CompanionUse.WRITTEN: private, CompanionUse.READ: made / "companions"}.get(use)
+    told_in = private / MANIFEST if use is CompanionUse.WRITTEN else beside(out)
     usual, others = OPTIONS.get(verb, ({}, {}))
 
     def again(**options: Any) -> list[str]:  # noqa: ANN401 (the verb's)
@@ -238,29 +238,29 @@ def test_a_folder_that_is_shipped_holds_results_alone_unless_more_is_asked(
     monkeypatch.chdir(tmp_path)
     inputs, use = made / INPUTS.get(verb, "models"), VERBS[verb].use
     options = OPTIONS.get(verb, ({}, {}))[0]
-    if use is Use.WRITTEN:
+    if use is CompanionUse.WRITTEN:
         for given in (inputs, next(inputs.glob("*.pt*"))):
             with pytest.raises(
                 ArchiveError, match=r"give them a folder: -c out-companions/ \(companions=\.\.\.\)$"
             ):
                 plan([str(given)], "out/", None, use, VERBS[verb].kinds)
-    read = str(made / "companions") if use is Use.READ else None
+    read = str(made / "companions") if use is CompanionUse.READ else None
 
     def done(out: str, companions: str | None, **others: Any) -> None:  # noqa: ANN401 (of batch)
         assert (
             kinds(archive.batch(verb, inputs, out, companions, jobs=1, **options, **others)) == ["done"] * 2
         )
 
-    done("out", "own" if use is Use.WRITTEN else read)
+    done("out", "own" if use is CompanionUse.WRITTEN else read)
     names = [name for name in files(inputs) if not name.endswith(MANIFEST)]
     assert files(tmp_path / "out") == names
-    extra = [f"{name}.ptdbg" for name in names] if use is Use.WRITTEN else []
+    extra = [f"{name}.ptdbg" for name in names] if use is CompanionUse.WRITTEN else []
     told = f"own/{MANIFEST}" if extra else f"out.{MANIFEST}"
     assert files(tmp_path) == sorted(
         [told, *(f"own/{name}" for name in extra), *(f"out/{name}" for name in names)]
     )
 
-    done("all", "all" if use is Use.WRITTEN else read, manifest=f"all/own.{MANIFEST}")
+    done("all", "all" if use is CompanionUse.WRITTEN else read, manifest=f"all/own.{MANIFEST}")
     assert files(tmp_path / "all") == sorted([*names, *extra, f"own.{MANIFEST}"])
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import archive
 from archive.batches.batch import outcomes
-from archive.batches.jobs import Use, plan
-from archive.batches.tasks import VERBS, Task
+from archive.batches.jobs import CompanionUse, plan
+from archive.batches.working import VERBS, Task
 from tests.batches.test_manifest import INPUTS, NEEDS, OPTIONS
 from tests.support.exported import EXPORTED
 from tests.support.many_archives import MANIFEST, NESTED, STACK, beside, kinds, manifest, numbered
@@ -52,7 +52,7 @@ class Run(NamedTuple):
     @property
     def told(self) -> Path:
         """The manifest."""
-        return self.private / MANIFEST if VERBS[self.verb].use is Use.WRITTEN else beside(self.out)
+        return self.private / MANIFEST if VERBS[self.verb].use is CompanionUse.WRITTEN else beside(self.out)
 
     @property
     def results(self) -> list[Path]:
@@ -63,8 +63,8 @@ class Run(NamedTuple):
         """What comes of the file, with the usual options or others."""
         usual = OPTIONS.get(self.verb, ({}, {}))[others]
         use = VERBS[self.verb].use
-        companions = {Use.READ: self.inputs.parent / "companions"}.get(
-            use, self.private if use is Use.WRITTEN else None
+        companions = {CompanionUse.READ: self.inputs.parent / "companions"}.get(
+            use, self.private if use is CompanionUse.WRITTEN else None
         )
         [kind] = kinds(
             archive.batch(self.verb, self.inputs, self.out, companions, jobs=1, **usual, **options)

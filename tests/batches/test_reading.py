@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from archive.base.errors import ArchiveError
-from archive.batches.reading import Listed, listing, readings
+from archive.batches.inputs import InputFile
+from archive.batches.reading import listing, readings
 from archive.reader.recognition import FileKind
 from tests.support.corpus import RELEASES
 from tests.support.kinds import KINDS
@@ -19,7 +20,7 @@ from tests.support.kinds import KINDS
 needs_kill = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system kills in another way")
 
 
-def read(file: Listed) -> str:
+def read(file: InputFile) -> str:
     """Read a file, slowly if it is the first, and not at all if its name is an ending."""
     if file.name == "first":
         time.sleep(0.2)
@@ -35,14 +36,14 @@ def read(file: Listed) -> str:
 @needs_kill
 def test_files_come_in_their_order_and_none_is_lost_with_another() -> None:
     names = ["first", "b", "killed"]
-    first, second, killed = readings(read, [Listed(name, name) for name in names], 2)
+    first, second, killed = readings(read, [InputFile(name, name) for name in names], 2)
     assert [one.file.name for one in (first, second, killed)] == names
     assert (first.facts, second.facts, killed.facts) == ("FIRST", "B", None)
     assert "was killed" in killed.error
 
 
 def test_an_error_is_told_and_a_fault_of_the_program_is_told_apart() -> None:
-    refused, wrong, last = readings(read, [Listed(name, name) for name in ("refused", "wrong", "last")], 1)
+    refused, wrong, last = readings(read, [InputFile(name, name) for name in ("refused", "wrong", "last")], 1)
     assert (refused.error, refused.is_internal) == ("refused: is refused", False)
     assert wrong.error.startswith("internal error: KeyError: ")
     assert wrong.is_internal
@@ -52,11 +53,11 @@ def test_an_error_is_told_and_a_fault_of_the_program_is_told_apart() -> None:
 def test_files_are_listed_with_their_paths_below_what_was_searched() -> None:
     folder = RELEASES / "torch-2.13.0"
     found = listing([str(RELEASES), str(folder / "nested.pt")])
-    assert Listed(str(folder / "nested.pt"), "torch-2.13.0/nested.pt") in found.files
+    assert InputFile(str(folder / "nested.pt"), "torch-2.13.0/nested.pt") in found.files
     assert len({file.name for file in found.files}) == len(found.files)
     assert not found.searched
     (named,) = listing([str(folder / "nested.pt")]).files
-    assert named == Listed(str(folder / "nested.pt"), "nested.pt")
+    assert named == InputFile(str(folder / "nested.pt"), "nested.pt")
     globbed = listing([str(RELEASES / "torch-2.*" / "nested.ptl")])
     assert globbed.searched
     assert [Path(file.relative).name for file in globbed.files] == ["nested.ptl"] * len(globbed.files)

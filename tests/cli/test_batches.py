@@ -243,7 +243,7 @@ import sys
 from pathlib import Path
 from archive import ArchiveError
 from archive.batches.jobs import plan
-from archive.batches.tasks import Task
+from archive.batches.working import Task
 from archive.cli.making import CommandTexts, FileMaker
 
 def failing(file, out, **_):
@@ -267,7 +267,7 @@ import os, sys, time
 from pathlib import Path
 from archive.base.output import replacing
 from archive.batches.jobs import plan
-from archive.batches.tasks import Task
+from archive.batches.working import Task
 from archive.cli.making import CommandTexts, FileMaker
 
 def slow(file, out, *, force, limits):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 
-from archive.batches.elsewhere import below
+from archive.batches.places import below
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
 from tests.support.range_server import served

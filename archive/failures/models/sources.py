@@ -131,9 +131,9 @@ def _paired(files: Sequence[str | os.PathLike[str]], limits: Limits, *, mapped: 
 
 def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:
     """The archives and companions in a folder, at any depth, and what may be one."""
-    for one in found([str(folder)]):
-        if listed_kind(one.file, limits=limits, mapped=mapped) in {*KINDS, None}:
-            yield Path(one.file)
+    for file in found([str(folder)]):
+        if listed_kind(file.name, limits=limits, mapped=mapped) in {*KINDS, None}:
+            yield Path(file.name)
 
 
 def _check_kind(path: str | os.PathLike[str], limits: Limits) -> None:

@@ -1,0 +1,270 @@
+"""The record of what a batch made, line by line, so that a second run goes on from it.
+
+A line is an outcome in one JSON object:
+
+- ``input``: the input's path below the folder that was searched;
+- ``verb`` and ``options``: what was asked, as the library's function takes it;
+- ``outcome`` and ``reason``, as :class:`~archive.batches.jobs.OutcomeKind` lists them;
+- ``sources`` and ``outputs``: the files that were read and written, each with its ``path`` from the
+  manifest's folder, ``bytes`` and ``digest`` (blake2b of 16 bytes, in hex); none where nothing was written;
+- ``clean``, only if it is false: something was left in the result that should not be there;
+- ``archive_id``, and of a migration ``from``, the release that wrote the input, where they are known.
+
+The last line about an input counts, and only as long as its files have the digests in it. A line goes to the
+end of the file in one call, so that several processes may add to one manifest. A manifest is a regular file;
+links, devices and pipes are refused.
+
+Elsewhere, where files do not grow, the whole manifest is put there every ten seconds, and at the end. One
+process adds to it; what it could not add any more, a second run finds done (see ``working``).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from archive.base.errors import ArchiveError, escaped, named, one_line
+from archive.base.output import KINDS
+from archive.base.remote import Location
+from archive.base.urls import is_url, name_of
+from archive.batches import places
+from archive.batches.jobs import KnownTargets
+from archive.batches.places import Fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import TracebackType
+    from typing import BinaryIO, Self
+
+    from archive.batches.jobs import Job, Outcome
+    from archive.batches.working import Task
+
+PUT_EVERY = 10.0
+"""Seconds between two puts of a manifest elsewhere."""
+
+
+# --- lines
+
+
+class ManifestLine(NamedTuple):
+    """A line about files that were written.
+
+    Attributes:
+        verb: what was done.
+        options: with which options.
+        sources: the files that were read, then.
+        outputs: the files that were written, with their paths from the manifest's folder.
+        clean: whether they hold nothing that should not be there.
+    """
+
+    verb: str
+    options: Mapping[str, Any]
+    sources: tuple[Fingerprint, ...]
+    outputs: tuple[tuple[str, Fingerprint], ...]
+    clean: bool = True
+
+
+def parsed(line: bytes) -> tuple[str, ManifestLine] | None:
+    """The input and the facts of a line; None where it is broken, or nothing was written."""
+    try:
+        values = json.loads(line)
+        facts = ManifestLine(
+            str(values["verb"]),
+            dict(values["options"]),
+            tuple(_fingerprint(file) for file in values["sources"]),
+            tuple((str(file["path"]), _fingerprint(file)) for file in values["outputs"]),
+            values.get("clean") is not False,
+        )
+        return (str(values["input"]), facts) if facts.outputs else None
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):  # of whatever stands there
+        return None
+
+
+def _fingerprint(file: Mapping[str, Any]) -> Fingerprint:
+    return Fingerprint(int(file["bytes"]), str(file["digest"]))
+
+
+def built(name: str, facts: Mapping[str, object]) -> bytes:
+    """A line about an input, with its end."""
+    return json.dumps({"input": escaped(name), **facts}, ensure_ascii=False).encode() + b"\n"
+
+
+def _files(paths: Iterable[str], fingerprints: Iterable[Fingerprint], folder: str) -> list[dict[str, object]]:
+    """Files as a line has them; paths are those from a folder."""
+    return [
+        {"path": path_from(folder, path), "bytes": fingerprint.size, "digest": fingerprint.digest}
+        for path, fingerprint in zip(paths, fingerprints, strict=False)  # the second target may be missing
+    ]
+
+
+def path_from(folder: str, path: str) -> str:
+    """A path from a folder, as a line has it."""
+    if is_url(path) or is_url(folder):
+        return escaped(name_of(path).removeprefix(name_of(folder)))
+    try:
+        path = os.path.relpath(path, folder)
+    except ValueError:  # of another drive
+        path = os.path.abspath(path)  # noqa: PTH100 (links stay)
+    return escaped(Path(path).as_posix())
+
+
+# --- the file
+
+
+class Growing:
+    """A file elsewhere that grows by lines. It is put there again now and then, and at the end.
+
+    Args:
+        url: its URL.
+        data: what is in it.
+
+    Raises:
+        ArchiveError: no file can be written there.
+    """
+
+    def __init__(self, url: str, data: bytes) -> None:
+        self._place = Location(url)
+        self._place.check_writable()
+        self._data = bytearray(data)
+        self._put_at = time.monotonic()
+        self._is_put = True
+
+    def write(self, line: bytes, /) -> int:
+        """Add a line.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self._data += line
+        self._is_put = False
+        if time.monotonic() - self._put_at > PUT_EVERY:
+            self._put()
+        return len(line)
+
+    def close(self) -> None:
+        """Put what was added.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        if not self._is_put:
+            self._put()
+
+    def _put(self) -> None:
+        with self._place.told("written"):
+            self._place.fs.pipe_file(self._place.path, bytes(self._data))
+        self._put_at, self._is_put = time.monotonic(), True
+
+
+class Manifest:
+    """A manifest, inside a ``with`` statement.
+
+    Args:
+        path: the file; it and its folder are made if they are missing.
+        task: what is done to the files. A dry run reads the manifest, and leaves everything as it is.
+    """
+
+    def __init__(self, path: str, task: Task) -> None:
+        self.path = path
+        self._folder = places.folder_of(path)
+        self._task = task
+        self._known: dict[str, ManifestLine] = {}
+        self._file: BinaryIO | Growing | None = None
+
+    def __enter__(self) -> Self:
+        before = b""
+        if is_url(self.path):
+            before = places.content(self.path) if places.exists(self.path) else b""
+        else:
+            _check_kind(Path(self.path))
+            before = Path(self.path).read_bytes() if places.exists(self.path) else b""
+        cut = self._read(before)
+        if not self._task.dry_run:
+            self._file = self._opened(before)
+            if cut:  # by an interruption; the next entry needs a line of its own
+                self._write(b"\n")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            with closing(self._file) as file, named(name_of(self.path)):
+                if not isinstance(file, Growing):
+                    os.fsync(file.fileno())
+
+    def _opened(self, before: bytes) -> BinaryIO | Growing:
+        """The manifest, to be added to."""
+        if is_url(self.path):
+            return Growing(self.path, before)
+        places.make_folder_of(self.path)
+        return Path(self.path).open("ab", buffering=0)
+
+    def known(self, job: Job) -> KnownTargets | None:
+        """What the manifest says of a job's targets; None where it has no line about the input."""
+        line = self._known.get(escaped(job.name))
+        if line is None:
+            return None
+        outputs = dict(line.outputs)
+        targets = tuple(outputs.pop(path_from(self._folder, target), None) for target in job.targets)
+        return KnownTargets(line.verb, line.options, line.sources, targets, not outputs, line.clean)
+
+    def add(self, outcome: Outcome) -> None:
+        """Add a line about a file, unless the manifest has the same already.
+
+        Raises:
+            OSError: the manifest cannot be written.
+        """
+        job = outcome.job
+        paths = [path_from(self._folder, target) for target in outcome.written]
+        outputs = tuple(zip(paths, outcome.outputs, strict=True))
+        line = ManifestLine(self._task.verb, self._task.noted, outcome.sources, outputs, outcome.is_clean)
+        if self._file is None or (outcome.outputs and self._known.get(escaped(job.name)) == line):
+            return
+        facts: dict[str, object] = {
+            "verb": line.verb,
+            "options": line.options,
+            "outcome": outcome.kind,
+            "reason": one_line(outcome.reason),
+            "sources": _files(job.sources, outcome.sources, self._folder),
+            "outputs": _files(job.targets, outcome.outputs, self._folder),
+        }
+        if not line.clean:
+            facts["clean"] = False
+        if hasattr(outcome.facts, "archive_id"):
+            facts["archive_id"] = outcome.facts.archive_id
+        if hasattr(outcome.facts, "origin"):
+            facts["from"] = str(outcome.facts.origin)
+        self._write(built(job.name, facts))
+
+    def _read(self, data: bytes) -> bytes:
+        """Read all lines, and return what stands behind the last whole one."""
+        *lines, rest = data.split(b"\n")
+        self._known = dict(filter(None, map(parsed, [*lines, rest])))
+        return rest
+
+    def _write(self, line: bytes) -> None:
+        assert self._file is not None  # noqa: S101 (inside of the with statement)
+        with named(name_of(self.path)):
+            if self._file.write(line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _check_kind(path: Path) -> None:
+    """Refuse links, and files that are not kept: what is read of them, or written to them, has no end.
+
+    Raises:
+        ArchiveError: the path is one.
+    """
+    with suppress(FileNotFoundError):
+        kind = stat.S_IFMT(path.lstat().st_mode)
+        if kind not in (stat.S_IFREG, stat.S_IFDIR):  # the system refuses a folder, and says so
+            raise ArchiveError(
+                f"is a {KINDS.get(kind, 'special file')}, and a manifest is a regular file", file=str(path)
+            )
