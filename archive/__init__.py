@@ -30,9 +30,10 @@ _PUBLIC = {
     "reader.recognition": ("FileKind", "Recognised", "recognise"),
     "rewrite.canonicalise": ("Canonical", "canonicalise"),
     "rewrite.convert": ("Conversion", "convert"),
+    "rewrite.join": ("Join", "join", "restore"),
     "rewrite.migrate.migrate": ("Migration", "migrate"),
-    "rewrite.shrink": ("Shrinkage", "restore", "shrink"),
-    "rewrite.split": ("Join", "Split", "join", "split"),
+    "rewrite.shrink": ("Shrinkage", "shrink"),
+    "rewrite.split": ("Split", "split"),
 }
 """The public names of each module; ``__init__.pyi``, which type checkers read, is made of them."""
 _HOMES = {name: module for module, names in _PUBLIC.items() for name in names}

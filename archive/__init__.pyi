@@ -39,14 +39,14 @@ from archive.rewrite.canonicalise import Canonical as Canonical
 from archive.rewrite.canonicalise import canonicalise as canonicalise
 from archive.rewrite.convert import Conversion as Conversion
 from archive.rewrite.convert import convert as convert
+from archive.rewrite.join import Join as Join
+from archive.rewrite.join import join as join
+from archive.rewrite.join import restore as restore
 from archive.rewrite.migrate.migrate import Migration as Migration
 from archive.rewrite.migrate.migrate import migrate as migrate
 from archive.rewrite.shrink import Shrinkage as Shrinkage
-from archive.rewrite.shrink import restore as restore
 from archive.rewrite.shrink import shrink as shrink
-from archive.rewrite.split import Join as Join
 from archive.rewrite.split import Split as Split
-from archive.rewrite.split import join as join
 from archive.rewrite.split import split as split
 
 __version__: str

@@ -15,19 +15,14 @@ from archive.backend.lower.reloading import reloaded
 from archive.backend.lower.saving import write_lowered
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import unchanged
-from archive.base.output import replacing
 from archive.effects.errors import LoweringError
 from archive.formats.record_kinds import RecordKind, kind_of
 from archive.reader.opening import open as open_archive
-from archive.reader.opening import open_whole
+from archive.reader.rewriting import rewriting
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
     from archive.base.mapped import Source
     from archive.base.output import Sink
-    from archive.reader.archive import Archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +67,19 @@ def lite(
             interpreter, a backend that it needs is not available, or the target exists.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    with (
-        replacing(out, force=force) as file,
-        unchanged(source),
-        open_whole(source, companion=companion, limits=limits) as opened,
-    ):
+    with rewriting(source, out, companion=companion, force=force, limits=limits) as work:
+        opened, draft = work.archive, work.drafts[0]
+        extra = {
+            name: bytes(record.view())
+            for name, record in opened.records.items()
+            if kind_of(name) is RecordKind.EXTRA
+        }
         try:
-            return _written(opened, file, opened.file)
+            module, calls = reloaded(opened)
+            saved = write_lowered(module, draft, opened.file, lite=True, plain=True, extra=extra)
+            # PyTorch made a new file: it has an allowance of its own.
+            with open_archive(draft, name=opened.file) as lite_archive:
+                check_loading(draft, lite_archive, lite=True)
+                return Lite(opened.size, saved.size, len(lite_archive.handles), calls)
         except (LoweringError, BackendError) as error:
             raise ArchiveError(str(error), file=opened.file) from error
-
-
-def _written(opened: Archive, file: BinaryIO, name: str) -> Lite:
-    extra = {
-        one: bytes(record.view())
-        for one, record in opened.records.items()
-        if kind_of(one) is RecordKind.EXTRA
-    }
-    module, calls = reloaded(opened)
-    saved = write_lowered(module, file, name, lite=True, plain=True, extra=extra)
-    with open_archive(file, name=name) as again:
-        check_loading(file, again, lite=True)
-        return Lite(opened.size, saved.size, len(again.handles), calls)

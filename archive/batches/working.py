@@ -72,9 +72,9 @@ class Verb(NamedTuple):
 
 VERBS = {
     "split": Verb("archive.rewrite.split", CompanionUse.WRITTEN, SPLIT_KINDS),
-    "join": Verb("archive.rewrite.split", CompanionUse.READ, JOINED_KINDS),
+    "join": Verb("archive.rewrite.join", CompanionUse.READ, JOINED_KINDS),
     "shrink": Verb("archive.rewrite.shrink", kinds=SHRUNK_KINDS),
-    "restore": Verb("archive.rewrite.shrink", CompanionUse.EMBEDDED, SHRUNK_KINDS),
+    "restore": Verb("archive.rewrite.join", CompanionUse.EMBEDDED, SHRUNK_KINDS),
     "redact": Verb("archive.privacy.redact", CompanionUse.WRITTEN, REDACTED_KINDS),
     "redact_companion": Verb("archive.privacy.redact.companions", kinds={FileKind.COMPANION}),
     "migrate": Verb("archive.rewrite.migrate.migrate"),

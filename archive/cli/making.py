@@ -36,7 +36,7 @@ from archive.cli.status import Status
 from archive.companion.build import DEFAULT_LEVEL
 from archive.report import making, migrate, redact
 from archive.report.making import Sized
-from archive.rewrite.kinds import KINDS
+from archive.rewrite.kept import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -40,6 +40,20 @@ class CompanionProfile(IntEnum):
     PACKED = 2
     """Modelled, encoded and compressed."""
 
+    @classmethod
+    def named(cls, name: CompanionProfile | str) -> CompanionProfile:
+        """A profile by its name: ``packed`` or ``mapped``.
+
+        Raises:
+            ArchiveError: there is no profile of that name.
+        """
+        if isinstance(name, CompanionProfile):
+            return name
+        names = [profile.name.lower() for profile in cls]
+        if name not in names:
+            raise ArchiveError(expected=f"a profile: {' or '.join(names)}", found=name)
+        return cls[name.upper()]
+
 
 ALIGNMENT = {CompanionProfile.MAPPED: 64, CompanionProfile.PACKED: 1}
 """Bytes that the begin of each section is a multiple of."""

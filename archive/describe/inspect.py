@@ -15,6 +15,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers
 from archive.describe.listing import listed
+from archive.describe.program_facts import compiled_facts, program_facts
 from archive.describe.sizes import sizes
 from archive.formats import callstack_map
 from archive.formats.effects import EFFECTS
@@ -30,17 +31,14 @@ from archive.formats.record_kinds import (
 from archive.reader.opening import open as open_archive
 from archive.reader.provenance import provenance
 from archive.reader.recognition import PROGRAM_KINDS, SHOWN, FileKind, recognise
-from archive.rewrite.compiled import compiled_facts
-from archive.rewrite.programs import program_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.mapped import Source
+    from archive.describe.program_facts import CompiledFacts, ProgramFacts
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
-    from archive.rewrite.compiled import CompiledFacts
-    from archive.rewrite.programs import ProgramFacts
 
 FETCHED_FOR_ID = 1 << 24
 """Bytes of a file elsewhere, at most, that are all fetched for its archive id."""

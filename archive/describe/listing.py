@@ -9,6 +9,14 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import by_ranges
+from archive.describe.program_facts import (
+    CompiledFacts,
+    InstructionFacts,
+    ProgramFacts,
+    compiled_facts,
+    method_facts,
+    program_facts,
+)
 from archive.reader.compiled import CompiledModels
 from archive.reader.opening import archive_in
 from archive.reader.recognition import (
@@ -21,8 +29,6 @@ from archive.reader.recognition import (
     recognise_zip,
     saved_tensors,
 )
-from archive.rewrite.compiled import CompiledFacts, compiled_facts
-from archive.rewrite.programs import MethodFacts, ProgramFacts, method_facts, program_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +93,7 @@ class ZipListing:
     tensors: Mapping[str, TensorFacts]
     programs: Mapping[str, ProgramFacts]
     compiled: Mapping[str, CompiledFacts]
-    methods: Mapping[str, MethodFacts]
+    methods: Mapping[str, InstructionFacts]
     unread: str
 
 
@@ -110,7 +116,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
         tensors: dict[str, TensorFacts] = {}
         programs: dict[str, ProgramFacts] = {}
         compiled: dict[str, CompiledFacts] = {}
-        methods: dict[str, MethodFacts] = {}
+        methods: dict[str, InstructionFacts] = {}
         unread = ""
         try:
             if found.kind in SAVED_KINDS:

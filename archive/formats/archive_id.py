@@ -1,5 +1,9 @@
 """The archive id: it stays the same when an archive's debug information is taken out or rewritten.
 
+So it says which companion an archive belongs to (``Companion.check_fits``), stores find companions by it, and
+what writes an archive otherwise checks it before and after. Whether two archives are the same model in other
+respects, too, is for :mod:`archive.compare.sameness` to say.
+
 It is the blake2b digest, 16 bytes, of all records that are not debug information, in the order of their
 names: for each its name in UTF-8, a NUL, its size (u64, little-endian), and its bytes, inflated. The
 serialization id is left out, for PyTorch computes it from all records; so is an embedded companion. Of an

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, counted, in_file
 from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
 from archive.debuginfo.tables import FactMapping, RangeRows
 from archive.formats import callstack_map
+from archive.formats.archive_id import archive_id
 from archive.formats.effects import EFFECTS
 from archive.formats.instructions import InstructionTable
 from archive.formats.lowered import find_lowered
 from archive.formats.method_handles import method_records
-from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, DATA, range_records_of
+from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, DATA, place_of_companion, range_records_of
 from archive.reader.compiled import CompiledModels, label
-from archive.reader.opened_file import OpenedFile
 from archive.reader.pickle_records import PickleRecords
 from archive.reader.programs import Programs
-from archive.reader.recognition import FileKind
-from archive.reader.renumbered import UniqueTables
+from archive.reader.recognition import COMPANION, FileKind, recognise_zip
+from archive.reader.records import Rejoined, UniqueTables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
 
+    from archive.base.limits import Limits
+    from archive.base.output import Sink
     from archive.container.container import Container
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import HandleEntry, LoweredState, SourceRange
@@ -36,10 +40,11 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import EffectTable
     from archive.pickles.tree import Tree
     from archive.reader.companion import Companion
+    from archive.reader.compiled import Spare
     from archive.reader.instructions import Instructions
     from archive.reader.line_digests import LineDigests
-    from archive.reader.records import ClassNames, DebugTables
-    from archive.reader.spare import Spare
+    from archive.reader.recognition import Recognised
+    from archive.reader.records import ClassNames, DebugTables, ReadableRecord, Records
     from archive.reader.tensors import Tensors
 
 EXAMPLES = 3
@@ -47,7 +52,7 @@ EXAMPLES = 3
 
 
 @bounded_members
-class Archive(OpenedFile):
+class Archive:
     """A PyTorch model archive, a companion, or both read as one. :func:`archive.open` makes it.
 
     Use it in a ``with`` statement, or call :meth:`close`. Every property and method raises
@@ -56,18 +61,38 @@ class Archive(OpenedFile):
     Args:
         container: the zip; None for a companion alone.
         companion: what the debug information is read from; None where the zip's own records have it.
+
+    Attributes:
+        companion: as given.
+        allowance: the memory and sizes that the file may ask for, and that both may together.
     """
 
-    def __init__(
-        self,
-        container: Container | None,
-        *,
-        companion: Companion | None = None,
-    ) -> None:
-        super().__init__(container, companion=companion)
+    def __init__(self, container: Container | None, *, companion: Companion | None = None) -> None:
+        if container is None and companion is None:
+            raise TypeError("an archive needs a container, a companion, or both")
+        self.companion = companion
+        self._container = container
+        self._source: Records
+        if container is None or companion is None:
+            self._source = cast("Records", container or companion)
+        else:
+            self._source = Rejoined(container, companion)
+        self.allowance = self._source.allowance
         self._pickles = PickleRecords(self._source)
         self._debug: DebugTables = companion or self._pickles
         self._names: ClassNames = companion if companion and container is None else self._pickles
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; views in use stay valid."""
+        self._source.close()
 
     def __repr__(self) -> str:
         """The file and what is known of it so far: nothing is read for it."""
@@ -80,6 +105,91 @@ class Archive(OpenedFile):
         if handles is not None:
             parts.append(counted(len(handles), "handle"))
         return f"<{', '.join(parts)}>"
+
+    # The file
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds that the file was opened with."""
+        return self.allowance.limits
+
+    @property
+    def file(self) -> str:
+        """The file's name, for messages."""
+        return self._source.file
+
+    @property
+    def root(self) -> str:
+        """The folder that all records are in."""
+        return self._source.root
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file, without those of a companion that is a file of its own."""
+        return self._source.size
+
+    @property
+    def has_code(self) -> bool:
+        """Whether it has the model's own records; False for a companion alone."""
+        return self._container is not None
+
+    @property
+    def container(self) -> Container:
+        """The zip.
+
+        Raises:
+            ArchiveError: there is none: this is a companion alone.
+        """
+        if self._container is None:
+            raise COMPANION.refusal(self.file)
+        return self._container
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is an archive with a companion inside."""
+        records = {} if self._container is None else self._container.records
+        return place_of_companion(records) in records
+
+    @property
+    def records(self) -> Mapping[str, ReadableRecord]:
+        """The records by name, without root, in the file's order."""
+        return self._source.records
+
+    @cached_property
+    def recognised(self) -> Recognised:
+        """The kind of archive, in a sentence."""
+        return recognise_zip(self._container) if self._container is not None else COMPANION
+
+    @cached_property
+    def archive_id(self) -> bytes:
+        """16 bytes that an archive and its companion have in common."""
+        return self.companion.archive_id if self.companion else archive_id(self.container.records)
+
+    def save(self, path: Sink, *, force: bool = False) -> None:
+        """Write the file again; unchanged content gives identical bytes.
+
+        Args:
+            path: the target: a path, or a binary file; written when complete.
+            force: replace an existing file.
+
+        Raises:
+            ArchiveError: the companion is a file of its own (:func:`archive.join` makes both one), or the
+                target exists and ``force`` is not given, or is no regular file; or the file was written to
+                since it was opened.
+            OSError: the target cannot be written; then it has not been touched.
+        """
+        if self.companion and self.has_code and not self.is_embedded:
+            raise ArchiveError(
+                "read together with a companion, which would be missing; write both as one with archive.join",
+                file=self.file,
+            )
+        from archive.base.output import replacing, write_all  # noqa: PLC0415 (only those who write pay)
+
+        with replacing(path, force=force) as file:
+            write_all(self._source.data, file)
+            self._source.check_unchanged()
+
+    # The same archive, read otherwise
 
     def reread(self) -> Archive:
         """The same archive, its debug information parsed from all its records, a companion's too."""
@@ -288,7 +398,7 @@ class Archive(OpenedFile):
     @cached_property
     def spare(self) -> Spare:
         """What the loaders of its compiled models do not need; nothing in other archives."""
-        from archive.reader.spare import Spare  # noqa: PLC0415 (only what writes files asks)
+        from archive.reader.compiled import Spare  # noqa: PLC0415 (only what writes files asks)
 
         return Spare({} if self._container is None else self._container.records)
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.container.record import Record
-    from archive.formats.elf.cutting import Cut
     from archive.formats.record_kinds import MetadataKind, SpareKind
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
@@ -74,24 +73,35 @@ def collect(
     packed = _packed_programs(archive, form)
     if archive.handle_table is not None:
         form.columns |= _known_classes(archive, form)
-    if fingerprints:
-        form.columns |= _line_digests(archive, form)
+    if fingerprints and (lines := line_digests_of(archive)):
+        form.allowance.take(VALUE_BYTES * sum(map(len, lines.values())), "columns")
+        form.columns["code.name"] = form.pool.numbers(map(encoded, lines))
+        form.columns["code.lines"] = np.array([len(digests) for digests in lines.values()], np.int64)
+        form.columns["digest.line"] = np.concatenate(list(lines.values()))
     has_classes = archive.recognised.kind in SHRUNK_KINDS  # what torch.save writes may hold any values
-    names = (archive.top, archive.qualified_top) if has_classes else ("", "")
+    tops = (archive.top, archive.qualified_top) if has_classes else ("", "")
     form.columns["file.top"], form.columns["file.qualified_top"] = (
-        form.pool.numbers([encoded(name)]) for name in names
+        form.pool.numbers([encoded(top)]) for top in tops
     )
-    raw = _not_regenerated(form, records) | _foreign_id(records)
+    raw = _not_regenerated(form, records)
+    if RECORD_NAME in records:  # raw, if PyTorch on Linux would compute another one from these records
+        found = bytes(records[RECORD_NAME].view())
+        if found != serialization_id(records.values()).encode():
+            raw[RECORD_NAME] = found
     for name in (*others, *archive.spare.records):
         raw[name] = _raw(records[name], form.allowance)
     raw = {name: raw[name] for name in records if name in raw}
     if raw:
         form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
         form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
-    cuts = {name: one for name, one in archive.spare.cuts.items() if name not in raw}
-    form.columns |= _objects(cuts) | _members(records, raw, packed, cuts)
-    form.allowance.take(sum(2 * len(one.behind) for one in cuts.values()), "bytes of shared objects")
-    behind = b"".join(one.behind for one in cuts.values())
+    cuts = {name: cut for name, cut in archive.spare.cuts.items() if name not in raw}
+    if cuts:
+        rows = [(len(cut.behind), *cut.table) for cut in cuts.values()]
+        names: tuple[ColumnName, ...] = ("object.length", *OBJECT_TABLE)
+        form.columns |= dict(zip(names, np.array(rows, np.int64).T.copy(), strict=True))
+    form.columns |= _members(records, raw, packed, cuts)
+    form.allowance.take(sum(2 * len(cut.behind) for cut in cuts.values()), "bytes of shared objects")
+    behind = b"".join(cut.behind for cut in cuts.values())
     return Contents(archive_id(records, archive.programs.left), form.form(), b"".join(raw.values()), behind)
 
 
@@ -162,19 +172,6 @@ def line_digests_of(archive: Archive) -> dict[str, Ints]:
         return {name: digests_of(bytes(data)) for name, data in code.items()}
 
 
-def _line_digests(archive: Archive, form: FormBuilder) -> Columns:
-    """Digests of the lines of generated code, so that excerpts in a log can be compared with it."""
-    lines = line_digests_of(archive)
-    if not lines:
-        return {}
-    form.allowance.take(VALUE_BYTES * sum(map(len, lines.values())), "columns")
-    return {
-        "code.name": form.pool.numbers(map(encoded, lines)),
-        "code.lines": np.array([len(one) for one in lines.values()], np.int64),
-        "digest.line": np.concatenate(list(lines.values())),
-    }
-
-
 def _known_classes(archive: Archive, form: FormBuilder) -> Columns:
     """Which modules of call stacks have a class of the module tree: PyTorch 1.9 prints others differently."""
     assert archive.handle_table is not None  # noqa: S101 (the caller looked)
@@ -236,23 +233,6 @@ def _raw(record: Record, allowance: Allowance) -> bytes:
     return bytes(record.view())
 
 
-def _foreign_id(records: Mapping[str, Record]) -> dict[str, bytes]:
-    """The serialization id, if PyTorch on Linux would compute another one from these records."""
-    if RECORD_NAME not in records:
-        return {}
-    found = bytes(records[RECORD_NAME].view())
-    return {} if found == serialization_id(records.values()).encode() else {RECORD_NAME: found}
-
-
-def _objects(cuts: Mapping[str, Cut]) -> Columns:
-    """What a join needs besides to make shared objects of what is left of them; empty without any."""
-    if not cuts:
-        return {}
-    rows = [(len(one.behind), *one.table) for one in cuts.values()]
-    names: tuple[ColumnName, ...] = ("object.length", *OBJECT_TABLE)
-    return dict(zip(names, np.array(rows, np.int64).T.copy(), strict=True))
-
-
 def _members(
     records: Mapping[str, Record],
     raw: Mapping[str, bytes],
@@ -268,13 +248,14 @@ def _members(
         cuts: those that are shared objects, of which it holds a part.
     """
     origins = {
+        **ORIGIN_BY_NAME,
         **dict.fromkeys(cuts, Origin.OBJECT),
         **dict.fromkeys(packed, Origin.PROGRAM),
         **dict.fromkeys(raw, Origin.RAW),
     }
     kinds = []
     for name, record in records.items():
-        origin = origins[name] if name in origins else _origin(name)
+        origin = origins.get(name, Origin.RANGES if holds_ranges(name) else Origin.KEPT)
         no_crc = record.crc32 == 0 and record.size > 0
         kinds.append(MemberKind(origin, record.entry.deflated, no_crc).value)
     columns: Columns = {"member.kind": np.array(kinds, np.int64)}
@@ -282,7 +263,3 @@ def _members(
     if modified.any():
         columns["member.modified"] = modified
     return columns
-
-
-def _origin(name: str) -> Origin:
-    return ORIGIN_BY_NAME.get(name, Origin.RANGES if holds_ranges(name) else Origin.KEPT)

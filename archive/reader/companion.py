@@ -296,19 +296,22 @@ class Companion:
         with in_file(self.file):
             return self.opened.places.of_line(name + RANGES_SUFFIX, line, column)
 
+    def check_fits(self, records: Mapping[str, Record], file: str) -> None:
+        """Refuse an archive that this is not the companion of.
 
-def check_same_model(records: Mapping[str, Record], companion: Companion, file: str) -> None:
-    """Refuse a companion of another archive.
+        Args:
+            records: of the archive.
+            file: its name, for messages.
 
-    Raises:
-        ArchiveError: the archive id is not that of the companion, nor of the archive that it was redacted to.
-    """
-    found = archive_id(records)
-    known = [one for one in (companion.archive_id, companion.redacted_id) if one is not None]
-    if found not in known:
-        raise ArchiveError(
-            f"{companion.file} is the companion of another model",
-            file=file,
-            expected=f"archive id {' or '.join(one.hex() for one in known)}",
-            found=found.hex(),
-        )
+        Raises:
+            ArchiveError: the archive id is not that of the companion, nor that of the redacted archive.
+        """
+        found = archive_id(records)
+        known = [self.archive_id, *([] if self.redacted_id is None else [self.redacted_id])]
+        if found not in known:
+            raise ArchiveError(
+                f"{self.file} is the companion of another model",
+                file=file,
+                expected=f"archive id {' or '.join(id_.hex() for id_ in known)}",
+                found=found.hex(),
+            )

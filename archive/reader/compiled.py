@@ -1,4 +1,4 @@
-"""The compiled models of an archive, each read when it is first asked for."""
+"""The compiled models of an archive, each read when it is first asked for; what their loaders do not need."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from archive.base.errors import ArchiveError
 from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, KERNELS, RecordKind, kind_in_exported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
+    from archive.container.record import Record
     from archive.formats.compiled.code import Code
     from archive.formats.compiled.kernels import Kernel
+    from archive.formats.elf.cutting import Cut
+    from archive.formats.record_kinds import SpareKind
     from archive.reader.records import ReadableRecord, Records
 
 ONLY = "model"
@@ -45,11 +48,14 @@ class CompiledModel:
     @cached_property
     def metadata(self) -> Mapping[str, str]:
         """What it was compiled for: device, platform, machine, instructions; empty where none is recorded."""
-        file = next((one for one in self.records if one.endswith(METADATA)), None)
-        found = {} if file is None else self._json(file)
-        if not isinstance(found, dict):
-            raise self._error(str(file), "an object")
-        return {key: value for key, value in found.items() if isinstance(value, str)}
+        file = next((name for name in self.records if name.endswith(METADATA)), None)
+        if file is None:
+            return {}
+        metadata = self._json(file)
+        if not isinstance(metadata, dict):
+            place = {"file": self._source.file, "record": self.records[file]}
+            raise ArchiveError(expected="an object", found="something else", **place)
+        return {key: value for key, value in metadata.items() if isinstance(value, str)}
 
     @property
     def has_kernels(self) -> bool:
@@ -147,11 +153,6 @@ class CompiledModel:
             raise error.within(file=self._source.file, record=self.records[file]) from error.__cause__
         return found
 
-    def _error(self, file: str, expected: str) -> ArchiveError:
-        return ArchiveError(
-            expected=expected, found="something else", file=self._source.file, record=self.records[file]
-        )
-
 
 class CompiledModels(Mapping[str, CompiledModel]):
     """The compiled models by name; ``aoti_compile_and_package`` calls the only one ``model``.
@@ -179,6 +180,78 @@ class CompiledModels(Mapping[str, CompiledModel]):
 
     def __len__(self) -> int:
         return len(self._models)
+
+
+class Spare:
+    """What the loaders of an archive's compiled models do not need.
+
+    These are records that are debug information, and shared objects that have some in them.
+
+    Args:
+        records: of an archive.
+
+    Attributes:
+        records: the kinds of those that no loader needs, by name.
+    """
+
+    def __init__(self, records: Mapping[str, Record]) -> None:
+        self._all = records
+        self._compiled = EXPORTED_FORMAT in records and any(name.startswith(COMPILED) for name in records)
+        self.records: dict[str, SpareKind] = {}
+        if self._compiled:
+            from archive.formats.compiled.spare import spare_records  # noqa: PLC0415 (few archives have some)
+
+            self.records = spare_records(records)
+
+    @cached_property
+    def cuts(self) -> dict[str, Cut]:
+        """The shared objects that have bytes which are never mapped, each in two parts, by name.
+
+        Raises:
+            ArchiveError: one cannot be inflated.
+        """
+        from archive.formats.compiled.spare import cut_of  # noqa: PLC0415 (few archives have some)
+
+        found = {record.name: cut_of(record) for record in self._objects}
+        return {name: cut for name, cut in found.items() if cut is not None}
+
+    @cached_property
+    def whole(self) -> dict[str, str]:
+        """Why shared objects stay whole that may have bytes which are never mapped, in words, by name.
+
+        Raises:
+            ArchiveError: one cannot be inflated.
+        """
+        from archive.formats.compiled.spare import why_whole  # noqa: PLC0415 (few archives have some)
+
+        found = {record.name: why_whole(record.view()) for record in self._objects}
+        return {name: why for name, why in found.items() if why}
+
+    @cached_property
+    def _objects(self) -> list[Record]:
+        """The shared objects."""
+        if not self._compiled:
+            return []
+        from archive.formats.compiled.spare import is_object  # noqa: PLC0415 (few archives have some)
+
+        return [record for name, record in self._all.items() if is_object(name)]
+
+    @property
+    def kinds(self) -> set[SpareKind]:
+        """The kinds that the archive has."""
+        if not self._compiled:
+            return set()
+        from archive.formats.record_kinds import SpareKind  # noqa: PLC0415 (few archives have some)
+
+        return {*self.records.values(), *({SpareKind.OBJECT} if self.cuts else ())}
+
+    def left(self, kinds: Collection[str]) -> dict[str, bytes]:
+        """What is left of shared objects, by name, unless they are kept.
+
+        Args:
+            kinds: those that are kept.
+        """
+        return {} if "object" in kinds else {name: cut.left for name, cut in self.cuts.items()}
 
 
 def label(model: str, key: str) -> str:

@@ -80,13 +80,12 @@ class Facts:
         for at in range(len(digits)):
             if at in ends:
                 longest = 1 if digits[at] == "0" else most
-                stops = range(at + 1, min(at + longest, len(digits)) + 1)
-                ends.update(end for end in stops if self._has_handle(int(digits[at:end])))
+                for end in range(at + 1, min(at + longest, len(digits)) + 1):
+                    handle = int(digits[at:end])
+                    run = bisect_right(self.handles, handle, key=lambda handles: handles.start)
+                    if run > 0 and handle in self.handles[run - 1]:
+                        ends.add(end)
         return len(digits) in ends
-
-    def _has_handle(self, handle: int) -> bool:
-        at = bisect_right(self.handles, handle, key=lambda one: one.start)
-        return at > 0 and handle in self.handles[at - 1]
 
     def may_have_code(self, names: Collection[str]) -> bool:
         """Whether the model has code records of all these names."""
@@ -104,6 +103,11 @@ def facts_of(opened: Archive) -> Facts:
         serialization_id = decoded(opened.container.records[RECORD_NAME].view()[:MAX_ID]).strip()
     companion = opened.companion
     redacted = None if companion is None else companion.redacted_id
+    others = [] if companion is None else [name for name in companion.replaced if is_code(name)]
+    if opened.has_code:
+        code = frozenset(name for name in [*opened.records, *others] if name.startswith(CODE))
+    else:
+        code = frozenset([*map(code_of, opened.range_records), *others])
     return Facts(
         archive_id=opened.archive_id.hex(),
         prefix=opened.handle_form.prefix,
@@ -111,7 +115,7 @@ def facts_of(opened: Archive) -> Facts:
         top=opened.top,
         qualified_top=opened.qualified_top,
         handles=_handles(opened),
-        code=_code(opened),
+        code=code,
         redacted_id="" if redacted is None else redacted.hex(),
     )
 
@@ -124,10 +128,3 @@ def _handles(opened: Archive) -> tuple[range, ...]:
     handles = np.unique(table.handle % SPAN if has_prefix else table.handle)
     runs = np.split(handles, np.flatnonzero(np.diff(handles) != 1) + 1)
     return tuple(range(int(run[0]), int(run[-1]) + 1) for run in runs)
-
-
-def _code(opened: Archive) -> frozenset[str]:
-    others = [] if opened.companion is None else [name for name in opened.companion.replaced if is_code(name)]
-    if opened.has_code:
-        return frozenset(name for name in [*opened.records, *others] if name.startswith(CODE))
-    return frozenset([*map(code_of, opened.range_records), *others])

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeVar
 
-    from archive.formats.etrecord import DelegateCall
     from archive.reader.records import Records
 
     Fact = TypeVar("Fact")
@@ -34,20 +33,14 @@ def read_instructions(source: Records) -> Instructions:
     handles = _map(source, HANDLES, parse_handles)
     delegates = _map(source, DELEGATES, parse_delegates)
     outputs = _map(source, OUTPUTS, parse_outputs)
-    return {
-        method: _joined(handles.get(method, {}), delegates.get(method, {}), outputs.get(method, {}))
-        for method in {**handles, **delegates}
-    }
-
-
-def _joined(
-    handles: dict[int, tuple[int, ...]], delegates: dict[int, DelegateCall], outputs: dict[int, int]
-) -> dict[int, Instruction]:
-    """The instructions of a method, in order."""
-    return {
-        number: Instruction(handles.get(number, ()), delegates.get(number), outputs.get(number))
-        for number in sorted({*handles, *delegates})
-    }
+    instructions = {}
+    for method in {**handles, **delegates}:
+        own, called, made = handles.get(method, {}), delegates.get(method, {}), outputs.get(method, {})
+        instructions[method] = {
+            number: Instruction(own.get(number, ()), called.get(number), made.get(number))
+            for number in sorted({*own, *called})
+        }
+    return instructions
 
 
 def _map(

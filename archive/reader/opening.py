@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.container.container import Container
-    from archive.reader.companion import Companion
     from archive.reader.recognition import FileKind
 
 
@@ -64,9 +63,14 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         ...     print(model.symbolicate(1452).entries[0].op)
         prim::GetAttr
     """
-    load = by_ranges if mapped else _read
-    beside = None if companion is None else load(companion)
-    return _opened(load(source, name), beside, limits, OPENED_KINDS if kinds is None else kinds)
+    files = [
+        by_ranges(each if mapped else in_memory(each), called)
+        for each, called in ((companion, None), (source, name))
+        if each is not None
+    ]
+    return _opened(
+        files.pop(), files.pop() if files else None, limits, OPENED_KINDS if kinds is None else kinds
+    )
 
 
 def open_whole(
@@ -104,11 +108,6 @@ def _opened(
     return _rejoined(container, companion.whole())
 
 
-def _read(source: Source, name: str | None = None) -> Mapped | Fetched:
-    """A source that is read where it could be mapped."""
-    return by_ranges(in_memory(source), name)
-
-
 def opened(
     mapped: Mapped | Fetched, allowance: Allowance, kinds: Collection[FileKind] = ARCHIVE_KINDS
 ) -> Archive:
@@ -135,29 +134,22 @@ def archive_in(container: Container) -> Archive:
     Raises:
         ArchiveError: there is something else in the companion's place, or the companion of another archive.
     """
-    if (embedded := place_of_companion(container.records)) in container.records:
-        return _rejoined(container, _embedded(container, embedded))
-    return Archive(container)
+    place = place_of_companion(container.records)
+    if place not in container.records:
+        return Archive(container)
+    inner = Mapped(container.records[place].view(), container.file)
+    if not is_companion(inner.data):
+        raise ArchiveError(expected="a companion", found="something else", file=container.file, record=place)
+    return _rejoined(container, inner)
 
 
 def _rejoined(container: Container, mapped: Mapped) -> Archive:
     """An archive and its companion, read as the archive that they were split from."""
-    from archive.reader.companion import Companion, check_same_model  # noqa: PLC0415 (the same)
+    from archive.reader.companion import Companion  # noqa: PLC0415 (most archives have none)
 
     companion = Companion(mapped, container.allowance)
-    if not _prints_its_handles(container, companion):
-        check_same_model(container.records, companion, container.file)
-    return Archive(container, companion=companion)
-
-
-def _prints_its_handles(container: Container, companion: Companion) -> bool:
-    """Whether an archive elsewhere prints the unique handles of a companion; else all of it is fetched."""
+    # For the archive id, all of an archive elsewhere is fetched; unique handles, if it has some, do as well.
     prefix = companion.handle_form.prefix if container.is_elsewhere else 0
-    return prefix > 0 and PickleRecords(container).handle_form.prefix == prefix
-
-
-def _embedded(container: Container, name: str) -> Mapped:
-    inner = Mapped(container.records[name].view(), container.file)
-    if not is_companion(inner.data):
-        raise ArchiveError(expected="a companion", found="something else", file=container.file, record=name)
-    return inner
+    if not prefix or PickleRecords(container).handle_form.prefix != prefix:
+        companion.check_fits(container.records, container.file)
+    return Archive(container, companion=companion)

@@ -57,8 +57,21 @@ class Programs(Mapping[str, "Program"]):
     @cached_property
     def left(self) -> dict[str, bytes]:
         """The records of programs without metadata; of those that ``json.dumps`` wrote."""
-        found = {record: self._left(record) for record in self.records.values()}
-        return {record: left for record, left in found.items() if left is not None}
+        if not self.records:
+            return {}
+        from archive.formats.exported.program import without_metadata  # noqa: PLC0415 (few have programs)
+
+        left = {}
+        for record in self.records.values():
+            try:
+                data = without_metadata(self._tree(record), self._source.records[record].view())
+            except LimitError:
+                raise
+            except ArchiveError:  # `verify` tells
+                continue
+            if data is not None:
+                left[record] = data
+        return left
 
     def left_with(self, kinds: Collection[StrEnum]) -> Mapping[str, bytes]:
         """The same with some kinds of metadata, as far as nodes have them; other kinds do not matter."""
@@ -85,16 +98,6 @@ class Programs(Mapping[str, "Program"]):
         programs = (self[name] for name, record in self.records.items() if record in self.left)
         sites = (site for program in programs for site in program.sites.values())
         return set(map(metadata_kind, {key for site in sites for key in site.metadata}))
-
-    def _left(self, record: str) -> bytes | None:
-        from archive.formats.exported.program import without_metadata  # noqa: PLC0415 (few have programs)
-
-        try:
-            return without_metadata(self._tree(record), self._source.records[record].view())
-        except LimitError:
-            raise
-        except ArchiveError:  # `verify` tells
-            return None
 
     def _tree(self, record: str) -> Any:  # noqa: ANN401 (any value)
         """The value of a record."""

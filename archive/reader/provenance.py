@@ -110,17 +110,13 @@ def provenance(archive: Archive) -> Provenance:
         ArchiveError: a debug record is broken.
     """
     evidence = tuple(_evidence(archive))
-    votes = [sum(one.first <= number <= one.last for one in evidence) for number in RELEASE_NUMBERS]
-    run = _longest_run([count == max(votes) for count in votes])
-    first, last = RELEASE_NUMBERS[run[0]], RELEASE_NUMBERS[run[-1]]
-    against = tuple(one for one in evidence if first < one.first or one.last < last)
-    return Provenance(first, last, evidence, against)
-
-
-def _longest_run(wins: list[bool]) -> list[int]:
-    """The places of the longest run of true values; of equally long ones the last."""
+    votes = [sum(vote.first <= number <= vote.last for vote in evidence) for number in RELEASE_NUMBERS]
+    wins = [count == max(votes) for count in votes]
     runs = [list(places) for win, places in groupby(range(len(wins)), wins.__getitem__) if win]
-    return max(reversed(runs), key=len)
+    run = max(reversed(runs), key=len)  # of equally long ones the last
+    first, last = RELEASE_NUMBERS[run[0]], RELEASE_NUMBERS[run[-1]]
+    against = tuple(vote for vote in evidence if first < vote.first or vote.last < last)
+    return Provenance(first, last, evidence, against)
 
 
 def _evidence(archive: Archive) -> Iterator[Evidence]:
@@ -128,7 +124,11 @@ def _evidence(archive: Archive) -> Iterator[Evidence]:
     yield from _by_version(archive)
     yield from _by_debug_records(archive)
     yield from _by_lowered_modules(archive)
-    yield from _by_bytecode(archive)
+    if archive.bytecode is not None:
+        version = archive.bytecode.version
+        written = [release for release in RELEASES if release.bytecode == version]
+        if written:
+            yield Evidence(BYTECODE, f"version {version}", written[0].first, written[-1].last)
 
 
 def _by_names(archive: Archive) -> Iterator[Evidence]:
@@ -196,12 +196,3 @@ def _by_lowered_modules(archive: Archive) -> Iterator[Evidence]:
             yield Evidence(record, state.generation, (1, 6), (1, 8))
         else:
             yield Evidence(record, state.generation, (1, 9), (1, 9))
-
-
-def _by_bytecode(archive: Archive) -> Iterator[Evidence]:
-    """The version of the lite interpreter's code."""
-    if archive.bytecode is not None:
-        version = archive.bytecode.version
-        written = [release for release in RELEASES if release.bytecode == version]
-        if written:
-            yield Evidence(BYTECODE, f"version {version}", written[0].first, written[-1].last)

@@ -12,14 +12,16 @@ Where an archive has several parts with tensors of their own, the part stands be
 - a torch.package: ``model/model.pkl:encoder.weight``, and ``.data/ts_code/0:encoder.weight`` of TorchScript
 
 Sample inputs and the states of tracing are no tensors of this list, nor are the weights of a compiled model
-whose C++ code was taken out, for nothing else tells their names.
+whose C++ code was taken out, for nothing else tells their names. A compiled model's bytes are in the shared
+object; where a compiler is still to make that, in an object file; or in a file of their own.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file
@@ -39,7 +41,7 @@ from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import TABLE, exported_tensors
 from archive.formats.tensors.legacy_tree import legacy_tensors
 from archive.formats.tensors.script import script_tensors
-from archive.reader.compiled import ONLY
+from archive.reader.compiled import ONLY, CompiledModels
 from archive.reader.recognition import (
     PACKAGE_KINDS,
     PROGRAM_KINDS,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from archive.formats.tensors.tensor import Tensor
+    from archive.reader.compiled import CompiledModel
     from archive.reader.records import ReadableRecord, Records
 
     Part = tuple[str, Iterable[tuple[str, Tensor]]]
@@ -176,30 +179,27 @@ class Tensors(Mapping[str, "Tensor"]):
             yield from self._of_programs(container)
         elif LEGACY_TREE in records:
             attributes = self._value(ATTRIBUTES) if ATTRIBUTES in records else None
-            yield "", self._in_record(LEGACY_TREE, attributes)
+            with in_file(self._source.file, LEGACY_TREE):
+                tree = records[LEGACY_TREE].view()
+                yield "", list(legacy_tensors(tree, attributes, self._source.allowance))
         else:
             if self._kind in PACKAGE_KINDS:
                 yield from ((name, rows.items()) for name, rows in package_tensors(container).items())
             yield from self._of_scripts()
 
-    def _in_record(self, name: str, attributes: object) -> Iterator[tuple[str, Tensor]]:
-        with in_file(self._source.file, name):
-            yield from legacy_tensors(self._source.records[name].view(), attributes, self._source.allowance)
-
     def _of_scripts(self) -> Iterator[Part]:
         """The module trees and constants of TorchScript."""
         kinds = (RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE)
-        for name in sorted((one for one in self._source.records if kind_of(one) in kinds), key=_order):
+        scripts = [name for name in self._source.records if kind_of(name) in kinds]
+        # Module trees first, then constants, then bytecode.
+        scripts.sort(key=lambda name: (name == BYTECODE, name.endswith(CONSTANTS), name))
+        for name in scripts:
             part = name.rpartition("/")[0]
             if name == BYTECODE:
                 part = BYTECODE.removesuffix(".pkl")
             rows = script_tensors(self._value(name), "", self._source.allowance)
             prefix = "CONSTANTS.c" if name.endswith(CONSTANTS) else ""
-            yield part, ((prefix + path, self._placed(name, tensor)) for path, tensor in rows)
-
-    def _placed(self, pickle: str, tensor: Tensor) -> Tensor:
-        """A tensor of a pickle of TorchScript, with the record that its storage's key is of."""
-        return tensor.at(self.place(pickle, tensor.record))
+            yield part, [(prefix + path, tensor.at(self.place(name, tensor.record))) for path, tensor in rows]
 
     def place(self, pickle: str, key: str) -> str:
         """The record of a storage that a pickle of TorchScript names by a key.
@@ -230,12 +230,10 @@ class Tensors(Mapping[str, "Tensor"]):
         """The constants of compiled models, by model."""
         if not any(name.startswith(COMPILED) for name in self._source.records):
             return {}
-        from archive.reader.compiled_tensors import compiled_tensors  # noqa: PLC0415 (few archives have some)
-
         found: dict[str, list[tuple[str, Tensor]]] = {}
-        for held in compiled_tensors(self._source):
-            self._inner[held.storage.name] = held.storage
-            found.setdefault(held.model, []).append((held.name, held.tensor))
+        for model, name, tensor, storage in _compiled_tensors(self._source):
+            self._inner[storage.name] = storage
+            found.setdefault(model, []).append((name, tensor))
         return found
 
     def _of_inner(self, record: ReadableRecord) -> Iterator[tuple[str, Tensor]]:
@@ -250,6 +248,95 @@ class Tensors(Mapping[str, "Tensor"]):
             yield name, tensor.at(place)
 
 
-def _order(name: str) -> tuple[bool, bool, str]:
-    """Module trees first, then constants, then bytecode."""
-    return name == BYTECODE, name.endswith(CONSTANTS), name
+# --- compiled models
+
+WEIGHTS = (".so", ".weights.o", "_weights.blob", "_serialized_weights.bin")
+"""How the names of files end that may hold weights."""
+
+
+class Slice:
+    """A part of a record: the storage of one constant.
+
+    Args:
+        record: the record.
+        start: the first byte in the record, which is a part of its name.
+        size: bytes.
+    """
+
+    def __init__(self, record: ReadableRecord, start: int, size: int) -> None:
+        self._record, self._start = record, start
+        self.name, self.size = f"{record.name}:{start}", size
+        self.stored_size, self.compression, self.borrowed = 0, record.compression, record.borrowed
+
+    @property
+    def crc32(self) -> int:
+        """Of its bytes."""
+        return zlib.crc32(self.view())
+
+    def view(self) -> memoryview:
+        """Its bytes.
+
+        Raises:
+            ArchiveError: the record is broken.
+        """
+        return self._record.view()[self._start : self._start + self.size]
+
+
+class CompiledTensor(NamedTuple):
+    """A constant of a compiled model.
+
+    Attributes:
+        model: the compiled model's name.
+        name: the constant's.
+        tensor: with the name of its storage.
+        storage: its bytes.
+    """
+
+    model: str
+    name: str
+    tensor: Tensor
+    storage: Slice
+
+
+def _compiled_tensors(source: Records) -> Iterator[CompiledTensor]:
+    """The tensors of an archive's compiled models; none where code or weights are not in the archive.
+
+    Raises:
+        ArchiveError: the code contradicts itself, or the weights.
+    """
+    from archive.formats.tensors.compiled import Constant, compiled_constants  # noqa: PLC0415 (few archives have some)
+
+    for name, model in CompiledModels(source).items():
+        constants: list[Constant] = []
+        for file in model.sources:
+            with in_file(source.file, model.records[file]):
+                constants += compiled_constants(model.view(file), source.allowance)
+        weights = _weights(source, model) if constants else None
+        if weights is None:
+            continue
+        record, start, end = weights
+        size = sum(constant.size for constant in constants)
+        if size > end - start:
+            expected = f"{size:,} bytes of weights, as its code tells"
+            found = f"{end - start:,}"
+            raise ArchiveError(file=source.file, record=record.name, expected=expected, found=found)
+        for constant in constants:
+            storage = Slice(record, start + constant.start, constant.size)
+            yield CompiledTensor(name, constant.name, constant.tensor.in_storage(storage.name), storage)
+
+
+def _weights(source: Records, model: CompiledModel) -> tuple[ReadableRecord, int, int] | None:
+    """The record that holds a model's weights, their first byte, and the one behind the last."""
+    from archive.formats.elf.weights import weights_span  # noqa: PLC0415 (the same)
+
+    for ending in reversed(WEIGHTS):  # a file of their own first: the object then has no more than their size
+        for file, name in model.records.items():
+            if not file.endswith(ending):
+                continue
+            record = source.records[name]
+            if ending.endswith(("blob", "bin")):
+                return record, 0, record.size
+            span = weights_span(record.view())
+            if span and span[1] > span[0]:
+                return record, *span
+    return None

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from archive.describe.effects import EffectFacts, EffectsInspection, GuardFacts
     from archive.describe.inspect import Inspection, Summary
     from archive.describe.listing import ZipListing
+    from archive.describe.program_facts import CompiledFacts, InstructionFacts, ProgramFacts
     from archive.reader.provenance import Provenance
-    from archive.rewrite.compiled import CompiledFacts
-    from archive.rewrite.programs import MethodFacts, ProgramFacts
 
 MAX_ROOT = 4096
 """Characters of the root folder's name that are shown."""
@@ -177,7 +176,7 @@ def programs_table(programs: Mapping[str, ProgramFacts]) -> FittedTable:
     return table
 
 
-def methods_table(methods: Mapping[str, MethodFacts]) -> FittedTable:
+def methods_table(methods: Mapping[str, InstructionFacts]) -> FittedTable:
     """A table of an ETRecord's methods, a row each; of many methods, the first."""
     table = FittedTable(
         [("method", "name"), ("instructions", "number"), ("debug handles", "number"), ("backends", "text")]

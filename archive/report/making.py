@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from archive.backend.lite import Lite
     from archive.rewrite.canonicalise import Canonical
     from archive.rewrite.convert import Conversion
+    from archive.rewrite.join import Join
     from archive.rewrite.shrink import Shrinkage
-    from archive.rewrite.split import Join, Split
+    from archive.rewrite.split import Split
 
 SAME_FILE = "the original file, byte for byte"
 SAME_RECORDS = "the original records, byte for byte, in a zip laid out anew"

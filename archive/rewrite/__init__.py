@@ -1,6 +1,7 @@
 """An archive → the same model, written otherwise; a companion holds what went, and gives it back.
 
-``split`` takes debug info off, ``join`` puts it back. ``shrink`` makes debug records small (``compact``) and
-the zip (``slim``), and restores them. ``convert`` gives another layout, ``canonicalise`` the same bytes for
-the same model, ``migrate`` carries a model to another release. ``kinds`` says what stays in a ``.pt2``.
+``split`` takes debug info off; ``join`` puts it back, and so restores what ``shrink`` embedded. ``shrink``
+makes debug records small (``compact``) and the zip (``slim``). ``convert`` gives another layout,
+``canonicalise`` the same bytes for the same model, ``migrate`` carries a model to another release. ``kept``
+says what stays in an archive. All take the same steps: see :mod:`archive.reader.rewriting`.
 """

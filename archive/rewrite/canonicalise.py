@@ -2,7 +2,7 @@
 
 Ids in the metadata of nodes, which differ from run to run, are numbered by their first use. The root folder,
 which PyTorch names after the file, becomes ``archive``, as in what it saves to a buffer. The serialization id
-is computed anew. All else stays: the archive id is the same.
+is computed again. All else stays: the archive id is the same.
 """
 
 from __future__ import annotations
@@ -14,17 +14,13 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.json_text import is_exact, read_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped, unchanged
-from archive.base.output import replacing
-from archive.container.container import Container, member_from, new_member, write_archive
+from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.exported.canonical import Numbering
 from archive.formats.exported.program import with_metadata
-from archive.reader import opening
-from archive.reader.archive import Archive
 from archive.reader.recognition import SHRUNK_KINDS, FileKind
+from archive.reader.rewriting import check_archive, rewriting
 from archive.rewrite.slim import with_new_id
-from archive.rewrite.split import check_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,6 +31,7 @@ if TYPE_CHECKING:
     from archive.container.container import Member
     from archive.container.record import Record
     from archive.formats.exported.program import Program
+    from archive.reader.archive import Archive
 
 ROOT = "archive"
 
@@ -75,34 +72,23 @@ def canonicalise(
             or is no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    with (
-        replacing(out, force=force) as file,
-        unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=SHRUNK_KINDS) as opened,
-    ):
-        _check_exported(opened)
+    with rewriting(source, out, force=force, limits=limits, kinds=SHRUNK_KINDS) as work:
+        opened = work.archive
+        if opened.recognised.kind is not FileKind.EXPORTED:
+            expected = "an exported program"
+            raise ArchiveError(expected=expected, found=opened.recognised.what, file=opened.file)
         check_archive(opened)
         numbering, kept = Numbering(), list[str]()
         members = list(_members(opened, numbering, kept))
-        size = write_archive(file, ROOT, with_new_id(members, opened.container.records))
-        with opened.allowance.part() as part, Archive(Container(Mapped(file, "the result"), part)) as after:
+        size = write_archive(work.drafts[0], ROOT, with_new_id(members, opened.container.records))
+        with work.reopened("the result") as after:
             if after.archive_id != opened.archive_id:
                 raise ArchiveError("would not be the same model; nothing is written", file=opened.file)
         return Canonical(opened.size, size, numbering.counts, tuple(kept), opened.archive_id.hex())
 
 
-def _check_exported(opened: Archive) -> None:
-    """Refuse what is no exported program.
-
-    Raises:
-        ArchiveError: the message says what it is.
-    """
-    if opened.recognised.kind is not FileKind.EXPORTED:
-        raise ArchiveError(expected="an exported program", found=opened.recognised.what, file=opened.file)
-
-
 def _members(opened: Archive, numbering: Numbering, kept: list[str]) -> Iterator[Member]:
-    """The records but the serialization id, without dates."""
+    """The records but the serialization id, without dates; ``kept`` gets programs that do not change."""
     programs = {record: opened.programs[name] for name, record in opened.programs.records.items()}
     for name, record in opened.container.records.items():
         if name == RECORD_NAME:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped, unchanged
-from archive.base.output import replacing
 from archive.companion.build import build_companion
-from archive.reader.companion import Companion
-from archive.reader.recognition import check_companion
-from archive.rewrite.split import profile_named
+from archive.companion.layout import CompanionProfile
+from archive.reader.rewriting import rewriting_companion
 
 if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.base.output import Sink
-    from archive.companion.layout import CompanionProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +58,7 @@ def convert(
             no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    wanted = profile_named(profile)
-    with replacing(out, force=force) as file, unchanged(source), closing(Mapped(source)) as mapped:
-        check_companion(mapped, limits)
-        with Companion(mapped, limits.allowance(len(mapped.data))) as opened:
-            size = file.write(build_companion(opened.contents, wanted, level))
-            return Conversion(len(opened.data), size, wanted.name.lower(), opened.archive_id.hex())
+    wanted = CompanionProfile.named(profile)
+    with rewriting_companion(source, out, force=force, limits=limits) as (companion, draft):
+        size = draft.write(build_companion(companion.contents, wanted, level))
+        return Conversion(len(companion.data), size, wanted.name.lower(), companion.archive_id.hex())

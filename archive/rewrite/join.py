@@ -1,32 +1,146 @@
-"""An archive and its companion become one file again, the same to the byte where that is possible."""
+"""``join`` and ``restore``: an archive and its companion become one file again.
+
+The file is the same to the byte where that is possible: see :mod:`archive.rewrite.split`.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.errors import ArchiveError
+from archive.base.bounded import bounded
+from archive.base.errors import ArchiveError, ImpossibleError, NothingToDoError
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.members import DIGEST_BYTES, ORIGIN_BY_NAME, MemberKind, Origin, digest_value
 from archive.companion.parse import parse_companion
 from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import deflated_as_by_pytorch
 from archive.formats.archive_id import counted_names
-from archive.formats.record_kinds import records_of_program
+from archive.formats.record_kinds import place_of_companion, records_of_program
+from archive.reader.recognition import JOINED_KINDS, SHRUNK_KINDS
+from archive.reader.rewriting import rewriting
+from archive.rewrite.kept import check_handles_left
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
     from archive.base.limits import Allowance
+    from archive.base.mapped import Source
+    from archive.base.output import Sink
     from archive.base.strings import StringTable
     from archive.companion.contents import Contents
     from archive.container.container import Container, Member
     from archive.container.record import Record
     from archive.formats.elf.model import SectionTable
+    from archive.reader.archive import Archive
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The result of a join.
+
+    Attributes:
+        size: of the archive, in bytes.
+        records: how many debug records came back.
+        programs: to how many exported programs their metadata came back.
+        objects: to how many shared objects came back what stood behind their segments.
+        exact: whether the file is the one that was split, to the byte.
+        another: whether a join should have given that file, and gave another: the companion is of another
+            file of the same model, or the archive was written anew since.
+        archive_id: in hex.
+    """
+
+    size: int
+    records: int
+    programs: int
+    objects: int
+    exact: bool
+    another: bool
+    archive_id: str
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing shows that the file is another one than was split."""
+        return not self.another
+
+
+@bounded
+def join(
+    source: Source,
+    companion: Source,
+    out: Sink,
+    *,
+    force: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Join:
+    """Put debug information back into an archive.
+
+    Args:
+        source: the archive that ``split`` wrote.
+        companion: the companion that ``split`` wrote.
+        out: where to write the archive: a path, or a binary file.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: the companion is another model's, one of the files is broken or changed meanwhile, or
+            the target exists or is no regular file.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    with rewriting(source, out, companion=companion, force=force, limits=limits, kinds=JOINED_KINDS) as work:
+        if work.archive.is_embedded:
+            raise ImpossibleError("has a companion of its own inside; `restore` it", file=work.archive.file)
+        return _rejoined(work.archive, work.drafts[0])
+
+
+@bounded
+def restore(source: Source, out: Sink, *, force: bool = False, limits: Limits = DEFAULT_LIMITS) -> Join:
+    """Undo :func:`~archive.rewrite.shrink.shrink` at level ``embed``.
+
+    Args:
+        source: the archive with an embedded companion.
+        out: where to write the original archive: a path, or a binary file.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: there is no embedded companion, it is broken or another model's, or the archive changed
+            meanwhile; the target exists or is no regular file.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    with rewriting(source, out, force=force, limits=limits, kinds=SHRUNK_KINDS) as work:
+        if not work.archive.has_code:
+            raise work.archive.recognised.refusal(work.archive.file)
+        return _rejoined(work.archive, work.drafts[0])
+
+
+def _rejoined(opened: Archive, file: BinaryIO) -> Join:
+    """Write an archive and its companion as the one file that they were.
+
+    Raises:
+        ArchiveError: there is no companion, or it is broken.
+    """
+    companion = opened.companion
+    if companion is None:
+        place = place_of_companion(opened.container.records)
+        raise NothingToDoError(f"no embedded companion ({place}) in it", file=opened.file)
+    check_handles_left(opened)
+    contents = companion.contents
+    size, exact = joined_to(file, opened.root, opened.container.records, contents)
+    return Join(
+        size,
+        len(contents.records),
+        0 if companion.metadata is None else len(companion.metadata.programs),
+        len(contents.objects),
+        bool(exact),
+        exact is False,
+        companion.archive_id.hex(),
+    )
 
 
 class _Digest:
@@ -65,9 +179,8 @@ def with_digest(
     """
     original, joined = _Digest(), _Digest()
     original.write(container.data)
-    raw = contents.records.raw
     records = container.records
-    kept = set(counted_names(records)) - raw.keys()
+    kept = set(counted_names(records)) - contents.records.raw.keys()
     known = {name: record.view() for name, record in records.items() if name not in kept}
     members = joined_members(records if others is None else others, contents, known, left)
     write_archive(joined, container.root, members)
@@ -123,34 +236,45 @@ def joined_members(
         )
     values = contents.columns["member.kind"].tolist()
     modified = contents.columns.get("member.modified", np.zeros(len(values), np.int64)).tolist()
-    raw = contents.records.raw
+    raw, left, allowance = contents.records.raw, left or {}, contents.form.allowance
     gone = raw.keys() | contents.replaced.keys()
     kept = iter([records[name] for name in counted_names(records) if name not in gone])
-    names = _names(contents)
+    # Kept records have their names; those from elsewhere are named in the archive's order.
+    names: dict[Origin, Iterator[str]] = {
+        Origin.RANGES: iter([name for name in contents.records.range_names if name not in raw]),
+        Origin.RAW: iter(raw),
+        **{origin: iter([name]) for name, origin in ORIGIN_BY_NAME.items()},
+    }
     programs, objects = _program_metadata(contents), iter(contents.objects)
+    members: list[Member] = []
     try:
         kinds = [MemberKind.of(value) for value in values]
-        members = [
-            replace(
-                _program(
-                    next(kept), left or {}, next(programs), contents.form.allowance, deflated=kind.deflated
-                )
-                if kind.origin is Origin.PROGRAM
-                else _object(next(kept), *next(objects), contents.form.allowance, deflated=kind.deflated)
-                if kind.origin is Origin.OBJECT
-                else _joined_member(kind, kept, names, made),
-                modified=time,
-            )
-            for kind, time in zip(kinds, modified, strict=True)
-        ]
+        for kind, time in zip(kinds, modified, strict=True):
+            if kind.origin is Origin.PROGRAM:
+                record, metadata = next(kept), next(programs)
+                member = _program(record, left, metadata, allowance, deflated=kind.deflated)
+            elif kind.origin is Origin.OBJECT:
+                record, (table, behind) = next(kept), next(objects)
+                member = _object(record, table, behind, allowance, deflated=kind.deflated)
+            elif kind.origin is Origin.KEPT:
+                member = _stored_as(next(kept), deflated=kind.deflated)
+            else:  # the computed serialization id is empty until all others are known
+                name = next(names[kind.origin])
+                data = b"" if kind.origin is Origin.COMPUTED else made[name]
+                member = _member(name, data, deflated=kind.deflated)
+                member = replace(member, crc32=0) if kind.no_crc else member
+            members.append(replace(member, modified=time))
     except (StopIteration, KeyError, ValueError):
         raise ArchiveError(expected=f"{len(values)} records together", found="fewer") from None
     if next(kept, None) is not None:
         raise ArchiveError(expected=f"{len(values)} records together", found="more")
-    return [
-        _computed(member, members, deflated=kind.deflated) if kind.origin is Origin.COMPUTED else member
-        for member, kind in zip(members, kinds, strict=True)
-    ]
+    complete = list(members)
+    for at, kind in enumerate(kinds):
+        if kind.origin is Origin.COMPUTED:
+            data = serialization_id(members).encode()
+            member = _member(RECORD_NAME, data, deflated=kind.deflated)
+            complete[at] = replace(member, modified=members[at].modified)
+    return complete
 
 
 def _program_metadata(contents: Contents) -> Iterator[list[dict[str, str]]]:
@@ -188,41 +312,6 @@ def _object(
     whole = cut(view)
     data = uncut(view if whole is None else view[: whole.size], table, behind)
     return _member(record.name, data, deflated=deflated)
-
-
-def _names(contents: Contents) -> dict[Origin, Iterator[str]]:
-    """The names of the records from each origin, in the archive's order; kept records have theirs."""
-    raw = contents.records.raw
-    return {
-        Origin.RANGES: iter([name for name in contents.records.range_names if name not in raw]),
-        Origin.RAW: iter(raw),
-        **{origin: iter([name]) for name, origin in ORIGIN_BY_NAME.items()},
-    }
-
-
-def _joined_member(
-    kind: MemberKind,
-    kept: Iterator[Record],
-    names: Mapping[Origin, Iterator[str]],
-    made: Mapping[str, bytes | memoryview],
-) -> Member:
-    """The next member, by its kind. The computed serialization id is empty until all others are known.
-
-    Raises:
-        StopIteration: there is no record left to make it of.
-    """
-    if kind.origin is Origin.KEPT:
-        return _stored_as(next(kept), deflated=kind.deflated)
-    name = next(names[kind.origin])
-    data = b"" if kind.origin is Origin.COMPUTED else made[name]
-    member = _member(name, data, deflated=kind.deflated)
-    return replace(member, crc32=0) if kind.no_crc else member
-
-
-def _computed(member: Member, members: list[Member], *, deflated: bool) -> Member:
-    """The serialization id that PyTorch on Linux computes from an archive's members, as a member."""
-    data = serialization_id(members).encode()
-    return replace(_member(RECORD_NAME, data, deflated=deflated), modified=member.modified)
 
 
 def _stored_as(record: Record, *, deflated: bool) -> Member:

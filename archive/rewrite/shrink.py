@@ -7,7 +7,7 @@
 - *embed*: all debug records become one companion, in the extra file ``debug.ptdbg``; of a ``.pt2`` in the
   record ``debug/model.ptdbg``: the metadata of exported programs, and what the loaders of compiled models do
   not need. Stock PyTorch loads and runs the archive, without debug information. This library reads it like
-  the original, which :func:`restore` gives back.
+  the original, which :func:`~archive.rewrite.join.restore` gives back.
 """
 
 from __future__ import annotations
@@ -20,35 +20,31 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped, unchanged
-from archive.base.output import replacing
-from archive.check.loading import loaded_like
+from archive.check.loading import refusals_as_before
 from archive.companion.build import build_companion
-from archive.container.container import Container, member_from, new_member, write_archive
+from archive.container.container import member_from, new_member, write_archive
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import Layout
 from archive.formats.record_kinds import kind_of, place_of_companion
-from archive.reader import opening
-from archive.reader.archive import Archive
-from archive.reader.collect import check_debug_info, collect
+from archive.reader.collect import check_debug_info
 from archive.reader.recognition import SHRUNK_KINDS, FileKind, kind_in
+from archive.reader.rewriting import check_archive, rewriting
 from archive.rewrite.compact import compact_records
 from archive.rewrite.compact.check import same_facts
-from archive.rewrite.handles import kept_handles
-from archive.rewrite.join import check_gives, with_digest
-from archive.rewrite.kinds import kept_kinds, left_in
+from archive.rewrite.join import check_gives
+from archive.rewrite.kept import Remains, kept_handles, kept_kinds
 from archive.rewrite.slim import slim_members, smallest_member, with_new_id
-from archive.rewrite.split import Join, check_archive, rejoin
+from archive.rewrite.split import companion_contents
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-    from typing import BinaryIO
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
     from archive.container.container import Member
-    from archive.container.record import Record
-    from archive.rewrite.handles import HandleChoice, KeptHandles
+    from archive.reader.archive import Archive
+    from archive.reader.rewriting import Rewriting
+    from archive.rewrite.kept import HandleChoice, KeptHandles
 
 
 class Level(StrEnum):
@@ -67,7 +63,7 @@ class Shrinkage:
         size: of the archive before.
         out_size: of the archive after.
         kinds: stored bytes of its records before and after, by kind, and of the zip around them (``zip``).
-        exact: whether :func:`restore` gives the original file back to the byte; False for ``compact``.
+        exact: whether ``restore`` gives the original file back to the byte; False for ``compact``.
         archive_id: in hex; the same before and after.
         mended: tags in the call-stack map that PyTorch refuses and that were replaced; 0 for ``embed``.
         prefix: of its unique handles; 0 where handles are as PyTorch numbered them, or there are none.
@@ -127,7 +123,7 @@ def shrink(
             ``mobile_debug_handles.pkl``, without which a failure on a device names none.
         salt: any text; another one gives unique handles another prefix.
         keep: for ``embed``: kinds of debug info that PyTorch still finds in a ``.pt2``, beside ``modules``:
-            see :data:`archive.rewrite.kinds.KINDS`. The companion has all of them.
+            see :data:`archive.rewrite.kept.KINDS`. The companion has all of them.
         drop: for ``embed``: kinds that it does not: ``modules``.
         strength: for ``embed``: level of zstd in the companion, 1 to 22.
         force: replace an existing file.
@@ -138,118 +134,67 @@ def shrink(
             the target exists or is no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    level = _level(level)
-    with (
-        replacing(out, force=force) as file,
-        unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=SHRUNK_KINDS) as opened,
-    ):
+    if level not in list(Level):
+        raise ArchiveError(expected=f"a level: {' or '.join(Level)}", found=level)
+    level = Level(level)
+    with rewriting(source, out, force=force, limits=limits, kinds=SHRUNK_KINDS) as work:
+        opened = work.archive
         check_archive(opened)
         kinds = kept_kinds(opened, keep, drop)
         if level is Level.EMBED:
             kept = kept_handles(opened, handles, salt, by_default="drop")
             check_debug_info(opened, kept_records=kept.as_they_are)
-            return _embed(file, opened, kept, kinds, strength)
+            return _embed(work, kept, kinds, strength)
         if handles == "drop":
             raise ArchiveError("a compact archive has its debug handles; use `split`", file=opened.file)
         if keep or drop:
             raise ArchiveError("a compact archive has all its debug info; use `split`", file=opened.file)
-        return _compact(file, opened, kept_handles(opened, handles, salt, by_default="keep"))
+        return _compact(work, kept_handles(opened, handles, salt, by_default="keep"))
 
 
-@bounded
-def restore(source: Source, out: Sink, *, force: bool = False, limits: Limits = DEFAULT_LIMITS) -> Join:
-    """Undo ``shrink`` at level ``embed``.
-
-    Args:
-        source: the archive with an embedded companion.
-        out: where to write the original archive: a path, or a binary file.
-        force: replace an existing file.
-        limits: what hostile input may cost.
-
-    Raises:
-        ArchiveError: there is no embedded companion, it is broken or another model's, or the archive changed
-            meanwhile; the target exists or is no regular file.
-        OSError: a file cannot be read or written; then the target has not been touched.
-    """
-    with (
-        replacing(out, force=force) as file,
-        unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=SHRUNK_KINDS) as opened,
-    ):
-        if not opened.has_code:
-            raise opened.recognised.refusal(opened.file)
-        return rejoin(opened, file)
-
-
-def _level(level: Level | str) -> Level:
-    if level not in list(Level):
-        raise ArchiveError(expected=f"a level: {' or '.join(Level)}", found=level)
-    return Level(level)
-
-
-def _compact(file: BinaryIO, opened: Archive, kept: KeptHandles) -> Shrinkage:
+def _compact(work: Rewriting, kept: KeptHandles) -> Shrinkage:
+    opened = work.archive
     expected = opened.with_unique_handles(kept.prefix) if kept.is_new else opened
     kinds = {*opened.programs.kinds, *opened.spare.records.values()}  # first, as it asks for all JSON
     compacted, records = compact_records(expected), opened.container.records
     members = with_new_id(_compacted(opened, compacted), records)
-    write_archive(file, opened.root, members, slim=True)
-    written = Mapped(file, "the compact archive")
-    with opened.allowance.part() as part, opening.opened(written, part, SHRUNK_KINDS) as after:
+    write_archive(work.drafts[0], opened.root, members, slim=True)
+    with work.reopened("the compact archive", embedded=True) as after:
         same_facts(expected, after)
-        _check_same_rest(opened, after)
-        changed = mended(opened.handle_table, opened.range_table)[1]
-        return _shrinkage(
-            Level.COMPACT, opened, after, kinds, exact=False, mended=changed, prefix=kept.prefix
-        )
+        there = after.container.records
+        untouched = (*opened.programs.records.values(), *opened.spare.records)
+        changed = any(name not in there or records[name].view() != there[name].view() for name in untouched)
+        if after.archive_id != opened.archive_id or changed:
+            raise ArchiveError("would not be the same model; nothing is written", file=opened.file)
+        tags = mended(opened.handle_table, opened.range_table)[1]
+        return _shrinkage(Level.COMPACT, opened, after, kinds, exact=False, mended=tags, prefix=kept.prefix)
 
 
 def _compacted(opened: Archive, compacted: Mapping[str, bytes]) -> Iterator[Member]:
     records = opened.container.records
     others = [name for name in records if kind_of(name).is_debug and name not in compacted]
-    objects = opened.spare.left(kinds=())
-    kept = {
-        one.name: one
-        for one in slim_members(opened.recognised.kind, records, (*others, *opened.spare.records), objects)
-    }
+    debug, parts = (*others, *opened.spare.records), opened.spare.left(kinds=())
+    slim = {member.name: member for member in slim_members(opened.recognised.kind, records, debug, parts)}
     for name, record in records.items():
         if name in compacted:
             before = replace(member_from(record), aligned=False)
-            yield min(before, smallest_member(name, compacted[name]), key=lambda one: len(one.data))
-        elif name in kept:
-            yield kept[name]
+            yield min(before, smallest_member(name, compacted[name]), key=lambda member: len(member.data))
+        elif name in slim:
+            yield slim[name]
 
 
-def _embed(
-    file: BinaryIO, opened: Archive, kept: KeptHandles, kinds: Collection[StrEnum], strength: int
-) -> Shrinkage:
-    records = opened.container.records
-    contents = kept.noted(with_digest(collect(opened), opened.container, opened.programs.left))
+def _embed(work: Rewriting, kept: KeptHandles, kinds: Collection[StrEnum], strength: int) -> Shrinkage:
+    opened, records = work.archive, work.archive.container.records
+    contents = companion_contents(opened, kept)
     companion = build_companion(contents, level=strength)
     place = place_of_companion(records)
     member = replace(new_member(place, companion, compress=False), aligned=False)
-    stays, parts = left_in(opened, kinds)
-    left = kept.members(opened, slim_members(opened.recognised.kind, records, (*kept.records, *stays), parts))
-    members = with_new_id([member, *left], records)
-    write_archive(file, opened.root, members, slim=True)
-    written = Mapped(file, "the shrunk archive")
-    with opened.allowance.part() as part, Archive(Container(written, part)) as after:
-        check_gives(contents, after.records[place].view(), after.archive_id, part)
+    members = with_new_id([member, *Remains.of(opened, kinds, kept).members(opened)], records)
+    write_archive(work.drafts[0], opened.root, members, slim=True)
+    with work.reopened("the shrunk archive") as after:
+        check_gives(contents, after.records[place].view(), after.archive_id, after.allowance)
         exact = "file.digest" in contents.columns
         return _shrinkage(Level.EMBED, opened, after, kinds, exact=exact, mended=0, prefix=kept.prefix)
-
-
-def _check_same_rest(before: Archive, after: Archive) -> None:
-    """Refuse a result that is another model, or whose exported programs are not the same to the byte."""
-    records = (before.container.records, after.container.records)
-    names = (*before.programs.records.values(), *before.spare.records)
-    changed = [name for name in names if not _is_same(name, *records)]
-    if after.archive_id != before.archive_id or changed:
-        raise ArchiveError("would not be the same model; nothing is written", file=before.file)
-
-
-def _is_same(name: str, before: Mapping[str, Record], after: Mapping[str, Record]) -> bool:
-    return name in after and before[name].view() == after[name].view()
 
 
 def _shrinkage(
@@ -263,7 +208,7 @@ def _shrinkage(
     prefix: int,
 ) -> Shrinkage:
     kind = before.recognised.kind
-    refused = () if kind in (FileKind.EXPORTED, FileKind.AOTI) else loaded_like(after, before)
+    refused = () if kind in (FileKind.EXPORTED, FileKind.AOTI) else refusals_as_before(after, before)
     cut = sum(len(one.behind) for one in before.spare.cuts.values())
     sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for place, container in enumerate((before.container, after.container)):

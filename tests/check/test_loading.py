@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import archive
-from archive.check.loading import CHECKS, loaded_like, refusals
+from archive.check.loading import CHECKS, refusals, refusals_as_before
 from archive.check.verify import verify
 from archive.debuginfo.model import Generation
 from archive.formats.callstack_map import build_callstack_map
@@ -211,8 +211,8 @@ def test_a_contradiction_that_was_not_there_before_is_never_written(what: str) -
     data = BROKEN[what][0]()
     with archive.open(STACK) as before, archive.open(data) as after:
         with pytest.raises(archive.ArchiveError, match=r"refuses it: .*nothing is written"):
-            loaded_like(after, before)
-        assert loaded_like(after, after) == refusals(after)
+            refusals_as_before(after, before)
+        assert refusals_as_before(after, after) == refusals(after)
 
 
 def test_one_that_is_left_is_told(tmp_path: Path) -> None:

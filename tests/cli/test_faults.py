@@ -12,7 +12,8 @@ import pytest
 
 from archive import ArchiveError
 from archive.base.drafts import DRAFT_NAME
-from archive.rewrite.split import join, split
+from archive.rewrite.join import join
+from archive.rewrite.split import split
 from tests.support.corpus import RELEASES
 from tests.support.faults import VERBS, contents, failing, fill, full_disk
 from tests.support.sampling import sampled

@@ -16,7 +16,7 @@ from archive import ArchiveError, LimitError, Limits
 from archive.debuginfo.model import Layout
 from archive.normalform.columns import BY_NAME, RANGE_LAYOUTS
 from archive.normalform.pool import table_of
-from archive.rewrite.split import join
+from archive.rewrite.join import join
 from tests.support.companion_questions import PATHS, RAW, SMALL, asked, refused
 from tests.support.halves import PROFILES, facts_of, halves, parsed
 from tests.support.hostile_companions import all_of, hostile, mapped_of, set_to

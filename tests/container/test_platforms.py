@@ -16,9 +16,10 @@ from archive.container.serialization_id import (
     serialization_id,
     writers,
 )
+from archive.rewrite.join import join, restore
 from archive.rewrite.migrate.migrate import migrate
-from archive.rewrite.shrink import restore, shrink
-from archive.rewrite.split import join, split
+from archive.rewrite.shrink import shrink
+from archive.rewrite.split import split
 from tests.support.commands import told, well
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.tampering import tampered

@@ -24,9 +24,10 @@ from archive.describe.inspect import inspect
 from archive.describe.sizes import sizes
 from archive.privacy.leaks import leaks
 from archive.report.diff import diff_text
+from archive.rewrite.join import join, restore
 from archive.rewrite.migrate.migrate import migrate
-from archive.rewrite.shrink import restore, shrink
-from archive.rewrite.split import join, split
+from archive.rewrite.shrink import shrink
+from archive.rewrite.split import split
 from tests.fuzz.targets import Target
 from tests.fuzz.zip_mutations import BROKEN, Stored, changed_records, changed_zip, records
 from tests.support.corpus import FIXTURES, RELEASES

@@ -24,8 +24,9 @@ from archive.report.fitted_table import FittedTable, in_the_middle, shortened
 from archive.report.inspect import inspection_text
 from archive.report.making import Sized, join_text, shrink_text, split_text
 from archive.report.sizes import difference_text, sizes_text
+from archive.rewrite.join import Join
 from archive.rewrite.shrink import shrink
-from archive.rewrite.split import Join, Split
+from archive.rewrite.split import Split
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.strategies import patient
 from tests.support.tampering import packed

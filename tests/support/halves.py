@@ -15,13 +15,14 @@ from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
 from archive.reader.collect import collect
+from archive.rewrite.join import join
 from archive.rewrite.shrink import shrink
-from archive.rewrite.split import join, split
+from archive.rewrite.split import split
 from tests.support.corpus import ARCHIVES
 
 if TYPE_CHECKING:
     from archive.companion.contents import Contents
-    from archive.rewrite.handles import HandleChoice
+    from archive.rewrite.kept import HandleChoice
     from archive.rewrite.shrink import Shrinkage
     from archive.rewrite.split import Split
 

@@ -56,9 +56,9 @@ def migrated(path: Path, to: str) -> Migration:
 
     fixture, real = opened(path), opening.open_whole
     with (
-        mock.patch.object(opening, "open_whole", side_effect=opened_once) as asked,
+        mock.patch("archive.reader.rewriting.open_whole", side_effect=opened_once) as asked,
         mock.patch("archive.rewrite.migrate.migrate.provenance", provenance_of),
-        mock.patch("archive.rewrite.migrate.rewriting.kept_aside", kept_once),
+        mock.patch("archive.rewrite.migrate.records.kept_aside", kept_once),
     ):
         result = archive.migrate(path, to=to, lossy=True)
     assert asked.called, "another function opens archives now: they would be read once a release"

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from archive.reader.archive import Archive
 
-__all__ = ["CHECKS", "Check", "Fault", "Loader", "ParsedRecords", "Refusal", "loaded_like", "refusals"]
+__all__ = ["CHECKS", "Check", "Fault", "Loader", "ParsedRecords", "Refusal", "refusals", "refusals_as_before"]
 
 CONSTANTS_RECORD = "constants.pkl"
 MISSING_FILE = "PytorchStreamReader failed locating file {}: file not found"
@@ -121,7 +121,7 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
     return failed
 
 
-def loaded_like(after: Archive, before: Archive, *, same_bytecode: bool = True) -> list[Refusal]:
+def refusals_as_before(after: Archive, before: Archive, *, same_bytecode: bool = True) -> list[Refusal]:
     """The checks that an archive fails, and none of them because of what was made of its records.
 
     Args:

@@ -17,11 +17,11 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from archive.base import settings
 from archive.base.errors import ArchiveError, shown
 from archive.base.globs import Globs, check_amount
 from archive.base.urls import is_url
 from archive.describe.sizes.budget import Budget
-from archive.rewrite import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base import settings
 from archive.base.errors import ArchiveError, shown
 from archive.base.globs import check_amount, wild
 from archive.privacy.leaks.kinds import LeakKind
-from archive.rewrite import settings
 
 if TYPE_CHECKING:
     import re

@@ -24,7 +24,6 @@ Records that a model runs without: sample inputs of exported programs, and extra
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -34,9 +33,8 @@ import numpy as np
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, ImpossibleError, LimitError, counted
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped, unchanged
-from archive.base.output import is_path, replacing_all
-from archive.check.loading import loaded_like, refusals
+from archive.base.mapped import Mapped
+from archive.check.loading import refusals, refusals_as_before
 from archive.container.container import Container
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BUNDLED_INPUTS, BYTECODE, RecordKind
@@ -48,9 +46,9 @@ from archive.privacy.redact.proof import prove
 from archive.privacy.redact.ranges import check_lines, redacted_ranges
 from archive.privacy.redact.result import Redaction, redaction
 from archive.privacy.redact.rules import Removed, Rules
-from archive.privacy.redact.writing import Changes, companion_contents, opened_again, write_redacted
-from archive.reader import opening
+from archive.privacy.redact.writing import Changes, companion_contents, write_redacted
 from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS, kind_in
+from archive.reader.rewriting import rewriting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -299,16 +297,11 @@ def redact(
     """
     choices = {"paths": paths, "source": text, "names": names, "ids": ids, "times": times}
     rules = Rules.of(maps, preset, inputs=inputs, extra=extra, **choices)
-    if is_path(out) and is_path(companion) and os.path.abspath(out) == os.path.abspath(companion):  # noqa: PTH100 (links are no matter)
-        raise ArchiveError("archive and companion need two names", file=os.fspath(out))
-    with (
-        replacing_all(companion, out, force=force) as (companion_file, out_file),
-        unchanged(source),
-        opening.open_whole(source, limits=limits, kinds=REDACTED_KINDS) as opened,
-    ):
+    with rewriting(source, companion, out, force=force, limits=limits, kinds=REDACTED_KINDS) as work:
+        opened, (companion_file, out_file) = work.archive, work.drafts
         changes, removed, renamed = _changes(opened, rules)
         write_redacted(out_file, opened, changes)
-        with opened_again(out_file, opened) as after:
+        with work.reopened("the result") as after:
             contents, data = companion_contents(opened, after, changes)
             companion_file.write(data)
             proof = prove(after.container, removed, after.allowance, opened.recognised.kind)
@@ -353,7 +346,7 @@ def _refused(after: Archive, opened: Archive, changes: Changes) -> tuple[str, ..
     """Why PyTorch refuses the redacted archive, and whether it refuses the original, too."""
     if opened.recognised.kind not in ARCHIVE_KINDS:
         return ()
-    found = loaded_like(after, opened, same_bytecode=BYTECODE not in changes.records)
+    found = refusals_as_before(after, opened, same_bytecode=BYTECODE not in changes.records)
     before = {one.told for one in refusals(opened)} if found else set()
     return tuple(
         f"{one.told}; the original is refused likewise" if one.told in before else one.told for one in found

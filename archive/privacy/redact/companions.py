@@ -8,7 +8,6 @@ taken out.
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -18,10 +17,10 @@ import numpy as np
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped, unchanged
-from archive.base.output import replacing
+from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.companion.contents import Contents
+from archive.companion.layout import CompanionProfile
 from archive.container.container import Container, new_member, write_archive
 from archive.container.names import encoded
 from archive.formats.exported.program import Program
@@ -37,8 +36,7 @@ from archive.privacy.redact.result import left_in
 from archive.privacy.redact.rules import Removed, Rules
 from archive.reader.archive import Archive
 from archive.reader.companion import Companion
-from archive.reader.recognition import check_companion
-from archive.rewrite.split import profile_named
+from archive.reader.rewriting import rewriting_companion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,26 +134,24 @@ def redact_companion(
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     rules = Rules.of(maps, preset, paths=paths, source=text)
-    with replacing(out, force=force) as file, unchanged(source), closing(Mapped(source)) as mapped:
-        check_companion(mapped, limits)
-        with Companion(mapped, limits.allowance(len(mapped.data))) as companion:
-            if companion.salt:
-                why = "its archive has hashes for names, and code that goes leads from these to source"
-                raise ImpossibleError(why, file=mapped.name)
-            texts, more = telling(mapped, rules, limits)
-            removed = Removed(telling=texts, bundled=[f"{one}, not looked for" for one in more])
-            opened = Archive(None, companion=companion)
-            contents = _contents(opened, companion, rules, removed)
-            data = build_companion(contents, profile_named(companion.profile))
-            with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
-                check_lines(opened.range_table, after.range_table, opened.allowance)
-            proof = _proof(data, removed, limits)
-            found = judged(proof.finder.found(allowed(rules)), rules)
-            gone = companion.contents.records.raw.keys() - contents.records.raw.keys()
-            result = _result(companion, data, removed, (proof, found), tuple(sorted(gone)))
+    with rewriting_companion(source, out, force=force, limits=limits) as (companion, draft):
+        if companion.salt:
+            why = "its archive has hashes for names, and code that goes leads from these to source"
+            raise ImpossibleError(why, file=companion.file)
+        texts, more = telling(Mapped(companion.data, companion.file), rules, limits)
+        removed = Removed(telling=texts, bundled=[f"{one}, not looked for" for one in more])
+        opened = Archive(None, companion=companion)
+        contents = _contents(opened, companion, rules, removed)
+        data = build_companion(contents, CompanionProfile.named(companion.profile))
+        with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
+            check_lines(opened.range_table, after.range_table, opened.allowance)
+        proof = _proof(data, removed, limits)
+        found = judged(proof.finder.found(allowed(rules)), rules)
+        gone = companion.contents.records.raw.keys() - contents.records.raw.keys()
+        result = _result(companion, data, removed, (proof, found), tuple(sorted(gone)))
         if not (result.is_clean or partial):
-            raise _refusal(mapped.name, result)
-        file.write(data)
+            raise _refusal(companion.file, result)
+        draft.write(data)
         return result
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
-from archive.container.container import Container, member_from, new_member, write_archive
+from archive.container.container import member_from, new_member, write_archive
 from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.archive_id import archive_id, counted_names
 from archive.formats.record_kinds import EMBEDDED, EMBEDDED_IN_EXPORTED, MIGRATED, divided_programs
-from archive.reader.archive import Archive
 from archive.reader.collect import collect
 from archive.rewrite.join import check_gives, with_digest
 from archive.rewrite.slim import with_new_id
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from archive.container.container import Member
     from archive.container.record import Record
     from archive.normalform.column_names import ColumnName
+    from archive.reader.archive import Archive
 
 ORIGINALS = {MIGRATED, EMBEDDED, EMBEDDED_IN_EXPORTED}
 """Records that hold debug information as it was: no redacted archive has them."""
@@ -78,16 +76,6 @@ def _members(opened: Archive, changes: Changes) -> Iterator[Member]:
         if name in changes.renamed:
             member = replace(member, name=changes.renamed[name])
         yield member if changes.times else replace(member, modified=0)
-
-
-@contextmanager
-def opened_again(file: BinaryIO, opened: Archive) -> Iterator[Archive]:
-    """What was written, to be read within the bounds of the archive that it was made of."""
-    with (
-        opened.allowance.part() as part,
-        Archive(Container(Mapped(file, "the result"), part, rooted=bool(opened.root))) as after,
-    ):
-        yield after
 
 
 def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tuple[Contents, bytes]:

@@ -119,11 +119,8 @@ def _by_prefix(head: bytes, allowance: Allowance, *, look: bool) -> Recognised |
     for magic, kind in IDENTIFIERS:
         if head[4 : 4 + len(magic)] == magic and (kind is FileKind.FLATBUFFER or head[6:8].isdigit()):
             return Recognised(kind, KIND_WORDS[kind])
-    return _tar(head) if head[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] == TAR_MAGIC else None
-
-
-def _tar(head: bytes) -> Recognised:
-    """Recognise a tar by the name of its first file."""
+    if head[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] != TAR_MAGIC:
+        return None
     name = head[:100].rstrip(b"\0").decode("utf-8", "replace")
     if name.removeprefix("./").rstrip("/") in LEGACY_TAR_FILES:
         return Recognised(FileKind.LEGACY_TAR, KIND_WORDS[FileKind.LEGACY_TAR])

@@ -68,7 +68,9 @@ def kind_of_object(value: object) -> FileKind:
         return FileKind.MODULE
     if not isinstance(value, Value) or value.what not in DICTS:
         return FileKind.SAVED
-    if _is_state_dict(value):
+    named = all(isinstance(key, str) for key, _ in value.pairs)
+    whole = bool(value.pairs) and all(tensor_of(item) is not None for _, item in value.pairs)
+    if named and (whole or _attribute(value.state, "_metadata") is not None):
         return FileKind.STATE_DICT
     return FileKind.SAVED if next(_walk(value), None) is None else FileKind.CHECKPOINT
 
@@ -84,23 +86,15 @@ def object_words(value: object) -> str:
         tensors = sum(tensor_of(item) is not None for _, item in value.pairs)
         return f"a state dict of {tensors:,} tensor{'' if tensors == 1 else 's'}"
     if value.what in DICTS:
-        return f"{'a checkpoint' if kind is FileKind.CHECKPOINT else 'an object'} ({_keys(value)})"
+        keys = [_key(key)[:60] for key, _ in value.pairs[:SHOWN_KEYS]]
+        keys += ["…"] if len(value.pairs) > SHOWN_KEYS else []
+        dict_words = f"a dict of {', '.join(keys)}" if keys else "an empty dict"
+        return f"{'a checkpoint' if kind is FileKind.CHECKPOINT else 'an object'} ({dict_words})"
     if kind is not FileKind.MODULE and not isinstance(value.what, Global | str):
         return "an object"
-    return f"{'a whole module' if kind is FileKind.MODULE else 'an object'} of class {_name(value.what)}"
-
-
-def _is_state_dict(value: Value) -> bool:
-    named = all(isinstance(key, str) for key, _ in value.pairs)
-    whole = bool(value.pairs) and all(tensor_of(item) is not None for _, item in value.pairs)
-    return named and (whole or _attribute(value.state, "_metadata") is not None)
-
-
-def _keys(value: Value) -> str:
-    """A dict in words, with its first keys."""
-    keys = [_key(key)[:60] for key, _ in value.pairs[:SHOWN_KEYS]]
-    more = ["…"] if len(value.pairs) > SHOWN_KEYS else []
-    return f"a dict of {', '.join(keys + more)}" if keys else "an empty dict"
+    known = isinstance(value.what, Global | str)
+    name = one_line(str(value.what)[:200]) if known else "an unknown kind"
+    return f"{'a whole module' if kind is FileKind.MODULE else 'an object'} of class {name}"
 
 
 def tensors_in(value: object) -> dict[str, Tensor]:
@@ -152,7 +146,10 @@ def _parts(value: Value) -> Iterator[tuple[Sequence[Any], Callable[[Any], Iterab
         yield from ((group.pairs, iter) for group in groups if isinstance(group, Value))
         return
     if value.what == SPARSE and len(value.arguments) > 1:
-        yield _of_sparse(*value.arguments[:2]), iter
+        layout, parts = value.arguments[:2]
+        layout = layout.arguments[0] if isinstance(layout, Value) and layout.arguments else layout
+        names = SPARSE_PARTS.get(str(layout), ())
+        yield list(zip(names, parts.items if isinstance(parts, Value) else (), strict=False)), iter
         return
     yield value.pairs, iter
     yield value.items, enumerate
@@ -160,13 +157,6 @@ def _parts(value: Value) -> Iterator[tuple[Sequence[Any], Callable[[Any], Iterab
         yield value.arguments, _unnamed
     if isinstance(value.state, Value) and value.what not in DICTS:
         yield [value.state], _unnamed
-
-
-def _of_sparse(layout: object, parts: object) -> list[tuple[object, object]]:
-    """The tensors that a sparse tensor consists of, by name."""
-    named = layout.arguments[0] if isinstance(layout, Value) and layout.arguments else layout
-    names = SPARSE_PARTS.get(str(named), ())
-    return list(zip(names, parts.items if isinstance(parts, Value) else (), strict=False))
 
 
 def _quantiser(value: object) -> list[tuple[str, object]]:
@@ -266,7 +256,11 @@ def _tensor(  # noqa: PLR0917 (the parameters of torch._utils._rebuild_tensor_v3
     if not isinstance(told, Value) or len(told.items) < 3 or sizes is None:  # noqa: PLR2004
         return None
     _, kind, key = told.items[:3]
-    name = dtype.name if isinstance(dtype, Global) and dtype.module == "torch" else _element(kind)
+    if isinstance(dtype, Global) and dtype.module == "torch":
+        name = dtype.name
+    else:
+        name = dtype_of_storage(kind.name) if isinstance(kind, Global) else "unknown"
+    bits = dtype.pairs if isinstance(dtype, Value) else ()
     return Tensor(
         name,
         sizes,
@@ -274,14 +268,8 @@ def _tensor(  # noqa: PLR0917 (the parameters of torch._utils._rebuild_tensor_v3
         offset if isinstance(offset, int) else 0,
         f"{DATA_FOLDER}{str(key)[:PATH_CHARACTERS]}",
         requires_grad if isinstance(requires_grad, bool) else None,
-        math_bits=_math_bits(dtype),
+        math_bits=tuple(sorted(bit for bit, is_set in bits if bit in MATH_BITS and is_set is True)),
     )
-
-
-def _math_bits(metadata: object) -> tuple[str, ...]:
-    """The bits of a tensor that are set, by the argument of ``_rebuild_tensor_v2`` that tells of them."""
-    pairs = metadata.pairs if isinstance(metadata, Value) else ()
-    return tuple(sorted(name for name, is_set in pairs if name in MATH_BITS and is_set is True))
 
 
 def _sizes(value: object) -> tuple[int, ...] | None:
@@ -290,11 +278,6 @@ def _sizes(value: object) -> tuple[int, ...] | None:
         return None
     sizes = tuple(size for size in value.items if isinstance(size, int) and 0 <= size <= LARGEST)
     return sizes if len(sizes) == len(value.items) else None
-
-
-def _element(storage: object) -> str:
-    """The dtype of a storage class."""
-    return dtype_of_storage(storage.name) if isinstance(storage, Global) else "unknown"
 
 
 def _key(key: object) -> str:
@@ -317,7 +300,3 @@ def _attribute(state: object, name: str) -> object:
     if not isinstance(state, Value) or state.what != "dict":
         return None
     return next((value for key, value in state.pairs[:FIRST] if key == name), None)
-
-
-def _name(what: object) -> str:
-    return one_line(str(what)[:200]) if isinstance(what, Global | str) else "an unknown kind"

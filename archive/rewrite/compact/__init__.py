@@ -1,8 +1,8 @@
 """Debug records are written in the fewest bytes that stock PyTorch reads as the same facts.
 
-    tables ─ (ranges · stacks · methods) ─ instructions, in several ways ─ encoding ─ bytes ─ the shortest
+    tables ─ (ranges · stacks) ─ instructions, in several ways ─ bytes ─ the shortest
 
-``range_record``, ``texts`` and ``strings`` make what is equal one thing. ``check`` compares the facts of two
+``texts`` makes equal strings one, and finds the pieces that texts share. ``check`` compares the facts of two
 archives.
 """
 
@@ -12,13 +12,13 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from archive.container.deflate import deflate, deflated_size
+from archive.container.deflate import deflated_size
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import Layout
 from archive.formats import callstack_map
 from archive.formats.record_kinds import CALLSTACK_MAP, DELEGATED, METHOD_HANDLES, is_legacy
-from archive.rewrite.compact import methods, ranges, stacks
-from archive.rewrite.compact.range_record import record_of
+from archive.rewrite.compact.ranges import range_ways, record_of
+from archive.rewrite.compact.stacks import method_ways, stack_ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
-    from archive.rewrite.compact.range_record import RangeRecord
-
-__all__ = ["compact_records", "deflate"]
+    from archive.rewrite.compact.ranges import RangeRecord
 
 HANDLE_RECORDS = {CALLSTACK_MAP, METHOD_HANDLES}
 """The records that name debug handles."""
@@ -68,16 +66,16 @@ def _ways(opened: Archive) -> Iterator[tuple[str, Callable[[Allowance], Iterable
             yield name, partial(_range_ways, ranges, number, tables=tables)
     handles, _ = mended(opened.handle_table, ranges)
     if handles is not None:
-        yield CALLSTACK_MAP, partial(stacks.ways, handles, callstack_map.generation(handles))
+        yield CALLSTACK_MAP, partial(stack_ways, handles, callstack_map.generation(handles))
     for name, table in opened.method_records.items():
-        yield name, partial(methods.ways, table)
+        yield name, partial(method_ways, table)
 
 
 def _range_ways(table: RangeTable, number: int, allowance: Allowance, *, tables: bool) -> Iterator[bytes]:
     """A record of source ranges, written in several ways."""
     record = record_of(table, number, allowance)
     layouts = _layouts(record, table.names[number], table.layouts[number], tables=tables)
-    return ranges.ways(record, layouts, allowance)
+    return range_ways(record, layouts, allowance)
 
 
 def _layouts(record: RangeRecord, name: str, layout: Layout, *, tables: bool) -> set[Layout]:

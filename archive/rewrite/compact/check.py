@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
-from archive.base.errors import ArchiveError, LimitError, shown
+from archive.base.errors import ArchiveError, LimitError, in_file, shown
 from archive.base.strings import decoded
 from archive.debuginfo.mending import mended
+from archive.debuginfo.model import Generation
 from archive.formats.method_handles import METHOD_RECORDS
-from archive.rewrite.compact.check_handles import compare_handles, compare_methods
-from archive.rewrite.compact.comparing import compare, count_of, quoted, refuse_missing
-from archive.rewrite.compact.strings import string_numbers
+from archive.formats.record_kinds import CALLSTACK_MAP
+from archive.rewrite.compact.stacks import frame_numbers
+from archive.rewrite.compact.texts import string_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import SourceTable
     from archive.reader.archive import Archive
-    from archive.rewrite.compact.comparing import Known, Where
 
+    Where = Callable[[int], tuple[str, str]]
+    Describe = Callable[[int], str]
+    Numbers = dict[bytes, int]
 
 TEXT_RATIO = 1_100
 """Bytes of text that may be compared for each byte of the records, whatever the limits are."""
@@ -31,6 +36,12 @@ TEXT_CHUNK = 1 << 20
 """Bytes of texts that are joined to be compared at once."""
 ROW_BYTES, PIECE_BYTES = 200, 20
 """Bytes of memory that a row costs while it is compared, and a piece of a text."""
+HANDLE_BYTES, FRAME_BYTES, METHOD_BYTES, VALUE_BYTES = 200, 400, 200, 80
+"""Bytes of memory to compare a handle, a frame of call stacks, a method, and a handle or path of one."""
+SHOWN_WIDTH = 200
+
+
+# --- source ranges
 
 
 def same_facts(before: Archive, after: Archive) -> None:
@@ -50,11 +61,10 @@ def same_facts(before: Archive, after: Archive) -> None:
         ArchiveError: the facts differ (the message names record, row and field), or a debug record is broken.
         LimitError: comparing them would cost more memory than the first archive's allowance has.
     """
-    try:
-        names = (*before.range_table.names, *after.range_table.names)
-        for name in names:
-            there = (name in one.range_table.numbers for one in (before, after))
-            refuse_missing(name, before=next(there), after=next(there))
+    with in_file(after.file):
+        old, new = before.range_table.numbers, after.range_table.numbers
+        for name in (*before.range_table.names, *after.range_table.names):
+            _refuse_missing(name, before=name in old, after=name in new)
         compare_ranges(before, after, before.range_table.names)
         expected = mended(before.handle_table, before.range_table)[0]
         compare_handles(expected, after.handle_table, before.allowance)
@@ -62,8 +72,6 @@ def same_facts(before: Archive, after: Archive) -> None:
         for name in METHOD_RECORDS.values():
             with before.allowance.part() as part:
                 compare_methods(name, expected_methods.get(name), found_methods.get(name), part)
-    except ArchiveError as error:
-        raise error.within(file=after.file) from error.__cause__
 
 
 def compare_ranges(
@@ -91,7 +99,7 @@ def compare_ranges(
         np.array([table.numbers[name] for name in names], np.int64) for table in (before, after)
     )
     counts = np.diff(before.first)[order]
-    compare(lambda record: (names[record], ""), counts, np.diff(after.first)[other_order], count_of("rows"))
+    _compare(lambda record: (names[record], ""), counts, np.diff(after.first)[other_order], _count_of("rows"))
     row, at = spread(before.first[order], counts), spread(after.first[other_order], counts)
     fields = ("offset", "start", "end", "tag") if tags else ("offset", "start", "end")
     compare_rows(archive, other, (row, at), fields, unnamed=unnamed)
@@ -125,11 +133,16 @@ def compare_rows(
     with archive.allowance.part() as part:
         part.take(ROW_BYTES * len(row), "rows that are compared")
         for field in fields:
-            compare(where(field, row), getattr(before, field)[row], getattr(after, field)[at])
+            _compare(where(field, row), getattr(before, field)[row], getattr(after, field)[at])
         source, other_source = before.source[row], after.source[at]
         first = numbered(source, other_source)[1]
         pairs = source[first], other_source[first]
-        _check_work(archive, int(before.sources.lengths[pairs[0]].sum()))
+        # Texts may be out of all proportion to their records: a long piece may stand in many of them.
+        size = int(before.sources.lengths[pairs[0]].sum())
+        records = sum(archive.records[name].size for name in before.names)
+        most = max(archive.allowance.limits.compared_bytes, TEXT_RATIO * records)
+        if size > most:
+            raise LimitError("compared_bytes", most, size)
         _compare_sources(
             before.sources,
             after.sources,
@@ -138,14 +151,6 @@ def compare_rows(
             part,
             unnamed=unnamed,
         )
-
-
-def _check_work(archive: Archive, size: int) -> None:
-    """Refuse texts out of all proportion to their records: a long piece may stand in many texts."""
-    records = sum(archive.records[name].size for name in archive.range_table.names)
-    most = max(archive.allowance.limits.compared_bytes, TEXT_RATIO * records)
-    if size > most:
-        raise LimitError("compared_bytes", most, size)
 
 
 def _compare_sources(
@@ -159,14 +164,14 @@ def _compare_sources(
 ) -> None:
     """Compare sources, pair by pair; ``where`` gives the place of a pair in a field."""
     one, other = pairs
-    compare(where("starting_line"), before.line[one], after.line[other])
-    known: Known = {} if unnamed else {b"": -1}
+    _compare(where("starting_line"), before.line[one], after.line[other])
+    known: Numbers = {} if unnamed else {b"": -1}
     name = string_numbers(before.strings, before.filename[one], known, allowance)
     other_name = string_numbers(after.strings, after.filename[other], known, allowance)
-    compare(where("filename"), name, other_name, quoted(known))
+    _compare(where("filename"), name, other_name, _quoted(known))
     lengths = before.lengths[one]
-    compare(where("text"), lengths, after.lengths[other], count_of("bytes"))
-    numbers: Known = {}
+    _compare(where("text"), lengths, after.lengths[other], _count_of("bytes"))
+    numbers: Numbers = {}
     sides = _pieces(before, one, numbers, allowance), _pieces(after, other, numbers, allowance)
     strings, ends, low = list(numbers), firsts(lengths), 0
 
@@ -190,9 +195,139 @@ def _refuse_text(record: str, place: str, expected: bytes, found: bytes) -> None
     raise ArchiveError(record=record, place=f"{place}, byte {at}", expected=one, found=other)
 
 
-def _pieces(sources: SourceTable, which: Ints, known: Known, allowance: Allowance) -> tuple[Ints, Ints]:
+def _pieces(sources: SourceTable, which: Ints, known: Numbers, allowance: Allowance) -> tuple[Ints, Ints]:
     """The pieces of some sources' texts, equal ones with equal numbers, and the first of each text."""
     counts = np.diff(sources.first)[which]
     allowance.take(PIECE_BYTES * int(counts.sum()), "pieces of texts")
     index = sources.piece[spread(sources.first[which], counts)]
     return string_numbers(sources.strings, index, known, allowance), firsts(counts)
+
+
+# --- handles and methods
+
+
+def compare_handles(before: HandleTable | None, after: HandleTable | None, allowance: Allowance) -> None:
+    """Refuse call-stack maps that differ.
+
+    Raises:
+        ArchiveError: naming the handle and field of a difference.
+        LimitError: comparing them would cost more memory than the allowance has.
+    """
+    name = CALLSTACK_MAP
+    _refuse_missing(name, before=before is not None, after=after is not None)
+    if before is None or after is None:
+        return
+    _compare(lambda _: (name, ""), np.array([len(before)]), np.array([len(after)]), _count_of("handles"))
+    with allowance.part() as part:
+        part.take(HANDLE_BYTES * len(before) + FRAME_BYTES * len(before.next), "handles that are compared")
+        _compare_rows_of_handles(before, after, part)
+
+
+def _compare_rows_of_handles(before: HandleTable, after: HandleTable, allowance: Allowance) -> None:
+    """Compare the rows of two maps by handle, in any order of rows."""
+    name = CALLSTACK_MAP
+    order, other = (np.argsort(table.handle, kind="stable") for table in (before, after))
+    handle = before.handle[order]
+    _compare(lambda row: (name, f"row {row} by handle"), handle, after.handle[other])
+
+    def where(field: str) -> Where:
+        return lambda row: (name, f"handle {handle[row]}, field {field}")
+
+    _compare(where("tag"), before.tag[order], after.tag[other])
+    known: Numbers = {}
+    op = string_numbers(before.strings, before.op, known, allowance)
+    other_op = string_numbers(after.strings, after.op, known, allowance)
+    _compare(where("op"), op[order], other_op[other], _quoted(known))
+    frames: dict[tuple[int, object], int] = {}
+    stack, other_stack = (_stack_numbers(table, known, frames, allowance) for table in (before, after))
+    for row in np.flatnonzero(stack[order] != other_stack[other])[:1].tolist():
+        calls = before.entry(int(order[row])).stack, after.entry(int(other[row])).stack
+        frame, pair = next((i, pair) for i, pair in enumerate(zip_longest(*calls)) if pair[0] != pair[1])
+        expected, found = (shown(call, SHOWN_WIDTH) for call in pair)
+        place = f"handle {handle[row]}, frame {frame}"
+        raise ArchiveError(record=name, place=place, expected=expected, found=found)
+
+
+def _stack_numbers(
+    table: HandleTable, known: Numbers, frames: dict[tuple[int, object], int], allowance: Allowance
+) -> Ints:
+    """Numbers of the rows' call stacks, the same for equal ones; -1 for none (h)."""
+    function, types, instances = (
+        string_numbers(table.strings, column, known, allowance).tolist()
+        for column in (table.function, table.module_type, table.module_instance)
+    )
+    modules = [*zip(types, instances, strict=True), None]  # -1 finds the None
+    owners = map(modules.__getitem__, table.module.tolist())
+    facts = list(zip(owners, table.call_tag.tolist(), function, strict=True))
+    numbers: Ints = np.append(frame_numbers(table.next, facts, frames), -1)[table.stack]
+    return numbers
+
+
+def compare_methods(
+    name: str, before: MethodTable | None, after: MethodTable | None, allowance: Allowance
+) -> None:
+    """Refuse records of methods that differ.
+
+    Raises:
+        ArchiveError: naming the method and instruction of a difference.
+        LimitError: comparing them would cost more memory than the allowance has.
+    """
+    _refuse_missing(name, before=before is not None, after=after is not None)
+    if before is None or after is None:
+        return
+    _compare(lambda _: (name, "version"), np.array([before.version]), np.array([after.version]))
+    _compare(lambda _: (name, ""), np.array([len(before)]), np.array([len(after)]), _count_of("methods"))
+    allowance.take(METHOD_BYTES * len(before) + VALUE_BYTES * len(before.value), "methods that are compared")
+    known: Numbers = {}
+    names, other_names = (
+        string_numbers(table.strings, table.name, known, allowance) for table in (before, after)
+    )
+    _compare(lambda method: (name, f"method {method}"), names, other_names, _quoted(known))
+    _compare(
+        lambda method: (name, f"method {method}"),
+        np.diff(before.first),
+        np.diff(after.first),
+        _count_of("instructions"),
+    )
+
+    def where(instruction: int) -> tuple[str, str]:
+        method = int(np.searchsorted(before.first, instruction, "right")) - 1
+        return name, f"method {method}, instruction {instruction - int(before.first[method])}"
+
+    if before.generation is Generation.MODULE_PATHS:
+        paths, other_paths = (
+            string_numbers(table.strings, table.value, known, allowance) for table in (before, after)
+        )
+        _compare(where, paths, other_paths, _quoted(known))
+    else:
+        _compare(where, before.value, after.value)
+
+
+# --- columns
+
+
+def _compare(where: Where, expected: Ints, found: Ints, said: Describe = str) -> None:
+    """Refuse the first of n values that differs; ``where`` gives its record and place."""
+    differing = np.flatnonzero(expected != found)
+    if len(differing):
+        first = int(differing[0])
+        record, place = where(first)
+        one, other = said(int(expected[first])), said(int(found[first]))
+        raise ArchiveError(record=record, place=place, expected=one, found=other)
+
+
+def _count_of(what: str) -> Describe:
+    """Describe numbers as counts of things, given in the plural."""
+    return lambda count: f"{count} {what}"
+
+
+def _quoted(known: Numbers) -> Describe:
+    """Describe numbers by the strings that have them."""
+    return lambda number: "None" if number < 0 else shown(decoded(list(known)[number]), SHOWN_WIDTH)
+
+
+def _refuse_missing(name: str, *, before: bool, after: bool) -> None:
+    """Refuse a record that is in one of the archives only."""
+    if before != after:
+        expected, found = ("a record" if there else "no record" for there in (before, after))
+        raise ArchiveError(record=name, expected=expected, found=found)

@@ -12,15 +12,15 @@ becomes the null source. To PyTorch, which reads both as "", "" and 0, they are 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.base.columns import numbered
+from archive.base.columns import firsts, numbered, spread
 from archive.debuginfo.model import Layout
 from archive.formats.source_ranges import MARKER
 from archive.pickles.write import BYTE
-from archive.rewrite.compact.encoding import pickled
 from archive.rewrite.compact.instructions import (
     BUILDER,
     CLOSE,
@@ -35,16 +35,17 @@ from archive.rewrite.compact.instructions import (
     Instructions,
     each,
     integer_lists,
+    pickled,
     tuple_of,
 )
-from archive.rewrite.compact.texts import Pieces, shared_pieces
+from archive.rewrite.compact.texts import PIECE_BYTES, PiecedTexts, own_strings, shared_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.rewrite.compact.range_record import RangeRecord
+    from archive.debuginfo.tables import RangeTable
 
 OFTEN = 6
 """Uses of a range from which on it counts as used often."""
@@ -56,9 +57,89 @@ INLINE_UP_TO = 8 << 10
 """Bytes of all texts up to which a string table was never seen to be shorter."""
 INLINE_AT_MOST = 6
 """Texts longer than this many times the record with a string table do not deflate to less."""
+ROW_BYTES = 150
+"""Bytes of memory that a row and its source cost while they are written in several ways."""
 
 
-def ways(record: RangeRecord, layouts: Collection[Layout], allowance: Allowance) -> Iterator[bytes]:
+# --- one record
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeRecord:
+    """One record: n rows, and their s distinct sources, numbered by first appearance.
+
+    Attributes:
+        offset: byte offset in the generated code; -1 in the delegated record (n).
+        start: first byte in the source's text (n).
+        end: the byte behind the last one (n).
+        tag: the range's number, or -1 (n).
+        source: number of the source (n).
+        texts: of the sources (s). An empty text has one empty piece; the null source's has none.
+        filename: one of ``names``, or -1 (s).
+        line: starting line (s).
+        names: distinct filenames.
+    """
+
+    offset: Ints
+    start: Ints
+    end: Ints
+    tag: Ints
+    source: Ints
+    texts: PiecedTexts
+    filename: Ints
+    line: Ints
+    names: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+
+def record_of(table: RangeTable, number: int, allowance: Allowance) -> RangeRecord:
+    """Take one record out of a table.
+
+    Raises:
+        LimitError: its rows or strings would cost more memory than the allowance has.
+    """
+    allowance.take(ROW_BYTES * len(table.rows(number)), "rows that are written in fewer bytes")
+    part = slice(int(table.first[number]), int(table.first[number + 1]))
+    source, first = numbered(table.source[part])
+    objects, sources = table.source[part][first], table.sources
+    texts = _texts(table, objects, allowance)
+    names, filename = own_strings(sources.strings, sources.filename[objects], allowance)
+    line = sources.line[objects]
+    facts = zip(texts.runs(), filename.tolist(), line.tolist(), strict=True)
+    known: dict[tuple[bytes, int, int], int] = {}
+    merged = np.array([known.setdefault(one, len(known)) for one in facts], np.int64)
+    kept = numbered(merged)[1]
+    return RangeRecord(
+        table.offset[part],
+        table.start[part],
+        table.end[part],
+        table.tag[part],
+        merged[source],
+        texts.some(kept),
+        filename[kept],
+        line[kept],
+        names,
+    )
+
+
+def _texts(table: RangeTable, objects: Ints, allowance: Allowance) -> PiecedTexts:
+    """The texts of some sources, without empty pieces, unless the whole text is empty."""
+    sources = table.sources
+    counts = np.diff(sources.first)[objects]
+    allowance.take(PIECE_BYTES * int(counts.sum()), "pieces of texts")
+    index = sources.piece[spread(sources.first[objects], counts)]
+    strings, piece = own_strings(sources.strings, index, allowance)
+    is_empty = (sources.lengths[objects] == 0) & ~sources.is_null[objects]
+    kept = np.repeat(is_empty, counts) | (sources.strings.length[index] > 0)
+    return PiecedTexts(strings, firsts(kept.astype(np.int64))[firsts(counts)], piece[kept])
+
+
+# --- ways to write it
+
+
+def range_ways(record: RangeRecord, layouts: Collection[Layout], allowance: Allowance) -> Iterator[bytes]:
     """Write the record in several ways. Which one deflates best depends on its contents.
 
     Args:
@@ -75,21 +156,17 @@ def ways(record: RangeRecord, layouts: Collection[Layout], allowance: Allowance)
     if Layout.STRING_TABLE in layouts and (length > INLINE_UP_TO or not inline):
         sources, strings = _pieced_sources(record, allowance)
         for sharing in sharings if len(sharings) == 1 else (sharings[0], sharings[-1]):
-            rows = _rows(record, Layout.STRING_TABLE, sources, sharing)
-            data = _with_table(rows, strings, allowance)
+            # The table has all strings but the last two: the builder's name and the marker.
+            marker = len(strings) - 1
+            table = tuple_of(each(TEXT, np.arange(marker - 1)))
+            rows = tuple_of(_rows(record, Layout.STRING_TABLE, sources, sharing))
+            data = pickled(tuple_of(each(TEXT, np.array([marker])), table, rows), strings, allowance)
             longest = INLINE_AT_MOST * len(data)
             yield data
     for layout in inline if length <= longest else ():
         sources, strings = _inline_sources(record, allowance)
         for sharing in sharings:
             yield pickled(tuple_of(_rows(record, layout, sources, sharing)), strings, allowance)
-
-
-def _with_table(rows: Instructions, strings: list[bytes], allowance: Allowance) -> bytes:
-    """A record with a string table, of all strings but the last two: the builder's name and the marker."""
-    marker = len(strings) - 1
-    table = tuple_of(each(TEXT, np.arange(marker - 1)))
-    return pickled(tuple_of(each(TEXT, np.array([marker])), table, tuple_of(rows)), strings, allowance)
 
 
 class _Sharing(NamedTuple):
@@ -182,7 +259,7 @@ def _pieced_sources(record: RangeRecord, allowance: Allowance) -> tuple[Instruct
     table, place = _by_use(list(known), np.bincount(np.concatenate((piece, name)), minlength=len(known)))
     which, begins = texts.numbered()
     rest = np.setdiff1d(np.arange(len(which)), begins, assume_unique=True)
-    distinct = Pieces(table, texts.first, place[piece]).some(begins)
+    distinct = PiecedTexts(table, texts.first, place[piece]).some(begins)
     integers = Instructions(distinct.first, np.full(len(distinct.piece), INT, np.uint8), distinct.piece)
     keys = len(which) + len(record)
     sources = Composer(len(which))

@@ -1,10 +1,11 @@
-"""The call-stack map is written in few bytes.
+"""The call-stack map, and the handles or paths of methods, are written in few bytes.
 
 - Equal call stacks are one tuple, and so are equal modules. PyTorch shares only what was one object.
 - Rows stand in the order that deflates best; PyTorch takes any (tried with 2.13). Rows of one call stack
   stand together, by tag and then by handle. Call stacks that differ in modules alone, as those of a model's
   equal layers do, are neighbours: their rows are alike, but for the handles.
 - If some handles take four bytes, all may. Then rows of equal length stand at equal distances.
+- The handles of a method count up. Deflate finds more repetition in them if all take four bytes.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import numpy as np
 from archive.base.columns import firsts, numbered
 from archive.debuginfo.model import Generation
 from archive.pickles.write import BYTE
-from archive.rewrite.compact.encoding import pickled
 from archive.rewrite.compact.instructions import (
+    BUILDER,
     CLOSE,
     GET,
     INT,
@@ -32,16 +33,20 @@ from archive.rewrite.compact.instructions import (
     WIDE,
     Composer,
     Instructions,
+    each,
+    integer_lists,
+    pickled,
     tuple_of,
+    tuples,
 )
-from archive.rewrite.compact.strings import own_strings
+from archive.rewrite.compact.texts import own_strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.debuginfo.handle_tables import HandleTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
 
 HANDLE_BYTES, FRAME_BYTES = 320, 500
 """Bytes of memory that a row and a frame cost while they are written in several ways."""
@@ -83,7 +88,7 @@ class _Way:
     shared_from: int
 
 
-def ways(table: HandleTable, generation: Generation, allowance: Allowance) -> Iterator[bytes]:
+def stack_ways(table: HandleTable, generation: Generation, allowance: Allowance) -> Iterator[bytes]:
     """Write the map in several ways, with as many elements a row as its layout has.
 
     Raises:
@@ -242,3 +247,41 @@ class _Definitions:
                 self.add(SHARED_TEXT, name)
             self.add(CLOSE[2])
             self.add(PUT, key)
+
+
+# --- methods
+
+KEYS = {Generation.METHOD_HANDLES: b"function_debug_handles", Generation.MODULE_PATHS: b"module_debug_info"}
+
+
+METHOD_BYTES, VALUE_BYTES = 250, 50
+"""Bytes of memory that a method, and a handle or path of it, cost while they are written in several ways."""
+
+
+def method_ways(table: MethodTable, allowance: Allowance) -> Iterator[bytes]:
+    """Write the record in several ways.
+
+    Raises:
+        LimitError: it would cost more memory than the allowance has.
+    """
+    allowance.take(METHOD_BYTES * len(table) + VALUE_BYTES * len(table.value), "methods and their handles")
+    is_paths = table.generation is Generation.MODULE_PATHS
+    index = np.concatenate((table.name, table.value)) if is_paths else table.name
+    strings, number = own_strings(table.strings, index, allowance)
+    strings = [*strings, KEYS[table.generation], BUILDER]
+    for op in (SHARED_TEXT,) if is_paths else (INT, WIDE):
+        value = number[len(table) :] if is_paths else table.value
+        items = Instructions(table.first, np.full(len(value), op, np.uint8), value)
+        methods = Composer(len(table))
+        methods.add(SHARED_TEXT, number[: len(table)])
+        methods.add(SHARED_TEXT, len(strings) - 2)
+        if is_paths:
+            methods.insert(tuples(items, np.diff(table.first)))
+        else:
+            methods.insert(integer_lists(items, len(strings) - 1))
+            methods.add(CLOSE[1])
+        # Close (key, list), the table with this one entry, and (method, table).
+        for size in (2, 1, 2):
+            methods.add(CLOSE[size])
+        code = tuple_of(each(INT, np.array([table.version])), methods.code())
+        yield pickled(code, strings, allowance)

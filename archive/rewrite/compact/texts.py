@@ -1,4 +1,4 @@
-r"""Texts are cut into few pieces that they share.
+r"""Strings get numbers, equal ones the same; texts are cut into few pieces that they share.
 
 PyTorch writes texts in lines, but joins any pieces (tried with 2.13). Here the pieces are made in two steps:
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.base.strings import StringTable
 
 TRACE_LINE = re.compile(rb"(.*\()([0-9]+)(\): .*)", re.DOTALL)
 ALIKE = 8
@@ -34,9 +35,51 @@ LINE_BYTES, CUT_BYTES = 100, 250
 """Bytes of memory that a line costs besides its length, and a distinct one while it is cut."""
 PIECE_BYTES = 60
 """Bytes of memory that a piece of a text costs in columns, as long as it is looked at."""
+STRING_BYTES = 100
+"""Bytes of memory that a string costs besides its length."""
 
 
-class Pieces(NamedTuple):
+# --- strings
+
+
+def own_strings(strings: StringTable, index: Ints, allowance: Allowance) -> tuple[list[bytes], Ints]:
+    """The distinct strings among some of a table, and the number of each index in them; -1 stays (n)."""
+    known: dict[bytes, int] = {}
+    number = string_numbers(strings, index, known, allowance)
+    return list(known), number
+
+
+def string_numbers(strings: StringTable, index: Ints, known: dict[bytes, int], allowance: Allowance) -> Ints:
+    """Number strings, equal ones alike; -1 stays (n).
+
+    Args:
+        strings: the strings.
+        index: indices into them, or -1 (n).
+        known: the number of each string so far. New strings are added.
+        allowance: the memory that the strings may cost.
+
+    Raises:
+        LimitError: they would cost more.
+    """
+    there = index[index >= 0]
+    low = int(there.min(initial=len(strings)))
+    is_used = np.zeros(max(int(there.max(initial=0)) + 1 - low, 1), np.bool_)
+    is_used[there - low] = True
+    used = np.flatnonzero(is_used)
+    allowance.take(STRING_BYTES * len(used) + int(strings.length[used + low].sum()), "strings")
+    places = (column[used + low].tolist() for column in (strings.buffer, strings.start, strings.length))
+    number = np.full(len(is_used), -1, np.int64)
+    number[used] = [
+        known.setdefault(bytes(strings.buffers[buffer][start : start + length]), len(known))
+        for buffer, start, length in zip(*places, strict=True)
+    ]
+    return np.where(index < 0, -1, number[np.maximum(index - low, 0)])
+
+
+# --- texts
+
+
+class PiecedTexts(NamedTuple):
     """The pieces of t texts: text i is the strings of numbers ``piece[first[i]:first[i + 1]]``, joined.
 
     Attributes:
@@ -49,10 +92,10 @@ class Pieces(NamedTuple):
     first: Ints
     piece: Ints
 
-    def some(self, which: Ints) -> Pieces:
+    def some(self, which: Ints) -> PiecedTexts:
         """The pieces of some of the texts."""
         counts = np.diff(self.first)[which]
-        return Pieces(self.strings, firsts(counts), self.piece[spread(self.first[which], counts)])
+        return PiecedTexts(self.strings, firsts(counts), self.piece[spread(self.first[which], counts)])
 
     def numbered(self) -> tuple[Ints, Ints]:
         """Texts numbered by first appearance, those of equal pieces alike: as ``base.columns.numbered``."""
@@ -76,7 +119,7 @@ class Pieces(NamedTuple):
         return int(lengths[self.piece].sum())
 
 
-def shared_pieces(texts: Pieces, allowance: Allowance) -> Pieces:
+def shared_pieces(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
     """Cut the texts into pieces that they share.
 
     Raises:
@@ -85,7 +128,7 @@ def shared_pieces(texts: Pieces, allowance: Allowance) -> Pieces:
     return _together(_cut(_lines(texts, allowance), allowance))
 
 
-def _lines(texts: Pieces, allowance: Allowance) -> Pieces:
+def _lines(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
     """Cut texts into lines. The pieces of a string table are lines already."""
     if not any(b"\n" in string[:-1] for string in texts.strings):
         return texts
@@ -100,7 +143,7 @@ def _lines(texts: Pieces, allowance: Allowance) -> Pieces:
     return _replaced(texts, list(known), np.array(counts, np.int64), part, allowance)
 
 
-def _cut(texts: Pieces, allowance: Allowance) -> Pieces:
+def _cut(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
     """Cut lines around their line number, if many differ in it alone."""
     allowance.take(CUT_BYTES * len(texts.strings) + sum(map(len, texts.strings)), "lines")
     alike: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
@@ -124,7 +167,9 @@ def _cut(texts: Pieces, allowance: Allowance) -> Pieces:
     return _replaced(texts, list(known), is_there.sum(1), part[is_there], allowance)
 
 
-def _replaced(texts: Pieces, strings: list[bytes], counts: Ints, parts: Ints, allowance: Allowance) -> Pieces:
+def _replaced(
+    texts: PiecedTexts, strings: list[bytes], counts: Ints, parts: Ints, allowance: Allowance
+) -> PiecedTexts:
     """Replace each piece by others.
 
     Args:
@@ -137,10 +182,10 @@ def _replaced(texts: Pieces, strings: list[bytes], counts: Ints, parts: Ints, al
     sizes = counts[texts.piece]
     allowance.take(PIECE_BYTES * int(sizes.sum()), "pieces of texts")
     part = parts[spread(firsts(counts)[texts.piece], sizes)]
-    return Pieces(strings, firsts(sizes)[texts.first], part)
+    return PiecedTexts(strings, firsts(sizes)[texts.first], part)
 
 
-def _together(texts: Pieces) -> Pieces:
+def _together(texts: PiecedTexts) -> PiecedTexts:
     """Join neighbours into one piece if neither ever stands without the other."""
     strings, first, piece = texts
     begins = _are_heads(texts)
@@ -153,10 +198,10 @@ def _together(texts: Pieces) -> Pieces:
     for one in np.unique(run[piece[at]]).tolist():
         members = piece[at[one] : stop[one]].tolist()
         number[members[0]] = known.setdefault(b"".join(map(strings.__getitem__, members)), len(known))
-    return Pieces(list(known), firsts(begins.astype(np.int64))[first], number[piece[at]])
+    return PiecedTexts(list(known), firsts(begins.astype(np.int64))[first], number[piece[at]])
 
 
-def _are_heads(texts: Pieces) -> np.ndarray:
+def _are_heads(texts: PiecedTexts) -> np.ndarray:
     """Whether a piece begins a joined one: others precede it elsewhere, or its predecessor others (p)."""
     strings, first, piece = texts
     filled = np.flatnonzero(np.diff(first))

@@ -1,7 +1,6 @@
 """Migration: an archive's debug information rewritten for another PyTorch release.
 
-``migrate`` is the command. ``rewriting`` plans and rewrites records, with ``ranges`` (layouts of source
-ranges), ``stacks`` (call stacks, handles and module paths, with ``instructions`` and ``paths``) and ``blobs``
-(handles of lowered modules). ``members`` puts the records in the release's order, ``aside`` keeps the
-original in the archive and gives it back, and ``check`` compares the result with the original.
+``migrate`` is the command, and compares the result with the original. ``records`` plans the steps, rewrites
+records and puts them in the release's order, with ``ranges`` (layouts of source ranges) and ``stacks`` (call
+stacks, handles and module paths). ``aside`` keeps the original in the archive and gives it back.
 """

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import hashlib
 import io
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, ImpossibleError
+from archive.base.errors import ArchiveError, ImpossibleError, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.base.mapped import Mapped, unchanged
-from archive.base.output import replacing, scratch
-from archive.check.loading import loaded_like
+from archive.base.mapped import Mapped
+from archive.base.output import scratch
+from archive.check.loading import refusals_as_before
 from archive.container.container import write_archive
 from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import NO_TAG, Layout
@@ -35,18 +35,14 @@ from archive.normalform.column import NO_ROW
 from archive.reader import opening
 from archive.reader.provenance import Provenance, provenance
 from archive.reader.recognition import SHRUNK_KINDS, FileKind
-from archive.rewrite.compact.check import compare_ranges, compare_rows
-from archive.rewrite.compact.check_handles import compare_handles
+from archive.reader.rewriting import check_archive, rewriting
+from archive.rewrite.compact.check import compare_handles, compare_ranges, compare_rows
 from archive.rewrite.migrate.aside import is_format, write_original
-from archive.rewrite.migrate.blobs import handles_in_blobs
-from archive.rewrite.migrate.members import ordered
 from archive.rewrite.migrate.plan import TO_ORIGINAL, MigrationPlan, Target
-from archive.rewrite.migrate.rewriting import Rewriting
-from archive.rewrite.split import check_archive
+from archive.rewrite.migrate.records import MigratedRecords, handles_in_blobs, ordered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import BinaryIO
 
     from archive.base.columns import Ints
     from archive.base.mapped import Source
@@ -55,6 +51,7 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeTable
     from archive.formats.stale_methods import Cut
     from archive.reader.archive import Archive
+    from archive.reader.rewriting import Rewriting
 
 # --- check
 
@@ -75,38 +72,27 @@ def check_migrated(before: Archive, after: Archive, cuts: Mapping[str, Sequence[
     Raises:
         ArchiveError: naming the record and place of a difference.
     """
-    try:
-        _same_model(before, after, cuts)
+    with in_file(after.file):
+        for name, record in before.records.items():
+            if not counts(name) or is_format(name):
+                continue
+            data = without(record.view(), cuts[name]) if name in cuts else record.view()
+            if name not in after.records or after.records[name].view() != data:
+                raise ArchiveError(record=name, expected="the record as it was", found="another one, or none")
         old, new = before.range_table, after.range_table
         rescued = [name for code in cuts for name in range_records_of(code) if name in new.numbers]
-        _refuse(old, new)
+        for name in {*old.names, *new.names} - {DELEGATED}:
+            if (name in old.numbers) != (name in new.numbers):
+                raise ArchiveError(record=name, expected="a record before and after", found="one of them")
         names = [name for name in new.names if name in old.numbers and name not in rescued]
         compare_ranges(before, after, names, tags=_has_tags(old) and _has_tags(new), unnamed=False)
         for code, cut in cuts.items():
             _same_rescued(before, after, code, cut)
         _same_handles(before, after)
-    except ArchiveError as error:
-        raise error.within(file=after.file) from error.__cause__
 
 
 def _has_tags(table: RangeTable) -> bool:
     return Layout.PAIR not in table.layouts and not (table.tag == NO_TAG).all()
-
-
-def _refuse(old: RangeTable, new: RangeTable) -> None:
-    """Refuse records of source ranges that only one of the archives has, but for that of lowered modules."""
-    for name in {*old.names, *new.names} - {DELEGATED}:
-        if (name in old.numbers) != (name in new.numbers):
-            raise ArchiveError(record=name, expected="a record before and after", found="one of them")
-
-
-def _same_model(before: Archive, after: Archive, cuts: Mapping[str, Sequence[Cut]]) -> None:
-    for name, record in before.records.items():
-        if not counts(name) or is_format(name):
-            continue
-        data = without(record.view(), cuts[name]) if name in cuts else record.view()
-        if name not in after.records or after.records[name].view() != data:
-            raise ArchiveError(record=name, expected="the record as it was", found="another one, or none")
 
 
 def _same_rescued(before: Archive, after: Archive, code: str, cuts: Sequence[Cut]) -> None:
@@ -241,32 +227,30 @@ def migrate(
         OSError: a file cannot be read or written; then the target has not been touched.
     """
     target = target_named(to)
-    with ExitStack() as stack:
-        file = None
-        if not dry_run:
-            file = stack.enter_context(io.BytesIO() if out is None else replacing(out, force=force))
-        stack.enter_context(unchanged(source))
-        opened = stack.enter_context(opening.open_whole(source, limits=limits, kinds=SHRUNK_KINDS))
+    targets = [] if dry_run else [io.BytesIO() if out is None else out]
+    with (
+        rewriting(source, *targets, force=force, limits=limits, kinds=SHRUNK_KINDS) as work,
+        in_file(work.archive.file),
+    ):
+        opened = work.archive
         if opened.recognised.kind in (FileKind.EXPORTED, FileKind.AOTI):
             raise ArchiveError(f"{opened.recognised.what}: {EXPORT_ANEW}", file=opened.file)
         check_archive(opened)
-        stack.enter_context(_named(opened.file))
         if target.is_original and MIGRATED in opened.records and not aside:
             raise ArchiveError(f"what it was is kept in {MIGRATED}, and --no-aside (aside=False) drops that")
-        original = stack.enter_context(_original(opened, None if dry_run else out)) if aside else opened
-        origin = provenance(original)
-        rewriting = Rewriting(original, target, origin)
-        data = opened.container.data
-        restored = original is not opened
-        planned = Migration(rewriting.plan, origin, restored, len(data), _digest(data))
-        if file is None:
-            return planned
-        try:
-            rewriting.refuse_losses(lossy=lossy)
-        except ImpossibleError as refusal:
-            refusal.facts = planned
-            raise
-        return _written(file, original, rewriting, planned, aside=aside, keep=out is None)
+        with _original(opened, None if dry_run else out, aside=aside) as original:
+            origin = provenance(original)
+            records = MigratedRecords(original, target, origin)
+            data = opened.container.data
+            planned = Migration(records.plan, origin, original is not opened, len(data), _digest(data))
+            if dry_run:
+                return planned
+            try:
+                records.refuse_losses(lossy=lossy)
+            except ImpossibleError as refusal:
+                refusal.facts = planned
+                raise
+            return _written(work, original, records, planned, aside=aside, keep=out is None)
 
 
 def target_named(name: str) -> Target:
@@ -287,18 +271,9 @@ def target_named(name: str) -> Target:
 
 
 @contextmanager
-def _named(file: str) -> Iterator[None]:
-    """Errors name the file."""
-    try:
-        yield
-    except ArchiveError as error:
-        raise error.within(file=file) from error.__cause__
-
-
-@contextmanager
-def _original(opened: Archive, out: Sink | None) -> Iterator[Archive]:
+def _original(opened: Archive, out: Sink | None, *, aside: bool) -> Iterator[Archive]:
     """The original of a migrated archive, written beside the target; of any other, the archive itself."""
-    if MIGRATED not in opened.records:
+    if MIGRATED not in opened.records or not aside:
         yield opened
         return
     with scratch(out) as file:
@@ -308,24 +283,22 @@ def _original(opened: Archive, out: Sink | None) -> Iterator[Archive]:
 
 
 def _written(
-    file: BinaryIO, original: Archive, rewriting: Rewriting, planned: Migration, *, aside: bool, keep: bool
+    work: Rewriting, original: Archive, made: MigratedRecords, planned: Migration, *, aside: bool, keep: bool
 ) -> Migration:
     """Write the result, check it, and keep its bytes if they are asked for."""
-    kept, exact = None, not rewriting.plan.is_needed
-    if rewriting.plan.is_needed:
+    kept, exact = None, not made.plan.is_needed
+    if made.plan.is_needed:
         if aside:
-            kept, exact = rewriting.aside()
-        records = original.container.records
-        members = ordered(records, rewriting.records, rewriting.formats, rewriting.release, kept)
-        write_archive(file, original.root, members)
+            kept, exact = made.aside()
+        members = ordered(original.container.records, made.records, made.formats, made.release, kept)
+        write_archive(work.drafts[0], original.root, members)
     else:
-        file.write(original.container.data)
-    written = Mapped(file, "the migrated archive")
-    with original.allowance.part() as part, opening.opened(written, part) as migrated:
+        work.drafts[0].write(original.container.data)
+    with work.reopened("the migrated archive", embedded=True) as migrated:
         data = migrated.container.data
-        if rewriting.plan.is_needed:
-            check_migrated(original, migrated, rewriting.cuts)
-        refused = loaded_like(migrated, original)
+        if made.plan.is_needed:
+            check_migrated(original, migrated, made.cuts)
+        refused = refusals_as_before(migrated, original)
         return replace(
             planned,
             out_size=len(data),
@@ -333,7 +306,7 @@ def _written(
             aside_size=len(kept or b""),
             exact=exact,
             data=bytes(data) if keep else b"",
-            refused=tuple(one.told for one in refused if not one.check.of_release),
+            refused=tuple(refusal.told for refusal in refused if not refusal.check.of_release),
         )
 
 

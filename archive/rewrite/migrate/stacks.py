@@ -7,6 +7,12 @@ Module paths (PyTorch 1.7 and 1.8) to handles and call stacks (1.9 and later), a
   stack. Source ranges are not known: all refer to the null range. Instructions that call no operator share a
   handle of which nothing is known, and so do those of methods that have more or fewer paths than operators.
 
+Call-stack maps with more or fewer elements:
+
+- *3 to 4 elements*: ``bytecode.pkl`` names the operators. The functions are unknown, and get the name that
+  PyTorch gives to unknown ones.
+- *4 to 3 elements*: the names of operators and functions go.
+
 A module path of 1.8 is ``top(Stack).gate(Gate).forward.inner(Affine).forward``: instance and class of each
 module, and behind them the method that is called. The top module is named without its method; only where
 nothing else is called, ``forward`` follows it, whatever the method was. PyTorch 1.7 names the last method
@@ -17,6 +23,7 @@ alone. Where a method calls another one of the same object, call stacks have the
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -29,21 +36,87 @@ from archive.formats.record_kinds import DELEGATED
 from archive.normalform.column import NO_ROW
 from archive.normalform.columns import CALLSTACK_LAYOUTS
 from archive.rewrite.migrate import ranges
-from archive.rewrite.migrate.instructions import (
-    UNKNOWN_FUNCTION,
-    instruction_operators,
-    to_four_elements,
-    to_three_elements,
-)
 from archive.rewrite.migrate.plan import PlanStep
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from archive.base.columns import Ints
     from archive.formats.releases import Release
     from archive.normalform.builder import FormBuilder
     from archive.normalform.columns import Columns
     from archive.normalform.pool import Pool
-    from archive.rewrite.migrate.instructions import KnownCode
     from archive.rewrite.migrate.plan import MigrationPlan
+
+# --- elements
+
+UNKNOWN_FUNCTION = b"FunctionName_UNKNOWN"
+"""PyTorch's name for a function that it has no name of."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCode:
+    """An archive's bytecode, as far as migrations need it.
+
+    Attributes:
+        operators: for each method the operator that each instruction calls; b"" where it calls none.
+        version: of the bytecode.
+        top: class of the top module.
+        classes: qualified names of the classes in the module tree.
+    """
+
+    operators: Mapping[str, list[bytes]]
+    version: int
+    top: str
+    classes: Collection[str]
+
+    def operators_of(self, method: bytes) -> list[bytes]:
+        """The operator of each instruction of a method; [] for a method that the bytecode lacks."""
+        return self.operators.get(method.decode("utf-8", "backslashreplace"), [])
+
+
+def to_four_elements(form: FormBuilder, code: KnownCode | None) -> None:
+    """Complete a call-stack map of three elements with operators, as far as the bytecode tells them."""
+    rows, nothing = len(form.columns["handle.handle"]), form.pool.number(b"")
+    ops = np.full(rows, nothing)
+    if code is not None and "method.name" in form.columns:
+        number = form.pool.numbers(instruction_operators(form, code))
+        handle = form.columns["instruction.handle"]
+        row = np.searchsorted(form.columns["handle.handle"], handle)
+        row[row == rows] = 0
+        known = (number != nothing) & (form.columns["handle.handle"][row] == handle)
+        ops[row[known][::-1]] = number[known][::-1]  # of instructions that share a handle, the first names it
+    unknown = form.pool.number(UNKNOWN_FUNCTION)
+    _set_names(form, Generation.CALLSTACK_4, ops, unknown)
+
+
+def to_three_elements(form: FormBuilder) -> None:
+    """Take the names of operators and functions out of a call-stack map of four elements."""
+    _set_names(form, Generation.CALLSTACK_3, np.full(len(form.columns["handle.handle"]), NO_ROW), NO_ROW)
+
+
+def _set_names(form: FormBuilder, generation: Generation, ops: Ints, function: int) -> None:
+    form.columns |= {
+        "file.callstacks": np.array([CALLSTACK_LAYOUTS.index(generation)]),
+        "handle.op": ops,
+        "frame.function": np.full(len(form.columns["frame.function"]), function),
+    }
+
+
+def instruction_operators(form: FormBuilder, code: KnownCode) -> list[bytes]:
+    """The operator of each instruction, method by method.
+
+    b"" where it calls none, and for all of a method that has more or fewer instructions in the bytecode.
+    """
+    columns, strings = form.columns, form.pool.strings()
+    operators: list[bytes] = []
+    for name, count in zip(
+        columns["method.name"].tolist(), columns["method.instructions"].tolist(), strict=True
+    ):
+        known = code.operators_of(strings[name])
+        operators += known if len(known) == count else [b""] * count
+    return operators
+
 
 # --- paths
 
@@ -102,32 +175,24 @@ class _Paths:
 
     def of(self, handle: int) -> bytes:
         """The path of a handle's call stack; of an unknown handle, that of the top module."""
-        if handle not in self._known:
-            self._known[handle] = self._path(self._stack.get(handle, NO_ROW))
-        return self._known[handle]
-
-    def _path(self, frame: int) -> bytes:
-        parts, last = [self._top], FORWARD
+        if handle in self._known:
+            return self._known[handle]
+        frame, parts, last = self._stack.get(handle, NO_ROW), [self._top], FORWARD
         while frame >= 0:
             if len(parts) > 1 and self._functions and last:
                 parts.append(last)
-            parts += self._module_part(self._module[frame])
-            last = self._function_name(self._function[frame])
+            module, function = self._module[frame], self._function[frame]
+            # ``instance(Class)``; nothing for a function, nor, up to 1.7, for a method of the same object.
+            instance = self._strings[self._instance[module]] if module >= 0 else b""
+            if instance == SELF:
+                instance = UNKNOWN_INSTANCE if self._functions else b""
+            if instance:
+                parts.append(instance + b"(" + self._strings[self._type[module]].rpartition(b".")[2] + b")")
+            last = self._strings[function] if function >= 0 else b""
+            last = b"" if last == UNKNOWN_FUNCTION else last
             frame = self._next[frame]
-        return b".".join([*parts, last] if last else parts)
-
-    def _module_part(self, module: int) -> list[bytes]:
-        """``instance(Class)``; nothing for a function, nor, up to 1.7, for a method of the same object."""
-        instance = self._strings[self._instance[module]] if module >= 0 else b""
-        if instance == SELF:
-            instance = UNKNOWN_INSTANCE if self._functions else b""
-        if not instance:
-            return []
-        return [instance + b"(" + self._strings[self._type[module]].rpartition(b".")[2] + b")"]
-
-    def _function_name(self, function: int) -> bytes:
-        name = self._strings[function] if function >= 0 else b""
-        return b"" if name == UNKNOWN_FUNCTION else name
+        self._known[handle] = b".".join([*parts, last] if last else parts)
+        return self._known[handle]
 
 
 def to_handles(form: FormBuilder, code: KnownCode, null_tag: int) -> None:
@@ -187,7 +252,13 @@ class _Stacks:
     def of(self, path: int) -> int:
         """The first frame of a path, NO_ROW where it names the top module alone."""
         if path not in self._first:
-            calls = self._calls(self._strings[path])
+            calls: list[tuple[int, bytes]] = []  # modules and the functions that are called, outermost first
+            for step in STEP.finditer(self._strings[path].partition(b".")[2]):
+                if step["instance"] is not None:
+                    instance = SELF if step["instance"] == UNKNOWN_INSTANCE else step["instance"]
+                    calls.append((self._module_of(step["type"], instance), UNKNOWN_FUNCTION))
+                elif calls and calls[-1][1] == UNKNOWN_FUNCTION:
+                    calls[-1] = (calls[-1][0], step["function"])
             begin = len(self._frames)
             for number, (module, function) in enumerate(calls, 1):
                 following = begin + number if number < len(calls) else NO_ROW
@@ -195,18 +266,7 @@ class _Stacks:
             self._first[path] = begin if calls else NO_ROW
         return self._first[path]
 
-    def _calls(self, path: bytes) -> list[tuple[int, bytes]]:
-        """The modules of a path and the functions that are called, outermost first."""
-        calls: list[tuple[int, bytes]] = []
-        for step in STEP.finditer(path.partition(b".")[2]):
-            if step["instance"] is not None:
-                instance = SELF if step["instance"] == UNKNOWN_INSTANCE else step["instance"]
-                calls.append((self._module(step["type"], instance), UNKNOWN_FUNCTION))
-            elif calls and calls[-1][1] == UNKNOWN_FUNCTION:
-                calls[-1] = (calls[-1][0], step["function"])
-        return calls
-
-    def _module(self, class_name: bytes, instance: bytes) -> int:
+    def _module_of(self, class_name: bytes, instance: bytes) -> int:
         """The number of a module. Its class is qualified if the archive has one class of that name."""
         qualified = self._qualified.get(class_name, [])
         type_name = qualified[0] if len(qualified) == 1 else class_name

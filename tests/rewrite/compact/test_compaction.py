@@ -20,10 +20,11 @@ from archive.debuginfo.handle_tables import HandleTable
 from archive.debuginfo.model import Generation, Layout
 from archive.formats.source_ranges import build_source_ranges
 from archive.rewrite import compact
-from archive.rewrite.compact import compact_records, deflate, ranges, stacks
+from archive.rewrite.compact import compact_records, ranges, stacks
 from archive.rewrite.compact.check import same_facts
-from archive.rewrite.compact.range_record import record_of
-from archive.rewrite.compact.texts import Pieces, shared_pieces
+from archive.rewrite.compact.ranges import range_ways, record_of
+from archive.rewrite.compact.stacks import stack_ways
+from archive.rewrite.compact.texts import PiecedTexts, shared_pieces
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, ORACLES, PATHS
 from tests.support.made_archives import archives
@@ -58,7 +59,7 @@ def compacted() -> Iterator[list[Compacted]]:
 
 
 def size(data: bytes) -> int:
-    return min(len(data), len(deflate(data)))
+    return min(len(data), len(deflating.deflate(data)))
 
 
 def said_by_rows(data: bytes) -> list[tuple[object, ...]]:
@@ -188,9 +189,7 @@ def test_rows_of_a_map_may_stand_in_any_order() -> None:
         columns = {name: getattr(table, name)[order] for name in ("handle", "tag", "op", "stack")}
         turned = replace(table, **columns)
         assert (turned.handle != table.handle).any()
-        first, again = (
-            list(stacks.ways(one, Generation.CALLSTACK_4, unbounded())) for one in (table, turned)
-        )
+        first, again = (list(stack_ways(one, Generation.CALLSTACK_4, unbounded())) for one in (table, turned))
         assert first == again
 
 
@@ -213,7 +212,7 @@ def test_equal_layers_follow_one_another() -> None:
         module_type=column([block, block]),
         module_instance=column(instances),
     )
-    data = next(iter(stacks.ways(table, Generation.CALLSTACK_4, unbounded())))
+    data = next(iter(stack_ways(table, Generation.CALLSTACK_4, unbounded())))
     handles = [row.handle for row in slow_reader.callstack_map(data)]
     assert handles == [0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7]
 
@@ -231,10 +230,10 @@ def test_texts_in_other_pieces_are_the_same(texts: list[list[bytes]]) -> None:
     assert [*shared.joined()] == [*pieces.joined()] == [b"".join(text) for text in texts]
 
 
-def pieces_of(texts: list[list[bytes]]) -> Pieces:
+def pieces_of(texts: list[list[bytes]]) -> PiecedTexts:
     known: dict[bytes, int] = {}
     piece = column(known.setdefault(one, len(known)) for text in texts for one in text)
-    return Pieces(list(known), firsts(column(map(len, texts))), piece)
+    return PiecedTexts(list(known), firsts(column(map(len, texts))), piece)
 
 
 def test_line_numbers_are_cut_out_and_what_stands_together_is_one_piece() -> None:
@@ -249,7 +248,7 @@ def test_strings_used_most_have_numbers_of_one_byte() -> None:
     rows = [Range(b"line %d\nshared\n" % number, 0, 4, b"common.py", number) for number in range(300)]
     table = table_of(range(300), rows, Layout.STRING_TABLE)
     with archive.open(packed([new_member("code/m.py.debug_pkl", build_source_ranges(table, 0))])) as before:
-        for data in ranges.ways(record_of(table, 0, unbounded()), [Layout.STRING_TABLE], unbounded()):
+        for data in range_ways(record_of(table, 0, unbounded()), [Layout.STRING_TABLE], unbounded()):
             strings = slow_reader.load(data)[1]
             assert len(strings) == 303
             assert {b"", b"shared\n", b"common.py"} < {*strings[:256]}
@@ -283,6 +282,6 @@ def test_no_filename_stays_none(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_deflate_streams_are_deflate_streams(long: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deflating, "LONG_DATA", long)
     for data in (b"", b"x", b"handle" * 1000, bytes(range(256))):
-        stream = deflate(data)
+        stream = deflating.deflate(data)
         assert zlib.decompress(stream, -15) == data
         assert min(len(data), len(stream)) <= deflating.deflated_size(data) <= len(data)

@@ -16,7 +16,8 @@ from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED, RecordKind, kind_of
-from archive.rewrite.shrink import Level, restore, shrink
+from archive.rewrite.join import restore
+from archive.rewrite.shrink import Level, shrink
 from tests.support.corpus import HANDLES, RELEASES
 from tests.support.halves import (
     BARE,

@@ -14,8 +14,7 @@ from archive.base.limits import unbounded
 from archive.debuginfo.model import Layout
 from archive.rewrite.compact import compact_records
 from archive.rewrite.compact.instructions import LIST, MARK, Composer, Instructions
-from archive.rewrite.compact.range_record import record_of
-from archive.rewrite.compact.ranges import ways
+from archive.rewrite.compact.ranges import range_ways, record_of
 from archive.rewrite.compact.texts import shared_pieces
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.strategies import Range, table_of
@@ -91,7 +90,7 @@ def test_texts_may_be_in_any_pieces(bench: Bench) -> None:
     said = printed(bytes(opened.container.data))
     record = record_of(opened.range_table, 0, unbounded())
     assert {b"m.py(", b"10", b"3"} < {*shared_pieces(record.texts, unbounded()).strings}
-    for data in ways(record, [Layout.STRING_TABLE], unbounded()):
+    for data in range_ways(record, [Layout.STRING_TABLE], unbounded()):
         assert printed(replaced(opened, {bench.name: data})) == said
 
 
@@ -110,7 +109,7 @@ def test_lists_must_be_typed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> N
 
     opened = bench.show([traced(1)], Layout.STRING_TABLE)[1]
     monkeypatch.setattr(archive.rewrite.compact.ranges, "integer_lists", plain_lists)
-    for data in ways(record_of(opened.range_table, 0, unbounded()), [Layout.STRING_TABLE], unbounded()):
+    for data in range_ways(record_of(opened.range_table, 0, unbounded()), [Layout.STRING_TABLE], unbounded()):
         with pytest.raises(RuntimeError, match="Expected IntList but got GenericList"):
             printed(replaced(opened, {bench.name: data}))
 
@@ -124,7 +123,7 @@ def test_no_filename_is_not_an_empty_one(bench: Bench) -> None:
 def test_code_records_without_rows_keep_their_string_table() -> None:
     with archive.open(STACK) as opened:
         table = table_of([], [], Layout.STRING_TABLE)
-        (empty,) = ways(record_of(table, 0, unbounded()), [Layout.STRING_TABLE], unbounded())
+        (empty,) = range_ways(record_of(table, 0, unbounded()), [Layout.STRING_TABLE], unbounded())
         printed(replaced(opened, dict.fromkeys(opened.range_table.names, empty)))
         with pytest.raises(RuntimeError, match="empty ivalues tuple"):
             printed(replaced(opened, dict.fromkeys(opened.range_table.names, NO_ROWS)))

@@ -17,7 +17,8 @@ from archive.companion.layout import CompanionProfile
 from archive.container.container import member_from
 from archive.formats.archive_id import counts
 from archive.formats.record_kinds import EMBEDDED
-from archive.rewrite.split import join, split
+from archive.rewrite.join import join
+from archive.rewrite.split import split
 from tests.support.commands import run
 from tests.support.corpus import HANDLES, RELEASES
 from tests.support.halves import companion_of, halves, rezipped
@@ -27,7 +28,7 @@ from tests.support.tampering import STACK, UNICODE, packed, tampered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.rewrite.handles import HandleChoice
+    from archive.rewrite.kept import HandleChoice
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
 ID = ".data/serialization_id"

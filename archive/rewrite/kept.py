@@ -1,4 +1,8 @@
-"""Debug handles in an archive that is split or shrunk: they become unique, stay as they are, or go."""
+"""What stays in an archive whose debug information is taken out; its companion has all of it.
+
+- *Kinds* of debug information of a ``.pt2``: some stay by default, others by choice.
+- *Debug handles*: they become unique, stay as they are, or go.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,13 @@ import numpy as np
 from archive.base.errors import ArchiveError, ImpossibleError, UnfitOptionsError
 from archive.debuginfo.unique_handles import SPAN, common_prefix, prefix_for, unique
 from archive.formats.method_handles import build_methods
-from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, kind_of
+from archive.formats.record_kinds import CALLSTACK_MAP, METHOD_HANDLES, MetadataKind, SpareKind, kind_of
 from archive.reader.pickle_records import PickleRecords
-from archive.rewrite.slim import smallest_member
+from archive.rewrite.slim import slim_members, smallest_member
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator, Mapping
+    from enum import StrEnum
     from typing import TypeAlias
 
     from archive.companion.contents import Contents
@@ -23,6 +28,83 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 HandleChoice: TypeAlias = Literal["unique", "keep", "drop"]
+
+KINDS = {kind.name.lower(): kind for kind in (*MetadataKind, *SpareKind)}
+"""The kinds of debug information in a ``.pt2`` by the words that options take."""
+KEPT = ("modules", "handles")
+"""Kinds that stay by default: what ``torch.export.unflatten`` and ExecuTorch's Inspector read."""
+
+
+# --- kinds
+
+
+def kept_kinds(
+    opened: Archive, keep: Collection[str], drop: Collection[str]
+) -> frozenset[MetadataKind | SpareKind]:
+    """The kinds that stay in an archive, whether or not it has some.
+
+    Args:
+        opened: the archive.
+        keep: kinds that stay beside those that do by default.
+        drop: kinds that do not stay.
+
+    Raises:
+        UnfitOptionsError: kinds are given, and the archive has no exported programs or compiled models.
+        ArchiveError: there is no such kind, or one is both kept and dropped.
+    """
+    for word in (*keep, *drop):
+        if word not in KINDS:
+            raise ArchiveError(expected=f"a kind: {', '.join(KINDS)}", found=word)
+    kept, dropped = ({KINDS[word] for word in words} for words in (keep, drop))
+    if both := kept & dropped:
+        raise ArchiveError(f"{', '.join(sorted(both))} cannot be both kept and dropped", file=opened.file)
+    if (keep or drop) and not opened.programs and not opened.spare.kinds:
+        why = "kinds are kept and dropped in exported programs and compiled models, and it has none"
+        raise UnfitOptionsError(why, file=opened.file, options=("keep", "drop"))
+    return frozenset({KINDS[word] for word in KEPT} | kept) - dropped
+
+
+class Remains(NamedTuple):
+    """What is left of an archive's debug information in it.
+
+    Attributes:
+        records: debug records of compiled models that stay.
+        parts: what is left of exported programs and shared objects, by record.
+        handles: the debug handles that stay.
+    """
+
+    records: list[str]
+    parts: Mapping[str, bytes]
+    handles: KeptHandles
+
+    @classmethod
+    def of(cls, opened: Archive, kinds: Collection[StrEnum], handles: KeptHandles) -> Remains:
+        """What is left of an archive, if some kinds and handles stay."""
+        records = [name for name, kind in opened.spare.records.items() if kind in kinds]
+        return cls(records, {**opened.programs.left_with(kinds), **opened.spare.left(kinds)}, handles)
+
+    def members(self, opened: Archive) -> Iterator[Member]:
+        """The members of the archive that is left, but for the serialization id."""
+        records = opened.container.records
+        debug = (*self.handles.records, *self.records)
+        for member in slim_members(opened.recognised.kind, records, debug, self.parts):
+            if member.name == METHOD_HANDLES and self.handles.is_new:
+                table = opened.with_unique_handles(self.handles.prefix).method_table
+                assert table is not None  # noqa: S101 (the record is there)
+                yield smallest_member(METHOD_HANDLES, build_methods(table))
+            else:
+                yield member
+
+    def lost(self, opened: Archive) -> int:
+        """Stored bytes of all debug records, and those that programs and shared objects lose."""
+        records = opened.container.records
+        debug = [name for name in records if kind_of(name).is_debug]
+        debug += [name for name in opened.spare.records if name not in self.records]
+        parts = sum(records[name].size - len(data) for name, data in self.parts.items())
+        return parts + sum(records[name].stored_size for name in debug)
+
+
+# --- handles
 
 
 class KeptHandles(NamedTuple):
@@ -44,16 +126,6 @@ class KeptHandles(NamedTuple):
     def as_they_are(self) -> tuple[str, ...]:
         """Those of the records that do not change."""
         return () if self.is_new else self.records
-
-    def members(self, opened: Archive, members: Iterable[Member]) -> Iterator[Member]:
-        """The members of the archive, with the handles that stay in it."""
-        for member in members:
-            if member.name == METHOD_HANDLES and self.is_new:
-                table = opened.with_unique_handles(self.prefix).method_table
-                assert table is not None  # noqa: S101 (the record is there)
-                yield smallest_member(METHOD_HANDLES, build_methods(table))
-            else:
-                yield member
 
     def noted(self, contents: Contents) -> Contents:
         """A companion's contents with the prefix of the handles that the archive prints, if it is new."""
@@ -93,7 +165,9 @@ def kept_handles(
         raise ImpossibleError("its handles are unique already, and keep their prefix", file=opened.file)
     if choice == "keep" or opened.handle_form.prefix:
         return KeptHandles((METHOD_HANDLES,), opened.handle_form.prefix)
-    largest = _largest(opened)
+    columns = [] if opened.handle_table is None else [opened.handle_table.handle]
+    columns += [] if opened.method_table is None else [opened.method_table.value]
+    largest = max((int(column.max(initial=-1)) for column in columns), default=-1)
     if largest < SPAN:
         return KeptHandles((METHOD_HANDLES,), prefix_of(opened, salt), is_new=True)
     if handles or salt:
@@ -114,14 +188,6 @@ def prefix_of(opened: Archive, salt: str = "") -> int:
     return prefix_for(opened.archive_id, debug, salt)
 
 
-def _largest(opened: Archive) -> int:
-    """The largest handle of an archive; -1 where there are none."""
-    tables = opened.handle_table, opened.method_table
-    columns = [] if tables[0] is None else [tables[0].handle]
-    columns += [] if tables[1] is None else [tables[1].value]
-    return max((int(column.max(initial=-1)) for column in columns), default=-1)
-
-
 def check_handles_left(opened: Archive) -> None:
     """Refuse a companion of another file of the same model: the handles in the archive are not its own.
 
@@ -137,7 +203,7 @@ def check_handles_left(opened: Archive) -> None:
     prefixes = {0 if whole is not None and common_prefix(whole.value) else prefix}
     if CALLSTACK_MAP in opened.container.records:  # it was not split, and may be the original itself
         prefixes.add(0)
-    if left is None or whole is None or not any(_prints(left, whole, one) for one in prefixes):
+    if left is None or whole is None or not any(_prints(left, whole, prefix) for prefix in prefixes):
         raise ArchiveError(
             "its debug handles are those of another file of this model; "
             f"{companion.file} is not the companion that was split from it",

@@ -1,17 +1,34 @@
-"""Makes the records of an archive for a target, and the plan that tells what changes."""
+"""The records of a migrated archive: rewritten for the target, and put into its order.
+
+Debug records are made of the columns of the normal form: see :mod:`~archive.rewrite.migrate.ranges` and
+:mod:`~archive.rewrite.migrate.stacks`. Each step is noted in the plan.
+"""
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from archive.base.errors import ImpossibleError
+from archive.container.container import member_from, new_member
+from archive.container.serialization_id import RECORD_NAME, renewed_id, serialization_id
 from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import Layout
 from archive.formats import bytecode
-from archive.formats.record_kinds import BYTECODE, MIGRATED, code_of, kind_of
+from archive.formats.record_kinds import (
+    BYTECODE,
+    BYTEORDER,
+    CALLSTACK_MAP,
+    DATA,
+    DELEGATED,
+    METHOD_HANDLES,
+    MIGRATED,
+    MODULE_PATHS,
+    VERSION_RECORDS,
+    code_of,
+    kind_of,
+)
 from archive.formats.releases import LOADED_BYTECODE, release
 from archive.formats.stale_methods import may_be_stale, stale_methods, without
 from archive.normalform.builder import FormBuilder
@@ -19,18 +36,17 @@ from archive.normalform.records import DebugRecords
 from archive.reader.recognition import FileKind
 from archive.rewrite.migrate import ranges
 from archive.rewrite.migrate.aside import is_format, kept_aside
-from archive.rewrite.migrate.blobs import handles_in_blobs
-from archive.rewrite.migrate.instructions import KnownCode
-from archive.rewrite.migrate.members import format_records
 from archive.rewrite.migrate.plan import MigrationPlan, PlanStep
-from archive.rewrite.migrate.stacks import MAP, carry_over
+from archive.rewrite.migrate.stacks import MAP, KnownCode, carry_over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.base.limits import Allowance
+    from archive.container.container import Member
+    from archive.container.record import Record
+    from archive.formats.releases import Release
     from archive.formats.stale_methods import Cut
-    from archive.normalform.form import NormalForm
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
     from archive.rewrite.migrate.plan import Target
@@ -40,10 +56,21 @@ STALE_FROM = (1, 9)
 """The first release that refuses lowered code with a stale method."""
 PACKAGED = (1, 9)
 """The first release that puts TorchScript into a torch.package."""
+LITTLE = b"little"
+HIDDEN_FROM = 6
+"""The first archive version that is kept in ``.data/version``; earlier ones are in ``version``."""
+HIDDEN_SINCE = (1, 9)
+"""The first release that writes ``.data/version``."""
+BEHIND_BYTECODE = (
+    MODULE_PATHS,
+    METHOD_HANDLES,
+    DELEGATED,
+    CALLSTACK_MAP,
+)
 
 
-class Rewriting:
-    """An archive rewritten for a target.
+class MigratedRecords:
+    """The records of an archive, rewritten for a target.
 
     Attributes:
         plan: the steps.
@@ -102,19 +129,16 @@ class Rewriting:
         return kept_aside(self.archive, self._code)
 
     def _refuse(self, origin: Provenance) -> None:
+        is_package = self.archive.recognised.kind is FileKind.PACKAGE
         if release(origin.last).legacy:
             problem = "it is of PyTorch 1.0 to 1.2: its module tree is model.json, which nothing later reads"
         elif self.release is not None and self.release.legacy:
             problem = f"{self.target} reads model.json alone, which later archives don't have"
-        elif self.release is not None and self.release.last < PACKAGED and self._is_package:
+        elif self.release is not None and self.release.last < PACKAGED and is_package:
             problem = f"{self.target} knows no TorchScript in a torch.package; 1.9 is the first that does"
         else:
             return
         raise ImpossibleError(f"cannot be migrated: {problem}", file=self.archive.file)
-
-    @property
-    def _is_package(self) -> bool:
-        return self.archive.recognised.kind is FileKind.PACKAGE
 
     def _rewrite(self, allowance: Allowance) -> None:
         """Make the records; ``allowance`` is for what they are made of."""
@@ -130,25 +154,20 @@ class Rewriting:
             self._rescue(form)
         self._lay_ranges(form)
         if self.release is not None:
-            carry_over(form, self._bytecode, self.plan, self.release)
+            carry_over(form, self._known_code(), self.plan, self.release)
         if "handle.handle" in form.columns:
             for what, count in (
                 ("tags of no source range in the call-stack map", self._mended),
                 ("handles of lowered modules put into the call-stack map, of no source", self._added),
             ):
                 self.plan.rescues += [PlanStep(what, count)] if count else []
-        self.records = {**self._debug_records(form.form()), **self._code}
-        self.formats = format_records(archive.container.records, self.release)
-        self._tell_records()
-
-    def _debug_records(self, form: NormalForm) -> dict[str, bytes]:
-        """The debug records of a form, all of which stay in memory."""
-        made = DebugRecords(form)
-        records = {}
+        made, records = DebugRecords(form.form()), {}
         for name in made:
             records[name] = made[name]
-            form.allowance.take(len(records[name]), "bytes of a record", record=name)
-        return records
+            allowance.take(len(records[name]), "bytes of a record", record=name)
+        self.records = {**records, **self._code}
+        self.formats = format_records(archive.container.records, self.release)
+        self._tell_records()
 
     def _rescue(self, form: FormBuilder) -> None:
         """Take stale methods out of lowered code."""
@@ -190,8 +209,7 @@ class Rewriting:
                 self.plan.remarks.append(NAMELESS.format(rows, change))
         form.columns = ranges.relaid(form.columns, wanted)
 
-    @cached_property
-    def _bytecode(self) -> KnownCode | None:
+    def _known_code(self) -> KnownCode | None:
         """The bytecode, as far as call stacks need it; None where there is none."""
         archive = self.archive
         if archive.bytecode is None:
@@ -234,3 +252,80 @@ class Rewriting:
                 f"its bytecode has version {version}, and the lite interpreter of {self.target} {reads}; "
                 "TorchScript is not concerned"
             )
+
+
+def handles_in_blobs(archive: Archive) -> list[int]:
+    """The debug handles that lowered modules name; none where no call-stack map could have them."""
+    if archive.handle_table is None or DATA not in archive.records:
+        return []
+    return [handle for state in archive.lowered.values() for handle in state.handles]
+
+
+def format_records(records: Mapping[str, Record], release: Release | None) -> dict[str, bytes]:
+    """The records that tell how an archive is to be read, by name: as a release writes them, or unchanged."""
+    if release is None:
+        return {name: bytes(record.view()) for name, record in records.items() if is_format(name)}
+    formats = {}
+    version = next((name for name in VERSION_RECORDS if name in records), None)
+    for name, record in records.items():
+        if is_format(name) and name not in (*VERSION_RECORDS, BYTEORDER):
+            formats[name] = bytes(record.view())
+    if version is not None:
+        data = bytes(records[version].view())
+        digits = data.strip()
+        hidden = digits.isdigit() and len(digits) < 10 and int(digits) >= HIDDEN_FROM  # noqa: PLR2004
+        formats[VERSION_RECORDS[0 if hidden and release.first >= HIDDEN_SINCE else 1]] = data
+    if release.byteorder:
+        formats[BYTEORDER] = bytes(records[BYTEORDER].view()) if BYTEORDER in records else LITTLE
+    return formats
+
+
+def ordered(
+    records: Mapping[str, Record],
+    rewritten: Mapping[str, bytes],
+    formats: Mapping[str, bytes],
+    release: Release | None,
+    aside: bytes | None,
+) -> list[Member]:
+    """All records in a release's order.
+
+    Args:
+        records: those of the original.
+        rewritten: new debug records and code, by name; debug records that are not among them are dropped.
+        formats: from :func:`format_records`.
+        release: the release; None keeps the order of the original.
+        aside: the record that keeps the original; None for none.
+    """
+    names = [
+        name
+        for name in records
+        if not is_format(name)
+        and name not in (RECORD_NAME, MIGRATED)
+        and (name in rewritten or not kind_of(name).is_debug)
+    ]
+    new = [name for name in (*BEHIND_BYTECODE, *rewritten) if name in rewritten and name not in names]
+    at = names.index(BYTECODE) + 1 if BYTECODE in names else len(names)
+    names[at:at] = list(dict.fromkeys(new))
+    members = [_member(name, records, rewritten) for name in names]
+    if aside is not None:
+        members.insert(0, new_member(MIGRATED, aside, compress=False))
+    stated = [_member(name, records, formats) for name in formats]
+    first = next(iter(records), "") in formats if release is None else release.version_first
+    members = stated + members if first else members + stated
+    if RECORD_NAME in records if release is None else release.byteorder:
+        # By the rules of the original's writer; where it had no id, as PyTorch on Linux.
+        if RECORD_NAME in records:
+            data = renewed_id(members, records.values(), records[RECORD_NAME].view())
+        else:
+            data = serialization_id(members).encode()
+        members.append(new_member(RECORD_NAME, data))
+    return members
+
+
+def _member(name: str, records: Mapping[str, Record], rewritten: Mapping[str, bytes]) -> Member:
+    """A record of the result: the original's, compressed as it was, unless its bytes change."""
+    if name not in rewritten:
+        return member_from(records[name])
+    if name in records and records[name].view() == rewritten[name]:
+        return member_from(records[name])
+    return new_member(name, rewritten[name])

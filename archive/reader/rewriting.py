@@ -1,0 +1,136 @@
+"""The rewriting of one file, in the steps that all writers take.
+
+:func:`rewriting` refuses targets that exist, opens the source whole, and hands out a draft of each target.
+The writer fills the drafts, and reads them again by :meth:`Rewriting.reopened`. At the end the source must be
+what it was; only then do the drafts become the targets. After an error all targets are as they were.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from archive.base.errors import ArchiveError, ImpossibleError
+from archive.base.mapped import Mapped, unchanged
+from archive.base.output import is_path, replacing, replacing_all
+from archive.container.container import Container
+from archive.reader.archive import Archive
+from archive.reader.companion import Companion
+from archive.reader.opening import open_whole, opened
+from archive.reader.recognition import ARCHIVE_KINDS, check_companion
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import BinaryIO
+
+    from archive.base.limits import Limits
+    from archive.base.mapped import Source
+    from archive.base.output import Sink
+    from archive.reader.recognition import FileKind
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """A file that is rewritten.
+
+    Attributes:
+        archive: the source, opened whole.
+        drafts: what will be the targets, in their order.
+        kinds: the kinds of archives that source and result may be.
+    """
+
+    archive: Archive
+    drafts: list[BinaryIO]
+    kinds: Collection[FileKind]
+
+    @contextmanager
+    def reopened(self, name: str, *, embedded: bool = False) -> Iterator[Archive]:
+        """The last draft, opened within the bounds of the source, to be checked.
+
+        Args:
+            name: what messages call it.
+            embedded: read it with the companion that it may have inside.
+
+        Raises:
+            ArchiveError: it contradicts itself.
+        """
+        written = Mapped(self.drafts[-1], name)
+        with self.archive.allowance.part() as part:
+            if embedded:
+                result = opened(written, part, self.kinds)
+            else:
+                result = Archive(Container(written, part, rooted=bool(self.archive.root)))
+            with result:
+                yield result
+
+
+@contextmanager
+def rewriting(
+    source: Source,
+    *targets: Sink,
+    companion: Source | None = None,
+    force: bool,
+    limits: Limits,
+    kinds: Collection[FileKind] = ARCHIVE_KINDS,
+) -> Iterator[Rewriting]:
+    """Write targets from an archive, all of them or none.
+
+    Args:
+        source: the archive.
+        targets: paths, or binary files; the archive is the last one, a companion stands before it.
+        companion: the archive's debug information, if that was split off.
+        force: replace existing files.
+        limits: what hostile input may cost.
+        kinds: the kinds of archives that are opened; others are refused.
+
+    Raises:
+        ArchiveError: the archive cannot be read or changed meanwhile, two targets have one name, or one
+            exists or is no regular file.
+        OSError: a file cannot be read or written; then no target has been touched.
+    """
+    paths = [os.path.abspath(target) for target in targets if is_path(target)]  # noqa: PTH100 (links are no matter)
+    if len(set(paths)) < len(paths):
+        raise ArchiveError("archive and companion need two names", file=os.fspath(targets[-1]))  # type: ignore[arg-type]
+    with (
+        replacing_all(*targets, force=force) as drafts,
+        unchanged(source, *([] if companion is None else [companion])),
+        open_whole(source, companion=companion, limits=limits, kinds=kinds) as archive,
+    ):
+        yield Rewriting(archive, drafts, kinds)
+
+
+@contextmanager
+def rewriting_companion(
+    source: Source, target: Sink, *, force: bool, limits: Limits
+) -> Iterator[tuple[Companion, BinaryIO]]:
+    """The same of a companion: the source, opened, and the draft.
+
+    Raises:
+        ArchiveError: the source is no companion, is broken or changed meanwhile, or the target exists or is
+            no regular file.
+        OSError: a file cannot be read or written; then the target has not been touched.
+    """
+    with (
+        replacing(target, force=force) as draft,
+        unchanged(source),
+        closing(Mapped(source)) as mapped,
+    ):
+        check_companion(mapped, limits)
+        with Companion(mapped, limits.allowance(len(mapped.data))) as companion:
+            yield companion, draft
+
+
+def check_archive(opened: Archive) -> None:
+    """Refuse a companion, and an archive that has one inside.
+
+    Raises:
+        ArchiveError: it is one of these; the message says what can be done with it.
+    """
+    if not opened.has_code:
+        raise opened.recognised.refusal(opened.file)
+    if opened.companion:
+        raise ImpossibleError(
+            "its debug info is in an embedded companion; `restore` it first", file=opened.file
+        )
