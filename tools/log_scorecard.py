@@ -24,7 +24,7 @@ from tests.support.reports import case
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.failures.explainer import Explainer
+    from archive.failures.explainer import LogExplainer
     from tests.support.reports import Report
 
 NAMES = ("plain_unicode", "plain_free_functions", "traced_stack", "plain_stack", "lowered_shape")
@@ -51,7 +51,7 @@ def ways(folder: Path) -> Iterator[tuple[str, Report, list[Path]]]:
         yield "store of archives", report, [coded]
 
 
-def verdict(form: LogForm, report: Report, explainer: Explainer) -> str:
+def verdict(form: LogForm, report: Report, explainer: LogExplainer) -> str:
     """What became of a failure."""
     log = form.written(lines(report.stripped))
     before = explainer.unknown

@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from archive.failures.families import MAX_MESSAGE, parts
+from archive.failures.messages import MAX_MESSAGE, parts
 
 ENOUGH = 5  # calls that work, for an operator to count as measured
 FAMILY = 350  # operators, at most

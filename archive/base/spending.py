@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from archive.base.errors import LimitError
@@ -47,13 +48,14 @@ class Spending:
             self.read += len(piece)
             yield piece
 
-    def of_one_failure(self) -> Steps:
-        """Counts the next failure's steps; :meth:`spend` takes them over once they are taken."""
-        return Steps(max(0, min(self._limits.work, self._most_steps - self.steps)))
-
-    def spend(self, steps: int) -> None:
-        """Count what a failure took."""
-        self.steps += steps
+    @contextmanager
+    def one_failure(self) -> Iterator[Steps]:
+        """Counts the steps of the next failure, which the block takes."""
+        steps = Steps(max(0, min(self._limits.work, self._most_steps - self.steps)))
+        try:
+            yield steps
+        finally:
+            self.steps += steps.taken
 
     @property
     def _most_steps(self) -> int:

@@ -16,10 +16,10 @@ from archive.base.errors import ArchiveError, counted
 from archive.base.urls import is_server
 from archive.cli import printing
 from archive.cli.status import Status
-from archive.failures.explainer import Explainer
+from archive.failures.explainer import LogExplainer
+from archive.failures.log.recoding import unpacked
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in, models_of, store_at
-from archive.failures.unpacking import unpacked
 from archive.reader.recognition import READ_KINDS
 from archive.report.symbolicate import causes_facts, causes_text
 
@@ -86,7 +86,7 @@ def explain_log(log: Log, files: Sequence[str], companion: str | None) -> Status
             opened = archive.open(
                 files[0], companion=companion, mapped=log.mapped, limits=log.limits, kinds=READ_KINDS
             )
-            explainer = Explainer.of(stack.enter_context(opened), style=log.style)
+            explainer = LogExplainer.of(stack.enter_context(opened), style=log.style)
             models = None
         else:
             if log.store is None:
@@ -162,14 +162,14 @@ def _has_arrived(log: BinaryIO) -> bool:
         return True
 
 
-def _print_causes(log: Log, explainer: Explainer, models: Models | None) -> None:
+def _print_causes(log: Log, explainer: LogExplainer, models: Models | None) -> None:
     if log.as_json:
         printing.write_json(causes_facts(explainer, log.top, 1 if models is None else len(models)))
     else:
         printing.show(causes_text(explainer, log.top))
 
 
-def _note_rest(explainer: Explainer, models: Models | None) -> Status:
+def _note_rest(explainer: LogExplainer, models: Models | None) -> Status:
     """Note what is not explained, or not for certain; the status says whether there is some."""
     for line in explainer.notes:
         printing.note(line)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive import Archive, Limits
-    from archive.failures.lookups.instructions import Place
+    from archive.failures.lookups.instructions import MethodInstruction
     from archive.failures.lookups.kernels import CalledKernel
-    from archive.failures.lookups.nodes import Node
+    from archive.failures.lookups.nodes import ProgramNode
 
-    Found = Mapping[str, Sequence[Node | CalledKernel]]
+    Found = Mapping[str, Sequence[ProgramNode | CalledKernel]]
 
 
 def print_nodes(
@@ -57,27 +57,29 @@ def print_nodes(
     return Status.FINDINGS if lost else Status.WELL
 
 
-def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[Place]]:
+def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[MethodInstruction]]:
     """The instructions that names stand for; other names are left out."""
     if not opened.instructions:
         return {}
-    from archive.failures.lookups.instructions import Places, is_instruction  # noqa: PLC0415 (few files have some)
+    from archive.failures.lookups.instructions import InstructionNodes, is_instruction  # noqa: PLC0415 (few files have some)
 
-    places = Places(opened)
+    places = InstructionNodes(opened)
     return {name: places.named(name) for name in names if is_instruction(name)}
 
 
-def _found(opened: Archive, name: str, places: dict[str, list[Place]]) -> list[Node | CalledKernel]:
+def _found(
+    opened: Archive, name: str, places: dict[str, list[MethodInstruction]]
+) -> list[ProgramNode | CalledKernel]:
     if name in places:
         return list(dict.fromkeys(node for place in places[name] for node in place.nodes))
     if opened.instructions:
-        from archive.failures.lookups.regions import Regions  # noqa: PLC0415 (few files have some)
+        from archive.failures.lookups.instructions import Regions  # noqa: PLC0415 (few files have some)
 
         return [*map(Regions(opened).sourced, nodes.found_nodes(opened.programs, name))]
     return [*nodes.found_nodes(opened.programs, name), *kernels.found_kernels(opened.compiled, name)]
 
 
-def _why_unknown(opened: Archive, name: str, places: dict[str, list[Place]]) -> str:
+def _why_unknown(opened: Archive, name: str, places: dict[str, list[MethodInstruction]]) -> str:
     """Words for a name that nothing has."""
     if name in places:
         from archive.failures.lookups.instructions import why_no_nodes  # noqa: PLC0415 (only then needed)
@@ -99,7 +101,7 @@ def _facts(found: Found, *, has_kernels: bool) -> dict[str, object]:
     every = [(name, one) for name, some in found.items() for one in some]
     facts: dict[str, object] = {
         "symbolications": [
-            {"asked": name, **node_facts(one)} for name, one in every if isinstance(one, nodes.Node)
+            {"asked": name, **node_facts(one)} for name, one in every if isinstance(one, nodes.ProgramNode)
         ]
     }
     if has_kernels:
@@ -111,7 +113,7 @@ def _facts(found: Found, *, has_kernels: bool) -> dict[str, object]:
     return facts
 
 
-def _instructions(places: dict[str, list[Place]]) -> list[dict[str, object]]:
+def _instructions(places: dict[str, list[MethodInstruction]]) -> list[dict[str, object]]:
     """The facts about each instruction."""
     every = [(name, place, place.instruction.delegate) for name, some in places.items() for place in some]
     return [
@@ -131,6 +133,6 @@ def _print_text(found: Found) -> None:
     """Print each source; below a title, and with an empty line behind it, if there are several."""
     every = [one for some in found.values() for one in some]
     for one in every:
-        title = f"node {one.label}:\n" if len(every) > 1 and isinstance(one, nodes.Node) else ""
+        title = f"node {one.label}:\n" if len(every) > 1 and isinstance(one, nodes.ProgramNode) else ""
         end = "\n" * (len(every) > 1)
         printing.write(f"{title}{one.text.removesuffix(chr(10))}\n{end}".encode("utf-8", "surrogatepass"))

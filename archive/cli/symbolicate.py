@@ -18,7 +18,7 @@ from archive.base.urls import is_server, is_url, name_of
 from archive.cli import options, printing
 from archive.cli.status import Status
 from archive.debuginfo.symbolicate import Style
-from archive.failures.lookups.lookups import Lookups
+from archive.failures.lookups.handles import Lookups
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
 from archive.report.symbolicate import symbolication_facts
 from archive.report.texts import runs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive import Archive, Limits, Symbolication
-    from archive.failures.lookups.lookups import Position
+    from archive.failures.lookups.handles import Position
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 """Handles of 64 bits, never too long for ``int()``."""

@@ -1,17 +1,23 @@
 """A log in which PyTorch failed without debug records → the log as it would be with them.
 
-- The lite interpreter's line ``Debug info for handle(s): debug_handles:{126}, was not found.`` is replaced by
-  the module hierarchy and traceback of these handles. PyTorch prints several handles without a separator:
-  ``handles`` splits them, and ``families`` rules out a handle whose operator cannot print the message above.
-- TorchScript's traceback over ``code/__torch__/….py`` gets the heading "serialized code", and the traceback
-  of the original code follows: see ``tracebacks``.
+The life of a line, in the order of files:
 
-Loggers and container runtimes put a prefix before each line, or make it a record of JSON. A failure's lines
-are those of one *stream*, its process's part of the log, wherever lines of others stand between them: see
-``streams``. New lines get what stands around the line beside them. A string of JSON that holds a whole
-failure is explained inside: see ``explainer``.
+1. `log/`: bytes become lines; `log/quiet` passes those in which no failure can begin, almost all. Loggers
+   and container runtimes put a prefix before each line, or make it a record of JSON. A failure's lines are
+   those of one *stream*, its process's part of the log, wherever lines of others stand between them;
+   `log/beginnings` finds it. `printed` has the lines that PyTorch prints.
+2. `kinds` is the table of kinds; it makes a `failure` of a line: `lite` (debug handles), `tracebacks` (of
+   TorchScript), `nodes` (of ``torch.fx.Interpreter``), `eval_frames` (of generated code), `kernels` (of
+   AOTInductor), `instructions` (of ExecuTorch). Each file says what such a failure looks like, and what
+   answers it.
+3. A candidate answers: one model (`answers`), or each of many that the failure may be of
+   (`models/candidates`). `lookups/` finds handles, nodes, kernels and instructions by name, for logs and
+   for commands. `handles` splits debug handles that PyTorch printed without a separator, and `messages`
+   rules out those whose operator cannot print the message above. `code_records` compares a traceback with
+   the model's code. `redacted` and `redacted_answers` are for what PyTorch prints of redacted archives.
+4. `explainer` runs all this and writes the text, with what stands around the line beside it; a string of
+   JSON that holds a whole failure is explained inside.
 
-All other bytes pass through unchanged, and so do failures that the archive cannot explain. A log in UTF-16
-stays one, and one that gzip packed is unpacked (``unpacking``). What may be a whole failure is
-written once the log pauses: see ``lines``.
+All other bytes pass through unchanged, and so do failures that no model can explain. A log in UTF-16 stays
+one, and one that gzip packed is unpacked. What may be a whole failure is written once the log pauses.
 """

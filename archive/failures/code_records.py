@@ -1,30 +1,154 @@
-"""A code record that a frame of a traceback names: its lines, and the source ranges behind them."""
+"""The generated code that a frame of a traceback names: its lines, and the source ranges behind them.
+
+A log may be of a redacted archive, in which names are hashes. The companion has the code that it was made of,
+and the key of the hashes: a line of the log is the code's line if it has the same characters between its
+names, and each name is the code's or its hash. So places in it lead to places in the code.
+"""
 
 from __future__ import annotations
 
+import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from archive.base.strings import decoded
+from archive.companion.hashed_names import hashed
 from archive.container.names import encoded
 from archive.debuginfo.excerpt import CONTEXT
-from archive.failures.code_lines import CodeLines
 from archive.failures.hashed_words import HASH
-from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, RANGES_SUFFIX
+from archive.failures.printed import CODE_FOLDERS, RANGE_MARKING
+from archive.formats.record_kinds import RANGES_SUFFIX
 
 if TYPE_CHECKING:
-    import re
-
     from archive.debuginfo.model import SourceRange
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
     from archive.reader.line_digests import LineDigests
 
-CODE_FOLDERS = (LEGACY_CODE[0].encode(), PACKAGE_CODE.encode())
-"""The folders of code records, in an archive and in a torch.package."""
+BLOCK = 1 << 14
+"""Bytes whose newlines are counted together."""
+NEWLINE = ord("\n")
+WORD = re.compile(rb'("[^"\n]*"|\w+)')
+"""A name, or a text in quotes, which may be one."""
+DEFINED = re.compile(rb"def (\w+)\(")
+MOST_FUNCTIONS = 100
+"""Functions above a line that are asked whether they are the one that the log names."""
 
 
-class CodeRecord:
-    """The code record that a frame names.
+# --- lines
+
+
+class CodeLines:
+    """The lines of a text, counted from 1. A last newline ends the last line and begins none.
+
+    Args:
+        text: the text, of one byte or more.
+    """
+
+    def __init__(self, text: memoryview) -> None:
+        self._text = np.frombuffer(text, np.uint8)
+
+    def __len__(self) -> int:
+        return int(self._before[-1]) + int(self._text[-1] != NEWLINE)
+
+    @cached_property
+    def _before(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The newlines before each block, and in all blocks."""
+        starts = range(0, len(self._text), BLOCK)
+        counts = [np.count_nonzero(self._text[start : start + BLOCK] == NEWLINE) for start in starts]
+        return np.cumsum([0, *counts])
+
+    def start(self, number: int) -> int:
+        """The byte at which a line of the text begins."""
+        return self._newline(number - 1) + 1 if number > 1 else 0
+
+    def length(self, number: int) -> int:
+        """The bytes of a line of the text, without its newline."""
+        end = self._newline(number) if number <= int(self._before[-1]) else len(self._text)
+        return end - self.start(number)
+
+    def is_line(self, number: int, line: bytes) -> bool:
+        """Whether the text has a line of this number, and it is this one."""
+        if not 0 < number <= len(self) or self.length(number) != len(line):
+            return False
+        start = self.start(number)
+        return self._text[start : start + len(line)].tobytes() == line
+
+    def begins(self, number: int, line: bytes) -> bool:
+        """Whether the text has a line of this number, and it begins as this one."""
+        if not 0 < number <= len(self) or self.length(number) < len(line):
+            return False
+        start = self.start(number)
+        return self._text[start : start + len(line)].tobytes() == line
+
+    def byte(self, number: int, column: int) -> bytes:
+        """One byte of a line; b"" behind its end."""
+        start = self.start(number) + column
+        return self._text[start : start + 1].tobytes() if column < self.length(number) else b""
+
+    def _newline(self, number: int) -> int:
+        """The place of a newline, counted from 1."""
+        block = int(np.searchsorted(self._before, number)) - 1
+        start = block * BLOCK
+        places = np.flatnonzero(self._text[start : start + BLOCK] == NEWLINE)
+        return start + int(places[number - 1 - int(self._before[block])])
+
+
+class RenamedLines(CodeLines):
+    """The lines of code, to be compared with lines in which names may be hashes.
+
+    Args:
+        text: the code, of one byte or more.
+        salt: the key of the hashes.
+    """
+
+    def __init__(self, text: memoryview, salt: bytes) -> None:
+        super().__init__(text)
+        self.text, self.salt = text, salt
+
+    def line(self, number: int) -> bytes:
+        """A line of the code, counted from 1, without its newline."""
+        start = self.start(number)
+        return bytes(self.text[start : start + self.length(number)])
+
+    def is_line(self, number: int, line: bytes) -> bool:
+        """Whether the code has a line of this number, and it is this one but for hashes."""
+        return 0 < number <= len(self) and self.is_same(self.line(number), line)
+
+    def is_same(self, line: bytes, shown: bytes) -> bool:
+        """Whether a line that is shown is a line of the code but for hashes."""
+        words, shown_words = WORD.split(line), WORD.split(shown)
+        if len(words) != len(shown_words):
+            return False
+        for word, shown_word in zip(words, shown_words, strict=True):
+            if word != shown_word:
+                quote = b'"' if word[:1] == b'"' else b""
+                name = word.removeprefix(quote).removesuffix(quote)
+                if shown_word != quote + hashed(decoded(name), self.salt).encode() + quote:
+                    return False
+        return True
+
+    def column(self, number: int, shown: bytes, column: int) -> int:
+        """The column of the code that a column of the shown line stands for; both in bytes, from 0.
+
+        The last column of a hash stands for the last one of its name.
+        """
+        before = after = 0
+        for old, new in zip(WORD.split(self.line(number)), WORD.split(shown), strict=True):
+            if column < after + len(new):
+                is_last = column == after + len(new) - 1
+                return before + max(0, len(old) - 1 if is_last else min(column - after, len(old) - 1))
+            before, after = before + len(old), after + len(new)
+        return before + column - after
+
+
+# --- records
+
+
+class FrameCode:
+    """The generated code that a frame names.
 
     Args:
         archive: the archive whose record it may be.
@@ -89,7 +213,7 @@ class CodeRecord:
         return self.archive.locate(self.name, self.lines.start(line) + column)
 
 
-class CompanionCode(CodeRecord):
+class CompanionCode(FrameCode):
     """A code record that is only known by its ranges' places: a companion does not hold the code."""
 
     def __init__(self, companion: Companion, file: bytes) -> None:
@@ -115,10 +239,62 @@ class DigestedCode(CompanionCode):
 
     def shows(self, shown: list[bytes], number: int) -> bool:
         """Whether the record has these lines up to a line, counted from 1: as many as PyTorch prints."""
-        return CodeRecord.shows(self, shown, number)
+        return FrameCode.shows(self, shown, number)
 
 
-def problem_of(code: CodeRecord, number: int, *, fits: bool) -> str:
+class RenamedCode(FrameCode):
+    """A code record whose names may be hashes.
+
+    Args:
+        archive: the archive that the code is of, or its companion alone.
+        companion: the companion of the redacted one.
+        name: the record's name before.
+        salt: the key of the hashes.
+    """
+
+    lines: RenamedLines
+
+    def __init__(self, archive: Archive, companion: Companion, name: str, salt: bytes) -> None:
+        self.archive, self.companion, self.name = archive, companion, name
+        self.lines = RenamedLines(memoryview(archive.records[name].view()), salt)
+
+    def columns(self, number: int, shown: bytes, marking: bytes) -> tuple[int, int]:
+        """The first and the last column of the code that a marking is below."""
+        first, last = super().columns(number, shown, marking)
+        return self.lines.column(number, shown, first), self.lines.column(number, shown, last)
+
+    def as_written(self, header: re.Match[bytes], lines: list[bytes]) -> list[bytes]:
+        """The lines of a frame that shows this record, with its own names."""
+        line, function, number = header.string, header["function"], int(header["line"])
+        heading = (
+            line[: header.start("file")] + encoded(self.name) + line[header.end("file") : header.end("line")]
+        )
+        own = [heading if function is None else heading + b", in " + self.function(number, function)]
+        number -= next(at for at, line in enumerate(lines) if RANGE_MARKING.fullmatch(line)) - 1
+        for at, line in enumerate(lines):
+            if marking := RANGE_MARKING.fullmatch(line):
+                first, last = self.columns(number - 1, lines[at - 1], line)
+                own.append(b" " * first + b"~" * (last - first + 1) + (marking["here"] or b""))
+            else:
+                own.append(self.lines.line(number))
+                number += 1
+        return own
+
+    def function(self, number: int, shown: bytes) -> bytes:
+        """The name of a function that is shown, by its definition above a line."""
+        text = bytes(self.lines.text[: self.lines.start(number)])
+        end = len(text)
+        for _ in range(MOST_FUNCTIONS):
+            end = text.rfind(b"def ", 0, end)
+            definition = DEFINED.match(text, max(end, 0))
+            if end < 0 or definition is None:
+                break
+            if self.lines.is_same(definition[1], shown):
+                return definition[1]
+        return shown
+
+
+def problem_of(code: FrameCode, number: int, *, fits: bool) -> str:
     """The reason that a frame has no original range."""
     if fits:
         return f"no source range is recorded for {code.name}, line {number}"

@@ -9,17 +9,25 @@ A node that holds graphs (``cond``, ``while_loop``) runs a graph module of its o
 frame is of a node in one of these graphs. Module hierarchy and stack trace of the innermost node are
 written behind the last frame, before the error's name. Source: ``torch/fx/graph_module.py`` of PyTorch 2.13,
 its tracebacks.
+
+PyTorch gives the nodes of a graph new names where it traces the graph again: a loop whose gradient is asked
+for, what ``torch.compile`` compiles. A name may then be another node's of the file. So a statement counts as
+a node's only if
+
+* it has the node's name, operator and arguments, and names an input of the graph, whose name no tracing makes
+  up, or stands in the line that the node has in code of this graph; or
+* its arguments are inputs of a graph that was traced again, by their numbers, and no other node has these.
 """
 
 from __future__ import annotations
 
 import re
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
-from archive.failures.failures import Answer
-from archive.failures.fits import Fit, fit, is_line
-from archive.failures.lookups.nodes import OPERATORS, Node, loaded_nodes
+from archive.failures.failure import Answer, Failure
+from archive.failures.lookups.nodes import OPERATORS, ProgramNode, loaded_nodes
 from archive.failures.nodes import (
     UNKNOWN_CALL,
     answer_of,
@@ -28,16 +36,17 @@ from archive.failures.nodes import (
     is_unknown,
     leave_source,
     listed,
+    may_have,
 )
+from archive.formats.exported.printed import FIRST_LINE, TAKEN, Notation, behind, own_name, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from archive.failures.streams import Stream
+    from archive.failures.log.streams import LogStream
     from archive.formats.exported.program import Program
     from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
-    from archive.reader.facts import Facts
 
 COLOUR = rb"(?:\x1b\[[\d;]*m)*"
 """Escapes for a terminal, as Python 3.13 prints them."""
@@ -67,9 +76,243 @@ TRANSFORMS = "torch._functorch.predispatch."
 """Functions of ``torch.func.vmap`` and its like, which programs call beside operators."""
 MAX_CODE = 1 << 20
 """Bytes of one statement that are looked at."""
+HIGHER_ORDER = "torch.ops.higher_order."
+TRACED_AGAIN = re.compile(r"\b(?:(?:arg|primals_|tangents_)\d{1,9}(?:_\d+)?|l_\w+_)\b")
+"""An input of a graph that PyTorch traced again."""
+MADE_UP = re.compile(r"(?:arg|primals_|tangents_)\d+(_\d+)?|l_\w+_|[a-z]{1,2}\d*(_\d+)?")
+"""A name that tracing may make up."""
+DELETED = re.compile(r"(?:;  [\w =]+)?")
+"""The values that a statement is the last one to use."""
+GUARDS = (0, 1)
+"""Lines of a module's code for its guards."""
+VALUE = re.compile(r"(?<![\w.'])(?!(?:True|False|None|inf|nan)\b)[A-Za-z_]\w*(?![\w.('])(?! = )")
+"""A value among the arguments of a statement."""
+NUMBER = re.compile(r"_\d+$")
+NEVER = r"(?!)"
 
 
-class Statement(NamedTuple):
+class EvalFailure(Failure):
+    """The frames of a traceback from the first one on that is of a graph module.
+
+    Args:
+        stream: their lines, the first frame's heading first.
+
+    Attributes:
+        statements: those of graph modules, the outermost first.
+        length: how many lines belong to frames.
+        is_whole: whether each frame shows its statement.
+        is_explained: whether the source of the failing node stands behind the frames.
+    """
+
+    def __init__(self, stream: LogStream) -> None:
+        super().__init__(stream)
+        self.statements: list[NodeStatement] = []
+        self.length = 1
+        self.is_whole = True
+        heading = EVAL_FRAME.fullmatch(stream.text(0) or b"")
+        while self.length < MAX_LINES and (line := stream.text(self.length)) is not None:
+            if not line.startswith(INDENT):
+                break
+            if heading:
+                self._add(heading, line)
+            heading = EVAL_FRAME.fullmatch(line)
+            self.length += 1
+        if heading:
+            self._add(heading, b"")
+        self.last = self.length - 1
+        self.is_explained = is_source(stream, self.length)
+
+    def _add(self, heading: re.Match[bytes], line: bytes) -> None:
+        """Add a frame by its heading and the line below."""
+        shown = statement_in(line)
+        name, code = (decoded(shown["name"]), decoded(shown["code"])) if shown else ("", "")
+        statement = NodeStatement(name, code, int(heading["line"]), heading["traced"] is not None)
+        self.is_whole &= shown is not None and len(self.statements) < MAX_FRAMES
+        if not statement.is_of_program:  # it calls a module: frames below are of that one's graph
+            self.statements.clear()
+        elif len(self.statements) < MAX_FRAMES:
+            self.statements.append(statement)
+
+    @property
+    def what(self) -> str:
+        """The innermost statement."""
+        return str(self.statements[-1])
+
+    @property
+    def key(self) -> bytes:
+        """The same for tracebacks of the same statements."""
+        return digest(
+            str(self.is_whole),
+            *(f"{one.line} {one.is_traced} {one.name} = {one.code}" for one in self.statements),
+        )
+
+    def leave(self) -> None:
+        """Let the lines stay as they are: no frame of them is the first one of another traceback."""
+        for at in range(1, self.length):
+            self.stream.line(at).output = self.stream.line(at).data
+        if self.is_explained:
+            leave_source(self.stream, self.length + 1)
+
+    def answer(self, archive: Archive) -> Answer:
+        """An archive's answer."""
+        innermost = self.statements[-1]
+        possible = self._nodes(archive, self.statements)
+        certain = [node for node, fits in possible if fits is Fit.YES]
+        if self.is_whole and certain:
+            return answer_of(self, self.what, certain, lambda node: node.text.removesuffix("\n"))
+        programs, is_possible = archive.programs, True
+        if not self.is_whole:
+            why = _why(possible, NOT_SHOWN)
+        elif possible or self._nodes(archive, self.statements[:-1]):
+            why = _why(possible, TRACED)
+        # An inner graph has a node of the outermost statement, as below torch.fx.Interpreter.
+        elif any(node.site.scopes and self.statements[0].fit(node) for node in loaded_nodes(programs)):
+            why = INSIDE
+        elif is_unknown(innermost.code.partition("(")[0], archive):
+            why = UNKNOWN_CALL
+        elif any(innermost.may_be_of(node.site) for node in loaded_nodes(programs)):
+            why, is_possible = OTHERS, False
+        else:
+            return answer_of(self, self.what, [], lambda node: node.text)
+        return Answer(self, None, ((0, f"{self.what}: {why}"),), is_possible=is_possible)
+
+    def _nodes(self, archive: Archive, statements: Sequence[NodeStatement]) -> list[tuple[ProgramNode, Fit]]:
+        """The nodes that the innermost of some statements may be of; none where there are no statements."""
+        best = dict[int, tuple[ProgramNode, Fit]]()
+        forms = (form for program in archive.programs.values() for form in program.forms)
+        for node, fits in (each for form in forms for each in _in_program(form, statements)):
+            known = best.get(id(node.site))  # forms of a program have most nodes in common
+            if known is None or known[1] < fits:
+                best[id(node.site)] = node, fits
+        return list(best.values())
+
+
+def _why(possible: Sequence[tuple[ProgramNode, Fit]], why: str) -> str:
+    """Why none of the nodes that a failure may be of is known to be its own."""
+    return f"may be {listed([node for node, _ in possible])}, but {why}" if possible else why
+
+
+def _in_program(program: Program, statements: Sequence[NodeStatement]) -> list[tuple[ProgramNode, Fit]]:
+    """The nodes of a program that the innermost of some statements may be of."""
+    holders = {"": Fit.YES}
+    fitting: list[tuple[ProgramNode, Fit]] = []
+    for at, statement in enumerate(statements):
+        inside = (
+            ProgramNode(program, site)
+            for site in program.sites.values()
+            if bool(site.scopes) == bool(at) and site.holder in holders
+        )
+        fitting = [
+            (node, min(fits, holders[node.site.holder])) for node in inside if (fits := statement.fit(node))
+        ]
+        holders = {node.site.key: fits for node, fits in fitting}
+    return fitting
+
+
+# --- whether a statement is a node's
+
+
+class Fit(IntEnum):
+    """Whether a statement is a node's."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+def fit(code: str, line: int, node: ProgramNode, *, is_traced: bool) -> Fit:
+    """Whether a statement that has a node's name, and calls its operator, is the node's.
+
+    The statements of graphs around the node's must be known: inputs keep their order in graphs of a graph
+    that is, in others they do not.
+
+    Args:
+        code: of the statement, from the operator on.
+        line: of the generated code in which it stands, from 1.
+        node: the node.
+        is_traced: whether the code is known to be of a graph that was traced again.
+    """
+    site = node.site
+    is_again = is_traced or TRACED_AGAIN.search(code) is not None
+    if site.record is None:
+        return Fit.MAYBE if is_again else Fit.YES
+    if not is_traced and _is_call(code, site):
+        # An argument that is an input of the graph has a name that tracing may not make up.
+        names_input = any(
+            name in site.inputs and not MADE_UP.fullmatch(name) for name in site.arguments or ()
+        )
+        return Fit.YES if names_input or is_line(line, node) else Fit.MAYBE
+    if site.scopes and _is_only_call(code, node):
+        return Fit.YES
+    return Fit.MAYBE if is_again or (site.scopes and _may_be_traced(code, node)) else Fit.NO
+
+
+def _is_call(code: str, site: NodeSite, name: Callable[[str], str] | None = None) -> bool:
+    """Whether a statement has a node's operator and arguments.
+
+    Args:
+        code: of the statement.
+        site: the node.
+        name: gives the expression of a value's name; by default that of the value's own name.
+    """
+    parts = pieces((site.record or {}).get("inputs", ()), Notation.CODE)
+    if parts is None:
+        return name is None and may_have(code, site)
+    expression = name or (lambda value: own_name(value, site.inputs))
+    rest = behind(code, [f"{site.target}(", *parts, ")"], expression)
+    return rest is not None and DELETED.fullmatch(rest) is not None
+
+
+def is_line(line: int, node: ProgramNode) -> bool:
+    """Whether a node of a form of its program has this line in the code of its graph."""
+    site, program = node.site, node.program
+    if site.record is None:
+        return False
+    before = line - FIRST_LINE - program.lines[site.key]
+    if site.scopes:
+        return before == 0
+    # An input that is renamed has a line of its own. In a module, inputs are unpacked in one line, and
+    # parameters, buffers and constants are fetched in one each.
+    before -= sum(name in TAKEN for name in site.inputs)
+    if program.is_loaded:
+        return before == 0
+    return program.lifted is not None and before - 1 - program.lifted in GUARDS
+
+
+def _is_only_call(code: str, node: ProgramNode) -> bool:
+    """Whether a statement of an inner graph that was traced again can be of this node only."""
+    site = node.site
+    others = [other for other in node.program.graphs[site.scopes] if other.target == site.target]
+    if site.target.startswith(HIGHER_ORDER):
+        return len(others) == 1
+    # Some graphs count their inputs from 0, others from 1.
+    callers = {
+        other.name for other in others for first in (0, 1) if _is_call(code, other, _numbered(other, first))
+    }
+    return callers == {site.name} and _is_call(code, site, _numbered(site, 0))
+
+
+def _may_be_traced(code: str, node: ProgramNode) -> bool:
+    """Whether all values of a statement may be of a node's graph, if it was traced again."""
+    names = [*node.site.inputs, *(other.name for other in node.program.graphs[node.site.scopes])]
+    # A number at a name's end tells it from others.
+    known = {*node.site.inputs, *(NUMBER.sub("", name) for name in names)}
+    return all(
+        name in known or NUMBER.sub("", name) in known for name in VALUE.findall(code.partition(";")[0])
+    )
+
+
+def _numbered(site: NodeSite, first: int) -> Callable[[str], str]:
+    """What an input of a graph that was traced again is called, by its name in the program."""
+    numbers = {name: at for at, name in enumerate(site.inputs, first)}
+
+    def called(name: str) -> str:
+        return rf"(?:arg|primals_){numbers[name]}(?:_\d+)?" if name in numbers else NEVER
+
+    return called
+
+
+class NodeStatement(NamedTuple):
     """The statement of a node, as its frame shows it.
 
     Attributes:
@@ -88,7 +331,7 @@ class Statement(NamedTuple):
         """Whether it has a node's name and operator."""
         return site.name == self.name and self.code.startswith(f"{site.target}(")
 
-    def fit(self, node: Node) -> Fit:
+    def fit(self, node: ProgramNode) -> Fit:
         """Whether it is the statement of a node; one that is not shown may be, by its line."""
         if not self.name:
             return Fit.MAYBE if is_line(self.line, node) else Fit.NO
@@ -112,141 +355,3 @@ class Statement(NamedTuple):
 def statement_in(line: bytes) -> re.Match[bytes] | None:
     """The statement in the line below a frame's heading."""
     return STATEMENT.fullmatch(re.sub(COLOUR, b"", line[:MAX_CODE]))
-
-
-class EvalTraceback:
-    """The frames of a traceback from the first one on that is of a graph module.
-
-    Args:
-        stream: their lines, the first frame's heading first.
-
-    Attributes:
-        stream: as given.
-        statements: those of graph modules, the outermost first.
-        length: how many lines belong to frames.
-        is_whole: whether each frame shows its statement.
-        is_explained: whether the source of the failing node stands behind the frames.
-    """
-
-    shows_code = False
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        self.statements: list[Statement] = []
-        self.length = 1
-        self.is_whole = True
-        heading = EVAL_FRAME.fullmatch(stream.text(0) or b"")
-        while self.length < MAX_LINES and (line := stream.text(self.length)) is not None:
-            if not line.startswith(INDENT):
-                break
-            if heading:
-                self._add(heading, line)
-            heading = EVAL_FRAME.fullmatch(line)
-            self.length += 1
-        if heading:
-            self._add(heading, b"")
-        self.is_explained = is_source(stream, self.length)
-
-    def _add(self, heading: re.Match[bytes], line: bytes) -> None:
-        """Add a frame by its heading and the line below."""
-        found = statement_in(line)
-        name, code = (decoded(found["name"]), decoded(found["code"])) if found else ("", "")
-        statement = Statement(name, code, int(heading["line"]), heading["traced"] is not None)
-        self.is_whole &= found is not None and len(self.statements) < MAX_FRAMES
-        if not statement.is_of_program:  # it calls a module: frames below are of that one's graph
-            self.statements.clear()
-        elif len(self.statements) < MAX_FRAMES:
-            self.statements.append(statement)
-
-    @property
-    def what(self) -> str:
-        """The innermost statement."""
-        return str(self.statements[-1])
-
-    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (they do not tell)
-        """True."""
-        return True
-
-    @property
-    def key(self) -> bytes:
-        """The same for tracebacks of the same statements."""
-        return digest(
-            str(self.is_whole),
-            *(f"{one.line} {one.is_traced} {one.name} = {one.code}" for one in self.statements),
-        )
-
-    def size(self, text: bytes) -> int:
-        """The bytes that an explanation has in the log."""
-        return len(text) + (text.count(b"\n") + 2) * self.stream.cost(0)
-
-    def explained(self, text: bytes) -> Iterator[bytes]:
-        """The lines of the frames, with an explanation behind the last one."""
-        last = self.length - 1
-        for at in range(last):
-            yield self.stream.line(at).data
-        yield self.stream.written(last, (self.stream.text(last) or b"") + b"\n" + text)
-
-    def leave(self) -> None:
-        """Let the lines stay as they are: no frame of them is the first one of another traceback."""
-        for at in range(1, self.length):
-            self.stream.line(at).output = self.stream.line(at).data
-        if self.is_explained:
-            leave_source(self.stream, self.length + 1)
-
-    def answer(self, archive: Archive) -> Answer:
-        """An archive's answer."""
-        what = self.what
-        possible = self._nodes(archive, self.statements)
-        if not self.is_whole:
-            return Answer(self, None, ((0, f"{what}: {_why(possible, NOT_SHOWN)}"),), is_possible=True)
-        nodes = [node for node, found in possible if found is Fit.YES]
-        if not nodes and (possible or self._nodes(archive, self.statements[:-1])):
-            return Answer(self, None, ((0, f"{what}: {_why(possible, TRACED)}"),), is_possible=True)
-        if not nodes and self._may_begin_inside(archive):
-            return Answer(self, None, ((0, f"{what}: {INSIDE}"),), is_possible=True)
-        if not nodes and is_unknown(self.statements[-1].code.partition("(")[0], archive):
-            return Answer(self, None, ((0, f"{what}: {UNKNOWN_CALL}"),), is_possible=True)
-        if not nodes and self._has_namesake(archive):
-            return Answer(self, None, ((0, f"{what}: {OTHERS}"),))
-        return answer_of(self, what, nodes, lambda node: node.text.removesuffix("\n"))
-
-    def _has_namesake(self, archive: Archive) -> bool:
-        """Whether a node has the name and operator of the innermost statement, and not its arguments."""
-        return any(self.statements[-1].may_be_of(node.site) for node in loaded_nodes(archive.programs))
-
-    def _may_begin_inside(self, archive: Archive) -> bool:
-        """Whether an inner graph has a node of the outermost statement, as below ``torch.fx.Interpreter``."""
-        nodes = loaded_nodes(archive.programs)
-        return any(node.site.scopes and self.statements[0].fit(node) for node in nodes)
-
-    def _nodes(self, archive: Archive, statements: Sequence[Statement]) -> list[tuple[Node, Fit]]:
-        """The nodes that the innermost of some statements may be of; none where there are no statements."""
-        found = dict[int, tuple[Node, Fit]]()
-        forms = (form for program in archive.programs.values() for form in program.forms)
-        for node, one in (each for form in forms for each in _in_program(form, statements)):
-            known = found.get(id(node.site))  # forms of a program have most nodes in common
-            if known is None or known[1] < one:
-                found[id(node.site)] = node, one
-        return list(found.values())
-
-
-def _why(possible: Sequence[tuple[Node, Fit]], why: str) -> str:
-    """Why none of the nodes that a failure may be of is told to be the one."""
-    return f"may be {listed([node for node, _ in possible])}, but {why}" if possible else why
-
-
-def _in_program(program: Program, statements: Sequence[Statement]) -> list[tuple[Node, Fit]]:
-    """The nodes of a program that the innermost of some statements may be of."""
-    holders = {"": Fit.YES}
-    found: list[tuple[Node, Fit]] = []
-    for at, statement in enumerate(statements):
-        inside = (
-            Node(program, site)
-            for site in program.sites.values()
-            if bool(site.scopes) == bool(at) and site.holder in holders
-        )
-        found = [
-            (node, min(one, holders[node.site.holder])) for node in inside if (one := statement.fit(node))
-        ]
-        holders = {node.site.key: one for node, one in found}
-    return found

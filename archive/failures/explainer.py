@@ -1,25 +1,23 @@
-r"""Explains the failures in a log.
+"""A log → the log with its failures explained.
 
-Logs in UTF-16, as PowerShell's ``>`` writes them, are explained as UTF-8 and written as UTF-16 again.
-Failures in quoted strings with escapes, as in JSON, are explained there, with escapes again. Servers log
-lines of JSON. Other lines have such strings, too: JSON behind a logger's prefix, ``key="value"`` pairs, a
-line of a JSON file that has many. A newline in one of them would break what reads the log.
-
-Only the strings that hold a failure are written anew; all other bytes of the line stay. A string that had
-other characters than ASCII in it gets them unescaped, one that had none gets ``\u`` escapes, as before.
+Each line in which a failure may begin is read three ways: as the failure's own text, in the form that a
+logger gave it (``log.beginnings``); as strings that hold whole failures (``log.strings``), which are logs
+themselves; and as plain text, whatever strings it has. A failure that begins there is of some kind
+(``kinds``). One model or many (:class:`~archive.failures.failure.Answers`) are asked about it, and the text
+of their answer is written.
 """
 
 from __future__ import annotations
 
-import codecs
-import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
-from archive.failures.archive_answers import ArchiveAnswers
-from archive.failures.beginnings import (
+from archive.failures.answers import ArchiveAnswers
+from archive.failures.kinds import failure_at
+from archive.failures.log.beginnings import (
     MOST_NESTED,
     Above,
     Beginning,
@@ -27,159 +25,34 @@ from archive.failures.beginnings import (
     is_escaped,
     texts_above,
 )
-from archive.failures.causes import Causes
-from archive.failures.encoded_lines import outer, regions
-from archive.failures.encodings import BREAK
-from archive.failures.failures import HANDLES_NOT_FOUND
-from archive.failures.forms import quoted, unquoted
-from archive.failures.kinds import KINDS
-from archive.failures.lines import SPLITS, STRING, InnerLines, Lines
-from archive.failures.marks import has_failure
-from archive.failures.notes import Notes
-from archive.failures.outline import Outline, SerializedOutline
-from archive.failures.sources import shows_source
-from archive.failures.tracebacks import FRAME_HEADER
+from archive.failures.log.lines import InnerLines, Lines
+from archive.failures.log.quiet import has_failure, is_quiet
+from archive.failures.log.recoding import in_utf8
+from archive.failures.log.strings import explained_strings
+from archive.failures.printed import HANDLES_NOT_FOUND, WHOLE_HEADING
+from archive.failures.tracebacks import TracebackFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from archive.failures.failures import Answer, Answers, Failure
-    from archive.failures.lines import Line
+    from archive.failures.failure import Answer, Answers, Cause
+    from archive.failures.log.lines import LogLine
     from archive.reader.archive import Archive
-
-    ExplainLog = Callable[[Iterable[bytes]], Iterator[bytes]]
-    from collections.abc import Callable
-
-    from archive.failures.encoded_lines import Region
-
-    Explain = Callable[[bytes, bytes, bytes], bytes]
-
-
-# --- utf16
-
-HEAD = 4
-"""Bytes at a log's beginning that tell its encoding: a mark, or two ASCII characters."""
-LITTLE = re.compile(rb"\xff\xfe|[\t-~]\0[\t-~]\0")
-BIG = re.compile(rb"\xfe\xff|\0[\t-~]\0[\t-~]")
-
-
-def in_utf8(log: Iterable[bytes], explain: ExplainLog) -> Iterator[bytes]:
-    """A log explained by what reads UTF-8, in the log's own encoding.
-
-    Args:
-        log: the log, in pieces.
-        explain: explains a log.
-    """
-    pieces, head = iter(log), b""
-    while len(head) < HEAD and (piece := next(pieces, None)) is not None:
-        head += piece
-    encoding = "utf-16-le" if LITTLE.match(head) else "utf-16-be" if BIG.match(head) else ""
-    whole = _chained(head, pieces)
-    yield from _by_utf8(whole, encoding, explain) if encoding else explain(whole)
-
-
-def _chained(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
-
-
-def _by_utf8(log: Iterable[bytes], encoding: str, explain: ExplainLog) -> Iterator[bytes]:
-    """A log in UTF-16, explained. Halves of surrogate pairs, which are no characters, stay."""
-    decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
-
-    def texts() -> Iterator[bytes]:
-        for piece in log:
-            text = decoder.decode(piece)
-            if text or not piece:
-                yield text.encode("utf-8", "surrogatepass")
-
-    again = codecs.getincrementaldecoder("utf-8")("surrogatepass")
-    for piece in explain(texts()):
-        try:
-            text = again.decode(piece)
-        except UnicodeDecodeError:  # a model's source may be no UTF-8
-            again.reset()
-            text = piece.decode("utf-8", "replace")
-        yield text.encode(encoding, "surrogatepass")
-    yield decoder.getstate()[0]
-
-
-# --- json lines
-
-
-def explained_strings(line: bytes, explain: Explain) -> bytes | None:
-    """A line with the failures in its quoted strings explained; None if there are none in them.
-
-    Args:
-        line: the line.
-        explain: explains a text, given what stands before its string and behind.
-    """
-    pieces, at, is_found = list[bytes](), 0, False
-    for one in outer(line):
-        pieces += [_explained_strings(line, at, one.start, explain) or line[at : one.start]]
-        pieces += [_written(line, one, explain)]
-        at, is_found = one.stop, True
-    rest = _explained_strings(line, at, len(line), explain)
-    if rest is None and not is_found:
-        return _otherwise_encoded(line, explain)
-    return b"".join([*pieces, line[at:] if rest is None else rest])
-
-
-def _explained_strings(line: bytes, at: int, stop: int, explain: Explain) -> bytes | None:
-    """A part of a line, as :func:`explained_strings` has all of it."""
-    is_found = False
-
-    def explained(found: re.Match[bytes]) -> bytes:
-        nonlocal is_found
-        is_one = has_failure(found[0]) and not _is_attribute(line, found)
-        text = unquoted(found[0]) if is_one else None
-        if text is None:
-            return found[0]
-        is_found = True
-        new = explain(text, line[: found.start()], line[found.end() :])
-        return found[0] if new == text else quoted(new, is_ascii=found[0].isascii())
-
-    pieces = list[bytes]()
-    for found in STRING.finditer(line, at, stop):
-        pieces += [line[at : found.start()], explained(found)]
-        at = found.end()
-    return b"".join([*pieces, line[at:stop]]) if is_found else None
-
-
-def _is_attribute(line: bytes, found: re.Match[bytes]) -> bool:
-    """Whether a quoted string is an attribute of XML, which has entities and no escapes."""
-    is_value = line.endswith(b"=", 0, found.start())
-    return is_value and b'\\"' not in found[0] and BREAK.search(found[0]) is not None
-
-
-def _otherwise_encoded(line: bytes, explain: Explain) -> bytes | None:
-    """The same for failures in other encodings."""
-    pieces, at = list[bytes](), 0
-    for region in regions(line):
-        pieces += [line[at : region.start], _written(line, region, explain)]
-        at = region.stop
-    return b"".join([*pieces, line[at:]]) if pieces else None
-
-
-def _written(line: bytes, region: Region, explain: Explain) -> bytes:
-    """A part of a line with the failures in it explained."""
-    text, write = region.encoded
-    new = explain(text, line[: region.start], line[region.stop :])
-    return line[region.start : region.stop] if new == text else write(new)
-
-
-# --- explainer
 
 ESCAPED_NOTE = "a failure with escaped newlines, in no string of JSON that can be read"
 UNREAD_NOTE = "a failure in a form of lines that is not read, or in none"
 SPREAD_NOTE = "a traceback in JSON whose first frame is not found in the records behind it"
-HEADING = b"Traceback of TorchScript (most recent call last):"
 LONG_NOTE = "a failure in a line of more than 1 MiB, in no string of JSON that is shorter"
+MAX_NOTES = 100
+MAX_NOTE = 500
+"""Characters of a note."""
+MOST_CAUSES = 10_000
+"""Causes that are told apart; failures of others are counted together."""
 
 
 @bounded
 def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURRENT) -> Iterator[bytes]:
-    """Explain the failures in a log.
+    """Explain the failures in a log by one model.
 
     Args:
         log: the log, in lines or any other pieces. An empty piece is a pause: what may be a whole failure
@@ -190,7 +63,7 @@ def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURR
     ``output`` of ``archive.limits`` bounds the bytes of one explanation, and ``work`` its steps. Those of a
     log together may have four times the bytes, and 256 more for each byte of the log, and sixteen times the
     steps, and four more for each byte. A failure beyond a bound stays as it is, and a note of the
-    ``Explainer`` says so; ``archive.open(file, limits=Limits(output=..., work=...))`` allows more.
+    ``LogExplainer`` says so; ``archive.open(file, limits=Limits(output=..., work=...))`` allows more.
 
     Yields:
         The log with its failures explained, in pieces.
@@ -198,21 +71,21 @@ def explain(log: Iterable[bytes], archive: Archive, *, style: Style = Style.CURR
     Raises:
         ArchiveError: a record that is needed is broken.
     """
-    return Explainer.of(archive, style=style).explain(log)
+    return LogExplainer.of(archive, style=style).explain(log)
 
 
-class Explainer:
-    """Explains the failures in logs, and counts them.
+class LogExplainer:
+    """Explains the failures in one log, and counts them.
 
     Args:
-        answers: what failures are explained by.
+        answers: the model or models that failures are explained by.
         spending: counts the steps and bytes of all explanations.
 
     Attributes:
         explained: the number of failures that were explained.
         named: the number of these that name the archive.
         unknown: the number of failures that stay unexplained.
-        ambiguous: the number of these that some model may have, and it cannot be told which or how.
+        ambiguous: the number of these that some model may have, while nothing tells which or how.
         causes: the explained failures by their causes.
     """
 
@@ -222,10 +95,10 @@ class Explainer:
         self.explained = self.named = self.unknown = self.ambiguous = 0
         self.causes = Causes()
         self._unproven = 0
-        self._notes = Notes(spending)
+        self._notes = FailureNotes(spending)
 
     @classmethod
-    def of(cls, archive: Archive, *, style: Style = Style.CURRENT) -> Explainer:
+    def of(cls, archive: Archive, *, style: Style = Style.CURRENT) -> LogExplainer:
         """An explainer of one model's failures.
 
         Args:
@@ -262,7 +135,7 @@ class Explainer:
 
     def _is_quiet(self, lines: bytes) -> bool:
         """Whether each of some lines stays as it is, and tells nothing of others; false if unsure."""
-        return SPLITS not in lines and not has_failure(lines) and self.answers.is_quiet(lines)
+        return is_quiet(lines) and self.answers.is_quiet(lines)
 
     def _explained(self, lines: Lines, nested: int, above: Above) -> Iterator[bytes]:
         """Lines with the failures in them explained.
@@ -287,7 +160,7 @@ class Explainer:
             yield line.unchanged(written)
             above.add(line.data)
 
-    def _line(self, line: Line, lines: Lines, nested: int, above: Above) -> bytes:
+    def _line(self, line: LogLine, lines: Lines, nested: int, above: Above) -> bytes:
         """What is written in the place of a line that may have a failure."""
         beginning = Beginning.of(line, lines) if line.is_whole else None
         plainly = Beginning.plainly(line, lines)
@@ -301,7 +174,7 @@ class Explainer:
                 return self._left(line, UNREAD_NOTE)
         return line.data if written is None else written
 
-    def _strings(self, line: Line, nested: int, above: Above) -> bytes | None:
+    def _strings(self, line: LogLine, nested: int, above: Above) -> bytes | None:
         """A line with the failures in its strings explained; None where its failure is in none."""
         has_above = False
 
@@ -316,33 +189,28 @@ class Explainer:
         if explained is not None:
             return explained
         if not line.is_whole:
-            begins = HEADING in line.data or HANDLES_NOT_FOUND.match(line.data)
+            begins = WHOLE_HEADING in line.data or HANDLES_NOT_FOUND.match(line.data)
             return self._left(line, LONG_NOTE) if begins else None
         return self._left(line, ESCAPED_NOTE) if is_escaped(line.data) else None
 
-    def _left(self, line: Line, why: str) -> bytes:
-        """A line whose failure is left, which is counted, with the reason."""
+    def _left(self, line: LogLine, why: str) -> bytes:
+        """A line whose failure stays unexplained; counted, with the reason."""
         self.unknown += 1
         self._notes.add(line.number, why)
         return line.data
 
     def _failure(self, beginning: Beginning, above: Above) -> bytes | None:
-        """What is written in the place of the first line of a failure; None where none begins."""
-        for kind in KINDS:
-            if found := kind.begins(beginning.text):
-                failure = kind.read(beginning, found, above)
-                return None if failure is None else self._of_failure(failure, beginning, above)
-        return None
-
-    def _of_failure(self, failure: Failure, beginning: Beginning, above: Above) -> bytes | None:
-        """The same, of a failure that was read; None where nothing needs to be said of it."""
+        """What is written in the place of a failure's first line; None where no failure needs it."""
+        failure = failure_at(beginning, above)
+        if failure is None:
+            return None
         answer = self.answers.answer(failure)
-        if isinstance(failure, Outline) and not isinstance(failure, SerializedOutline):
-            stream = failure.stream
-            if answer is None and shows_source(stream, next(above.nearest(), b"")):
-                return stream.line(0).data
-            if beginning.quotes and not FRAME_HEADER.fullmatch(stream.text(1) or b""):
-                return self._left(stream.line(0), SPREAD_NOTE)
+        if isinstance(failure, TracebackFailure):
+            first = failure.stream.line(0)
+            if answer is None and failure.shows_source(next(above.nearest(), b"")):
+                return first.data
+            if beginning.quotes and failure.lacks_frame:
+                return self._left(first, SPREAD_NOTE)
         return None if answer is None else self._answered(answer)
 
     def _answered(self, answer: Answer) -> bytes:
@@ -363,3 +231,104 @@ class Explainer:
         for at, output in enumerate(others, 1):
             failure.stream.line(at).output = output
         return written
+
+
+# --- what is said of a log's failures, besides
+
+
+class FailureNotes:
+    """The notes about a log's failures: each once, with the number of its first line.
+
+    Args:
+        spending: counts the bytes of all explanations.
+    """
+
+    def __init__(self, spending: Spending) -> None:
+        self._spending = spending
+        self._counts: dict[str, tuple[int, int]] = {}
+        self._more = 0
+        self._left_out = 0
+
+    @property
+    def texts(self) -> list[str]:
+        """The notes as they are printed; the last ones tell how many failures are not noted one by one."""
+        texts = [
+            f"line {line}: {note}" + (f" ({count} times)" if count > 1 else "")
+            for note, (line, count) in self._counts.items()
+        ]
+        if self._more:
+            texts.append(f"{self._more} more such failures")
+        if self._left_out:
+            failures = "1 failure" if self._left_out == 1 else f"{self._left_out} failures"
+            why = f"the explanations would exceed {self._spending.most_output:,} bytes"
+            texts.append(f"{failures} left unexplained: {why}; --limit output=… allows more")
+        return texts
+
+    def add(self, line: int, note: str) -> None:
+        """Count a note; of more than 100 different ones only the number is kept."""
+        note = note[:MAX_NOTE]
+        first, count = self._counts.get(note, (line, 0))
+        if count or len(self._counts) < MAX_NOTES:
+            self._counts[note] = (first, count + 1)
+        else:
+            self._more += 1
+
+    def may_write(self, size: int) -> bool:
+        """Whether an explanation of so many bytes may be written; counted if not."""
+        allowed = self._spending.write(size)
+        self._left_out += not allowed
+        return allowed
+
+
+@dataclass(slots=True)
+class CauseGroup:
+    """The failures of one cause.
+
+    Attributes:
+        models: the files of the models that explain them; () where a log is explained by one model.
+        cause: what failed.
+        count: how many failures there are.
+        first: the number of the line in which the first one begins.
+        last: the same of the last one.
+    """
+
+    models: tuple[str, ...]
+    cause: Cause
+    count: int
+    first: int
+    last: int
+
+
+class Causes:
+    """Counts failures by their causes: what one wants to see first of ten thousand reports.
+
+    Attributes:
+        others: the number of failures of further causes.
+    """
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[tuple[str, ...], Cause], CauseGroup] = {}
+        self.others = 0
+
+    def add(self, answer: Answer, line: int) -> None:
+        """Count an explained failure.
+
+        Args:
+            answer: its answer.
+            line: the number of the line that it begins in.
+        """
+        assert answer.cause is not None  # noqa: S101 (it is explained)
+        key = answer.models, answer.cause
+        group = self._groups.get(key)
+        if group is not None:
+            group.count += 1
+            group.last = line
+        elif len(self._groups) < MOST_CAUSES:
+            self._groups[key] = CauseGroup(answer.models, answer.cause, 1, line, line)
+        else:
+            self.others += 1
+
+    def top(self, most: int | None = None) -> Sequence[CauseGroup]:
+        """The groups with most failures, those that come first in the log before others."""
+        groups = sorted(self._groups.values(), key=lambda group: (-group.count, group.first))
+        return groups[:most]

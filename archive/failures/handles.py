@@ -28,19 +28,21 @@ time: see ``tests/support/ambiguous_models.py``. Where several readings are equa
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.spending import Recent
 from archive.base.strings import decoded
-from archive.debuginfo.unique_handles import DIGITS, looks_unique
-from archive.failures.operations import Operations
-from archive.formats.instructions import INTERFACE_CALL
+from archive.debuginfo.unique_handles import DIGITS, HANDLE_DIGITS, looks_unique
+from archive.formats.instructions import INTERFACE_CALL, MAX_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.limits import Steps
+    from archive.debuginfo.handle_tables import HandleTable
+    from archive.formats.instructions import LiteInstruction
     from archive.reader.archive import Archive
 
 MAX_HANDLES = 16
@@ -51,6 +53,14 @@ STEPS_A_HANDLE = 4
 """Steps of each handle of a reading, which is compared with the rules."""
 EXECUTE_METHOD = b"execute"
 """The method of a backend that runs a lowered module."""
+
+
+RUNNING_OPCODES = {b"OP", b"OPN", b"CALL", INTERFACE_CALL, b"RAISE_EXCEPTION"}
+"""Instructions of the lite interpreter that call an operator or a method, or raise."""
+CALLS = b"prim::Call"
+"""The start of the names of operators that call a method."""
+FACTS_KEPT = 1 << 16
+"""Handles whose facts are kept."""
 
 
 class ReadingState(NamedTuple):
@@ -97,7 +107,7 @@ class HandleSplits:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._form = archive.handle_form
-        self.operations = Operations(archive)
+        self.operations = HandleOperations(archive)
 
     def likeliest(self, readings: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """The readings that rank first; several if the rules do not tell them apart."""
@@ -124,18 +134,24 @@ class HandleSplits:
             ArchiveError: a record that is needed is broken.
             LimitError: the search takes more steps than allowed.
         """
-        one = Digits(digits, len(self._form.split(digits)[0]))
-        longest = MAX_HANDLES * (DIGITS if one.has_unique else self.operations.most_digits)
+        printed = Digits(digits, len(self._form.split(digits)[0]))
+        longest = MAX_HANDLES * (DIGITS if printed.has_unique else self.operations.most_digits)
         if len(digits) > longest or not (digits.isascii() and digits.isdecimal()):
             return []
-        if not one.has_unique and (looks_unique(digits) or (self._form.prefix and len(digits) >= DIGITS)):
+        if not printed.has_unique and (looks_unique(digits) or (self._form.prefix and len(digits) >= DIGITS)):
             return []  # they end with a unique handle, and it is another archive's
-        found = []
-        for reading in islice(self._readings(one, steps), MAX_READINGS):
+        fitting = []
+        for reading in islice(self._readings(printed, steps), MAX_READINGS):
             steps.take(STEPS_A_HANDLE * len(reading))
-            if self._is_stack(reading):
-                found.append(reading)
-        return sorted(found, key=lambda one: (self._rank(one), one)) if len(found) > 1 else found
+            # No handle stands twice, and no method has two instructions: it runs one at a time.
+            methods = [method for handle in reading if (method := self.operations[handle].method) >= 0]
+            if len(set(methods)) == len(methods) and len(set(reading)) == len(reading):
+                fitting.append(reading)
+        return (
+            sorted(fitting, key=lambda reading: (self._rank(reading), reading))
+            if len(fitting) > 1
+            else fitting
+        )
 
     def _readings(self, digits: Digits, steps: Steps) -> Iterator[tuple[int, ...]]:
         """All readings, those with few handles first.
@@ -170,37 +186,31 @@ class HandleSplits:
             if leads_on(start, count):
                 yield from readings(start, (), count)
 
-    def _next(self, digits: Digits, at: int) -> Iterator[tuple[int, int]]:
-        """The handles that may begin at a digit, as tables have them, each with the digit behind it."""
-        if at >= digits.plain:
-            yield self._form.known_as(int(digits.text[at : at + DIGITS])), at + DIGITS
-            return
-        longest = 1 if digits.text[at] == "0" else self.operations.most_digits
-        for end in range(at + 1, min(at + longest, digits.plain) + 1):
-            yield self._form.known_as(int(digits.text[at:end])), end
-
     def _steps(self, digits: Digits, state: ReadingState, steps: Steps) -> Iterator[tuple[int, ReadingState]]:
         """The handles that may come next, each with the state behind it."""
-        known = self.operations
-        for handle, end in self._next(digits, state.at):
+        known, at = self.operations, state.at
+        if at >= digits.plain:
+            ends = range(at + DIGITS, at + DIGITS + 1)
+        else:
+            longest = 1 if digits.text[at] == "0" else known.most_digits
+            ends = range(at + 1, min(at + longest, digits.plain) + 1)
+        for end in ends:
+            handle = self._form.known_as(int(digits.text[at:end]))
             steps.take()
             if handle not in known:
                 continue
-            one = known[handle]
-            if known.has_methods and one.method < 0:
+            operation = known[handle]
+            if known.has_methods and operation.method < 0:
                 # No instruction's handle: a delegated operation, if no method's instruction came before.
                 if not state.in_methods and end <= digits.plain:
                     yield handle, ReadingState(end, EXECUTE_METHOD, in_methods=False)
             # The innermost handle may be any instruction's; a further one must call what is inside of it.
             elif end <= digits.plain and digits.has_unique:
                 continue  # an instruction's handle is unique here
-            elif not state.at or (one.may_call and one.instruction in (None, (INTERFACE_CALL, state.callee))):
-                yield handle, ReadingState(end, one.method_name.rpartition(b".")[2], in_methods=True)
-
-    def _is_stack(self, handles: tuple[int, ...]) -> bool:
-        """Whether no handle stands twice, and no method has two instructions: it runs one at a time."""
-        methods = [method for handle in handles if (method := self.operations[handle].method) >= 0]
-        return len(set(methods)) == len(methods) and len(set(handles)) == len(handles)
+            elif not at or (
+                operation.may_call and operation.instruction in (None, (INTERFACE_CALL, state.callee))
+            ):
+                yield handle, ReadingState(end, operation.method_name.rpartition(b".")[2], in_methods=True)
 
     def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool]:
         """The rank of a reading by the module's two rules; the likeliest has the smallest."""
@@ -220,3 +230,112 @@ class HandleSplits:
         owner = known.module_type(caller) or decoded(known[caller].method_name).rpartition(".")[0]
         blob = known.blobs.get(owner)
         return not blob or blob.issuperset(delegated)
+
+
+# --- what a handle is
+
+
+class HandleOperation(NamedTuple):
+    """The operation that a handle stands for.
+
+    Attributes:
+        method: the number of the method whose instruction has it; -1 where none is known.
+        method_name: the method's qualified name; b"" where none is known.
+        may_call: whether it may be a call's: its row names no operator, or a call.
+        instruction: its instruction; None where the bytecode does not tell.
+    """
+
+    method: int
+    method_name: bytes
+    may_call: bool
+    instruction: LiteInstruction | None
+
+
+class HandleOperations:
+    """The operations of an archive by their debug handles, looked up in columns: no entry is made.
+
+    Args:
+        archive: the archive, or companion.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._table = archive.handle_table
+        self._methods = archive.method_table
+        self._facts = Recent[int, HandleOperation](FACTS_KEPT)
+        self._modules: dict[int, int] = {}
+
+    def __contains__(self, handle: int) -> bool:
+        return self._table is not None and handle in self._table.rows
+
+    @cached_property
+    def most_digits(self) -> int:
+        """The digits of the longest handle, without a prefix; 0 where there are no handles."""
+        if self._table is None or not len(self._table):
+            return 0
+        if self._archive.handle_form.prefix:
+            return HANDLE_DIGITS
+        return max(len(str(int(self._table.handle.min()))), len(str(int(self._table.handle.max()))))
+
+    @cached_property
+    def has_methods(self) -> bool:
+        """Whether it is known which handles are instructions of methods."""
+        return self._methods is not None and len(self._methods.value) > 0
+
+    @cached_property
+    def blobs(self) -> Mapping[str, frozenset[int]]:
+        """Class of a lowered module → the handles in the blobs of its instances."""
+        blobs: dict[str, frozenset[int]] = {}
+        for state in self._archive.lowered.values():
+            blobs[state.type_name] = blobs.get(state.type_name, frozenset()) | set(state.handles)
+        return blobs
+
+    def __getitem__(self, handle: int) -> HandleOperation:
+        """The facts about a known handle; those of handles asked for lately are kept."""
+        known = self._facts.get(handle)
+        if known is not None:
+            return known
+        operator, methods = self._operator(handle), self._methods
+        may_call = operator is None or operator[: len(CALLS)] == CALLS
+        place = None if methods is None else methods.place_of(handle)
+        if methods is None or place is None:
+            return self._facts.keep(handle, HandleOperation(-1, b"", may_call, None), 1)
+        method, number = place
+        text = methods.strings.data(int(methods.name[method]))
+        name, table = bytes(text) if len(text) <= MAX_NAME else b"", self._archive.instruction_table
+        instruction = None if table is None else table.at(name, number)
+        return self._facts.keep(handle, HandleOperation(method, name, may_call, instruction), 1)
+
+    def runs_nothing(self, handle: int) -> bool:
+        """Whether a handle is known to be an instruction's that calls neither an operator nor a method."""
+        instruction = self[handle].instruction
+        return instruction is not None and instruction.opcode not in RUNNING_OPCODES
+
+    def operator(self, handle: int) -> str:
+        """The name of a known handle's operator; "" where none is recorded, or too long a name."""
+        name = self._operator(handle) or b""
+        return decoded(name) if len(name) <= MAX_NAME else ""
+
+    def module_type(self, handle: int) -> str:
+        """The class of the innermost module in a known handle's call stack; "" where there is none."""
+        table = self._known
+        frame, visited = int(table.stack[table.rows[handle]]), list[int]()
+        while frame >= 0 and frame not in self._modules:  # each frame is visited once
+            visited.append(frame)
+            frame = int(table.next[frame])
+        module = self._modules.get(frame, -1)
+        for inner in reversed(visited):
+            module = int(table.module[inner]) if module < 0 else module
+            self._modules[inner] = module
+        name = memoryview(b"") if module < 0 else table.strings.data(int(table.module_type[module]))
+        return decoded(name) if len(name) <= MAX_NAME else ""
+
+    def _operator(self, handle: int) -> memoryview | None:
+        op = int(self._known.op[self._known.rows[handle]])
+        return None if op < 0 else self._known.strings.data(op)
+
+    @property
+    def _known(self) -> HandleTable:
+        """The table that a known handle is in."""
+        assert self._table is not None  # noqa: S101 (else no handle is known)
+        return self._table

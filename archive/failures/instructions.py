@@ -20,16 +20,14 @@ import re
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.failures.failures import Answer
+from archive.failures.failure import Answer, Failure
 from archive.failures.nodes import answer_of, digest
+from archive.failures.printed import HIERARCHY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from archive.base.limits import Steps
-    from archive.failures.lookups.instructions import Place, Places
-    from archive.failures.streams import Stream
-    from archive.reader.facts import Facts
+    from archive.failures.log.streams import LogStream
+    from archive.failures.lookups.instructions import InstructionNodes
 
 HEAD = rb"(?:(?:[A-Z] [0-9:.]+ executorch:|\[)\w+\.cpp:[0-9]+\] )?"
 """What the runtime puts before each line; differs from line to line, so that it is no part of a prefix."""
@@ -45,60 +43,43 @@ ARGUMENT = re.compile(HEAD + rb"arg [0-9]+ with type id [0-9]+")
 """The second line, where an operator failed: each of its arguments has one."""
 CHARACTERS_A_STEP = 4096
 """Characters of a node's metadata that are looked through in a step."""
-EXPLAINED = b"Module hierarchy:"
-"""The first line of an explanation."""
 UNRECORDED = "no node is recorded for it, as for instructions of `cond`, and those that ExecuTorch adds"
 
 
 def is_argument(text: bytes) -> bool:
-    """Whether a text may be the second line of a failure, or of its explanation."""
-    return text.startswith(EXPLAINED) or ARGUMENT.fullmatch(text) is not None
+    """Whether a text may be the second line of a failure, or the first one of its explanation."""
+    return text.startswith(HIERARCHY) or ARGUMENT.fullmatch(text) is not None
 
 
-class InstructionFailure:
+class InstructionFailure(Failure):
     """A line of ExecuTorch's runtime that names an instruction.
 
     Args:
         stream: the line, and those behind it.
 
     Attributes:
-        stream: as given.
         chain: of the instruction.
         number: of the instruction in its chain.
         operator: that it ran; "" for a call of a backend.
     """
 
-    shows_code = False
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        found = INSTRUCTION.fullmatch(stream.text(0) or b"")
-        assert found is not None  # noqa: S101 (else it is no failure)
-        self.chain = int(found["chain"] or 0)  # the runtime prints no chain of a call of a backend
-        self.number = int(found["number"] or found["call"])
-        self.operator = decoded(found["operator"] or b"")
+    def __init__(self, stream: LogStream) -> None:
+        super().__init__(stream)
+        line = INSTRUCTION.fullmatch(stream.text(0) or b"")
+        assert line is not None  # noqa: S101 (else it is no failure)
+        self.chain = int(line["chain"] or 0)  # the runtime prints no chain of a call of a backend
+        self.number = int(line["number"] or line["call"])
+        self.operator = decoded(line["operator"] or b"")
 
     @property
     def is_explained(self) -> bool:
         """Whether an explanation stands below it."""
-        return (self.stream.text(1, is_patient=False) or b"").startswith(EXPLAINED)
+        return (self.stream.text(1, is_patient=False) or b"").startswith(HIERARCHY)
 
     @property
     def what(self) -> str:
         """The failure in words."""
         return f"instruction {self.chain}:{self.number}, {self.operator or 'a call of a backend'}"
-
-    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (they do not tell)
-        """True."""
-        return True
-
-    def size(self, text: bytes) -> int:
-        """The bytes that an explanation has in the log."""
-        return len(text) + (text.count(b"\n") + 2) * self.stream.cost(0)
-
-    def explained(self, text: bytes) -> Iterator[bytes]:
-        """The line, with an explanation behind it."""
-        yield self.stream.written(0, (self.stream.text(0) or b"") + b"\n" + text)
 
     @property
     def key(self) -> bytes:
@@ -106,11 +87,11 @@ class InstructionFailure:
         return digest(self.what)
 
 
-def answer(places: Places, failure: InstructionFailure, steps: Steps) -> Answer:
+def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: Steps) -> Answer:
     """An ETRecord's answer to a failure.
 
     Args:
-        places: its instructions.
+        instructions: its instructions.
         failure: the failure.
         steps: counts those that it takes.
 
@@ -118,31 +99,25 @@ def answer(places: Places, failure: InstructionFailure, steps: Steps) -> Answer:
         ArchiveError: a record that is needed is broken.
         LimitError: more steps are taken than allowed.
     """
-    from archive.failures.lookups.instructions import ONLY_CHAIN, runs  # noqa: PLC0415 (few archives have some)
+    from archive.failures.lookups.instructions import ADDED, ONLY_CHAIN, runs  # noqa: PLC0415 (few archives have some)
 
-    found = places.numbered(failure.number, steps) if failure.chain == ONLY_CHAIN else []
-    known = [one for one in found if bool(one.instruction.delegate) is not bool(failure.operator)]
-    nodes = [node for one in known for node in one.nodes]
+    if failure.chain != ONLY_CHAIN:
+        return answer_of(failure, failure.what, [], lambda node: node.text)
+    recorded = [
+        named
+        for named in instructions.numbered(failure.number, steps)
+        if bool(named.instruction.delegate) is not bool(failure.operator)
+    ]
+    nodes = [node for named in recorded for node in named.nodes]
     if failure.operator:
         nodes = [node for node in nodes if runs(failure.operator, node)]
-    if not nodes and _may_be_unrecorded(places, failure, known, steps):
+    if not nodes and (
+        failure.operator.startswith(ADDED)
+        or any(not named.nodes for named in recorded)
+        or instructions.has_gap(failure.number)
+        or instructions.has_branch(failure.number, failure.operator, steps)
+    ):
         return Answer(failure, None, ((0, f"{failure.what}: {UNRECORDED}"),), is_possible=True)
     for node in nodes:
         steps.take(sum(map(len, node.site.metadata.values())) // CHARACTERS_A_STEP)
     return answer_of(failure, failure.what, nodes, lambda node: node.text.removesuffix("\n"))
-
-
-def _may_be_unrecorded(
-    places: Places, failure: InstructionFailure, known: Sequence[Place], steps: Steps
-) -> bool:
-    """Whether an instruction of which no node is recorded may have failed."""
-    from archive.failures.lookups.instructions import ADDED, ONLY_CHAIN  # noqa: PLC0415 (the same)
-
-    if failure.chain != ONLY_CHAIN:
-        return False
-    return (
-        failure.operator.startswith(ADDED)
-        or any(not one.nodes for one in known)
-        or places.has_gap(failure.number)
-        or places.has_branch(failure.number, failure.operator, steps)
-    )

@@ -1,62 +1,224 @@
 """A line of a log that names code or a kernel of AOTInductor → the same with the model source below it.
 
-If several places call the kernel, all are told: see :mod:`~archive.failures.kernel_lines`.
+A call of PyTorch's C functions that fails, a kernel that fails, and a row of PyTorch's profile::
+
+    Error: aoti_torch_cpu_addmm_out(buf1, …) API call failed at /tmp/…/HASH.wrapper.cpp, line 978
+    Exception raised from cpp_fused_add_relu_1 at /tmp/…/HASH.kernel.cpp:163 (most recent call first):
+                  graph_2_cpp_fused_add_relu_1         0.00%       0.080us …
+
+The package has the code: a line counts only if it holds the call, or is part of the kernel; a name of the
+profiler only if the kernel gives it itself. HASH is a digest of the code and of how it was compiled, so that
+it names the package.
+
+If several places call the kernel, the explanation shows all of them. Source: PyTorch 2.13,
+``torch/headeronly/util/shim_utils.h``, ``c10/util/Exception.cpp`` and ``torch/autograd/profiler_util.py``.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.failures.failures import Answer, Cause
-from archive.failures.kernel_lines import ProfiledKernel, named_line
-from archive.failures.nodes import digest, innermost
+from archive.base.strings import decoded
+from archive.failures.failure import Answer, Cause, Failure, innermost
+from archive.failures.lookups.kernels import CalledKernel, why_unrecorded
+from archive.failures.nodes import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import TypeAlias
 
-    from archive.failures.kernel_lines import Named
-    from archive.failures.lookups.kernels import CalledKernel
-    from archive.failures.streams import Stream
+    from archive.failures.log.streams import LogStream
     from archive.reader.compiled import CompiledModel
-    from archive.reader.facts import Facts
 
+    Named: TypeAlias = "FailedCall | FailedKernel | ProfiledKernel"
+
+CALL, CALL_FAILED, KERNEL_FAILED = b"aoti_torch_", b" API call failed at ", b"Exception raised from "
+CALLED = re.compile(rb"\w+\(.*\)")
+LINE_OF_CALL = re.compile(rb"(?:.*[/\\])?(?P<file>[\w.-]+\.cpp), line (?P<line>\d{1,9})\s*")
+LINE_OF_KERNEL = re.compile(
+    rb"(?P<kernel>\w+) at (?:.*[/\\])?(?P<file>[\w.-]+\.(?:kernel|wrapper)\.cpp):(?P<line>\d{1,9}) "
+    rb"\(most recent call first\):\s*"
+)
+ROW = re.compile(rb"(?:\A| )(?P<name>graph_\d+_cpp_\w+)(?P<cut>\.\.\.)? {2,}\d+\.\d+% ")
+ERROR = b"Error: "
+"""The last letters of what is printed before an error's text."""
+HASH = re.compile(r"c[a-z2-7]{51}\..*")
+"""The name of a file of code whose digest it tells."""
 EXPLAINED = re.compile(rb"Kernel .+:\d+, of .*|\d+ places call this kernel:")
 """The first line of an explanation."""
 FURTHER = re.compile(rb'Original traceback:|None|File ".*|  .*')
 """Other lines of an explanation."""
 MAX_LINES = 10_000
 """Lines of an explanation in a log."""
+OTHER = "this archive has none: the line is of another model"
+NO_CODE = "this archive has no C++ code to find the line in; its companion may have it"
 
 
-class KernelLine:
+# --- what a line names
+
+
+class FoundKernels(NamedTuple):
+    """What a package knows of a line.
+
+    Attributes:
+        kernels: that it may be of.
+        why: why there is none or no source, in words; "" where the package has nothing like it.
+    """
+
+    kernels: Sequence[CalledKernel]
+    why: str
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """A call in a line of code."""
+
+    call: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.call.partition('(')[0]} in line {self.line} of {self.file}"
+
+    @property
+    def is_digest(self) -> bool:
+        """Whether it names the package."""
+        return HASH.fullmatch(self.file) is not None
+
+    def found(self, model: CompiledModel) -> FoundKernels:
+        """The kernel that the line calls, if it is the same call."""
+        if self.file not in model.sources:
+            return FoundKernels((), "")
+        call = model.code(self.file).calls.get(self.line)
+        if call is None or call.text.split() != self.call.split():
+            return FoundKernels((), "")
+        if call.key in model.kernels:
+            return FoundKernels([CalledKernel(model, model.kernels[call.key])], "")
+        if not call.key and not call.nodes:
+            return FoundKernels((), "no kernel is called there, so that no source is recorded")
+        of = f"a call for {call.nodes}; " if call.nodes else ""
+        return FoundKernels((), of + why_unrecorded(model, call.key or "handle of this call"))
+
+
+@dataclass(frozen=True)
+class FailedKernel:
+    """A kernel in a line of code."""
+
+    kernel: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.kernel} in line {self.line} of {self.file}"
+
+    @property
+    def is_digest(self) -> bool:
+        """Whether it names the package."""
+        return HASH.fullmatch(self.file) is not None
+
+    def found(self, model: CompiledModel) -> FoundKernels:
+        """The kernels of that name, if the line is part of it."""
+        if self.file not in model.sources or not model.code(self.file).has_line(self.kernel, self.line):
+            return FoundKernels((), "")
+        return _of_name(model, {self.kernel})
+
+
+@dataclass(frozen=True)
+class ProfiledKernel:
+    """A kernel by the name that PyTorch's profiler shows, or the beginning of that."""
+
+    name: str
+    is_cut: bool
+
+    def __str__(self) -> str:
+        return self.name + "..." * self.is_cut
+
+    @property
+    def is_digest(self) -> bool:
+        """Whether it names the package."""
+        return False
+
+    def found(self, model: CompiledModel) -> FoundKernels:
+        """The kernels that are shown under the name; several where it is cut."""
+        names = model.shown_from(self.name) if self.is_cut else model.profiled.get(self.name, set())
+        if len(names) > 1:
+            return FoundKernels((), f"may be {' or '.join(sorted(names))}")
+        return _of_name(model, names) if names else FoundKernels((), "")
+
+
+def _of_name(model: CompiledModel, names: set[str]) -> FoundKernels:
+    kernels = [CalledKernel(model, kernel) for name in names for kernel in model.named.get(name, ())]
+    return FoundKernels(kernels, "" if kernels else why_unrecorded(model, " or ".join(sorted(names))))
+
+
+class NamedLine(NamedTuple):
+    """A line that names code or a kernel.
+
+    Attributes:
+        prefix: what a logger put before its text.
+        named: what it names.
+    """
+
+    prefix: bytes
+    named: Named
+
+
+def named_line(text: bytes) -> NamedLine | None:
+    """A line of a log as one that names code or a kernel; None where it is another.
+
+    Each pattern is tried at one place, so that a long line takes little time.
+    """
+    before, words, place = text.rpartition(CALL_FAILED)
+    if words:
+        start, line = before.find(CALL), LINE_OF_CALL.fullmatch(place)
+        if start < 0 or line is None or not CALLED.fullmatch(before, start):
+            return None
+        prefix = before[:start]
+        if prefix.endswith(ERROR):  # "Error: " of C++, "RuntimeError: " of Python
+            logged, blank, _ = prefix.removesuffix(b" ").rpartition(b" ")
+            prefix = logged + blank
+        call = FailedCall(decoded(before[start:]), decoded(line["file"]), int(line["line"]))
+        return NamedLine(prefix, call)
+    before, words, place = text.rpartition(KERNEL_FAILED)
+    if words:
+        line = LINE_OF_KERNEL.fullmatch(place)
+        if line is None:
+            return None
+        kernel = FailedKernel(decoded(line["kernel"]), decoded(line["file"]), int(line["line"]))
+        return NamedLine(before, kernel)
+    row = ROW.search(text)
+    if row is None:
+        return None
+    prefix = text[: row.start("name")].rstrip(b" ")
+    profiled = ProfiledKernel(decoded(row["name"]), row["cut"] is not None)
+    return NamedLine(prefix + b" " if prefix else b"", profiled)
+
+
+# --- the failure
+
+
+class KernelFailure(Failure):
     """A line of a log that names code or a kernel.
 
     Args:
         stream: the line, and those below it.
 
     Attributes:
-        stream: as given.
         named: what the line names.
     """
 
-    shows_code = False
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        self._text = stream.text(0) or b""
-        found = named_line(self._text)
-        assert found is not None  # noqa: S101 (else it is no such line)
-        self.named = found.named
+    def __init__(self, stream: LogStream) -> None:
+        super().__init__(stream)
+        line = named_line(stream.text(0) or b"")
+        assert line is not None  # noqa: S101 (else it is no such line)
+        self.named = line.named
 
     @property
     def what(self) -> str:
         """What the line names."""
         return str(self.named)
-
-    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (they do not tell)
-        """True."""
-        return True
 
     @property
     def key(self) -> bytes:
@@ -81,27 +243,15 @@ class KernelLine:
         """Whether it is no failure, but a row of a profile."""
         return isinstance(self.named, ProfiledKernel)
 
-    def size(self, text: bytes) -> int:
-        """The bytes that an explanation has in the log."""
-        return len(text) + (text.count(b"\n") + 2) * self.stream.cost(0)
-
-    def explained(self, text: bytes) -> Iterator[bytes]:
-        """The line, with an explanation below it."""
-        yield self.stream.written(0, self._text + b"\n" + text)
-
-    def answer(self, known: Known) -> Answer:
-        """The answer of an archive.
-
-        Args:
-            known: what the archive knows of the line.
-        """
-        is_named = self.named.is_digest and known.is_possible
-        notes = ((0, f"{self.named}: {known.why}"),) if known.text is None else ()
-        return Answer(self, known.text, notes, is_named, known.is_possible, known.cause)
+    def answer(self, source: KernelSource) -> Answer:
+        """The answer of an archive, by what it knows of the line."""
+        is_named = self.named.is_digest and source.is_possible
+        notes = ((0, f"{self.named}: {source.why}"),) if source.text is None else ()
+        return Answer(self, source.text, notes, is_named, source.is_possible, source.cause)
 
 
-class Known(NamedTuple):
-    """What an archive knows of a line.
+class KernelSource(NamedTuple):
+    """What an archive knows of a line that names code or a kernel.
 
     Attributes:
         text: its explanation; None where the archive has none.
@@ -113,11 +263,11 @@ class Known(NamedTuple):
     text: bytes | None
     why: str
     is_possible: bool
-    cause: Cause | None
+    cause: Cause | None = None
 
 
-def known_of(models: Mapping[str, CompiledModel], named: Named) -> Known:
-    """What an archive knows of a line.
+def source_of(models: Mapping[str, CompiledModel], named: Named) -> KernelSource:
+    """What an archive knows of a line that names code or a kernel.
 
     Args:
         models: the compiled models of the archive.
@@ -126,31 +276,24 @@ def known_of(models: Mapping[str, CompiledModel], named: Named) -> Known:
     Raises:
         ArchiveError: a model that is needed is broken.
     """
-    found = {name: known for name, model in models.items() if any(known := named.found(model))}
-    if not found:
+    known = {name: found for name, model in models.items() if any(found := named.found(model))}
+    if not known:
         has_code = any(model.sources for model in models.values())
-        return Known(None, OTHER if has_code else NO_CODE, is_possible=False, cause=None)
-    if len(found) > 1:
-        why = f"may be of the models {' or '.join(found)}, and nothing tells which"
-        return Known(None, why, is_possible=True, cause=None)
-    ((kernels, why),) = found.values()
-    if any(kernel.is_traced for kernel in kernels):
-        text = "\n".join(kernel.text.removesuffix("\n") for kernel in kernels)
-        if len(kernels) > 1:
-            text = f"{len(kernels)} places call this kernel:\n{text}"
-        return Known(text.encode("utf-8", "surrogatepass"), "", is_possible=True, cause=_cause(kernels))
-    labels = " and ".join(kernel.label for kernel in kernels)
-    return Known(None, why or f"no source is recorded for {labels}", is_possible=True, cause=None)
-
-
-OTHER = "this archive has none: the line is of another model"
-NO_CODE = "this archive has no C++ code to find the line in; its companion may have it"
-
-
-def _cause(kernels: Sequence[CalledKernel]) -> Cause:
-    """The line of the model, if there is but one; and the kernel."""
-    traces = {trace for one in kernels for trace in one.kernel.traces if trace is not None}
+        return KernelSource(None, OTHER if has_code else NO_CODE, is_possible=False)
+    if len(known) > 1:
+        why = f"may be of the models {' or '.join(known)}, and nothing tells which"
+        return KernelSource(None, why, is_possible=True)
+    ((kernels, why),) = known.values()
+    if not any(kernel.is_traced for kernel in kernels):
+        labels = " and ".join(kernel.label for kernel in kernels)
+        return KernelSource(None, why or f"no source is recorded for {labels}", is_possible=True)
+    text = "\n".join(kernel.text.removesuffix("\n") for kernel in kernels)
+    if len(kernels) > 1:
+        text = f"{len(kernels)} places call this kernel:\n{text}"
+    # The cause is the line of the model, if there is but one, and the kernel.
+    traces = {trace for kernel in kernels for trace in kernel.kernel.traces if trace is not None}
     places = {(frame.file, frame.line) for trace in traces if (frame := innermost(trace.frames))}
     place = places.pop() if len(places) == 1 else ("", 0)
     label = kernels[0].label if len(kernels) == 1 else kernels[0].kernel.name
-    return Cause(*place, label, "")
+    explanation = text.encode("utf-8", "surrogatepass")
+    return KernelSource(explanation, "", is_possible=True, cause=Cause(*place, label, ""))

@@ -1,42 +1,49 @@
-"""The kinds of failures in logs: how each begins, and what reads it. A kind is a row."""
+"""The kinds of failures in logs: how each begins, and what reads it. A kind is a row.
+
+The words that a kind's first line has stand in ``log.quiet``, where every line is searched for them.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.failures import marks
-from archive.failures.eval_frames import EVAL_FRAME, EvalTraceback, statement_in
-from archive.failures.failures import HANDLES_NOT_FOUND, LiteFailure
+from archive.failures.eval_frames import EVAL_FRAME, EvalFailure, statement_in
 from archive.failures.instructions import INSTRUCTION, InstructionFailure, is_argument
-from archive.failures.kernel_lines import named_line
-from archive.failures.kernels import KernelLine
+from archive.failures.kernels import KernelFailure, named_line
+from archive.failures.lite import LiteFailure
 from archive.failures.nodes import EXECUTING, NodeFailure
 from archive.failures.nodes import HEADING as NODE_HEADING
-from archive.failures.outline import Outline, SerializedOutline
-from archive.failures.tracebacks import FRAME_HEADER, SERIALIZED_START, TRACEBACK_START
+from archive.failures.printed import FRAME_HEADER, HANDLES_NOT_FOUND, SERIALIZED_START, TRACEBACK_START
+from archive.failures.tracebacks import SerializedFailure, TracebackFailure
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
-    from archive.failures.beginnings import Above, Beginning
-    from archive.failures.failures import Failure
-    from archive.failures.kernel_lines import NamedLine
+    from archive.failures.failure import Failure
+    from archive.failures.kernels import NamedLine
+    from archive.failures.log.beginnings import Above, Beginning
 
 
-class Kind(NamedTuple):
+class FailureKind(NamedTuple):
     """A kind of failures.
 
     Attributes:
-        marks: its first line has one of them.
-        begins: what tells, in the text of its first line, that it begins there; None where it does not.
-        read: the failure, of its beginning, what ``begins`` gave, and the lines above; None where it is none,
-            or has its source already.
+        begins: finds, in the text of a line, that such a failure begins there; None where it does not.
+        read: the failure, of its beginning, what ``begins`` found, and the lines above; None where it is
+            none, or its source stands below it already.
     """
 
-    marks: tuple[bytes, ...]
     begins: Callable[[bytes], Any]
     read: Callable[[Beginning, Any, Above], Failure | None]
+
+
+def failure_at(beginning: Beginning, above: Above) -> Failure | None:
+    """The failure that begins in a line; None where there is none, or its source stands below it already."""
+    for kind in KINDS:
+        if found := kind.begins(beginning.text):
+            return kind.read(beginning, found, above)
+    return None
 
 
 def _handles(beginning: Beginning, found: re.Match[bytes], above: Above) -> LiteFailure | None:
@@ -46,31 +53,31 @@ def _handles(beginning: Beginning, found: re.Match[bytes], above: Above) -> Lite
     return None
 
 
-def _traceback(beginning: Beginning, found: re.Match[bytes], above: Above) -> Outline | None:
+def _traceback(beginning: Beginning, found: re.Match[bytes], above: Above) -> TracebackFailure | None:
     stream = beginning.framed(found["prefix"], found["tail"])
-    return None if stream is None else Outline(stream, above.hierarchy)
+    return None if stream is None else TracebackFailure(stream, above.hierarchy)
 
 
-def _serialized(beginning: Beginning, found: re.Match[bytes], _: Above) -> SerializedOutline:
-    return SerializedOutline(beginning.followed(found["prefix"], FRAME_HEADER.fullmatch))
+def _serialized(beginning: Beginning, found: re.Match[bytes], _: Above) -> SerializedFailure:
+    return SerializedFailure(beginning.followed(found["prefix"], FRAME_HEADER.fullmatch))
 
 
 def _node(beginning: Beginning, found: re.Match[bytes], _: Above) -> NodeFailure:
     return NodeFailure(beginning.followed(found["prefix"], NODE_HEADING.__eq__))
 
 
-def _frames(beginning: Beginning, found: re.Match[bytes], _: Above) -> EvalTraceback | None:
-    traceback = EvalTraceback(beginning.followed(found["prefix"], statement_in))
-    traceback.leave()
-    return None if traceback.is_explained or not traceback.statements else traceback
+def _frames(beginning: Beginning, found: re.Match[bytes], _: Above) -> EvalFailure | None:
+    failure = EvalFailure(beginning.followed(found["prefix"], statement_in))
+    failure.leave()
+    return None if failure.is_explained or not failure.statements else failure
 
 
-def _kernel(beginning: Beginning, found: NamedLine, _: Above) -> KernelLine | None:
-    line = KernelLine(beginning.followed(found.prefix, lambda _: True, is_patient=False))
-    if line.is_explained:
-        line.leave()
+def _kernel(beginning: Beginning, found: NamedLine, _: Above) -> KernelFailure | None:
+    failure = KernelFailure(beginning.followed(found.prefix, lambda _: True, is_patient=False))
+    if failure.is_explained:
+        failure.leave()
         return None
-    return line
+    return failure
 
 
 def _instruction(beginning: Beginning, found: re.Match[bytes], _: Above) -> InstructionFailure | None:
@@ -79,12 +86,12 @@ def _instruction(beginning: Beginning, found: re.Match[bytes], _: Above) -> Inst
 
 
 KINDS = (
-    Kind(marks.HANDLES, HANDLES_NOT_FOUND.match, _handles),
-    Kind(marks.TRACEBACK, TRACEBACK_START.fullmatch, _traceback),
-    Kind(marks.TRACEBACK, SERIALIZED_START.fullmatch, _serialized),
-    Kind(marks.NODE, EXECUTING.fullmatch, _node),
-    Kind(marks.EVAL_FRAME, EVAL_FRAME.fullmatch, _frames),
-    Kind(marks.KERNEL, named_line, _kernel),
-    Kind(marks.INSTRUCTION, INSTRUCTION.fullmatch, _instruction),
+    FailureKind(HANDLES_NOT_FOUND.match, _handles),
+    FailureKind(TRACEBACK_START.fullmatch, _traceback),
+    FailureKind(SERIALIZED_START.fullmatch, _serialized),
+    FailureKind(EXECUTING.fullmatch, _node),
+    FailureKind(EVAL_FRAME.fullmatch, _frames),
+    FailureKind(named_line, _kernel),
+    FailureKind(INSTRUCTION.fullmatch, _instruction),
 )
 """Every kind. No line begins failures of two of them; the first one counts."""

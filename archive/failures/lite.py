@@ -1,4 +1,8 @@
-"""Answers to failures of the lite interpreter: the explanation of the debug handles that they name."""
+"""A failure of the lite interpreter, which names debug handles → the same with hierarchy and source.
+
+A reading of the digits (``handles``) is contradicted where its operator does not print the message above
+(``messages``).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import LimitError
 from archive.base.spending import Recent
-from archive.failures.failures import Answer, Cause
-from archive.failures.families import cannot_print
+from archive.base.strings import decoded
+from archive.failures.failure import Answer, Cause, Failure, place_of, why_left
 from archive.failures.handles import HandleSplits
-from archive.failures.messages import wording
-from archive.failures.notes import why_left
-from archive.failures.tracebacks import place_of
+from archive.failures.messages import cannot_print, known_message, wording
+from archive.failures.printed import HANDLES_NOT_FOUND
 from archive.reader.lacking import why_no_handles
 
 if TYPE_CHECKING:
@@ -19,8 +22,9 @@ if TYPE_CHECKING:
 
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
-    from archive.failures.failures import LiteFailure
+    from archive.failures.log.streams import LogStream
     from archive.reader.archive import Archive
+    from archive.reader.facts import Facts
 
 MAX_MESSAGE_SHOWN = 100
 """Characters of a message in a note."""
@@ -33,25 +37,67 @@ TEXT_KEPT = 1 << 22
 """Bytes of explanations made before, together."""
 
 
+class LiteFailure(Failure):
+    """A line of the lite interpreter that names debug handles.
+
+    Args:
+        stream: the line.
+        above: the texts of the lines above it, the nearest first.
+
+    Attributes:
+        digits: the handles as they are printed.
+        is_joined: whether they may be several, printed without a separator.
+        message: the error message above them; "" where ``families.txt`` lacks it.
+    """
+
+    def __init__(self, stream: LogStream, above: Sequence[bytes] = ()) -> None:
+        super().__init__(stream)
+        self._text = stream.text(0) or b""
+        line = HANDLES_NOT_FOUND.match(self._text)
+        assert line is not None  # noqa: S101 (else it is no failure)
+        self._start, self._stop = line.span("text")
+        self.digits = (line["joined"] or line["single"]).decode()
+        self.is_joined = line["joined"] is not None
+        nearest = next((text for text in above if text.strip()), b"")
+        self.message = known_message(decoded(nearest).strip())
+
+    @property
+    def what(self) -> str:
+        """The handles."""
+        return f"handles {{{self.digits:.40}}}"
+
+    @property
+    def key(self) -> object:
+        """The same for the same handles and message."""
+        return self.digits, self.is_joined, self.message
+
+    def may_be_of(self, facts: Facts) -> bool:
+        """Whether a model may have these handles."""
+        return facts.may_have_handles(self.digits)
+
+    def size(self, text: bytes) -> int:
+        """The bytes that an explanation has in the log."""
+        return len(text) + text.count(b"\n") * (self.stream.cost(0) - 1)
+
+    def explained(self, text: bytes) -> Iterator[bytes]:
+        """The line, with an explanation in the place of the handles."""
+        yield self.stream.written(0, self._text[: self._start] + text + self._text[self._stop :])
+
+
 class Readings(NamedTuple):
     """How the digits of a failure may be split.
 
     Attributes:
-        found: what fits the archive.
+        fitting: what fits the archive.
         left: what the message does not contradict.
         likeliest: those of ``left`` that rank first.
         problem: why the search was given up; "" if it was not.
     """
 
-    found: list[tuple[int, ...]]
+    fitting: list[tuple[int, ...]]
     left: list[tuple[int, ...]]
     likeliest: list[tuple[int, ...]]
     problem: str = ""
-
-    @property
-    def weight(self) -> int:
-        """The cost of keeping it, in readings."""
-        return 1 + len(self.found)
 
 
 class Explanation(NamedTuple):
@@ -75,7 +121,6 @@ class LiteAnswers:
         spending: counts the steps of all explanations.
 
     Attributes:
-        style: as given.
         splits: splits joined handles.
     """
 
@@ -85,23 +130,23 @@ class LiteAnswers:
         self._spending = spending
         self.splits = HandleSplits(archive)
         self._readings = Recent[tuple[str, str], Readings](READINGS_KEPT)
-        self._found = Recent[tuple[int, ...], Explanation](TEXT_KEPT)
+        self._explanations = Recent[tuple[int, ...], Explanation](TEXT_KEPT)
 
     def answer(self, failure: LiteFailure) -> Answer:
         """The archive's answer to a failure."""
-        known = self._readings_of(failure)
-        handles, note = self._chosen(known, failure)
+        readings = self._readings_of(failure)
+        handles, note = self._chosen(readings, failure)
         notes = ((0, note),) if note else ()
         if not handles:
-            return Answer(failure, None, notes, is_possible=bool(known.left or known.problem))
+            return Answer(failure, None, notes, is_possible=bool(readings.left or readings.problem))
         try:
-            found = self._explanation(handles)
+            explanation = self._explanation(handles)
         except LimitError as error:
             why = f"handles {{{', '.join(map(str, handles))}}}: {why_left(error)}"
             return Answer(failure, None, (*notes, (0, why)), is_possible=True)
         is_named = self.splits.names_archive(failure.digits)
-        cause = Cause(*found.place, wording(failure.message))
-        return Answer(failure, found.text, notes, is_named, is_possible=True, cause=cause)
+        cause = Cause(*explanation.place, wording(failure.message))
+        return Answer(failure, explanation.text, notes, is_named, is_possible=True, cause=cause)
 
     def _explanation(self, handles: tuple[int, ...]) -> Explanation:
         """The explanation of handles; kept for the next failure with these.
@@ -109,60 +154,54 @@ class LiteAnswers:
         Raises:
             LimitError: it would be too long, or take too many steps.
         """
-        known = self._found.get(handles)
+        known = self._explanations.get(handles)
         if known is not None:
             return known
-        steps = self._spending.of_one_failure()
-        try:
+        with self._spending.one_failure() as steps:
             steps.take()
-            found = self._archive.symbolicate(handles, self.style)
-            steps.take(found.steps)
-        finally:
-            self._spending.spend(steps.taken)
-        text = bytes(found)
-        place = place_of(frame.range for frame in reversed(found.frames))
-        return self._found.keep(handles, Explanation(text, (*place, found.module_hierarchy)), len(text))
+            symbolication = self._archive.symbolicate(handles, self.style)
+            steps.take(symbolication.steps)
+        text = bytes(symbolication)
+        place = place_of(frame.range for frame in reversed(symbolication.frames))
+        explanation = Explanation(text, (*place, symbolication.module_hierarchy))
+        return self._explanations.keep(handles, explanation, len(text))
 
-    def _chosen(self, known: Readings, failure: LiteFailure) -> tuple[tuple[int, ...], str]:
-        """The reading that is taken, none where none fits or several remain; and a note, or ""."""
-        shown = f"handles {{{failure.digits:.40}}}"
-        if not known.left:
-            return (), f"{shown}: {known.problem or self._why(failure.digits, known.found, failure.message)}"
-        if len(known.likeliest) > 1:
-            return (), f"{shown}: may be {_listed(known.likeliest)}, and nothing tells which"
-        if len(known.left) > 1:
-            taken, *others = known.left
-            return taken, f"{shown}: taken as {_listed([taken])}, may also be {_listed(others)}"
-        return known.left[0], ""
+    def _chosen(self, readings: Readings, failure: LiteFailure) -> tuple[tuple[int, ...], str]:
+        """The reading that is chosen, () where none fits or several remain; and a note, or ""."""
+        shown = failure.what
+        if not readings.left:
+            return (), f"{shown}: {readings.problem or self._why(failure, readings.fitting)}"
+        if len(readings.likeliest) > 1:
+            return (), f"{shown}: may be {_listed(readings.likeliest)}, and nothing tells which"
+        chosen, *others = readings.left
+        if others:
+            return chosen, f"{shown}: taken as {_listed([chosen])}, may also be {_listed(others)}"
+        return chosen, ""
 
     def _readings_of(self, failure: LiteFailure) -> Readings:
-        if failure.is_joined:
-            return self._joined(failure.digits, failure.message)
-        return self._read(list(self._alone(failure.digits)), failure.message, failure.digits)
-
-    def _joined(self, digits: str, message: str) -> Readings:
-        """The readings of joined handles; sought once for messages of one wording."""
+        """The readings of a failure's handles; joined ones are split once for messages of one wording."""
+        digits, message = failure.digits, failure.message
+        if not failure.is_joined:
+            return self._left(list(self._alone(digits)), message, digits)
         key = digits, wording(message)
         readings = self._readings.get(key)
         if readings is not None:
             return readings
-        steps = self._spending.of_one_failure()
-        try:
-            readings = self._read(self.splits.fitting(digits, steps), message, digits)
-        except LimitError as error:
-            readings = Readings([], [], [], why_left(error))
-        finally:
-            self._spending.spend(steps.taken)
+        with self._spending.one_failure() as steps:
+            try:
+                readings = self._left(self.splits.fitting(digits, steps), message, digits)
+            except LimitError as error:
+                readings = Readings([], [], [], why_left(error))
         # Digits given up because the log's steps are spent may have a reading when the log is longer.
         given_up_early = readings.problem and steps.most < self._archive.limits.work
-        return readings if given_up_early else self._readings.keep(key, readings, readings.weight)
+        return readings if given_up_early else self._readings.keep(key, readings, 1 + len(readings.fitting))
 
-    def _read(self, found: list[tuple[int, ...]], message: str, digits: str) -> Readings:
-        """The readings that a message leaves, and the likeliest; none is left out if it names the archive."""
-        left = [handles for handles in found if not self._is_contradicted(handles, message)]
+    def _left(self, fitting: list[tuple[int, ...]], message: str, digits: str) -> Readings:
+        """The readings that a message leaves, and the likeliest: all, if the digits name the archive."""
+        left = [handles for handles in fitting if not self._is_contradicted(handles, message)]
         if not left and self.splits.names_archive(digits):
-            left = found
-        return Readings(found, left, self.splits.likeliest(left))
+            left = fitting
+        return Readings(fitting, left, self.splits.likeliest(left))
 
     def _is_contradicted(self, handles: tuple[int, ...], message: str) -> bool:
         """Whether the innermost operator cannot have printed the message; a backend's always may."""
@@ -185,7 +224,7 @@ class LiteAnswers:
         if handle in self.splits.operations:
             yield (handle,)
 
-    def _why(self, digits: str, contradicted: list[tuple[int, ...]], message: str) -> str:
+    def _why(self, failure: LiteFailure, contradicted: list[tuple[int, ...]]) -> str:
         """The reason that handles are not explained."""
         if contradicted:
             handle = contradicted[0][0]
@@ -193,12 +232,12 @@ class LiteAnswers:
                 what = "no operator runs there, and only operators print"
             else:
                 what = f"{self.splits.operations.operator(handle)} does not print"
-            return f"{what} {message[:MAX_MESSAGE_SHOWN]!r}: the failure is another model's"
-        if "-" in digits:
+            return f"{what} {failure.message[:MAX_MESSAGE_SHOWN]!r}: the failure is another model's"
+        if "-" in failure.digits:
             return "where this ran, the model had no handles"
         if not self._archive.handles:
             return why_no_handles(self._archive)
-        foreign = self._archive.handle_form.foreign(digits)
+        foreign = self._archive.handle_form.foreign(failure.digits)
         return f"not in this archive{': ' if foreign else ''}{foreign}"
 
 

@@ -7,7 +7,7 @@ The interpreter names the node that it executed, and prints ``None`` where no st
     None
 
 ``None`` is replaced by the trace of the node that has this name, target and arguments. Source: PyTorch 2.13,
-``Interpreter.run`` in ``torch/fx/interpreter.py`` and ``Node.format_node`` in ``torch/fx/node.py``.
+``Interpreter.run`` in ``torch/fx/interpreter.py`` and ``ProgramNode.format_node`` in ``torch/fx/node.py``.
 
 A redacted program has traces, of which PyTorch prints what is left; the companion's take their places.
 """
@@ -19,29 +19,26 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.failures.failures import Answer, Cause
-from archive.failures.fits import is_message
-from archive.failures.lookups.nodes import Node, loaded_nodes
-from archive.failures.redacted import RedactedTraceback, found_at
-from archive.failures.redacted_lines import HEADER, Exactly
-from archive.failures.tracebacks import PYTORCH_FILE
+from archive.failures.failure import Answer, Cause, Failure, innermost
+from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
+from archive.failures.printed import HIERARCHY
+from archive.failures.redacted import EXACTLY, HEADER, RedactedTraceback, found_at
+from archive.formats.exported.printed import LIFTED, Notation, behind, own_name, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.failures.failures import FailedLines
-    from archive.failures.redacted_lines import Likeness
-    from archive.failures.streams import Stream
+    from archive.failures.failure import LoggedLines
+    from archive.failures.log.streams import LogStream
+    from archive.failures.redacted import Likeness
     from archive.formats.exported.sites import NodeSite
-    from archive.formats.exported.traces import Frame
     from archive.reader.archive import Archive
-    from archive.reader.facts import Facts
 
 EXECUTING = re.compile(
     rb"(?P<prefix>.*?)While executing %(?P<name>\w+) : (?:[^=]*?)\[num_users=\d+\] = "
     rb"call_function\[target=(?P<target>[^\]]+)\]\((?P<arguments>args = .*)\)"
 )
-HIERARCHY, HEADING, UNKNOWN = b"Module hierarchy:", b"Original traceback:", b"None"
+HEADING, UNKNOWN = b"Original traceback:", b"None"
 FRAME, INDENT = b'File "', b"  "
 """What the lines of a source begin with: the first frame may have no indentation."""
 FETCHING, WITH_EFFECTS = "operator.getitem", "torch.ops.higher_order.with_effects"
@@ -52,29 +49,27 @@ NOT_HERE = "its redacted trace is none of this node's: the failure is another mo
 MAX_LISTED = 3
 MAX_LINES = 10_000
 """Lines of one source."""
+NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-class NodeFailure:
+class NodeFailure(Failure):
     """Three lines of the interpreter that name a node.
 
     Args:
         stream: the lines, the one with the node's name first.
 
     Attributes:
-        stream: as given.
         name: the node's name.
         target: what the node calls.
         arguments: what it is called with, as printed.
     """
 
-    shows_code = False
-
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
-        found = EXECUTING.fullmatch(stream.text(0) or b"")
-        assert found is not None  # noqa: S101 (else it is no failure)
-        self.name, self.target = decoded(found["name"]), decoded(found["target"])
-        self.arguments = decoded(found["arguments"])
+    def __init__(self, stream: LogStream) -> None:
+        super().__init__(stream)
+        line = EXECUTING.fullmatch(stream.text(0) or b"")
+        assert line is not None  # noqa: S101 (else it is no failure)
+        self.name, self.target = decoded(line["name"]), decoded(line["target"])
+        self.arguments = decoded(line["arguments"])
 
     @property
     def what(self) -> str:
@@ -86,16 +81,17 @@ class NodeFailure:
         """The same for failures of the same node, target and arguments; a bare trace is no other's."""
         return object() if self.is_bare else digest(self.name, self.target, self.arguments)
 
-    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (they do not tell)
-        """True."""
-        return True
-
     def is_of(self, site: NodeSite) -> bool:
         """Whether a node has this name, target and arguments; true if what it is called with is not known."""
         # Python's operators are recorded by the module that they are defined in, `_operator`.
         if site.name != self.name or site.target not in (self.target, f"_{self.target}"):
             return False
-        return site.record is None or is_message(self.arguments, site)
+        if site.record is None:
+            return True
+        parts = pieces(site.record.get("inputs", ()), Notation.MESSAGE)
+        if parts is None:
+            return may_have(self.arguments, site)
+        return behind(self.arguments, parts, lambda name: f"%{own_name(name, site.inputs)}") == ""
 
     def leave(self) -> None:
         """Let the lines of the source stay as they are: no frame of it is the first one of a traceback."""
@@ -130,6 +126,12 @@ class NodeFailure:
         yield self.stream.line(0).data
         yield self.stream.line(1).data
         yield self.stream.written(PLACE, text)
+
+
+def may_have(arguments: str, site: NodeSite) -> bool:
+    """Whether printed arguments have all the names of a node's."""
+    there = set(NAME.findall(arguments))
+    return all(name in there or LIFTED.sub("", name, count=1) in there for name in site.arguments or ())
 
 
 def is_unknown(target: str, archive: Archive) -> bool:
@@ -169,7 +171,7 @@ def redacted_answer(
         failure: the failure.
     """
     nodes = [
-        (Node(form, site), (name, number), path)
+        (ProgramNode(form, site), (name, number), path)
         for name, program in archive.programs.items()
         for number, form in enumerate(program.forms)
         for path, site in form.sites.items()
@@ -180,38 +182,38 @@ def redacted_answer(
         traces = {
             (form, path): bare.programs[form[0]].forms[form[1]].sites[path].trace for _, form, path in nodes
         }
-        shown = _shown(failure.stream, [(node, traces[form, path]) for node, form, path in nodes], Exactly())
+        shown = _shown(failure.stream, [(node, traces[form, path]) for node, form, path in nodes], EXACTLY)
     shown = shown or _shown(failure.stream, [(node, node.site.trace) for node, _, _ in nodes], like)
     what, found = f"node {failure.name}, {failure.target}", [node for node, _ in shown]
     if not shown and nodes and failure.is_bare:
         failure.leave()
         return Answer(failure, None, ((0, f"{what}: {NOT_HERE}"),))
-    if all(_stop(failure.stream, node.site.trace or "", Exactly()) for node in found):
+    if all(_stop(failure.stream, node.site.trace or "", EXACTLY) for node in found):
         return None  # it shows the original
     return answer_of(shown[0][1], what, found, lambda node: node.site.trace or "")
 
 
 def _shown(
-    stream: Stream, traces: Iterable[tuple[Node, str | None]], like: Likeness
-) -> list[tuple[Node, RedactedTraceback]]:
+    stream: LogStream, traces: Iterable[tuple[ProgramNode, str | None]], like: Likeness
+) -> list[tuple[ProgramNode, RedactedTraceback]]:
     """The nodes whose trace a log shows, with its lines."""
     found = ((node, _stop(stream, trace, like)) for node, trace in traces if trace)
     return [(node, RedactedTraceback(stream, PLACE, stop)) for node, stop in found if stop]
 
 
-def _stop(stream: Stream, trace: str, like: Likeness) -> int:
+def _stop(stream: LogStream, trace: str, like: Likeness) -> int:
     """The line behind a trace; 0 where the log shows another one, or more frames."""
-    found = found_at(stream, PLACE, _encoded(trace), like)
+    found = found_at(stream, PLACE, trace.encode("utf-8", "surrogatepass"), like)
     behind = stream.text(found.stop, is_patient=False) if found else None
     return found.stop if found and not (behind or b"").startswith((INDENT, FRAME)) else 0
 
 
-def is_source(stream: Stream, at: int) -> bool:
+def is_source(stream: LogStream, at: int) -> bool:
     """Whether the source of a node stands in a log, as an explanation writes it, from a line on."""
     return (stream.text(at) or b"").startswith(HIERARCHY) and stream.text(at + 1) == HEADING
 
 
-def leave_source(stream: Stream, at: int) -> None:
+def leave_source(stream: LogStream, at: int) -> None:
     """Let the frames of a source stay as they are.
 
     Args:
@@ -227,7 +229,9 @@ def leave_source(stream: Stream, at: int) -> None:
         at += 1
 
 
-def answer_of(failure: FailedLines, what: str, nodes: Sequence[Node], text: Callable[[Node], str]) -> Answer:
+def answer_of(
+    failure: LoggedLines, what: str, nodes: Sequence[ProgramNode], text: Callable[[ProgramNode], str]
+) -> Answer:
     """The answer to a failure by the nodes that it may be of.
 
     Args:
@@ -243,26 +247,14 @@ def answer_of(failure: FailedLines, what: str, nodes: Sequence[Node], text: Call
         return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
     if nodes[0].site.trace is None:
         return Answer(failure, None, ((0, f"{what}: no source is recorded for it here"),))
-    return Answer(failure, _encoded(text(nodes[0])), is_possible=True, cause=_cause(nodes[0]))
+    node = nodes[0]
+    frame = innermost(node.site.frames.frames if node.site.frames else ())
+    place = ("", 0) if frame is None else (frame.file, frame.line)
+    explanation = text(node).encode("utf-8", "surrogatepass")
+    return Answer(failure, explanation, is_possible=True, cause=Cause(*place, node.hierarchy, ""))
 
 
-def listed(nodes: Sequence[Node]) -> str:
+def listed(nodes: Sequence[ProgramNode]) -> str:
     """The first of some nodes, and how many more there are."""
     more = f" or {len(nodes) - MAX_LISTED} more" if len(nodes) > MAX_LISTED else ""
     return " or ".join(node.label for node in nodes[:MAX_LISTED]) + more
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _cause(node: Node) -> Cause:
-    frame = innermost(node.site.frames.frames if node.site.frames else ())
-    place = ("", 0) if frame is None else (frame.file, frame.line)
-    return Cause(*place, node.hierarchy, "")
-
-
-def innermost(frames: Sequence[Frame]) -> Frame | None:
-    """The innermost frame that is not PyTorch's own, or else the innermost; None where there is none."""
-    own = (one for one in reversed(frames) if not PYTORCH_FILE.search(one.file))
-    return next(own, frames[-1] if frames else None)

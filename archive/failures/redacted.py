@@ -1,8 +1,14 @@
-"""Failures of redacted archives: PyTorch explains them itself, by what is left of the source.
+"""What PyTorch prints of redacted source, line for line in the place of what it prints of the original.
 
-What PyTorch prints then stands for what it prints of the original, line for line: see ``redacted_lines``. A
-log tells by a *sign* that its source was redacted: a frame that is blank, blanks in the place of a line, or
-another path of a file.
+``redact`` leaves each range on its line, so PyTorch prints as many lines as before, but for markings below
+blank lines, which it leaves out. What it prints of a redacted archive that is at hand is known to the byte
+(:data:`EXACTLY`). Of any other redaction this is known (:class:`Loosely`):
+
+- a frame's first line has the same number and function, or its hash; the last part of the path, or ``?``;
+- a line of source is the same, perhaps without its comment, or as many blanks; where no range is on it, one.
+
+Loggers may cut blanks off the ends of lines. A log tells by a *sign* that its source was redacted: a frame
+that is blank, blanks in the place of a line, or another path of a file.
 """
 
 from __future__ import annotations
@@ -12,24 +18,20 @@ from enum import IntEnum
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from archive.base.strings import decoded
-from archive.failures.hashed_words import HASH
-from archive.failures.redacted_lines import CALL, is_header, last_part
-from archive.failures.tracebacks import FRAME_HEADER, NOT_CODE, RANGE_MARKING, written
+from archive.failures.hashed_words import unhashed
+from archive.failures.printed import CALL, FRAME_HEADER, HEADING, NOT_CODE, ORIGINAL, RANGE_MARKING
+from archive.failures.tracebacks import written
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from archive.failures.redacted_lines import Likeness
-    from archive.failures.streams import Stream
+    from archive.failures.log.streams import LogStream
 
-HIERARCHY = b"Module hierarchy:"
-TOP = re.compile(rb"top\(([^)]*)\)")
-"""Begins a hierarchy: the class of the top module."""
-HEADED = 2
-"""Lines between serialized and original code: an empty one, and a heading."""
-HEADING = b"Traceback of TorchScript"
-ORIGINAL = HEADING + b", original code (most recent call last):"
+HEADER = re.compile(rb'(?:  )?File "(?P<file>[^\n]*)", line (?P<line>\d{1,9})(?:, in (?P<function>[^\n]*))?')
+"""A frame's first line; that of a trace of ``torch.export`` may have no indentation."""
+SEPARATOR = re.compile(rb"[/\\]")
+NO_FILE = b"?"
+GENERATED = re.compile(rb"<eval_with_key>\.\d+")
 MOST_SERIALIZED = 500
 """Lines of serialized code that are passed over to its original."""
 ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z]:[/\\]|<")
@@ -40,18 +42,119 @@ MOST_FRAMES, MOST_SHOWN = 16, 16
 """Frames, and lines of each, that are looked at."""
 
 
+# --- lines
+
+
+class Likeness:
+    """Tells whether lines of a log stand for lines of a text: here they do if they are the same."""
+
+    def key(self, line: bytes) -> bytes:
+        """The same for a line of the log and for each line that it may stand for, if that begins a text."""
+        return line.rstrip()
+
+    def named(self, text: bytes) -> bytes:
+        """A text of the log, with the names that hashes stand for; here the text itself has the hashes."""
+        return text
+
+    def fits(self, shown: bytes, line: bytes) -> bool:
+        """Whether a line of the log stands for a line of the text; blanks may lack at its end."""
+        return shown in (line, line.rstrip())
+
+    def may_lack(self, line: bytes) -> bool:  # noqa: ARG002 (no line)
+        """Whether a log may lack a line of the text."""
+        return False
+
+
+EXACTLY = Likeness()
+
+
+class Loosely(Likeness):
+    """Lines of a log may stand for those of the original in some redaction.
+
+    Args:
+        files: paths of the model's source files.
+        names: names by their hashes; none where they are not known.
+    """
+
+    def __init__(self, files: Collection[bytes], names: Mapping[bytes, bytes]) -> None:
+        self._files, self._names = files, names
+
+    def key(self, line: bytes) -> bytes:
+        """Line and function of a file, or the line without blanks at its end."""
+        header = _header(line)
+        return line.rstrip() if header is None else self.named(line[header.end("file") :]).rstrip()
+
+    def named(self, text: bytes) -> bytes:
+        """The text, with the names that hashes stand for."""
+        return unhashed(text, self._names)
+
+    def fits(self, shown: bytes, line: bytes) -> bool:
+        """Whether a line of the log may stand for one of the original."""
+        if shown in (line, line.rstrip()):
+            return True
+        if header := _header(line):
+            logged = _header(shown)
+            return (
+                logged is not None
+                and self.key(shown) == self.key(line)
+                and self.fits_path(logged["file"], header["file"])
+            )
+        source = shown.rstrip()
+        if not source:
+            return len(shown) in (0, 1, len(line)) and not self.may_lack(line)
+        return line.startswith(source) and line[len(source) :].lstrip().startswith(b"#")
+
+    def may_lack(self, line: bytes) -> bool:
+        """Whether a line is a marking: there is none below blanks."""
+        return RANGE_MARKING.fullmatch(line) is not None
+
+    def fits_path(self, shown: bytes, path: bytes) -> bool:
+        """Whether a path may stand for another.
+
+        A path that is the end of a path of the model stands for no other path.
+        """
+        # Option `--ids anew` changes the numbers of generated code.
+        is_generated = GENERATED.fullmatch(shown) and GENERATED.fullmatch(path)
+        if shown in (path, NO_FILE) or _is_end(shown, path) or is_generated:
+            return True
+        return last_part(shown) == last_part(path) and not any(_is_end(shown, file) for file in self._files)
+
+
+class LooselyTraced(Loosely):
+    """The same of a node's stack trace, which lacks lines of code rather than having blank ones."""
+
+    def fits(self, shown: bytes, line: bytes) -> bool:
+        """Whether a line of the log may stand for one of the original."""
+        return shown == line or (bool(shown.strip()) and super().fits(shown, line))
+
+    def may_lack(self, line: bytes) -> bool:
+        """Whether a line is none of a file."""
+        return _header(line) is None
+
+
+def last_part(path: bytes) -> bytes:
+    """The last part of a path."""
+    return SEPARATOR.split(path)[-1]
+
+
+def _header(line: bytes) -> re.Match[bytes] | None:
+    """The parts of a line that names file, line and function; None for others."""
+    return HEADER.fullmatch(line) or CALL.fullmatch(line)
+
+
+def _is_end(shown: bytes, path: bytes) -> bool:
+    return path == shown or (path.endswith(shown) and path[-len(shown) - 1 : -len(shown)] in (b"/", b"\\"))
+
+
+# --- tracebacks
+
+
 class Sign(IntEnum):
     """A sign that source was redacted."""
 
     NONE = 0
     PARTLY = 1  # other paths, or blanks in the place of some lines
     BLANK = 2  # blanks in the place of all lines, so that none is marked
-
-
-def may_begin(hierarchy: bytes, top: str) -> bool:
-    """Whether a module hierarchy may be of a model with this top class: the same, or a hash."""
-    found = TOP.match(hierarchy)
-    return found is None or decoded(found[1]) == top or HASH.fullmatch(found[1]) is not None
 
 
 class RedactedTraceback:
@@ -66,7 +169,7 @@ class RedactedTraceback:
         renamed: lines above whose names were hashes, with their names, by their place in ``stream``.
     """
 
-    def __init__(self, stream: Stream, start: int, stop: int) -> None:
+    def __init__(self, stream: LogStream, start: int, stop: int) -> None:
         self.stream, self.start, self.stop = stream, start, stop
         self.renamed: Mapping[int, bytes] = {}
 
@@ -74,9 +177,7 @@ class RedactedTraceback:
     def shows_code(self) -> bool:
         """Whether the log shows code of the model: a line of source, or a heading, behind generated code."""
         lines = (self.stream.text(at) or b"" for at in range(self.start, self.stop))
-        return any(
-            line.strip() and not is_header(line) and not RANGE_MARKING.fullmatch(line) for line in lines
-        )
+        return any(line.strip() and not _header(line) and not RANGE_MARKING.fullmatch(line) for line in lines)
 
     def size(self, text: bytes) -> int:
         """The bytes that the original text has in the log."""
@@ -90,7 +191,7 @@ class RedactedTraceback:
         yield from [b""] * (self.stop - self.start - 1)
 
 
-def found_at(stream: Stream, start: int, text: bytes, like: Likeness) -> RedactedTraceback | None:
+def found_at(stream: LogStream, start: int, text: bytes, like: Likeness) -> RedactedTraceback | None:
     """The lines of a log that stand for a text; None where they do not.
 
     Args:
@@ -109,7 +210,7 @@ def found_at(stream: Stream, start: int, text: bytes, like: Likeness) -> Redacte
     return RedactedTraceback(stream, start, at)
 
 
-def sign_at(stream: Stream, at: int, files: Collection[bytes]) -> Sign:
+def sign_at(stream: LogStream, at: int, files: Collection[bytes]) -> Sign:
     """The sign of redaction in the first frames of a traceback of original code.
 
     Args:
@@ -117,7 +218,7 @@ def sign_at(stream: Stream, at: int, files: Collection[bytes]) -> Sign:
         at: the first frame's first one, from 0.
         files: paths of the model's source files; none where they are not known.
     """
-    call, found = CALL.fullmatch(stream.text(at) or b""), Sign.NONE
+    call, sign = CALL.fullmatch(stream.text(at) or b""), Sign.NONE
     if call and not ABSOLUTE.match(call["file"]):
         return Sign.PARTLY
     for _ in range(MOST_FRAMES):
@@ -126,9 +227,9 @@ def sign_at(stream: Stream, at: int, files: Collection[bytes]) -> Sign:
             break
         below = (stream.text(at + 1 + place, is_patient=False) for place in range(MOST_SHOWN))
         shown = [*takewhile(lambda line: line is not None and not NOT_CODE.match(line), below)]
-        found = max(found, _sign(header["file"], [line or b"" for line in shown], files))
+        sign = max(sign, _sign(header["file"], [line or b"" for line in shown], files))
         at += 1 + len(shown)
-    return found
+    return sign
 
 
 def _sign(file: bytes, shown: Sequence[bytes], files: Collection[bytes]) -> Sign:
@@ -142,7 +243,7 @@ def _sign(file: bytes, shown: Sequence[bytes], files: Collection[bytes]) -> Sign
     return Sign.PARTLY if has_blanks or (files and is_other) else Sign.NONE
 
 
-def is_as_it_was(stream: Stream, files: Collection[bytes]) -> bool:
+def is_as_it_was(stream: LogStream, files: Collection[bytes]) -> bool:
     """Whether the original code of a traceback, behind serialized code, bears no sign of redaction.
 
     False where its heading is not near: then the frames of serialized code lead there.
@@ -159,7 +260,7 @@ def is_as_it_was(stream: Stream, files: Collection[bytes]) -> bool:
     return False
 
 
-def file_at(stream: Stream, at: int) -> bytes:
+def file_at(stream: LogStream, at: int) -> bytes:
     """The name of the file that a frame is of, without folders; b"" where it names none."""
-    found = FRAME_HEADER.fullmatch(stream.text(at) or b"")
-    return last_part(found["file"]) if found else b""
+    header = FRAME_HEADER.fullmatch(stream.text(at) or b"")
+    return last_part(header["file"]) if header else b""

@@ -23,14 +23,22 @@ from archive.base.strings import decoded
 from archive.container.names import encoded
 from archive.debuginfo.symbolicate import TRACEBACK_HEADING
 from archive.failures import nodes
-from archive.failures.failures import Answer, Cause
+from archive.failures.failure import Answer, Cause, place_of, why_left
 from archive.failures.handles import MAX_READINGS
 from archive.failures.hashed_words import HASH
-from archive.failures.notes import why_left
-from archive.failures.outline import Outline
-from archive.failures.redacted import HEADED, RedactedTraceback, Sign, file_at, found_at, sign_at
-from archive.failures.redacted_lines import Exactly, Loosely, LooselyTraced, last_part
-from archive.failures.tracebacks import place_of
+from archive.failures.printed import HEADED
+from archive.failures.redacted import (
+    EXACTLY,
+    Loosely,
+    LooselyTraced,
+    RedactedTraceback,
+    Sign,
+    file_at,
+    found_at,
+    last_part,
+    sign_at,
+)
+from archive.failures.tracebacks import TracebackFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,11 +46,11 @@ if TYPE_CHECKING:
     from archive.base.limits import Steps
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style, Symbolication
+    from archive.failures.handles import HandleOperations
     from archive.failures.lite import LiteAnswers
+    from archive.failures.log.streams import LogStream
     from archive.failures.nodes import NodeFailure
-    from archive.failures.operations import Operations
-    from archive.failures.redacted_lines import Likeness
-    from archive.failures.streams import Stream
+    from archive.failures.redacted import Likeness
     from archive.failures.tracebacks import Traceback
     from archive.reader.archive import Archive
 
@@ -54,7 +62,7 @@ OTHER_NOTE = "a traceback of redacted source, below a module hierarchy that is a
 HASHES_NOTE = "a traceback of redacted source, below hashes of names that are none of this model's"
 
 
-class Found(NamedTuple):
+class RedactedMatch(NamedTuple):
     """What a log shows of redacted source.
 
     Attributes:
@@ -82,14 +90,14 @@ class RedactedHandles:
         style: the release whose wording it is.
     """
 
-    def __init__(self, archive: Archive, bare: Archive, operations: Operations, style: Style) -> None:
+    def __init__(self, archive: Archive, bare: Archive, operations: HandleOperations, style: Style) -> None:
         self._archive = archive
         self._bare = bare
         self._operations = operations
         self._style = style
         self._by_line: dict[bytes, list[int]] | None = None
 
-    def of(self, stream: Stream, hierarchy: bytes, like: Likeness, steps: Steps) -> Found | None:
+    def of(self, stream: LogStream, hierarchy: bytes, like: Likeness, steps: Steps) -> RedactedMatch | None:
         """What a log shows of redacted source; None where it shows none.
 
         Args:
@@ -102,21 +110,22 @@ class RedactedHandles:
             LimitError: it takes more.
         """
         choices, at = list[list[int]](), 1
-        while known := self._at(stream, at, like, steps):
-            at = max(known.values())
-            choices.append([handle for handle, stop in known.items() if stop == at])
+        while stops := self._at(stream, at, like, steps):
+            at = max(stops.values())
+            choices.append([handle for handle, stop in stops.items() if stop == at])
         if not choices:
             return None
         failure, are_all = RedactedTraceback(stream, 1, at), prod(map(len, choices)) < MAX_READINGS
         readings = self._readings(choices, decoded(like.named(hierarchy)), steps)
         if not readings and are_all:
             is_hashed = HASH.search(like.named(hierarchy)) is not None and isinstance(like, Loosely)
-            return Found(failure, None, note=HASHES_NOTE if is_hashed else OTHER_NOTE)
-        texts = {_frames(self._explained(self._archive, one, steps)) for one in readings}
+            return RedactedMatch(failure, None, note=HASHES_NOTE if is_hashed else OTHER_NOTE)
+        texts = {_frames(self._symbolicated(self._archive, handles, steps)) for handles in readings}
         if len(texts) != 1 or not are_all:
-            return Found(failure, None, note=SEVERAL_NOTE)
+            return RedactedMatch(failure, None, note=SEVERAL_NOTE)
         text = texts.pop()
-        return Found(failure, text, readings[0], is_shown=found_at(stream, 1, text, Exactly()) is not None)
+        is_shown = found_at(stream, 1, text, EXACTLY) is not None
+        return RedactedMatch(failure, text, readings[0], is_shown=is_shown)
 
     def _readings(self, choices: list[list[int]], hierarchy: str, steps: Steps) -> list[tuple[int, ...]]:
         """Handles that fit together, inner ones first: calls around the innermost, as the hierarchy says.
@@ -125,49 +134,44 @@ class RedactedHandles:
         """
         known = self._operations
         *outer, inner = choices
-        calls = [[one for one in some if known[one].may_call] or some for some in outer]
-        runs = [one for one in inner if not known.runs_nothing(one)]
-        return self._said(calls, runs, hierarchy, steps) or self._said(calls, inner, hierarchy, steps)
+        calls = [[handle for handle in handles if known[handle].may_call] or handles for handles in outer]
+        for innermost in ([handle for handle in inner if not known.runs_nothing(handle)], inner):
+            readings = [chain[::-1] for chain in islice(product(*calls, innermost), MAX_READINGS)]
+            if hierarchy:
+                readings = [
+                    handles
+                    for handles in readings
+                    if self._symbolicated(self._bare, handles, steps).module_hierarchy == hierarchy
+                ]
+            if readings:
+                return readings
+        return []
 
-    def _said(
-        self, calls: list[list[int]], inner: list[int], hierarchy: str, steps: Steps
-    ) -> list[tuple[int, ...]]:
-        """The readings that a hierarchy names; all where there is none."""
-        readings = [one[::-1] for one in islice(product(*calls, inner), MAX_READINGS)]
-        if not hierarchy:
-            return readings
-        said = [self._explained(self._bare, one, steps).module_hierarchy for one in readings]
-        return [one for one, its in zip(readings, said, strict=True) if its == hierarchy]
-
-    def _at(self, stream: Stream, at: int, like: Likeness, steps: Steps) -> dict[int, int]:
+    def _at(self, stream: LogStream, at: int, like: Likeness, steps: Steps) -> dict[int, int]:
         """The handles whose frames the log shows from a line on, with the line behind them."""
         if self._by_line is None:
-            self._by_line = self._lines(like, steps)
-        found = {}
-        for one in self._by_line.get(like.key(stream.text(at) or b""), ()):
-            text = _frames(self._explained(self._bare, (one,), steps))
+            by_line: dict[bytes, list[int]] = {}
+            for handle in self._bare.handles:
+                frames = _frames(self._symbolicated(self._bare, (handle,), steps))
+                if line := frames.partition(b"\n")[0].rstrip():
+                    by_line.setdefault(like.key(line), []).append(handle)
+            self._by_line = by_line
+        stops = {}
+        for handle in self._by_line.get(like.key(stream.text(at) or b""), ()):
+            text = _frames(self._symbolicated(self._bare, (handle,), steps))
             if traceback := found_at(stream, at, text, like):
-                found[one] = traceback.stop
-        return found
+                stops[handle] = traceback.stop
+        return stops
 
-    def _lines(self, like: Likeness, steps: Steps) -> dict[bytes, list[int]]:
-        """The handles by the first line of their frames; some have none."""
-        by_line: dict[bytes, list[int]] = {}
-        for handle in self._bare.handles:
-            line = _frames(self._explained(self._bare, (handle,), steps)).partition(b"\n")[0].rstrip()
-            if line:
-                by_line.setdefault(like.key(line), []).append(handle)
-        return by_line
-
-    def _explained(self, archive: Archive, handles: tuple[int, ...], steps: Steps) -> Symbolication:
-        found = archive.symbolicate(handles, self._style)
-        steps.take(1 + found.steps)
-        return found
+    def _symbolicated(self, archive: Archive, handles: tuple[int, ...], steps: Steps) -> Symbolication:
+        symbolication = archive.symbolicate(handles, self._style)
+        steps.take(1 + symbolication.steps)
+        return symbolication
 
 
-def _frames(known: Symbolication) -> bytes:
-    """The frames of an explanation."""
-    return bytes(known).partition(TRACEBACK_HEADING)[2]
+def _frames(symbolication: Symbolication) -> bytes:
+    """The frames of an explanation; some have none."""
+    return bytes(symbolication).partition(TRACEBACK_HEADING)[2]
 
 
 # --- redacted answers
@@ -194,7 +198,7 @@ class RedactedAnswers:
 
     # The lite interpreter
 
-    def of_lite(self, stream: Stream, hierarchy: bytes) -> Answer | None:
+    def of_lite(self, stream: LogStream, hierarchy: bytes) -> Answer | None:
         """The answer to a traceback of the lite interpreter; None where it shows no redacted source.
 
         Args:
@@ -203,44 +207,45 @@ class RedactedAnswers:
         """
         if not self._archive.handles:
             return None
-        sign, steps = sign_at(stream, 1, self.files), self._spending.of_one_failure()
-        try:
-            if found := self._exact.of(stream, hierarchy, Exactly(), steps) if self._exact else None:
-                return self._answer(found)
-            if sign is Sign.NONE:
-                return None
-            found = self._loose.of(stream, hierarchy, self._like, steps)
-        except LimitError as error:
-            return Answer(Outline(stream), None, ((0, why_left(error)),), is_possible=True)
-        finally:
-            self._spending.spend(steps.taken)
-        if found:
-            return self._answer(found, OTHER_REDACTION if self._exact else "")
+        sign = sign_at(stream, 1, self.files)
+        with self._spending.one_failure() as steps:
+            try:
+                if match := self._exact.of(stream, hierarchy, EXACTLY, steps) if self._exact else None:
+                    return self._answer(match)
+                if sign is Sign.NONE:
+                    return None
+                match = self._loose.of(stream, hierarchy, self._like, steps)
+            except LimitError as error:
+                return Answer(TracebackFailure(stream), None, ((0, why_left(error)),), is_possible=True)
+        if match:
+            return self._answer(match, OTHER_REDACTION if self._exact else "")
         return self._not_here(stream, 1, sign)
 
-    def _not_here(self, stream: Stream, at: int, sign: Sign) -> Answer | None:
+    def _not_here(self, stream: LogStream, at: int, sign: Sign) -> Answer | None:
         """The answer to redacted source that is not this model's; None where that is not certain."""
         is_ours = file_at(stream, at) in map(last_part, self.files)
         if sign is Sign.PARTLY and not (self._exact and is_ours):
             return None
-        return Answer(Outline(stream), None, ((0, NOT_HERE if sign is Sign.BLANK else OTHER_SOURCE),))
+        return Answer(
+            TracebackFailure(stream), None, ((0, NOT_HERE if sign is Sign.BLANK else OTHER_SOURCE),)
+        )
 
-    def _answer(self, found: Found, note: str = "") -> Answer | None:
-        """The answer by the handles that were found; None where the log shows the original itself."""
-        if found.is_shown:
+    def _answer(self, match: RedactedMatch, note: str = "") -> Answer | None:
+        """The answer by the handles that match; None where the log shows the original itself."""
+        if match.is_shown:
             return None
-        if found.original is None:
-            return Answer(found.failure, None, ((0, found.note),), is_possible=found.note == SEVERAL_NOTE)
-        known = self._archive.symbolicate(found.handles, self._lite.style)
+        if match.original is None:
+            return Answer(match.failure, None, ((0, match.note),), is_possible=match.note == SEVERAL_NOTE)
+        known = self._archive.symbolicate(match.handles, self._lite.style)
         place = place_of(frame.range for frame in reversed(known.frames))
         cause = Cause(*place, known.module_hierarchy, "")
         notes = ((0, note),) if note else ()
-        return Answer(found.failure, found.original, notes, is_possible=True, cause=cause)
+        return Answer(match.failure, match.original, notes, is_possible=True, cause=cause)
 
     # Serialized code
 
     def of_serialized(
-        self, stream: Stream, traceback: Traceback, original: Callable[[], bytes]
+        self, stream: LogStream, traceback: Traceback, original: Callable[[], bytes]
     ) -> Answer | None:
         """The answer to a traceback of serialized and of original code; None where the latter is as it was.
 
@@ -263,7 +268,7 @@ class RedactedAnswers:
             text = original()
         except LimitError as error:
             return Answer(traceback, None, ((0, why_left(error)),), is_possible=True)
-        if found_at(stream, stop, text, Exactly()):
+        if found_at(stream, stop, text, EXACTLY):
             return None
         failure = found_at(stream, stop, text, self._like)
         if failure is None:

@@ -17,44 +17,45 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
+from archive.base.strings import decoded
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
-from archive.failures.code_lines import CodeLines
-from archive.failures.code_records import CODE_FOLDERS, problem_of
-from archive.failures.lines import ending
+from archive.failures.code_records import CodeLines, FrameCode, problem_of
+from archive.failures.failure import Failure
+from archive.failures.hashed_words import HASH
+from archive.failures.log.lines import ending
+from archive.failures.printed import (
+    CODE,
+    CODE_FOLDERS,
+    FRAME,
+    FRAME_HEADER,
+    HIERARCHY,
+    NOT_CODE,
+    ORIGINAL,
+    RANGE_MARKING,
+    is_source,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from archive.base.limits import Limits, Steps
     from archive.debuginfo.model import SourceRange
-    from archive.failures.code_records import CodeRecord
-    from archive.failures.streams import Stream
+    from archive.failures.log.streams import LogStream
+    from archive.reader.facts import Facts
     from archive.reader.line_digests import LineDigests
 
-TRACEBACK_START = re.compile(
-    rb"(?P<prefix>.*)Traceback of TorchScript \(most recent call last\):(?P<tail>.*)"
-)
-SERIALIZED_START = re.compile(
-    rb"(?P<prefix>.*)Traceback of TorchScript, serialized code \(most recent call last\):"
-)
-"""Begins a traceback behind which that of the original code stands."""
-FRAME_HEADER = re.compile(
-    rb'  File "(?!"[^,])(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?'
-)
-FRAME = b'  File "'
-"""Begins a frame's heading."""
-RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
-NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
-CODE = re.compile(rb"  |def |class |[\w.]+ = ")
-"""Begins a line of generated code; behind a marking no other one is part of an excerpt."""
-ORIGINAL_HEADING = b"\nTraceback of TorchScript, original code (most recent call last):\n"
-PYTORCH_FILE = re.compile(r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]")
-"""The path of a file of PyTorch."""
-
+ORIGINAL_HEADING = b"\n" + ORIGINAL + b"\n"
 TORN_NOTE = "a traceback that breaks off within its first frame, or has lines of others in it"
+DIGEST = 16
+"""Bytes by which tracebacks are told apart."""
+REDACTED = "traceback of redacted source"
+TOP = re.compile(rb"top\(([^)]*)\)")
+"""Begins a module hierarchy: the class of the top module."""
 BEHIND = CONTEXT - 1
 """Lines that PyTorch prints behind a range, unless its source ends before."""
 CUT_NOTE = "the traceback breaks off here: it is explained as far as it goes"
@@ -110,7 +111,7 @@ class Traceback:
 
     shows_code = True
 
-    def __init__(self, stream: Stream, code: Callable[[bytes], CodeRecord]) -> None:
+    def __init__(self, stream: LogStream, code: Callable[[bytes], FrameCode]) -> None:
         self.stream = stream
         self.raw = [stream.text(0) or b""]
         self.renamed: dict[int, bytes] = {}
@@ -183,7 +184,7 @@ class Traceback:
             function = code.function(number, function)
         return LoggedFrame(first, len(self.raw), header["file"], function, original, problem, not fits)
 
-    def _take_rest(self, record: CodeRecord, code: CodeLines | LineDigests | None, number: int) -> int:
+    def _take_rest(self, record: FrameCode, code: CodeLines | LineDigests | None, number: int) -> int:
         """Take the rest of a frame: further markings, and the lines between and behind them.
 
         Args:
@@ -271,24 +272,122 @@ def _may_begin(code: CodeLines | LineDigests, number: int, line: bytes) -> bool:
     return number <= len(code) and is_code
 
 
-def written(stream: Stream, at: int, others: Mapping[int, bytes]) -> bytes:
+def written(stream: LogStream, at: int, others: Mapping[int, bytes]) -> bytes:
     """A line of a log, or another one in its place."""
     line = stream.line(at)
     return stream.written(at, others[at]) if at in others else line.unchanged(line.data)
 
 
-def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
-    """File and line of what failed: of the innermost range that is not in PyTorch's own files.
+# --- what a log tells without any model
+
+
+class AnyCode(FrameCode):
+    """A code record of which nothing is known: all lines are taken that may be its own."""
+
+    most_unmarked = CONTEXT
+
+    def __init__(self, file: bytes) -> None:
+        self.name = decoded(file)
+        self.lines = None
+
+    def shows(self, shown: list[bytes], number: int) -> bool:  # noqa: ARG002 (nothing is known)
+        """False."""
+        return False
+
+    def original(self, line: int, column: int) -> SourceRange | None:  # noqa: ARG002 (the same)
+        """None."""
+        return None
+
+
+class TracebackFailure(Failure):
+    """A traceback of TorchScript. It is read when something is asked of its lines.
 
     Args:
-        spans: the ranges of the frames, innermost first; None where none is known.
-
-    Returns:
-        Those of the innermost range where all are PyTorch's; "" and 0 where no file is known.
+        stream: the traceback's lines, its heading first.
+        hierarchy: the module hierarchy above, which the lite interpreter prints; b"" where there is none.
     """
-    known = [one for one in spans if one and not one.source.is_null and one.source.filename is not None]
-    places = [(str(one.source.filename), one) for one in known]
-    if not places:
-        return "", 0
-    file, span = next((place for place in places if not PYTORCH_FILE.search(place[0])), places[0])
-    return file, span.line
+
+    shows_code = True
+
+    def __init__(self, stream: LogStream, hierarchy: bytes = b"") -> None:
+        super().__init__(stream)
+        self.hierarchy = hierarchy
+
+    def shows_source(self, above: bytes) -> bool:
+        """Whether it shows the model's own source already, and no generated code.
+
+        Args:
+            above: the line above it; empty where there is none.
+        """
+        first = self.stream.text(1, is_patient=False)
+        return HIERARCHY in above or (first is not None and is_source(first))
+
+    @property
+    def lacks_frame(self) -> bool:
+        """Whether no frame is in the line below its heading."""
+        return FRAME_HEADER.fullmatch(self.stream.text(1) or b"") is None
+
+    @cached_property
+    def _traceback(self) -> Traceback:
+        return Traceback(self.stream, AnyCode)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The code records that its frames name."""
+        return frozenset(decoded(frame.file) for frame in self._traceback.frames if frame.is_serialized)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether there are some; true where it is too long to tell."""
+        return bool(self.names) or self._traceback.is_too_long
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether a frame breaks off that names one."""
+        return self._traceback.is_torn
+
+    @property
+    def stop(self) -> int:
+        """The line behind its last frame."""
+        return self._traceback.frames[-1].stop if self._traceback.frames else 1
+
+    @property
+    def what(self) -> str:
+        """Whether it has code, or source."""
+        return "traceback" if self.has_code else REDACTED
+
+    @property
+    def key(self) -> object:
+        """The same for tracebacks of the same lines of code, whatever a logger writes around them."""
+        if not self.has_code:
+            return object()  # where lines of source end is known to a model alone
+        return blake2b(b"\n".join(self._traceback.raw[1:]), digest_size=DIGEST).digest()
+
+    def may_be_of(self, facts: Facts) -> bool:
+        """Whether a model may have this code; or, of source, the module hierarchy."""
+        if self.has_code:
+            return facts.may_have_code(self.names)
+        if not facts.handles:
+            return False
+        top = TOP.match(self.hierarchy)  # of a redacted archive, a hash
+        return top is None or decoded(top[1]) == facts.top or HASH.fullmatch(top[1]) is not None
+
+
+class SerializedFailure(TracebackFailure):
+    """A traceback of TorchScript that goes on with its original code; its first heading says *serialized*."""
+
+    what = REDACTED
+    lacks_frame = False
+
+    def shows_source(self, above: bytes) -> bool:  # noqa: ARG002 (its source may be redacted)
+        """False."""
+        return False
+
+    @property
+    def key(self) -> object:
+        """No other failure's."""
+        return object()
+
+    def may_be_of(self, facts: Facts) -> bool:
+        """Whether a model may have this code."""
+        return facts.may_have_code(self.names)

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
-    from archive.failures.explainer import Explainer
+    from archive.failures.explainer import LogExplainer
     from archive.failures.lookups.kernels import CalledKernel
-    from archive.failures.lookups.nodes import Node
+    from archive.failures.lookups.nodes import ProgramNode
     from archive.formats.exported.traces import Trace
 
 
@@ -28,7 +28,7 @@ def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:
     }
 
 
-def node_facts(node: Node) -> dict[str, object]:
+def node_facts(node: ProgramNode) -> dict[str, object]:
     """A node of an exported program as :func:`as_json` takes it: the keys of a symbolication, and its own."""
     site = node.site
     return {
@@ -89,7 +89,7 @@ def _frame(frame: TracebackFrame) -> dict[str, object]:
     }
 
 
-def causes_text(explainer: Explainer, top: int | None) -> Group:
+def causes_text(explainer: LogExplainer, top: int | None) -> Group:
     """The causes with most failures, as a table."""
     from rich.console import Group  # noqa: PLC0415 (most of a start-up, and not for JSON)
     from rich.text import Text  # noqa: PLC0415 (the same)
@@ -112,7 +112,7 @@ def causes_text(explainer: Explainer, top: int | None) -> Group:
     return Group(table, Text(""), *map(Text, below))
 
 
-def causes_facts(explainer: Explainer, top: int | None, models: int) -> dict[str, Any]:
+def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> dict[str, Any]:
     """The causes as JSON shows them."""
     return {
         "failures": explainer.explained + explainer.unknown,

@@ -21,9 +21,9 @@ from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_li
 from archive.base.json_text import check_values
 from archive.base.mapped import FileInMemory
 from archive.debuginfo.symbolicate import Style
+from archive.failures.log.recoding import unpacked
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_of
-from archive.failures.unpacking import unpacked
 from archive.report.as_json import as_json
 from archive.report.symbolicate import causes_facts, symbolication_facts
 from archive.server.requests import HandlesRequest, LogRequest
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from archive.failures.explainer import Explainer
+    from archive.failures.explainer import LogExplainer
     from archive.failures.models.models import Models
 
 
@@ -327,7 +327,7 @@ def _look_up(request: HandlesRequest, models: Models, out: BinaryIO) -> None:
         out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
 
 
-def _counts(explainer: Explainer, models: Models) -> Explained:
+def _counts(explainer: LogExplainer, models: Models) -> Explained:
     unknown = explainer.unknown - explainer.ambiguous
     return Explained(len(models), explainer.explained, explainer.ambiguous, unknown)
 

@@ -150,11 +150,16 @@ def test_explanations_may_have_more_bytes_the_longer_the_log_is() -> None:
 
 def test_a_failure_has_its_own_steps_as_long_as_the_log_has_some_left() -> None:
     spending = Spending(SMALL)
-    assert spending.of_one_failure().most == 10
-    spending.spend(155)
-    assert spending.of_one_failure().most == 5
-    spending.spend(10)
-    assert (spending.steps, spending.of_one_failure().most) == (165, 0)
+    with spending.one_failure() as steps:
+        assert steps.most == 10
+        steps.take(9)
+    spending.count(146, 0)
+    with spending.one_failure() as steps:
+        assert steps.most == 5
+        with pytest.raises(LimitError):
+            steps.take(10)
+    with spending.one_failure() as steps:
+        assert (spending.steps, steps.most) == (165, 0)
 
 
 def test_an_explanation_is_written_only_if_it_and_all_together_are_short_enough() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.failures.explainer import Explainer
+from archive.failures.explainer import LogExplainer
 from archive.failures.kernels import NO_CODE
 from archive.failures.lookups.kernels import WITHOUT_RECORD
 from archive.failures.models.explaining import explainer_of
@@ -30,9 +30,9 @@ def text(name: str) -> bytes:
     return (COMPILED / f"{name}.txt").read_bytes()
 
 
-def explained(log: bytes, name: str) -> tuple[bytes, Explainer]:
+def explained(log: bytes, name: str) -> tuple[bytes, LogExplainer]:
     with archive.open(package(name)) as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         return b"".join(explainer.explain([log])), explainer
 
 
@@ -153,7 +153,7 @@ def test_without_provenance_the_nodes_are_told() -> None:
 
 def test_what_the_record_of_kernels_lacks_is_told(tmp_path: Path) -> None:
     with archive.open(changed("compiled", {KERNELS: b"{}"}, tmp_path)) as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         assert b"".join(explainer.explain([text("compiled.left")])) == text("compiled.left")
     why = f"no source is recorded: kernel_information.json has no {LEFT}"
     assert explainer.notes[0].endswith(f"a call for linear; {why}")
@@ -167,7 +167,7 @@ def test_a_line_that_may_be_of_two_models_of_a_package_stays(tmp_path: Path) -> 
     }
     with archive.open(changed("profiled", twins, tmp_path)) as opened:
         for log in (text("profiled.right"), text("profiled.table")):
-            explainer = Explainer.of(opened)
+            explainer = LogExplainer.of(opened)
             assert b"".join(explainer.explain([log])) == log
             assert explainer.ambiguous == explainer.unknown > 0
             assert all("may be of the models model or twin" in note for note in explainer.notes)
@@ -182,7 +182,7 @@ def test_errors_that_name_no_kernel_pass() -> None:
 
 def test_another_archive_passes_these_lines() -> None:
     with archive.open(COMPILED.parent / "oracles" / "plain_stack.ptl") as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         log = text("compiled.left") + text("profiled.table")
         assert b"".join(explainer.explain([log])) == log
         assert (explainer.unknown, explainer.notes) == (0, [])
@@ -214,7 +214,7 @@ def test_a_companion_has_the_code_and_what_is_left_says_so(tmp_path: Path) -> No
             out = b"".join(explainer_of(models_in(models)).explain([log_text]))
             assert out == below(log_text, {words: source("compiled", key)})
     with archive.open(left) as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         assert b"".join(explainer.explain([text("compiled.left")])) == text("compiled.left")
     assert explainer.notes[0].endswith(NO_CODE)
 

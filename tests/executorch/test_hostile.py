@@ -11,8 +11,8 @@ import pytest
 
 import archive
 from archive.base.errors import ArchiveError, LimitError
-from archive.failures.explainer import Explainer
-from archive.failures.lookups.instructions import Places
+from archive.failures.explainer import LogExplainer
+from archive.failures.lookups.instructions import InstructionNodes
 from tests.support.commands import well
 from tests.support.cost import loops_below
 from tests.support.etrecords import changed
@@ -134,7 +134,7 @@ def test_a_handle_that_stands_many_times_is_one() -> None:
     handles = json.dumps({"forward": {"0": [1] * 200_000}}).encode()
     data = changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
     with loops_below(1_000), archive.open(data) as opened:
-        (place,) = Places(opened).named("0:0")
+        (place,) = InstructionNodes(opened).named("0:0")
         assert len(place.nodes) == 2000
 
 
@@ -146,7 +146,7 @@ def test_a_log_in_which_each_line_may_be_of_many_nodes_ends_soon() -> None:
     ]
     data = changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
     with loops_below(2_000), archive.open(data, limits=archive.Limits(work=5000)) as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         out = b"".join(explainer.explain(lines))
     assert out == b"".join(lines)
     assert explainer.unknown == explainer.ambiguous == 2000
@@ -160,7 +160,7 @@ def test_a_name_that_stands_for_too_many_nodes_is_refused() -> None:
         archive.open(file, limits=archive.Limits(work=100)) as opened,
         pytest.raises(LimitError, match="work"),
     ):
-        Places(opened).named("0:0")
+        InstructionNodes(opened).named("0:0")
 
 
 def test_of_many_methods_the_first_are_shown_and_others_counted(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_each_handle_of_a_node_is_asked_memory_for() -> None:
     with archive.open(changed("shop", **{EDGE: nodes(1, handles)})) as opened:
         assert len(opened.programs[EDGE].sites) == len(opened.instructions) == 1
         before = opened.allowance.taken
-        (place,) = Places(opened).named("0:0")
+        (place,) = InstructionNodes(opened).named("0:0")
         assert len(place.nodes) == 1
         assert opened.allowance.taken - before >= 256 * 10_000
 
@@ -189,6 +189,6 @@ def test_a_node_of_long_metadata_takes_many_steps() -> None:
     for length, why in ((1, "nothing tells which"), (1 << 20, "too many steps")):
         program = nodes(2, "1", "f" * length)
         with archive.open(changed("shop", **{EDGE: program}), limits=archive.Limits(work=100)) as opened:
-            explainer = Explainer.of(opened)
+            explainer = LogExplainer.of(opened)
             assert b"".join(explainer.explain([line])) == line
         assert why in explainer.notes[0]

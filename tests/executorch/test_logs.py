@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.failures.explainer import Explainer, explain
-from archive.failures.lookups.instructions import Places
+from archive.failures.explainer import LogExplainer, explain
+from archive.failures.lookups.instructions import InstructionNodes
 from tests.support.etrecords import RECORDS, changed, log, record
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ HEADS = (b"[method.cpp:1483] ", b"E 00:00:00.000061 executorch:method.cpp:1483] 
 """What the Python package, a host and Android put before a line."""
 
 
-def explained(text: bytes, name: str) -> tuple[bytes, Explainer]:
+def explained(text: bytes, name: str) -> tuple[bytes, LogExplainer]:
     with archive.open(record(name)) as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         return b"".join(explainer.explain([text])), explainer
 
 
 def source(name: str, instruction: str) -> bytes:
     """What ``symbolicate`` prints of an instruction's only node."""
     with archive.open(record(name)) as opened:
-        ((node,),) = (place.nodes for place in Places(opened).named(instruction))
+        ((node,),) = (place.nodes for place in InstructionNodes(opened).named(instruction))
         return node.text.encode()
 
 
@@ -125,7 +125,7 @@ def test_an_instruction_whose_handle_no_node_has_may_have_failed(tmp_path: Path)
     path = tmp_path / "lost.etrecord"
     path.write_bytes(changed("shop", debug_handle_map=b'{"forward": {"0": 99}}'))
     with archive.open(path) as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         b"".join(explainer.explain([FAILED + b"0:0 in operator aten::embedding.out: 0x12\n"]))
     assert "no node is recorded for it" in explainer.notes[0]
 

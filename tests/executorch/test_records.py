@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.failures.lookups.instructions import Places, runs
+from archive.failures.lookups.instructions import InstructionNodes, runs
 from archive.formats.etrecord import DelegateCall, Instruction, node_handles
 from archive.formats.record_kinds import programs_in
 from tests.support.commands import run
@@ -27,7 +27,7 @@ def test_there_are_records_of_several_methods_and_of_backends() -> None:
 @pytest.mark.parametrize("name", INSPECTED)
 def test_an_instruction_leads_to_the_nodes_that_the_inspector_names(name: str) -> None:
     with archive.open(record(name)) as opened:
-        places = Places(opened)
+        places = InstructionNodes(opened)
         for told in inspected(name):
             (place,) = places.named(f"0:{told['instruction']}")
             handles = told["handles"]
@@ -48,7 +48,7 @@ def test_an_instruction_leads_to_the_nodes_that_the_inspector_names(name: str) -
 def test_the_operator_that_ran_is_that_of_a_node(name: str) -> None:
     with archive.open(record(name)) as opened:
         for told in inspected(name):
-            (place,) = Places(opened).named(f"0:{told['instruction']}")
+            (place,) = InstructionNodes(opened).named(f"0:{told['instruction']}")
             if place.instruction.delegate:
                 assert told["operator"] == "DELEGATE_CALL"
                 continue
@@ -73,7 +73,7 @@ def test_the_operator_that_ran_is_that_of_a_node(name: str) -> None:
 )
 def test_an_operator_is_known_by_namespace_and_name(operator: str, target: str, *, is_its: bool) -> None:
     with archive.open(record("shop")) as opened:
-        (place,) = Places(opened).named("0:0")
+        (place,) = InstructionNodes(opened).named("0:0")
         (node,) = place.nodes
         object.__setattr__(node.site, "target", target)
         assert runs(operator, node) is is_its
@@ -123,7 +123,7 @@ def test_an_older_record_names_no_method() -> None:
             target.writestr(name.replace(f"{old}/forward", old), source.read(name))
     with archive.open(out.getvalue()) as opened:
         assert list(opened.programs) == ["exported_program", old]
-        (place,) = Places(opened).named("0:14")
+        (place,) = InstructionNodes(opened).named("0:14")
         assert [node.site.key for node in place.nodes] == ["aten_embedding_default_1"]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.failures.lookups.instructions import Places
+from archive.failures.lookups.instructions import InstructionNodes
 from tests.support.commands import run
 from tests.support.etrecords import changed, inspected, log, record
 
@@ -24,7 +24,7 @@ LINES = {"aten_embedding_default": 38, "aten_embedding_default_1": 39}
 def lines(file: bytes) -> dict[str, int | None]:
     """The line of the model's own frame of each node of the region."""
     with archive.open(file) as opened:
-        (place,) = Places(opened).named("0:0")
+        (place,) = InstructionNodes(opened).named("0:0")
         found = {}
         for node in place.nodes:
             frames = node.site.frames.frames if node.site.frames else ()

@@ -9,8 +9,8 @@ import pytest
 
 import archive
 from archive.base.errors import ArchiveError, NothingToDoError
-from archive.failures.explainer import Explainer
-from archive.failures.lookups.instructions import Places
+from archive.failures.explainer import LogExplainer
+from archive.failures.lookups.instructions import InstructionNodes
 from tests.support.commands import run, well
 from tests.support.etrecords import NAMES, RECORDS, changed, inspected, log, record
 
@@ -60,7 +60,7 @@ def test_what_the_inspector_asks_for_is_left(tmp_path: Path) -> None:
     small, aside = halves(record("xnnpack"), tmp_path)
     for paths, traced in (((small, None), False), ((small, aside), True)):
         with archive.open(paths[0], companion=paths[1]) as opened:
-            places = Places(opened)
+            places = InstructionNodes(opened)
             for told in inspected("xnnpack"):
                 (place,) = places.named(f"0:{told['instruction']}")
                 assert [f"{node.site.name}_" for node in place.nodes] == list(told["traces"])
@@ -74,7 +74,7 @@ def test_logs_are_explained_with_the_companion_as_by_the_whole_record(name: str,
     texts = []
     for path, companion in ((record(name), None), (small, aside)):
         with archive.open(path, companion=companion) as opened:
-            explainer = Explainer.of(opened)
+            explainer = LogExplainer.of(opened)
             texts.append((b"".join(explainer.explain([log(name)])), explainer.notes))
     assert texts[0] == texts[1]
 

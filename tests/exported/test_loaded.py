@@ -16,9 +16,9 @@ from torch.export.pt2_archive import _package
 
 import archive
 from archive.base.errors import ArchiveError
-from archive.failures.explainer import Explainer
-from archive.failures.fits import is_line
-from archive.failures.lookups.nodes import Node, found_nodes
+from archive.failures.eval_frames import is_line
+from archive.failures.explainer import LogExplainer
+from archive.failures.lookups.nodes import ProgramNode, found_nodes
 from archive.formats.exported.loaded import Names
 from archive.formats.exported.program import Program
 from tests.support.exported import PROGRAMS
@@ -79,7 +79,7 @@ def check_form(program: Program, form: Program, module: torch.fx.GraphModule) ->
         for number, line in enumerate(graph.code.split("\n"), 1):
             shown = re.match(r"    (\w+) = torch\.ops", line)
             if shown:
-                assert is_line(number, Node(form, form.sites[path + shown[1]]))
+                assert is_line(number, ProgramNode(form, form.sites[path + shown[1]]))
 
 
 @pytest.mark.parametrize("path", sampled(PROGRAMS, 8), ids=lambda path: path.stem)
@@ -130,7 +130,7 @@ def failure(log: str) -> str:
 
 
 def explained(opened: archive.Archive, log: str) -> str:
-    return b"".join(Explainer.of(opened).explain([log.encode()])).decode()
+    return b"".join(LogExplainer.of(opened).explain([log.encode()])).decode()
 
 
 def test_a_call_under_a_token_that_another_check_makes_is_another_models(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_companion_alone_does_not_call_a_call_under_a_token_another_models(tmp
     log = printed(torch.export.load(path).module(), BAD[Effects])
     archive.split(path, tmp_path / "small.pt2", tmp_path / "model.ptdbg")
     with archive.open(tmp_path / "model.ptdbg") as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         assert b"".join(explainer.explain([log.encode()])).decode() == log
         assert "the companion alone does not tell" in explainer.notes[0]
         assert not any("another model" in note for note in explainer.notes)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.failures.explainer import Explainer, explain
-from archive.failures.fits import Fit, fit, is_line
-from archive.failures.lookups.nodes import Node
+from archive.failures.eval_frames import Fit, fit, is_line
+from archive.failures.explainer import LogExplainer, explain
+from archive.failures.lookups.nodes import ProgramNode
 from archive.formats.exported.program import Program
 from archive.formats.exported.sites import NodeSite, Scope
 from tests.support.commands import run
@@ -42,9 +42,9 @@ def failing_node(name: str) -> str:
     return INNER.get(name) or INNER.get(model) or OUTER.get(model, "embedding")
 
 
-def explained(log: bytes, name: str) -> tuple[bytes, Explainer]:
+def explained(log: bytes, name: str) -> tuple[bytes, LogExplainer]:
     with archive.open(EXPORTED / f"{name}.pt2") as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         return b"".join(explainer.explain([log])), explainer
 
 
@@ -367,7 +367,7 @@ def test_a_node_is_known_to_stand_in_the_line_of_its_statement(name: str) -> Non
     shown = re.findall(rb'<eval_with_key>[^"]*", line (\d+), in forward\n    (\w+) = ', text(name, "module"))
     with archive.open(EXPORTED / f"{name}.pt2") as opened:
         program = opened.programs["model"]
-        nodes = [Node(program.forms[0], site) for site in program.forms[0].sites.values()]
+        nodes = [ProgramNode(program.forms[0], site) for site in program.forms[0].sites.values()]
         for line, statement in shown:
             known = {node.site.name for node in nodes if is_line(int(line), node)}
             assert statement.decode() in known
@@ -385,7 +385,9 @@ def test_numbers_of_inputs_that_may_count_from_0_or_1_prove_a_node_if_both_lead_
     ]
     program = Program("model", "", lambda: {site.key: site for site in sites})
     node = next(
-        Node(program, site) for site in sites if site.arguments == tuple(inputs[number] for number in numbers)
+        ProgramNode(program, site)
+        for site in sites
+        if site.arguments == tuple(inputs[number] for number in numbers)
     )
     first, second = numbers
     code = f"torch.ops.x.f.default(primals_{first}, primals_{second})"

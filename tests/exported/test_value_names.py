@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import archive
-from archive.failures.explainer import Explainer
+from archive.failures.explainer import LogExplainer
 from archive.formats.exported.printed import own_name
 from tests.support.exported import EXPORTED
 
@@ -138,7 +138,7 @@ def test_failures_of_nodes_that_give_nothing_are_explained_as_pytorch_does(
 
 
 def explained(opened: archive.Archive, log: str) -> str:
-    return b"".join(Explainer.of(opened).explain([log.encode()])).decode()
+    return b"".join(LogExplainer.of(opened).explain([log.encode()])).decode()
 
 
 def executing(name: str, target: str, arguments: str) -> str:
@@ -150,7 +150,7 @@ def executing(name: str, target: str, arguments: str) -> str:
 def test_a_fetched_result_is_not_called_another_models() -> None:
     """No file has the nodes that fetch one of several results."""
     with archive.open(EXPORTED / "choice.pt2") as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         log = executing("getitem", "operator.getitem", "(%cond, 0)")
         assert b"".join(explainer.explain([log.encode()])).decode() == log
     assert not any("another model" in note for note in explainer.notes)

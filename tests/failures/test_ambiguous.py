@@ -13,8 +13,8 @@ import archive
 from archive.base.limits import Steps
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
-from archive.failures.archive_answers import ArchiveAnswers
-from archive.failures.explainer import Explainer
+from archive.failures.answers import ArchiveAnswers
+from archive.failures.explainer import LogExplainer
 from archive.failures.handles import HandleSplits
 from tests.support.corpus import FIXTURES
 
@@ -100,7 +100,7 @@ def test_each_is_explained_as_pytorch_explains_it_or_left_as_it_is(
             spending = Spending(opened.limits)
             answers = ArchiveAnswers(opened, Style.CURRENT, spending)
             answers.lite.splits = splits  # one archive: its instructions are found once
-            explainer = Explainer(answers, spending)
+            explainer = LogExplainer(answers, spending)
             text = b"".join(explainer.explain([stripped.encode()]))
             found = [found[0] + explainer.explained, found[1] + explainer.unknown]
             assert text == (full if explainer.explained else stripped).encode()

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import archive
-from archive.failures.causes import Causes, Group
-from archive.failures.explainer import Explainer
-from archive.failures.failures import Answer, Cause
+from archive.failures.explainer import CauseGroup, Causes, LogExplainer
+from archive.failures.failure import Answer, Cause
 from tests.support.reports import case
 
 if TYPE_CHECKING:
     import pytest
 
-    from archive.failures.failures import Failure
+    from archive.failures.failure import Failure
     from tests.support.reports import Report
 
 LITE = case("plain_stack")
@@ -35,9 +34,9 @@ def counted(*failures: tuple[int, tuple[str, ...]]) -> Causes:
 def test_the_most_frequent_cause_comes_first_and_of_equals_the_earliest() -> None:
     causes = counted((3, ()), (2, ()), (1, ()), (2, ()), (2, ()), (1, ()))
     expected = [
-        Group((), cause(2), 3, first=2, last=5),
-        Group((), cause(1), 2, first=3, last=6),
-        Group((), cause(3), 1, first=1, last=1),
+        CauseGroup((), cause(2), 3, first=2, last=5),
+        CauseGroup((), cause(1), 2, first=3, last=6),
+        CauseGroup((), cause(3), 1, first=1, last=1),
     ]
     assert causes.top() == expected
     assert causes.top(2) == expected[:2]
@@ -53,15 +52,15 @@ def test_failures_of_other_models_are_told_apart() -> None:
 
 
 def test_of_too_many_causes_the_number_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archive.failures.causes.MOST_CAUSES", 2)
+    monkeypatch.setattr("archive.failures.explainer.MOST_CAUSES", 2)
     causes = counted((1, ()), (2, ()), (3, ()), (4, ()), (2, ()))
     assert [(one.cause.line, one.count) for one in causes.top()] == [(2, 2), (1, 1)]
     assert causes.others == 2
 
 
-def grouped(report: Report) -> tuple[Explainer, Group]:
+def grouped(report: Report) -> tuple[LogExplainer, CauseGroup]:
     """The only group of a log with a failure twice, behind two other lines."""
-    explainer = Explainer.of(archive.open(report.path))
+    explainer = LogExplainer.of(archive.open(report.path))
     list(explainer.explain([b"a\nb\n" + report.stripped * 2]))
     (group,) = explainer.causes.top()
     return explainer, group
@@ -74,18 +73,18 @@ def test_a_cause_of_the_lite_interpreter_is_its_source_line_hierarchy_and_messag
         "top(Stack)::<unknown>.blocks(Sequential)::forward.0(Block)::forward"
         ".SELF(Block)::_inner.fc(Linear)::forward.aten::linear"
     )
-    assert group == Group((), Cause("models/plain.py", 25, hierarchy, message), 2, first=5, last=8)
+    assert group == CauseGroup((), Cause("models/plain.py", 25, hierarchy, message), 2, first=5, last=8)
     assert explainer.caveat.startswith("nothing in the log names the model: 2 failures are explained ")
 
 
 def test_a_cause_of_torchscript_is_its_source_line_and_function() -> None:
     explainer, group = grouped(JIT)
     lines = JIT.stripped.count(b"\n")
-    assert group == Group((), Cause("models/plain.py", 25, "forward", ""), 2, first=4, last=4 + lines)
+    assert group == CauseGroup((), Cause("models/plain.py", 25, "forward", ""), 2, first=4, last=4 + lines)
     assert explainer.caveat == ""
 
 
 def test_one_failure_alone_is_told_in_the_singular() -> None:
-    explainer = Explainer.of(archive.open(LITE.path))
+    explainer = LogExplainer.of(archive.open(LITE.path))
     list(explainer.explain([LITE.stripped]))
     assert explainer.caveat.startswith("nothing in the log names the model: 1 failure is explained ")

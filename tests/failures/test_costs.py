@@ -11,26 +11,26 @@ import pytest
 import archive
 from archive import LimitError, Limits
 from archive.base.spending import FAILURES_OF_OUTPUT, FAILURES_OF_STEPS, OUTPUT_A_BYTE, STEPS_A_BYTE
-from archive.failures.beginnings import MAX_ABOVE, MOST_ABOVE, Above
-from archive.failures.code_lines import BLOCK, CodeLines
-from archive.failures.explainer import Explainer
-from archive.failures.forms import Prefixed, Quoted
-from archive.failures.notes import why_left
+from archive.failures.code_records import BLOCK, CodeLines
+from archive.failures.explainer import LogExplainer
+from archive.failures.failure import why_left
+from archive.failures.log.beginnings import MAX_ABOVE, MOST_ABOVE, Above
+from archive.failures.log.forms import Prefixed, Quoted
 from tests.support.commands import well
 from tests.support.reports import case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.failures.forms import Part
+    from archive.failures.log.forms import LinePart
 
 LITE = case("lowered_shape")
 PLAIN = case("plain_stack.jit")
 UNKNOWN = b"Debug info for handle(s): debug_handles:{%b}, was not found.\n"
 
 
-def explainer(limits: Limits) -> Explainer:
-    return Explainer.of(archive.open(LITE.path, limits=limits))
+def explainer(limits: Limits) -> LogExplainer:
+    return LogExplainer.of(archive.open(LITE.path, limits=limits))
 
 
 def test_digits_seen_before_are_not_sought_again() -> None:
@@ -56,7 +56,7 @@ def test_a_search_of_too_many_steps_leaves_the_failure() -> None:
 def test_an_explanation_that_is_too_long_leaves_the_failure(report: object) -> None:
     log = LITE.stripped if report is LITE else PLAIN.stripped
     path = LITE.path if report is LITE else PLAIN.path
-    one = Explainer.of(archive.open(path, limits=Limits(output=100)))
+    one = LogExplainer.of(archive.open(path, limits=Limits(output=100)))
     assert b"".join(one.explain([log])) == log
     assert (one.explained, one.unknown) == (0, 1)
     (note,) = one.notes
@@ -129,7 +129,7 @@ def test_lines_are_found_by_their_places(text: bytes) -> None:
 )
 def test_what_an_explanation_takes_is_counted(path: Path, log: bytes) -> None:
     """Apart from the search for handles, of which there is none here."""
-    one = Explainer.of(archive.open(path))
+    one = LogExplainer.of(archive.open(path))
     list(one.explain([log]))
     assert (one.explained, one.spending.steps > 0) == (1, True)
 
@@ -143,7 +143,7 @@ def test_a_place_behind_a_line_has_no_byte() -> None:
 def test_the_bytes_of_all_frames_together_are_bounded() -> None:
     added = len(PLAIN.full) - len(PLAIN.stripped) - len(", serialized code")
     for output, texts in ((added, PLAIN.full), (added - 1, PLAIN.stripped)):
-        one = Explainer.of(archive.open(PLAIN.path, limits=Limits(output=output)))
+        one = LogExplainer.of(archive.open(PLAIN.path, limits=Limits(output=output)))
         assert b"".join(one.explain([PLAIN.stripped])) == texts
 
 
@@ -166,11 +166,11 @@ def test_each_failure_looks_at_a_bounded_number_of_lines(
     line: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most, looked = 20, 0
-    monkeypatch.setattr("archive.failures.streams.MAX_BETWEEN", most)
-    monkeypatch.setattr("archive.failures.beginnings.MOST_ABOVE", most)
+    monkeypatch.setattr("archive.failures.log.streams.MAX_BETWEEN", most)
+    monkeypatch.setattr("archive.failures.log.beginnings.MOST_ABOVE", most)
 
-    def counting(part: Callable[..., Part | None]) -> Callable[..., Part | None]:
-        def counted(*args: object) -> Part | None:
+    def counting(part: Callable[..., LinePart | None]) -> Callable[..., LinePart | None]:
+        def counted(*args: object) -> LinePart | None:
             nonlocal looked
             looked += 1
             return part(*args)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import archive
-from archive.failures.tracebacks import CUT_NOTE, FRAME_HEADER, RANGE_MARKING
+from archive.failures.printed import FRAME_HEADER, RANGE_MARKING
+from archive.failures.tracebacks import CUT_NOTE
 from tests.support.halves import halves
 from tests.support.reports import Report, case, explained
 

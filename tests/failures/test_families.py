@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.failures.explainer import Explainer
-from archive.failures.families import MAX_MESSAGE, MAX_STARTS, cannot_print, families, known_message
+from archive.failures.explainer import LogExplainer
+from archive.failures.messages import MAX_MESSAGE, MAX_STARTS, cannot_print, families, known_message
 from tests.support.halves import halves
 from tests.support.reports import Outcome, case, cases, explained
 
@@ -91,7 +91,7 @@ def test_the_table_names_operators_that_were_measured() -> None:
 
 def test_what_is_explained_by_handles_alone_is_told() -> None:
     with archive.open(LINEAR.path) as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         assert explainer.caveat == ""
         assert list(explainer.explain([LINEAR.stripped * 2]))
         assert explainer.caveat.startswith("nothing in the log names the model: 2 failures are explained")
@@ -119,7 +119,7 @@ def test_a_handle_that_names_the_archive_is_explained_whatever_the_message(form:
         unique = f"{opened.handle_form.prefix}00001445"
         told = "debug_handles:" * (form != "%s") + form % unique
         log = f"RuntimeError: {CAT}\nDebug info for handle(s): {told}, was not found.\n"
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         text = b"".join(explainer.explain([log.encode()]))
         assert str(opened.symbolicate(1445)).encode() in text
     assert (explainer.explained, explainer.named, explainer.notes, explainer.caveat) == (1, 1, [], "")

@@ -15,9 +15,8 @@ from archive.debuginfo.handle_tables import HandleTable, MethodTable
 from archive.debuginfo.model import Generation
 from archive.debuginfo.symbolicate import Style, Symbolication
 from archive.debuginfo.unique_handles import PLAIN, HandleForm
-from archive.failures.failures import LiteFailure
 from archive.failures.handles import HandleSplits
-from archive.failures.lite import LiteAnswers
+from archive.failures.lite import LiteAnswers, LiteFailure
 from archive.formats.instructions import InstructionTable
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive import Archive
-    from archive.failures.failures import Answer
+    from archive.failures.failure import Answer
 
 TOP = "__torch__.Top"
 LOWERED = "torch.jit.LoweredModule.demo.__torch__.A"

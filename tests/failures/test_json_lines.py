@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
-from archive.failures.explainer import Explainer, explained_strings
+from archive.failures.explainer import LogExplainer
+from archive.failures.log.strings import explained_strings
 from tests.support.reports import Report, case
 from tests.support.strategies import patient
 
 REPORTS = [case("plain_unicode"), case("plain_free_functions.jit"), case("lowered_shape")]
 
 
-def explained(log: bytes, path: object) -> tuple[bytes, Explainer]:
-    explainer = Explainer.of(archive.open(path))  # type: ignore[arg-type]
+def explained(log: bytes, path: object) -> tuple[bytes, LogExplainer]:
+    explainer = LogExplainer.of(archive.open(path))  # type: ignore[arg-type]
     return b"".join(explainer.explain([log])), explainer
 
 
@@ -76,7 +77,7 @@ def test_a_line_of_source_that_is_no_utf_8_is_replaced_for_json_has_no_form_of_i
 def test_other_strings_stay_to_the_byte(record: dict[str, object], is_ascii: bool) -> None:  # noqa: FBT001
     marked = {**record, "Debug info for handle": "Traceback of TorchScript"}
     line = json.dumps(marked, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass") + b"\n"
-    explainer = Explainer.of(archive.open(REPORTS[0].path))
+    explainer = LogExplainer.of(archive.open(REPORTS[0].path))
     assert b"".join(explainer.explain([line])) == line
 
 

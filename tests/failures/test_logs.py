@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.debuginfo.symbolicate import Style
-from archive.failures.explainer import Explainer, explain
+from archive.failures.explainer import LogExplainer, explain
 from tests.support.corpus import ORACLES
 from tests.support.reports import case, cases, explained, printed, printed_by_213, without_original
 from tests.support.sampling import sampled
@@ -203,7 +203,7 @@ def opened() -> Archive:
 
 
 def test_notes_say_what_is_unknown_and_where(opened: Archive) -> None:
-    explainer = Explainer.of(opened)
+    explainer = LogExplainer.of(opened)
     unknown = UNKNOWN % b"9001"
     ones, foreign = "1" * 40, "as unique handles they name the archive 1111111111"
     log = b"one\n" + unknown + UNKNOWN % b"-1" + unknown + UNKNOWN % (b"1" * 10_000)
@@ -228,7 +228,7 @@ def test_notes_are_short(opened: Archive) -> None:
 
 
 def test_notes_are_bounded() -> None:
-    explainer = Explainer.of(archive.open(case("plain_stack").path))
+    explainer = LogExplainer.of(archive.open(case("plain_stack").path))
     log = b"".join(UNKNOWN % (b"%d" % (9_000 + number)) for number in range(3_000))
     assert b"".join(explainer.explain([log])) == log
     assert (len(explainer.notes), explainer.unknown) == (101, 3_000)

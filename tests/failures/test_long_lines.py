@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.failures.explainer import Explainer
-from archive.failures.lines import MAX_LINE, InnerLines, Lines
+from archive.failures.explainer import LogExplainer
+from archive.failures.log.lines import MAX_LINE, InnerLines, Lines
 from tests.support.reports import case, explained
 from tests.support.sampling import crossed, examples
 
@@ -81,7 +81,7 @@ def test_a_long_line_costs_little_memory() -> None:
         yield b'", ' + record(JIT.stripped)[1:]
 
     with archive.open(JIT.path) as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         list(explainer.explain([JIT.stripped]))
         tracemalloc.start()
         size = sum(map(len, explainer.explain(pieces())))
@@ -98,8 +98,8 @@ def test_pieces_of_long_lines_are_the_log_again(data: st.DataObject) -> None:
     log = b"".join(data.draw(st.lists(st.sampled_from([b'"', b"\\", b"\n", b"ab", b"c" * 9, b'"d"'])), "log"))
     cuts = sorted({0, *data.draw(st.lists(st.integers(0, len(log)), max_size=4)), len(log)})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("archive.failures.lines.MAX_LINE", 8)
-        patch.setattr("archive.failures.lines.CHUNK", 4)
+        patch.setattr("archive.failures.log.lines.MAX_LINE", 8)
+        patch.setattr("archive.failures.log.lines.CHUNK", 4)
         lines = list(iter(Lines([log[a:b] for a, b in pairwise(cuts)]).take, None))
     assert b"".join(line.data for line in lines) == log
     whole = log.splitlines(keepends=True) if b"\r" not in log else []

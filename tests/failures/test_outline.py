@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from archive.failures.outline import Outline
+from archive.failures.tracebacks import TracebackFailure
 from tests.support.reports import stream
 
 HEADING = b"Traceback of TorchScript (most recent call last):\n"
@@ -13,8 +13,8 @@ CODE = b"    x\n    ~ <--- HERE\n"
 ERROR = b"RuntimeError: x\n"
 
 
-def outline(*lines: bytes, heading: bytes = HEADING) -> Outline:
-    return Outline(stream(heading, *lines))
+def outline(*lines: bytes, heading: bytes = HEADING) -> TracebackFailure:
+    return TracebackFailure(stream(heading, *lines))
 
 
 def test_a_traceback_of_other_code_needs_no_explanation() -> None:
@@ -33,12 +33,6 @@ def test_an_endless_traceback_is_read_to_a_bound_and_may_be_of_code() -> None:
     endless = outline(*[FRAME.replace(b"code/", b"models/"), CODE] * 10_000)
     assert endless.has_code
     assert not endless.names
-
-
-def test_an_explanation_stands_behind_the_heading() -> None:
-    found = outline(FRAME, CODE)
-    assert b"".join(found.explained(b"text")) == HEADING + b"text"
-    assert found.size(b"text") == 4
 
 
 def test_each_line_of_a_traceback_tells_it_from_others() -> None:

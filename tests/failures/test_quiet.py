@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
-from archive.failures.explainer import Explainer
-from archive.failures.lines import Line, Lines
+from archive.failures.explainer import LogExplainer
+from archive.failures.log.lines import Lines, LogLine
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
 from tests.support.corpus import FIXTURES
@@ -62,7 +62,7 @@ def pieces(data: st.DataObject, log: bytes) -> list[bytes]:
 @given(st.data())
 def test_logs_are_explained_as_line_by_line(data: st.DataObject) -> None:
     logs = [pieces(data, data.draw(LOGS)) for _ in range(2)]
-    makes = [partial(Explainer.of, one) for one in opened()]
+    makes = [partial(LogExplainer.of, one) for one in opened()]
     makes += [partial(explainer_of, fleet(), names=names) for names in (None, r"model\] (\w+)")]
     for make in makes:
         together, alone = make(), make()
@@ -90,12 +90,12 @@ def test_lines_are_the_same_however_they_are_read(data: st.DataObject) -> None:
         assert [shown(lines.take()) for _ in range(taken.count)] == [*map(shown, each(taken))]
 
 
-def each(line: Line) -> list[Line]:
+def each(line: LogLine) -> list[LogLine]:
     first, *others = line.parted()
     return [first, *(each(others[0]) if others else ())]
 
 
-def shown(line: Line | None) -> tuple[bytes, int, bool] | None:
+def shown(line: LogLine | None) -> tuple[bytes, int, bool] | None:
     return None if line is None else (line.data, line.number, line.is_whole)
 
 
@@ -112,13 +112,13 @@ def shown(line: Line | None) -> tuple[bytes, int, bool] | None:
 def test_lines_without_a_failure_are_not_looked_at_one_by_one(
     log: bytes, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    explainer, looks = Explainer.of(opened()[0]), [0]
+    explainer, looks = LogExplainer.of(opened()[0]), [0]
     counted(explainer, looks, monkeypatch)
     assert b"".join(explainer.explain([log])) == log
     assert 0 < looks[0] <= most
 
 
-def counted(explainer: Explainer, looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def counted(explainer: LogExplainer, looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Count the lines that are looked at, alone or together."""
     is_quiet: Callable[[bytes], bool] = explainer._is_quiet
     saw: Callable[[bytes, int], None] = explainer.answers.saw
@@ -138,7 +138,7 @@ def counted(explainer: Explainer, looks: list[int], monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("line", [b"a01234567", MARK, b"2026-01-01T00:00:00Z stdout P x", b"%032x" % 9])
 def test_lines_that_tell_something_are_not_quiet(line: bytes) -> None:
     lines = b"\n" * 9 + line + b"\n" * 9
-    quiet = [one._is_quiet(lines) for one in (Explainer.of(opened()[0]), explainer_of(fleet()))]
+    quiet = [one._is_quiet(lines) for one in (LogExplainer.of(opened()[0]), explainer_of(fleet()))]
     assert not all(quiet)
     assert not explainer_of(fleet(), names="x")._is_quiet(b"\n\n")
 

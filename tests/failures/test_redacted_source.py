@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.failures.explainer import Explainer
+from archive.failures.explainer import LogExplainer
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
 from tests.support.corpus import ORACLES
@@ -38,9 +38,9 @@ def redacted(path: object, **options: str) -> tuple[bytes, bytes]:
     return out.getvalue(), companion.getvalue()
 
 
-def explained(log: bytes, out: bytes, companion: bytes | None) -> tuple[bytes, Explainer]:
+def explained(log: bytes, out: bytes, companion: bytes | None) -> tuple[bytes, LogExplainer]:
     with archive.open(out, companion=companion) as opened:
-        explainer = Explainer.of(opened)
+        explainer = LogExplainer.of(opened)
         return b"".join(explainer.explain(log.splitlines(keepends=True))), explainer
 
 

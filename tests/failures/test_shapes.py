@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from archive.failures.shapes import NUMBERS, TIMES, shape_of
+from archive.failures.log.forms import NUMBERS, TIMES, shape_of
 
 SAME = {
     "RFC 3339": (b"2026-03-01T10:00:00.5Z a: ", b"2026-12-31T23:59:59.123456789+01:00 a: "),

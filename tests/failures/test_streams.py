@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.failures.beginnings import Beginning
-from archive.failures.explainer import Explainer
-from archive.failures.failures import LiteFailure
-from archive.failures.lines import Lines
+from archive.failures.explainer import LogExplainer
+from archive.failures.lite import LiteFailure
+from archive.failures.log.beginnings import Beginning
+from archive.failures.log.lines import Lines
+from archive.failures.log.streams import MAX_BETWEEN
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
-from archive.failures.streams import MAX_BETWEEN
 from tests.support.corpus import FIXTURES
 from tests.support.framings import FRAMINGS, Framing, compose, cri, docker, journal
 from tests.support.halves import halves
@@ -179,7 +179,7 @@ def test_ordinary_lines_of_others_are_not_read_ahead_of_without_bound(frame: obj
             yield f"{frame(1 + bool(number), 10, text)}\n".encode()  # type: ignore[operator]
 
     with archive.open(JIT.path) as opened:
-        pieces = Explainer.of(opened).explain(log())
+        pieces = LogExplainer.of(opened).explain(log())
         next(iter(pieces))
         assert taken <= MAX_BETWEEN + 3
 

@@ -8,7 +8,7 @@ import pytest
 
 import archive
 from archive.base.limits import Steps
-from archive.failures.archive_answers import UNCHECKED
+from archive.failures.answers import UNCHECKED
 from archive.failures.handles import HandleSplits
 from tests.support.corpus import ORACLES
 from tests.support.kinds import KINDS

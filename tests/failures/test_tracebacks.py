@@ -15,9 +15,9 @@ import archive
 from archive.base.limits import DEFAULT_LIMITS, Steps
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
-from archive.failures.code_lines import CodeLines
-from archive.failures.code_records import CodeRecord
-from archive.failures.tracebacks import Traceback, place_of
+from archive.failures.code_records import CodeLines, FrameCode
+from archive.failures.failure import place_of
+from archive.failures.tracebacks import Traceback
 from archive.reader.lacking import why_no_ranges
 from tests.support.halves import halves
 from tests.support.reports import case, explained, stream
@@ -218,8 +218,8 @@ def test_a_traceback_that_is_too_long_stays(frames: int, function: bytes) -> Non
 
 
 def test_code_is_looked_for_in_code_records_only(stack: archive.Archive) -> None:
-    assert CodeRecord(stack, CODE.encode()).lines
-    assert CodeRecord(stack, b"data.pkl").lines is None
+    assert FrameCode(stack, CODE.encode()).lines
+    assert FrameCode(stack, b"data.pkl").lines is None
 
 
 def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
@@ -235,7 +235,7 @@ def test_a_python_stack_without_a_line_end_is_printed_as_it_is() -> None:
         original=lambda *_: whole,
     )
     frame = b'  File "code/a.py", line 1, in f\nx\n~ <--- HERE\n'
-    traceback = Traceback(stream(HEADING, frame, frame, END), lambda _: cast("CodeRecord", code))
+    traceback = Traceback(stream(HEADING, frame, frame, END), lambda _: cast("FrameCode", code))
     original = traceback.original(DEFAULT_LIMITS, Steps(100))
     assert b"".join(traceback.explained(original)) == SERIALIZED + frame * 2 + ORIGINAL + b"a.py(1): f" * 2
 

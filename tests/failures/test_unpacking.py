@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from archive import ArchiveError, LimitError
-from archive.failures.unpacking import PIECE, unpacked
+from archive.failures.log.recoding import PIECE, unpacked
 
 TEXT = b"".join(b"line %d\n" % number for number in range(20_000))
 PACKED = gzip.compress(TEXT)

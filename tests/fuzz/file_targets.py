@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.container.container import Container
-from archive.failures.explainer import Explainer
+from archive.failures.explainer import LogExplainer
 from tests.fuzz.log_mutations import changed_log
 from tests.fuzz.mutations import changed_bytes
 from tests.fuzz.second_opinions import check_by_zipfile
@@ -51,7 +51,7 @@ def _model(name: str) -> Archive:
 
 def read_log(name: str, data: bytes) -> None:
     """A log; where nothing is explained, it stays as it is."""
-    explainer = Explainer.of(_model(name))
+    explainer = LogExplainer.of(_model(name))
     printed = b"".join(explainer.explain([data]))
     assert len(explainer.notes) <= 101
     if explainer.explained == 0:

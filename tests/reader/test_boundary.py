@@ -14,7 +14,7 @@ from archive import Archive, ArchiveError, LimitError
 from archive.check.verify import verify
 from archive.describe.effects import inspect_effects
 from archive.describe.inspect import inspect
-from archive.failures.explainer import Explainer
+from archive.failures.explainer import LogExplainer
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.tampering import tampered
 
@@ -69,7 +69,7 @@ FUNCTIONS: dict[str, Callable[[Path, Path], object]] = {
     "verify": lambda file, _: verify(file),
     "inspect": lambda file, _: inspect(archive.open(file)),
     "effects": lambda file, _: inspect_effects(archive.open(file)),
-    "log": lambda file, _: list(Explainer.of(archive.open(file)).explain([LOG])),
+    "log": lambda file, _: list(LogExplainer.of(archive.open(file)).explain([LOG])),
     **{
         f"Archive.{name}": lambda file, _, name=name: member(archive.open(file), name)  # type: ignore[misc]
         for name in MEMBERS

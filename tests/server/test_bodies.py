@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.base.errors import LimitError
-from archive.failures import unpacking
+from archive.failures.log import recoding
 from archive.server import bodies, work
 from archive.server.problems import Problem
 from archive.server.serving import Pieces
@@ -85,7 +85,7 @@ def test_a_packed_log_is_refused_before_a_line_of_it_is_read(
     with pytest.raises(LimitError) as told:
         next(read)
     most = LEAST_INFLATED + INFLATED_A_BYTE * len(packed)
-    assert told.value.actual <= most + unpacking.PIECE
+    assert told.value.actual <= most + recoding.PIECE
 
 
 def test_a_packed_log_of_like_failures_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import archive
 from archive.debuginfo.symbolicate import Style
-from archive.failures.explainer import Explainer
-from archive.failures.lines import Lines
-from archive.failures.streams import Plain
+from archive.failures.explainer import LogExplainer
+from archive.failures.log.lines import Lines
+from archive.failures.log.streams import PlainStream
 from tests.support.corpus import ORACLES, RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from archive.failures.streams import Stream
+    from archive.failures.log.streams import LogStream
 
 ORIGINAL_PART = re.compile(
     r"\nTraceback of TorchScript, original code \(most recent call last\):\n"
@@ -47,17 +47,17 @@ def explained(
 ) -> Outcome:
     """A log explained by an archive."""
     opened = archive.open(path) if isinstance(path, Path) else path
-    explainer = Explainer.of(opened, style=style)
+    explainer = LogExplainer.of(opened, style=style)
     text = b"".join(explainer.explain([log] if isinstance(log, bytes) else log))
     return Outcome(text, explainer.explained, explainer.unknown, explainer.notes)
 
 
-def stream(*lines: bytes) -> Stream:
+def stream(*lines: bytes) -> LogStream:
     """The stream of a log's first line, without anything around its text."""
     ahead = Lines(lines)
     first = ahead.take()
     assert first is not None
-    return Plain(first, ahead)
+    return PlainStream(first, ahead)
 
 
 def case(name: str) -> Report:

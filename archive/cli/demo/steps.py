@@ -28,7 +28,7 @@ from archive.cli.demo.stock import (
     run_stock,
     shown_lines,
 )
-from archive.failures.explainer import Explainer
+from archive.failures.explainer import LogExplainer
 from archive.report.making import Sized, split_text
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def _explained(device: StockRun, lite: StockRun, folder: Path) -> DemoStep:
         ClaimError: the text differs from stock PyTorch's for the archive with debug info.
     """
     with archive.open(folder / COMPANION_FILE) as companion:
-        explainer = Explainer.of(companion)
+        explainer = LogExplainer.of(companion)
         said = b"".join(explainer.explain([device.error.encode()])).decode()
     same = said == lite.error and (explainer.explained, explainer.unknown) == (1, 0)
     check(same, f"{COMPANION_FILE} makes of it what stock PyTorch says with the source at hand")

@@ -1,9 +1,20 @@
-"""Instructions of ExecuTorch's runtime → the nodes that an ETRecord says they come from.
+"""InstructionNodes of ExecuTorch's runtime → the nodes that an ETRecord says they come from.
 
 An instruction is named as the runtime prints it, the chain before its number: ``0:17``; of several methods,
 with the method before it: ``forward/0:17``. Its debug handles stand for nodes of the method's program in
 ExecuTorch's operators. A handle may stand for several, as ``linear`` becomes ``permute_copy`` and ``addmm``:
 the operator that the instruction runs tells which.
+
+A node may have come out of a *region*. PyTorch exports a region under ``torch.no_grad`` or ``torch.autocast``
+as one node that holds a graph. ExecuTorch runs the graph's generated code to lower it, so that nodes have
+this code for their stack trace:
+
+    File "<eval_with_key>.43", line 6, in forward
+      embedding_1 = torch.ops.aten.embedding.default(p_words_weight, second);  second = None
+
+The record has the exported program, too. ``from_node`` leads to the node that holds the graph, if the graph
+that it names is the one whose ``id`` is in ``export_graph_id``; the code shows name, operator and arguments
+of the node in the held graph, whose own trace is that of the model.
 """
 
 from __future__ import annotations
@@ -11,22 +22,25 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from archive.base.errors import one_line, shown
+from archive.base.errors import ArchiveError, one_line, shown
+from archive.base.json_text import read_json
 from archive.base.limits import Steps
-from archive.failures.lookups.nodes import Node
-from archive.failures.lookups.regions import Regions
+from archive.failures.lookups.nodes import ProgramNode
 from archive.formats.etrecord import edge_program, node_handles
+from archive.formats.exported.node_metadata import MODULES, STACK_TRACE
+from archive.formats.record_kinds import EXPORTED, GRAPH_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from archive.formats.etrecord import Instruction
     from archive.formats.exported.program import Program
+    from archive.formats.exported.sites import NodeSite
     from archive.reader.archive import Archive
 
 NAME = re.compile(r"(?:(?P<method>.+)/)?(?P<chain>[0-9]{1,9}):(?P<number>[0-9]{1,9})", re.DOTALL)
@@ -42,10 +56,17 @@ BYTES_A_HANDLE = 256
 SHOWN = 5
 """Methods or handles that a message names."""
 PYTHON = re.compile(r"(?:_operator|math|builtins|torch)\.(\w+)")
+GENERATED = "<eval_with_key>"
+STATEMENT = re.compile(
+    r"(?P<name>[A-Za-z_]\w*)(?: *:[^=]*)? = (?P<target>[\w.]+)\((?P<arguments>.*)", re.DOTALL
+)
+WORD = re.compile(r"[A-Za-z_]\w*")
+MOST_GRAPHS = 16
+"""Graphs of one node in which a node is sought by its name; PyTorch's have at most two."""
 
 
 @dataclass(frozen=True)
-class Place:
+class MethodInstruction:
     """An instruction of a method.
 
     Attributes:
@@ -58,7 +79,7 @@ class Place:
     method: str
     number: int
     instruction: Instruction
-    nodes: tuple[Node, ...]
+    nodes: tuple[ProgramNode, ...]
 
     @property
     def label(self) -> str:
@@ -75,7 +96,7 @@ class Place:
         return f"{one_line(self.label)} calls {backend}, which took some or all nodes of these debug handles"
 
 
-class Places:
+class InstructionNodes:
     """The instructions of an ETRecord, with their nodes.
 
     Args:
@@ -85,22 +106,21 @@ class Places:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._regions = Regions(archive)
-        self._by_handle: dict[str, dict[int, list[Node]]] = {}
+        self._by_handle: dict[str, dict[int, list[ProgramNode]]] = {}
 
-    def named(self, name: str) -> list[Place]:
+    def named(self, name: str) -> list[MethodInstruction]:
         """The instructions that a name stands for: those of each method, if it names none.
 
         Raises:
             ArchiveError: a record that is needed is broken.
             LimitError: it stands for more nodes than ``Limits.work`` allows steps.
         """
-        found = NAME.fullmatch(name)
-        if found is None or int(found["chain"]) != ONLY_CHAIN:
+        parts = NAME.fullmatch(name)
+        if parts is None or int(parts["chain"]) != ONLY_CHAIN:
             return []
-        number, steps = int(found["number"]), Steps(self._archive.limits.work)
-        return self.numbered(number, steps, only=found["method"])
+        return self.numbered(int(parts["number"]), Steps(self._archive.limits.work), only=parts["method"])
 
-    def numbered(self, number: int, steps: Steps, *, only: str | None = None) -> list[Place]:
+    def numbered(self, number: int, steps: Steps, *, only: str | None = None) -> list[MethodInstruction]:
         """The instructions of a number, in each method that has something recorded of it.
 
         Args:
@@ -113,7 +133,7 @@ class Places:
             LimitError: more steps are taken than allowed.
         """
         methods = self._methods.get(number, ())
-        return [self._place(one, number, steps) for one in methods if only in (None, one)]
+        return [self._instruction(method, number, steps) for method in methods if only in (None, method)]
 
     def has_gap(self, number: int) -> bool:
         """Whether some method has an instruction of a number, and nothing is recorded of it."""
@@ -141,25 +161,24 @@ class Places:
         return False
 
     @cached_property
-    def _inner(self) -> dict[str, list[Node]]:
+    def _inner(self) -> dict[str, list[ProgramNode]]:
         """A node of each operator in graphs inside of others, by method; only methods that have some."""
-        found = dict[str, list[Node]]()
+        inner = dict[str, list[ProgramNode]]()
         for method in self._archive.instructions:
             name = edge_program(method, self._archive.programs)
             nodes = () if name is None else _all_nodes(self._archive.programs[name])
-            inner = {node.site.target: node for node in nodes if node.site.scopes}
-            if inner:
-                found[method] = list(inner.values())
-        return found
+            if by_target := {node.site.target: node for node in nodes if node.site.scopes}:
+                inner[method] = list(by_target.values())
+        return inner
 
     @cached_property
     def _methods(self) -> dict[int, list[str]]:
         """The methods that have something recorded of an instruction, by its number."""
-        found = defaultdict[int, list[str]](list)
+        methods = defaultdict[int, list[str]](list)
         for method, instructions in self._archive.instructions.items():
             for number in instructions:
-                found[number].append(method)
-        return found
+                methods[number].append(method)
+        return methods
 
     @cached_property
     def _last(self) -> dict[str, int]:
@@ -171,35 +190,30 @@ class Places:
         """These numbers in ascending order."""
         return sorted(self._last.values())
 
-    def _place(self, method: str, number: int, steps: Steps) -> Place:
+    def _instruction(self, method: str, number: int, steps: Steps) -> MethodInstruction:
         """An instruction, with the nodes that its handles stand for, each once."""
         instruction = self._archive.instructions[method][number]
-        known = self._of_method(method)
-        found: dict[Node, None] = {}
-        steps.take()
-        for handle in dict.fromkeys(instruction.handles):
-            nodes = known.get(handle, ())
-            steps.take(len(nodes))
-            found.update(dict.fromkeys(nodes))
-        return Place(method, number, instruction, tuple(found))
-
-    def _of_method(self, method: str) -> dict[int, list[Node]]:
-        """The nodes of a method's program by their handles; empty where the record lacks the program."""
-        if method not in self._by_handle:
+        if method not in self._by_handle:  # empty where the record lacks the program
             name = edge_program(method, self._archive.programs)
-            found = defaultdict[int, list[Node]](list)
+            by_handle = defaultdict[int, list[ProgramNode]](list)
             for node in () if name is None else _all_nodes(self._archive.programs[name]):
                 handles = node_handles(node.site.metadata)
                 self._archive.allowance.take(BYTES_A_HANDLE * len(handles), "debug handles")
                 sourced = self._regions.sourced(node) if handles else node
                 for handle in handles:
-                    found[handle].append(sourced)
-            self._by_handle[method] = found
-        return self._by_handle[method]
+                    by_handle[handle].append(sourced)
+            self._by_handle[method] = by_handle
+        nodes: dict[ProgramNode, None] = {}
+        steps.take()
+        for handle in dict.fromkeys(instruction.handles):
+            of_handle = self._by_handle[method].get(handle, ())
+            steps.take(len(of_handle))
+            nodes.update(dict.fromkeys(of_handle))
+        return MethodInstruction(method, number, instruction, tuple(nodes))
 
 
-def _all_nodes(program: Program) -> Iterator[Node]:
-    return (Node(program, site) for site in program.sites.values())
+def _all_nodes(program: Program) -> Iterator[ProgramNode]:
+    return (ProgramNode(program, site) for site in program.sites.values())
 
 
 def is_instruction(name: str) -> bool:
@@ -207,33 +221,28 @@ def is_instruction(name: str) -> bool:
     return NAME.fullmatch(name) is not None
 
 
-def why_no_nodes(archive: Archive, name: str, places: Sequence[Place]) -> str:
+def why_no_nodes(archive: Archive, name: str, instructions: Sequence[MethodInstruction]) -> str:
     """Words for an instruction that stands for no node.
 
     Args:
         archive: the ETRecord.
         name: of the instruction.
-        places: that the name stands for.
+        instructions: those that the name stands for.
     """
-    if places:
-        every = (handle for place in places for handle in place.instruction.handles)
+    if instructions:
+        every = (handle for named in instructions for handle in named.instruction.handles)
         handles = ", ".join(map(str, islice(every, SHOWN)))
         return f"no node has the debug handle of instruction {shown(name)}: {handles or 'none is recorded'}"
-    some = [
-        f"{_some_of(numbers)}{one_line(method)}/{ONLY_CHAIN}:{min(numbers)} to {max(numbers)}"
-        for method, numbers in islice(archive.instructions.items(), SHOWN)
-        if numbers
-    ]
-    return f"no node is recorded for instruction {shown(name)}; there are {', '.join(some) or 'none'}"
+    ranges = []
+    for method, numbers in islice(archive.instructions.items(), SHOWN):
+        if numbers:
+            first, last = min(numbers), max(numbers)
+            some_of = "" if len(numbers) == last - first + 1 else f"{len(numbers)} of "
+            ranges.append(f"{some_of}{one_line(method)}/{ONLY_CHAIN}:{first} to {last}")
+    return f"no node is recorded for instruction {shown(name)}; there are {', '.join(ranges) or 'none'}"
 
 
-def _some_of(numbers: Collection[int]) -> str:
-    """Words for numbers that are not all from the first to the last."""
-    every = max(numbers) - min(numbers) + 1
-    return "" if len(numbers) == every else f"{len(numbers)} of "
-
-
-def runs(operator: str, node: Node) -> bool:
+def runs(operator: str, node: ProgramNode) -> bool:
     """Whether an operator of the runtime is that of a node, in the form that writes into its last argument.
 
     Such a form has the same name and another overload: ``aten::add.out`` is ``aten.add.Tensor``.
@@ -245,6 +254,80 @@ def runs(operator: str, node: Node) -> bool:
     namespace, _, name = operator.partition("::")
     base = name.partition(".")[0]
     if operator.startswith(PRIMITIVES):
-        found = PYTHON.fullmatch(node.site.target)
-        return found is not None and found[1] == base
+        function = PYTHON.fullmatch(node.site.target)
+        return function is not None and function[1] == base
     return node.site.target.split(".")[-3:-1] == [namespace, base]
+
+
+# --- regions
+
+
+class Regions:
+    """The regions of an ETRecord's exported program.
+
+    Args:
+        archive: the ETRecord.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+
+    def sourced(self, node: ProgramNode) -> ProgramNode:
+        """A node with the model's own trace and modules, where it has generated code's and these are known.
+
+        Raises:
+            ArchiveError: a record that is needed is broken.
+        """
+        frames = node.site.frames.frames if node.site.frames else ()
+        if not frames or not all(frame.file.startswith(GENERATED) for frame in frames):
+            return node
+        holder: str | None = None  # the exported program's node that the node was made from
+        origins = node.site.origins
+        while origins and holder is None:
+            holder = origins[-1].name if origins[-1].graph == self._graph_id else None
+            origins = origins[-1].origins
+        inner: NodeSite | None = None
+        for frame in frames:
+            inner = None if holder is None else self._of_statement(holder, frame.code or "")
+            holder = None if inner is None else inner.key
+        if inner is None:
+            return node
+        known = {key: text for key, text in inner.metadata.items() if key in (STACK_TRACE, MODULES)}
+        return ProgramNode(node.program, replace(node.site, metadata={**node.site.metadata, **known}))
+
+    def _of_statement(self, holder: str, code: str) -> NodeSite | None:
+        """The only node in the graphs of another one that a statement may be of."""
+        statement = STATEMENT.fullmatch(code)
+        if statement is None:
+            return None
+        held = self._held.get((holder, statement["name"]), [])
+        if len(held) > MOST_GRAPHS:
+            return None
+        there = set(WORD.findall(statement["arguments"]))
+        fitting = [
+            site
+            for site in held
+            if site.target == statement["target"] and there.issuperset(site.arguments or ())
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+    @cached_property
+    def _graph_id(self) -> int | None:
+        """The ``id`` of the exported program's graph in the process that exported it; None if unknown."""
+        record = self._archive.records.get(GRAPH_ID)
+        if record is None:
+            return None
+        try:
+            graph_id: object = read_json(record.view(), self._archive.allowance)
+        except ArchiveError as error:
+            raise error.within(file=self._archive.file, record=GRAPH_ID) from error.__cause__
+        return graph_id if isinstance(graph_id, int) else None
+
+    @cached_property
+    def _held(self) -> dict[tuple[str, str], list[NodeSite]]:
+        """The exported program's nodes by the key of what holds their graph, and by their names."""
+        found = defaultdict[tuple[str, str], list["NodeSite"]](list)
+        if EXPORTED in self._archive.programs:
+            for site in self._archive.programs[EXPORTED].sites.values():
+                found[site.holder, site.name].append(site)
+        return found

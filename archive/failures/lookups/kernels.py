@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
-from archive.failures.lookups.named import found_in, why_none
+from archive.failures.lookups.nodes import found_in, why_none
 from archive.formats.record_kinds import KERNELS
 from archive.reader.compiled import label
 

@@ -11,15 +11,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from archive.failures.lookups.named import found_in, why_none
+from archive.base.errors import one_line, shown
+from archive.base.strings import scoped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeVar
 
-    from archive.formats.exported.modules import Instance
     from archive.formats.exported.program import Program
     from archive.formats.exported.sites import NodeSite
 
+    ModelT = TypeVar("ModelT")
+    FoundT = TypeVar("FoundT")
+
+EXAMPLES = 3
+"""Names that a message tells."""
 ONLY = "model"
 """The name that ``torch.export.save`` gives the only program."""
 TOP = "top"
@@ -29,7 +35,7 @@ EDGE_OPERATORS = "executorch.exir.dialects.edge.ops."
 
 
 @dataclass(frozen=True)
-class Node:
+class ProgramNode:
     """A node that a name stands for.
 
     Attributes:
@@ -61,16 +67,16 @@ class Node:
 
         Non-strict export records no modules in inner graphs; then those of the node that holds the graph.
         """
-        site = self.site
-        names = list(_names(self._modules()))
-        names += [f"<{scope}>" for scope in site.scopes]
+        holder = self.site
+        while not holder.modules and holder.scopes:
+            holder = self.program.sites[holder.holder]
+        names, outer = list[str](), ""
+        for module in holder.modules:  # each by its attributes below the module before, and its class
+            path = module.path.removeprefix(f"{outer}.") if outer else module.path
+            names.append(f"{path or TOP}({module.class_name.rpartition('.')[2]})")
+            outer = module.path
+        names += [f"<{scope}>" for scope in self.site.scopes]
         return ".".join([*names, self.op])
-
-    def _modules(self) -> tuple[Instance, ...]:
-        site = self.site
-        while not site.modules and site.scopes:
-            site = self.program.sites[site.holder]
-        return site.modules
 
     @property
     def text(self) -> str:
@@ -78,7 +84,7 @@ class Node:
         return f"Module hierarchy:{self.hierarchy}\nOriginal traceback:\n{self.site.trace}"
 
 
-def found_nodes(programs: Mapping[str, Program], name: str) -> list[Node]:
+def found_nodes(programs: Mapping[str, Program], name: str) -> list[ProgramNode]:
     """The nodes that a name stands for.
 
     Args:
@@ -94,17 +100,19 @@ def found_nodes(programs: Mapping[str, Program], name: str) -> list[Node]:
     return found_in(programs, name, _in_program)
 
 
-def loaded_nodes(programs: Mapping[str, Program]) -> Iterator[Node]:
+def loaded_nodes(programs: Mapping[str, Program]) -> Iterator[ProgramNode]:
     """All nodes of some programs as PyTorch runs them, in the order of code; those of each form."""
     forms = (form for program in programs.values() for form in program.forms)
-    return (Node(form, site) for form in forms for site in form.sites.values())
+    return (ProgramNode(form, site) for form in forms for site in form.sites.values())
 
 
-def _in_program(program: Program, key: str) -> list[Node]:
+def _in_program(program: Program, key: str) -> list[ProgramNode]:
     forms = (program, *program.forms)
-    found = [Node(form, form.sites[key]) for form in forms if key in form.sites]
+    found = [ProgramNode(form, form.sites[key]) for form in forms if key in form.sites]
     if not found and "/" not in key:
-        found = [Node(form, site) for form in forms for site in form.sites.values() if site.name == key]
+        found = [
+            ProgramNode(form, site) for form in forms for site in form.sites.values() if site.name == key
+        ]
     return list({(one.site.key, one.site.trace, one.site.target): one for one in reversed(found)}.values())[
         ::-1
     ]
@@ -116,10 +124,36 @@ def why_unknown(programs: Mapping[str, Program], name: str) -> str:
     return why_none("node", name, keys)
 
 
-def _names(modules: tuple[Instance, ...]) -> Iterator[str]:
-    """The part of a hierarchy that each module is: the attributes below the module before, and the class."""
-    outer = ""
-    for one in modules:
-        path = one.path.removeprefix(f"{outer}.") if outer else one.path
-        yield f"{path or TOP}({one.class_name.rpartition('.')[2]})"
-        outer = one.path
+# --- names of nodes, and of kernels
+
+
+def found_in(
+    models: Mapping[str, ModelT], name: str, in_model: Callable[[ModelT, str], Iterable[FoundT]]
+) -> list[FoundT]:
+    """What a name stands for: in the model that stands before it, else in all models.
+
+    Args:
+        models: of the archive, by name.
+        name: with its model's before it (``decoder:linear_3``), or alone.
+        in_model: what has a name in a model.
+
+    Returns:
+        One, or several that cannot be told apart by the name; none where nothing has it.
+    """
+    chosen = [item for model, key in scoped(name, models) for item in in_model(models[model], key)]
+    return chosen or [item for model in models.values() for item in in_model(model, name)]
+
+
+def why_none(kind: str, name: str, names: Sequence[str]) -> str:
+    """Words for a name that nothing has: the names that there are, those alike first.
+
+    Args:
+        kind: of what is named: ``node``.
+        name: the name.
+        names: those that there are.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 (only then needed)
+
+    some = get_close_matches(name, names, EXAMPLES) or names[:EXAMPLES]
+    more = ", …" if len(names) > len(some) else ""
+    return f"no {kind} {shown(name)}; there are {', '.join(map(one_line, some)) or 'none'}{more}"

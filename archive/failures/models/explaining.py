@@ -10,8 +10,8 @@ from archive.base.bounded import bounded
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
-from archive.failures import explainer as logs
-from archive.failures.models.answers import FleetAnswers
+from archive.failures.explainer import LogExplainer
+from archive.failures.models.candidates import FleetAnswers
 from archive.failures.models.naming import Naming
 from archive.failures.models.sources import models_in
 
@@ -195,7 +195,7 @@ def explainer_of(
     names: str | None = None,
     style: Style = Style.CURRENT,
     limits: Limits = DEFAULT_LIMITS,
-) -> logs.Explainer:
+) -> LogExplainer:
     """An explainer of one log, in which many models failed.
 
     Args:
@@ -210,6 +210,4 @@ def explainer_of(
         ArchiveError: a pattern is no regular expression.
     """
     spending = Spending(limits)
-    return logs.Explainer(
-        FleetAnswers(models, style, spending, Naming(models, ids=ids, names=names)), spending
-    )
+    return LogExplainer(FleetAnswers(models, style, spending, Naming(models, ids=ids, names=names)), spending)

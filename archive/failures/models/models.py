@@ -147,7 +147,7 @@ class KeptModel(Model):
         return self.facts.names(self._entry.file) | {self.file}
 
 
-class Opened:
+class OpenModel:
     """A model that is open, or about to be.
 
     Attributes:
@@ -183,7 +183,7 @@ class Models:
     def __init__(self, models: Iterable[Model]) -> None:
         self.all: Sequence[Model] = list(models)
         self.unread: dict[str, str] = {}
-        self._open: OrderedDict[Model, Opened] = OrderedDict()
+        self._open: OrderedDict[Model, OpenModel] = OrderedDict()
         self._open_bytes = 0
         self._lock = Lock()
 
@@ -264,7 +264,7 @@ class Models:
         """
         with self._lock:
             if model not in self._open:
-                self._open[model] = Opened()
+                self._open[model] = OpenModel()
                 self._open_bytes += model.size
             self._open.move_to_end(model)
             opened = self._open[model]
@@ -280,7 +280,7 @@ class Models:
             for one in self._given_back(model, opened):
                 one.close()
 
-    def _given_back(self, model: Model, opened: Opened) -> list[Opened]:
+    def _given_back(self, model: Model, opened: OpenModel) -> list[OpenModel]:
         """What is to be closed when a thread has used a model: those that were not used for longest."""
         with self._lock:
             opened.users -= 1
@@ -296,7 +296,7 @@ class Models:
         count = len(self._open)
         return count > MOST_OPEN or (count > LEAST_OPEN and self._open_bytes > BYTES_OPEN)
 
-    def _take_out(self, model: Model) -> Opened:
+    def _take_out(self, model: Model) -> OpenModel:
         self._open_bytes -= model.size
         return self._open.pop(model)
 

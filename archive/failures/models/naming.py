@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
 from archive.base.strings import decoded
-from archive.failures.marks import has_failure
-from archive.failures.shapes import TIMES
+from archive.failures.log.forms import TIMES
+from archive.failures.log.quiet import has_failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from archive.failures.log.streams import LogStream
     from archive.failures.models.models import Model, Models
-    from archive.failures.streams import Stream
 
 
 # --- patterns
@@ -137,7 +137,7 @@ MOST_NAMED = 64
 """Lines that name a model and are remembered: those of other processes may stand between them."""
 
 
-class Named(NamedTuple):
+class NamingLine(NamedTuple):
     """A line that names models.
 
     Attributes:
@@ -179,12 +179,12 @@ class Naming:
             for pattern, known in ((ids, "by_id"), (names, "by_name"))
             if pattern is not None
         ]
-        self._found = deque[Named](maxlen=MOST_NAMED)
-        self._near = deque[Named](maxlen=MOST_NAMED)
+        self._found = deque[NamingLine](maxlen=MOST_NAMED)
+        self._near = deque[NamingLine](maxlen=MOST_NAMED)
         self._failed = deque[tuple[int, bytes]](maxlen=MOST_NAMED)
         self._number = 0
 
-    def named(self, stream: Stream) -> Named | None:
+    def named(self, stream: LogStream) -> NamingLine | None:
         """The line that names the model of a failure in the line seen last; None where none does.
 
         Args:
@@ -195,7 +195,7 @@ class Naming:
         near = [one for one in self._near if self._number - one.line <= NEAR and self._is_for(one, stream)]
         return _united(near) if near else None
 
-    def _is_for(self, one: Named, stream: Stream) -> bool:
+    def _is_for(self, one: NamingLine, stream: LogStream) -> bool:
         """Whether a line near a failure may name its model: no other process's, and no earlier failure's.
 
         Args:
@@ -230,7 +230,7 @@ class Naming:
             if name:
                 text = decoded(name)
                 by: Mapping[str, Sequence[Model]] = getattr(self._models, known)
-                self._found.append(Named(by.get(text, ()), text, number, line[:MAX_SEARCHED]))
+                self._found.append(NamingLine(by.get(text, ()), text, number, line[:MAX_SEARCHED]))
                 return
         self._saw_ids(line, number)
         if has_failure(line):
@@ -247,17 +247,17 @@ class Naming:
         if not ids:
             return
         models = [model for one in ids for model in self._models.by_id[one]]
-        self._near.append(Named(models, ids[-1], number, line[:MAX_SEARCHED]))
+        self._near.append(NamingLine(models, ids[-1], number, line[:MAX_SEARCHED]))
 
 
-def _latest(found: Sequence[Named], stream: Stream) -> Named:
+def _latest(found: Sequence[NamingLine], stream: LogStream) -> NamingLine:
     """The latest of the lines that name a model and may be a failure's own; several where it cannot be told.
 
     Args:
         found: the lines.
         stream: the failure's lines.
     """
-    others: list[Named] = []
+    others: list[NamingLine] = []
     for one in reversed(found):
         if stream.text_of(one.data) is not None:
             return _united([one, *others])
@@ -269,13 +269,13 @@ def _latest(found: Sequence[Named], stream: Stream) -> Named:
     return _united(list({_process(one.data, stream): one for one in found if one not in others}.values()))
 
 
-def _process(line: bytes, stream: Stream) -> bytes | None:
+def _process(line: bytes, stream: LogStream) -> bytes | None:
     """What tells a line's process from others of the same logger; None for a line of another form."""
     text = stream.loosened.text_of(line)
     return None if text is None else TIMES.sub(b"", line.replace(text, b""))
 
 
-def _united(found: Sequence[Named]) -> Named:
+def _united(found: Sequence[NamingLine]) -> NamingLine:
     """All models that lines name; none if one of the lines names a model that is not there."""
     models = [model for one in found for model in one.models]
     stranger = next((one for one in found if not one.models), None)

@@ -46,7 +46,7 @@ BRACKETS = {"[": r"[\[(]", "]": r",?[\])]"}
 NUMBERS = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
 
 
-class Style(Enum):
+class Notation(Enum):
     """Where arguments are printed."""
 
     CODE = "code"
@@ -69,12 +69,12 @@ Piece = str | Value | None
 """A part of printed arguments: text, a value, or anything."""
 
 
-def pieces(arguments: Sequence[Any], style: Style) -> list[Piece] | None:
+def pieces(arguments: Sequence[Any], notation: Notation) -> list[Piece] | None:
     """The parts of a node's printed arguments.
 
     Args:
         arguments: ``inputs`` of the node, as the JSON has them.
-        style: where they are printed.
+        notation: where they are printed.
 
     Returns:
         None where it is not recorded how an argument is passed.
@@ -84,12 +84,12 @@ def pieces(arguments: Sequence[Any], style: Style) -> list[Piece] | None:
         kind = one.get("kind") if isinstance(one, dict) else None
         if kind not in (POSITIONAL, KEYWORD):
             return None
-        printed = _argument(one.get("arg"), style)
+        printed = _argument(one.get("arg"), notation)
         if kind == POSITIONAL:
             given.append(printed)
         else:
-            named.append([f"{one.get('name')}{' = ' if style is Style.CODE else ': '}", *printed])
-    if style is Style.CODE:
+            named.append([f"{one.get('name')}{' = ' if notation is Notation.CODE else ': '}", *printed])
+    if notation is Notation.CODE:
         return _joined([*given, *named])
     comma = "," if len(given) == 1 else ""
     return ["args = (", *_joined(given), f"{comma}), kwargs = {{", *_joined(named), "}"]
@@ -141,15 +141,15 @@ def _joined(items: Sequence[list[Piece]]) -> list[Piece]:
     return [part for at, item in enumerate(items) for part in ([", ", *item] if at else item)]
 
 
-def _argument(argument: object, style: Style) -> list[Piece]:
+def _argument(argument: object, notation: Notation) -> list[Piece]:
     """The parts of an argument: ``{"as_int": 1}``."""
     if not isinstance(argument, dict) or len(argument) != 1:
         return [ANYTHING]
     ((kind, value),) = argument.items()
     if isinstance(value, list):
-        items = [_item(kind.removesuffix("s"), one, style) for one in value]
+        items = [_item(kind.removesuffix("s"), one, notation) for one in value]
         return ["[", *_joined(items), "]"] if kind in LISTS else [ANYTHING]
-    return [_plain(kind, value, style)]
+    return [_plain(kind, value, notation)]
 
 
 LISTS = frozenset(
@@ -158,30 +158,30 @@ LISTS = frozenset(
 NAMED = frozenset(("as_tensor", "as_custom_obj", "as_graph"))
 
 
-def _item(kind: str, value: object, style: Style) -> list[Piece]:
+def _item(kind: str, value: object, notation: Notation) -> list[Piece]:
     if kind == "as_optional_tensor":
-        return _argument(value, style)
-    return [_plain(kind, value, style)]
+        return _argument(value, notation)
+    return [_plain(kind, value, notation)]
 
 
-def _text(kind: str, value: str, style: Style) -> Piece:
+def _text(kind: str, value: str, notation: Notation) -> Piece:
     if kind == "as_operator":
-        return value if style is Style.CODE else ANYTHING
-    return repr(value) if style is Style.CODE else value
+        return value if notation is Notation.CODE else ANYTHING
+    return repr(value) if notation is Notation.CODE else value
 
 
-def _plain(kind: str, value: object, style: Style) -> Piece:
+def _plain(kind: str, value: object, notation: Notation) -> Piece:
     if kind == "as_none":
         return "None"
     if kind in NAMED and isinstance(value, dict) and isinstance(value.get("name"), str):
         return Value(value["name"])
     if kind.startswith("as_sym_") and isinstance(value, dict) and len(value) == 1:
         ((inner, one),) = value.items()
-        return Value(one) if inner == "as_name" and isinstance(one, str) else _plain(inner, one, style)
+        return Value(one) if inner == "as_name" and isinstance(one, str) else _plain(inner, one, notation)
     if kind in ("as_int", "as_float", "as_bool"):
         return NUMBERS.get(value) if isinstance(value, str) else repr(value)
     if kind in ("as_string", "as_operator") and isinstance(value, str):
-        return _text(kind, value, style)
+        return _text(kind, value, notation)
     table = {"as_scalar_type": SCALARS, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}.get(
         kind, {}
     )

@@ -42,7 +42,7 @@ def test_a_failure_that_very_many_models_may_have_is_told_and_nobody_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = ambiguous()
-    monkeypatch.setattr("archive.failures.models.answers.MOST_ASKED", 1)
+    monkeypatch.setattr("archive.failures.models.candidates.MOST_ASKED", 1)
     explainer = companions()
     assert of_one(explainer, text) == text
     assert (explainer.explained, explainer.ambiguous, explainer.unknown) == (0, 1, 1)
@@ -52,7 +52,7 @@ def test_a_failure_that_very_many_models_may_have_is_told_and_nobody_is_asked(
 
 def test_as_many_models_as_are_asked_at_most_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     text = ambiguous()
-    monkeypatch.setattr("archive.failures.models.answers.MOST_ASKED", len(NAMES))
+    monkeypatch.setattr("archive.failures.models.candidates.MOST_ASKED", len(NAMES))
     explainer = companions()
     assert of_one(explainer, text) == text
     assert "and nothing tells which" in explainer.notes[0]
@@ -62,7 +62,7 @@ def test_as_many_models_as_are_asked_at_most_are_asked(monkeypatch: pytest.Monke
 def test_a_note_names_a_few_models_and_counts_the_others(
     listed: int, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("archive.failures.models.answers.LISTED", listed)
+    monkeypatch.setattr("archive.failures.models.candidates.LISTED", listed)
     for name in ("Ranker", "Encoder"):
         (tmp_path / f"{name}.ptdbg").write_bytes((FLEET / f"{name}.ptdbg").read_bytes())
     explainer = explainer_of(models_in([tmp_path]))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive import ArchiveError
-from archive.failures.beginnings import Beginning
-from archive.failures.lines import Line, Lines
+from archive.failures.log.beginnings import Beginning
+from archive.failures.log.lines import Lines, LogLine
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.naming import MAX_SEARCHED, NEAR, Naming
 from archive.failures.models.sources import models_in
@@ -18,8 +18,8 @@ from tests.support.corpus import ORACLES, RELEASES
 from tests.support.reports import stream
 
 if TYPE_CHECKING:
+    from archive.failures.log.streams import LogStream
     from archive.failures.models.models import Model, Models
-    from archive.failures.streams import Stream
     from archive.reader.archive import Archive
 
 MODELS = models_in([FLEET])
@@ -174,15 +174,15 @@ def spoken(process: int, text: str, *, at: int = 1) -> bytes:
     return f"2026-03-01T10:00:0{at}.5Z INFO [{process}] {text}".encode()
 
 
-def failing(process: int) -> Stream:
+def failing(process: int) -> LogStream:
     """The stream of a failure of that process."""
     prefix = spoken(process, "").replace(b"INFO", b"ERROR")
-    beginning = Beginning.of(Line(prefix + b"Debug info", 9), Lines([]))
+    beginning = Beginning.of(LogLine(prefix + b"Debug info", 9), Lines([]))
     assert beginning is not None
     return beginning.stream(prefix)
 
 
-def of(naming: Naming, stream: Stream) -> list[str] | None:
+def of(naming: Naming, stream: LogStream) -> list[str] | None:
     found = naming.named(stream)
     return None if found is None else [Path(model.file).stem for model in found.models]
 

@@ -18,7 +18,7 @@ from tests.support.sampling import whole_suite
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.failures.explainer import Explainer
+    from archive.failures.explainer import LogExplainer
     from archive.failures.models.models import Model, Models
 
 FLEET = FIXTURES / "fleet"
@@ -37,7 +37,7 @@ class Failure(NamedTuple):
 FAILURES = [Failure(**one) for one in json.loads((FLEET / "failures.json").read_text("utf-8"))]
 
 
-def companions(*names: str) -> Explainer:
+def companions(*names: str) -> LogExplainer:
     """An explainer by the companions of some models."""
     return explainer_of(models_in([FLEET / f"{name}.ptdbg" for name in names or NAMES]))
 
@@ -47,7 +47,7 @@ def open_models(models: Models) -> list[Model]:
     return list(models._open)
 
 
-def of_one(explainer: Explainer, text: str) -> str:
+def of_one(explainer: LogExplainer, text: str) -> str:
     return b"".join(explainer.explain([text.encode()])).decode()
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from archive.failures.archive_answers import ArchiveAnswers
+    from archive.failures.answers import ArchiveAnswers
     from archive.failures.models.models import Model
     from archive.reader.archive import Archive
 

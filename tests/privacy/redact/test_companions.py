@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from archive.failures.explainer import Explainer
+from archive.failures.explainer import LogExplainer
 from tests.support.commands import run
 from tests.support.compiled import COMPILED, package
 from tests.support.corpus import ARCHIVES, ORACLES
@@ -99,7 +99,7 @@ def test_kernels_are_explained_and_shared_objects_are_left_out() -> None:
     assert [name.rpartition(".")[2] for name in facts.gone] == ["so"]
     assert facts.out_size < 0.2 * facts.size
     with archive.open(out.getvalue(), companion=public) as opened:
-        told = b"".join(Explainer.of(opened).explain([log]))
+        told = b"".join(LogExplainer.of(opened).explain([log]))
     assert b'  File "torch/nn/modules/linear.py", line 134, in forward\n' in told
     assert b"    b = self.warm(right)\n" in told
     assert not holds(public, "/opt/")

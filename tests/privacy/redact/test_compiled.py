@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from archive.failures.explainer import Explainer
+from archive.failures.explainer import LogExplainer
 from archive.formats.elf.parse import parse_object
 from archive.formats.elf.source_texts import source_texts
 from archive.privacy.redact.compiled import in_place
@@ -52,7 +52,7 @@ def names_in(name: str) -> list[str]:
 
 def explained(log: bytes, data: bytes, companion: bytes | None = None) -> bytes:
     with archive.open(data, companion=companion) as opened:
-        return b"".join(Explainer.of(opened).explain([log]))
+        return b"".join(LogExplainer.of(opened).explain([log]))
 
 
 @pytest.mark.parametrize("name", NAMES)

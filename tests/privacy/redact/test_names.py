@@ -14,7 +14,7 @@ from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.base.mapped import Mapped
 from archive.companion.hashed_names import hashed
 from archive.container.container import Container
-from archive.failures.archive_answers import RenamedLines
+from archive.failures.code_records import RenamedLines
 from archive.formats.record_kinds import code_of
 from archive.privacy.redact.names.reading import parse_code
 from archive.privacy.redact.names.words import Words

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from archive.companion.layout import CompanionProfile
 
-from archive.failures.archive_answers import UNCHECKED
+from archive.failures.answers import UNCHECKED
 
 
 @pytest.mark.parametrize(("name", "profile"), crossed([one for one in GROUPS if one != BARE], PROFILES))

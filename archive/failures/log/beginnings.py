@@ -12,20 +12,18 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
-from archive.failures.encoded_lines import outer
-from archive.failures.families import known_message
-from archive.failures.forms import LITERAL, Cells, Ended, Form, Prefixed, Quoted, recodings
-from archive.failures.lines import Line, Lines, without_end
-from archive.failures.marks import BLANK, NUMBER_MARK, has_failure
-from archive.failures.redacted import HIERARCHY
-from archive.failures.sources import is_source
-from archive.failures.streams import Inner, Plain
-from archive.failures.tracebacks import FRAME_HEADER, NOT_CODE, RANGE_MARKING
+from archive.failures.log.forms import LITERAL, Cells, Ended, Form, Prefixed, Quoted, recodings
+from archive.failures.log.lines import Lines, LogLine, without_end
+from archive.failures.log.quiet import BLANK, NUMBER_MARK, has_failure
+from archive.failures.log.streams import InnerStream, PlainStream
+from archive.failures.log.strings import outer
+from archive.failures.messages import known_message
+from archive.failures.printed import FRAME_HEADER, HIERARCHY, NOT_CODE, RANGE_MARKING, is_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.failures.streams import Stream
+    from archive.failures.log.streams import LogStream
 
 
 # --- documents
@@ -92,7 +90,7 @@ BEGINS = re.compile(
 )
 """A failure that TorchScript or the lite interpreter prints, and no traceback of its original code."""
 
-NOTHING = Plain(Line(b"", 0), Lines(()))
+NOTHING = PlainStream(LogLine(b"", 0), Lines(()))
 SEPARATORS = (b",", b";", b"\t")
 """Stand between the cells of a table."""
 STRUCTURE = {*b"\"'<>[]{}&\\%|"}
@@ -160,20 +158,20 @@ class Beginning(NamedTuple):
         has_end: whether the innermost string has a line end behind it.
     """
 
-    plain: Plain
+    plain: PlainStream
     quotes: tuple[Quoted, ...]
     text: bytes
     has_end: bool
 
     @classmethod
-    def of(cls, first: Line, lines: Lines) -> Beginning | None:
+    def of(cls, first: LogLine, lines: Lines) -> Beginning | None:
         """The beginning of a failure; None if it stands in a text of several lines, or in none of JSON.
 
         Args:
             first: the line.
             lines: those behind it.
         """
-        plain, quotes, has_end = Plain(first, lines), list[Quoted](), False
+        plain, quotes, has_end = PlainStream(first, lines), list[Quoted](), False
         text = without_end(first.data)
         while strings := [found for found in LITERAL.finditer(text) if has_failure(found[0])]:
             start, stop = strings[0].span()
@@ -194,24 +192,24 @@ class Beginning(NamedTuple):
         )
 
     @classmethod
-    def plainly(cls, first: Line, lines: Lines) -> Beginning:
+    def plainly(cls, first: LogLine, lines: Lines) -> Beginning:
         """The beginning of a failure in a line whose strings do not count."""
-        return cls(Plain(first, lines), (), without_end(first.data), has_end=False)
+        return cls(PlainStream(first, lines), (), without_end(first.data), has_end=False)
 
-    def stream(self, prefix: bytes = b"") -> Stream:
+    def stream(self, prefix: bytes = b"") -> LogStream:
         """The lines from this one on that have the same strings and prefix around the text.
 
         Args:
             prefix: what stands before the text in the innermost string; b"" if nothing does.
         """
-        stream: Stream = self.plain
+        stream: LogStream = self.plain
         for form in self.quotes:
-            stream = Inner(stream, form)
-        return Inner(stream, Prefixed(prefix)) if prefix else stream
+            stream = InnerStream(stream, form)
+        return InnerStream(stream, Prefixed(prefix)) if prefix else stream
 
     def followed(
         self, prefix: bytes, is_second: Callable[[bytes], object], *, is_patient: bool = True
-    ) -> Stream:
+    ) -> LogStream:
         """The failure's stream, as its second line shows it.
 
         Args:
@@ -228,7 +226,7 @@ class Beginning(NamedTuple):
         second = unprefixed.text(1, is_patient=is_patient)
         return unprefixed if prefix and _is(is_second, second) else exact
 
-    def framed(self, prefix: bytes, tail: bytes) -> Stream | None:
+    def framed(self, prefix: bytes, tail: bytes) -> LogStream | None:
         """The stream of a traceback, as the first frame shows it; None where there is none of its form.
 
         Args:
@@ -241,28 +239,28 @@ class Beginning(NamedTuple):
                 return stream
         return None if tail.strip(b" ") else self.followed(prefix, _is_frame)
 
-    def _forms(self, prefix: bytes, tail: bytes) -> Iterator[Stream]:
+    def _forms(self, prefix: bytes, tail: bytes) -> Iterator[LogStream]:
         """The streams that a failure's lines may be, by what stands around the first one."""
         cells = self._cells(prefix, tail)
-        bases: list[Stream]
+        bases: list[LogStream]
         if tail.strip(b" "):
-            bases = [Inner(self.stream(), Ended(prefix, tail))]
+            bases = [InnerStream(self.stream(), Ended(prefix, tail))]
         else:
             bases = [self.stream(prefix), *([self.stream()] if prefix else [])]
         for base in (one for exact in bases for one in (exact, exact.loosened)):
             yield base
             for form in recodings():
-                yield Inner(base, form)
+                yield InnerStream(base, form)
         yield from (cells, cells.loosened) if cells else ()
 
-    def _cells(self, prefix: bytes, tail: bytes) -> Stream | None:
+    def _cells(self, prefix: bytes, tail: bytes) -> LogStream | None:
         """The stream of a table's cells; None where nothing shows that a failure stands in one."""
         if prefix.endswith(b'"') and tail.startswith(b'"'):
             prefix, tail = prefix[:-1], tail[1:]
         if not prefix.endswith(SEPARATORS) or (tail and not tail.startswith(SEPARATORS)):
             return None
         around = Ended(prefix, tail) if tail else Prefixed(prefix)
-        return Inner(Inner(self.stream(), around), Cells())
+        return InnerStream(InnerStream(self.stream(), around), Cells())
 
     def preceded(self, prefix: bytes, tail: bytes, above: Above) -> Preceding | None:
         """The failure's stream, as the lines above show it; None if they do not show what its tail is.
@@ -279,7 +277,7 @@ class Beginning(NamedTuple):
         if STRUCTURE & {*tail} and not FRAME_HEADER.fullmatch(tail):  # as PyTorch 1.9 goes on
             return None
         if not self.quotes and (document := form_of(map(without_end, above.nearest()), self._below)):
-            return preceding(Inner(self.stream(), document), above)[0]
+            return preceding(InnerStream(self.stream(), document), above)[0]
         exact, numbered = preceding(self.stream(prefix), above)
         options: list[Preceding] = [exact, numbered, *(preceding(self.stream(), above) if prefix else ())]
         for one in options:
@@ -291,15 +289,15 @@ class Beginning(NamedTuple):
     def _below(self, at: int) -> bytes | None:
         return self.plain.text(at, is_patient=False)
 
-    def _ended(self, prefix: bytes, tail: bytes) -> Iterator[Stream]:
+    def _ended(self, prefix: bytes, tail: bytes) -> Iterator[LogStream]:
         """The streams of lines that have a tail, or are cells of a table."""
         if cells := self._cells(prefix, tail):
             yield cells
         if tail.lstrip(b" ").startswith(b"<br"):
             entities, *_ = recodings()
-            yield Inner(Inner(self.stream(), Ended(BLANKS.sub(b"", prefix), tail)), entities)
+            yield InnerStream(InnerStream(self.stream(), Ended(BLANKS.sub(b"", prefix), tail)), entities)
         elif tail.strip(b" "):
-            yield Inner(self.stream(), Ended(prefix, tail))
+            yield InnerStream(self.stream(), Ended(prefix, tail))
 
 
 class Preceding(NamedTuple):
@@ -311,7 +309,7 @@ class Preceding(NamedTuple):
         is_near: whether the line directly above is of the same logger.
     """
 
-    stream: Stream
+    stream: LogStream
     texts: Sequence[bytes]
     is_near: bool
 
@@ -325,7 +323,7 @@ class Preceding(NamedTuple):
         return not nearest.strip() or (self.is_near and known_message(decoded(nearest)) != "")
 
 
-def preceding(stream: Stream, above: Above) -> tuple[Preceding, Preceding]:
+def preceding(stream: LogStream, above: Above) -> tuple[Preceding, Preceding]:
     """The lines of a stream above a failure, and those directly above it that differ in numbers, too."""
     exact = (text for line in above.nearest() if (text := stream.text_of(line)) is not None)
     numbered = takewhile(_is_there, map(stream.loosened.text_of, above.nearest()))
@@ -345,7 +343,7 @@ def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
         tail: what stands behind it.
         above: the lines above.
     """
-    exact, numbered = preceding(Inner(NOTHING, Quoted(head, tail)), above)
+    exact, numbered = preceding(InnerStream(NOTHING, Quoted(head, tail)), above)
     return Above(reversed(exact.texts or numbered.texts))
 
 
@@ -353,7 +351,7 @@ def _is_frame(line: bytes) -> bool:
     return FRAME_HEADER.fullmatch(line) is not None or is_source(line)
 
 
-def shows_frame(stream: Stream) -> bool:
+def shows_frame(stream: LogStream) -> bool:
     """Whether the first frame of a traceback is marked, so that its lines are those of the log."""
     for at in range(2, 2 + MOST_SHOWN):
         line = stream.text(at, is_patient=False)

@@ -19,20 +19,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import counted, one_line
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
-from archive.failures.archive_answers import ArchiveAnswers
-from archive.failures.failures import Answer, LiteFailure
-from archive.failures.kernels import KernelLine
+from archive.failures.answers import ArchiveAnswers
+from archive.failures.failure import Answer
+from archive.failures.kernels import KernelFailure
+from archive.failures.lite import LiteFailure
 from archive.failures.nodes import NodeFailure
-from archive.failures.outline import Outline, SerializedOutline
-from archive.failures.redacted import HEADED, Sign, is_as_it_was, sign_at
-from archive.failures.tracebacks import TORN_NOTE
+from archive.failures.printed import HEADED
+from archive.failures.redacted import Sign, is_as_it_was, sign_at
+from archive.failures.tracebacks import TORN_NOTE, SerializedFailure, TracebackFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
-    from archive.failures.failures import Failure
+    from archive.failures.failure import Failure
     from archive.failures.models.models import Model, Models
     from archive.failures.models.naming import Naming
     from archive.reader.archive import Archive
@@ -45,17 +46,6 @@ MOST_ASKED = 256
 """Models that are asked about a failure that names none."""
 CHOICES_KEPT = 1 << 16
 """Models that are remembered for failures seen before, together."""
-
-
-def _needs_no_model(outline: Outline) -> str | None:
-    """Why a traceback is left, whatever the models; "" where it shows none of their code. None else."""
-    is_serialized = isinstance(outline, SerializedOutline)
-    if is_serialized and (is_as_it_was(outline.stream, ()) or not outline.names):
-        return ""
-    if not is_serialized and (outline.has_code or outline.is_torn):
-        return None if outline.has_code else TORN_NOTE
-    at = outline.stop + HEADED if is_serialized else 1
-    return "" if sign_at(outline.stream, at, ()) is Sign.NONE else None
 
 
 class Candidate(NamedTuple):
@@ -101,15 +91,26 @@ class FleetAnswers:
         """The answer to a failure; None where the log has its source, or it has nothing of a model."""
         if isinstance(failure, LiteFailure):
             return self._of_handles(failure)
-        if isinstance(failure, Outline) and (why := _needs_no_model(failure)) is not None:
-            return Answer(failure, None, ((0, why),)) if why else None
+        if isinstance(failure, TracebackFailure):
+            # Some tracebacks stay whatever the models; some show none of their code.
+            stream = failure.stream
+            if isinstance(failure, SerializedFailure):
+                if is_as_it_was(stream, ()) or not failure.names:
+                    return None
+                if sign_at(stream, failure.stop + HEADED, ()) is Sign.NONE:
+                    return None
+            elif not failure.has_code:
+                if failure.is_torn:
+                    return Answer(failure, None, ((0, TORN_NOTE),))
+                if sign_at(stream, 1, ()) is Sign.NONE:
+                    return None
         if isinstance(failure, NodeFailure):
             failure.leave()
             if not (failure.is_unexplained or failure.is_bare):
                 return None
         answer = self._answer(failure, failure.what, ())
         # A profile has rows of all models, those that are not at hand too: they are no failures.
-        is_row = isinstance(failure, KernelLine) and failure.is_row
+        is_row = isinstance(failure, KernelFailure) and failure.is_row
         return None if is_row and not answer.is_possible else answer
 
     def _of_handles(self, failure: LiteFailure) -> Answer:
@@ -128,34 +129,43 @@ class FleetAnswers:
             what: the failure in words.
             known: the models that the failure itself names; none if it names none.
         """
-        named = None if known else self._naming.named(failure.stream)
-        models = known or (self.models.all if named is None else named.models)
-        what = what if named is None else f"{what}, and {named}"
+        naming = None if known else self._naming.named(failure.stream)
+        models = known or (self.models.all if naming is None else naming.models)
+        what = what if naming is None else f"{what}, and {naming}"
         if len(models) == 1:
-            for one in self._asked(models, failure):
-                is_named = one.answer.is_named or named is not None
-                return replace(one.answer, is_named=is_named, models=(one.model.file,))
+            for candidate in self._asked(models, failure):
+                is_named = candidate.answer.is_named or naming is not None
+                return replace(candidate.answer, is_named=is_named, models=(candidate.model.file,))
         key = (failure.key, *models)
         possible = self._possible(models, failure, key)
         if len(possible) > MOST_ASKED:
             why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
             return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=True)
-        left = [one for one in self._asked(possible, failure) if one.answer.is_possible]
+        left = [candidate for candidate in self._asked(possible, failure) if candidate.answer.is_possible]
         # Whose code is the log's before those of which there is no code to compare.
-        left = [one for one in left if not one.answer.is_unproven] or left
-        self._choices.keep(key, [one.model for one in left], 1 + len(models))
-        texts = {one.answer.text for one in left}
-        damaged = next((model for model in models if self._may_be_unread(model, failure)), None)
+        left = [candidate for candidate in left if not candidate.answer.is_unproven] or left
+        self._choices.keep(key, [candidate.model for candidate in left], 1 + len(models))
+        # A model that cannot be read may have failed so: any of which no facts are known, too.
+        damaged = next(
+            (
+                model
+                for model in models
+                if model.file in self.models.unread
+                and (not model.has_facts or failure.may_be_of(model.facts))
+            ),
+            None,
+        )
         if damaged and (left or damaged.has_facts):
             why = "and its companion is damaged" if damaged.has_facts else "which cannot be read"
             note = f"{what}: may be of {one_line(damaged.file)}, {why}"
             return Answer(failure, None, ((0, note),), is_possible=True)
-        if left and left[0].answer.is_unproven and named is None:
-            note = f"{what}: {self._may_be(left)}, and {UNPROVEN}"
+        if left and left[0].answer.is_unproven and naming is None:
+            note = f"{what}: {_may_be(left)}, and {UNPROVEN}"
             return Answer(failure, None, ((0, note),), is_possible=True)
+        texts = {candidate.answer.text for candidate in left}
         if len(texts) == 1 and None not in texts:
-            is_named = left[0].answer.is_named or named is not None
-            files = tuple(one.model.file for one in left)
+            is_named = left[0].answer.is_named or naming is not None
+            files = tuple(candidate.model.file for candidate in left)
             return replace(left[0].answer, is_named=is_named, models=files)
         note = f"{what}: {self._why(models, left)}"
         return Answer(failure, None, ((0, note),), is_possible=bool(left))
@@ -171,10 +181,6 @@ class FleetAnswers:
                 if model.file not in self.models.unread and failure.may_be_of(model.facts):
                     found.append(model)
         return found
-
-    def _may_be_unread(self, model: Model, failure: Failure) -> bool:
-        """Whether a model that cannot be read may have failed so: all may of which no facts are known."""
-        return model.file in self.models.unread and (not model.has_facts or failure.may_be_of(model.facts))
 
     def _asked(self, models: Sequence[Model], failure: Failure) -> Iterator[Candidate]:
         """The answers of the models that can be read, and have one."""
@@ -199,13 +205,13 @@ class FleetAnswers:
         if not models:
             return f"none of {counted(len(self.models), 'model')} has that id or name"
         if not left:
-            read = [model for model in models if model.file not in self.models.unread]
-            others = "" if len(read) == len(models) else " that can be read"
-            return f"of none of {counted(len(read), 'model')}{others}"
-        return f"{self._may_be(left)}, and nothing tells which"
+            readable = [model for model in models if model.file not in self.models.unread]
+            others = "" if len(readable) == len(models) else " that can be read"
+            return f"of none of {counted(len(readable), 'model')}{others}"
+        return f"{_may_be(left)}, and nothing tells which"
 
-    @staticmethod
-    def _may_be(left: Sequence[Candidate]) -> str:
-        files = [one_line(one.model.file) for one in left]
-        more = f" or {len(files) - LISTED:,} more" if len(files) > LISTED else ""
-        return f"may be of {' or '.join(files[:LISTED])}{more}"
+
+def _may_be(left: Sequence[Candidate]) -> str:
+    files = [one_line(candidate.model.file) for candidate in left]
+    more = f" or {len(files) - LISTED:,} more" if len(files) > LISTED else ""
+    return f"may be of {' or '.join(files[:LISTED])}{more}"

@@ -1,4 +1,12 @@
-"""The parts of a line that hold a failure of several lines, whatever they are encoded in."""
+r"""The strings of a line that hold a whole failure: of JSON, or in another encoding.
+
+Servers log lines of JSON. Other lines have such strings, too: JSON behind a logger's prefix, ``key="value"``
+pairs, a line of a JSON file that has many. A newline in one of them would break what reads the log, so a
+failure is explained inside of its string, with escapes again.
+
+Only the strings that hold a failure are written again; all other bytes of the line stay. A string that had
+other characters than ASCII gets them as they are; one that had none gets ``\u`` escapes, as before.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +14,12 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.failures.encodings import (
+from archive.failures.log.encodings import (
     BREAK,
     NUMBERS,
     PYTHON,
     URL,
-    Encoded,
+    EncodedText,
     of_backslashes,
     of_command,
     of_entities,
@@ -20,14 +28,16 @@ from archive.failures.encodings import (
     of_python,
     of_returns,
     of_url,
+    quoted,
+    unquoted,
 )
-from archive.failures.forms import quoted, unquoted
-from archive.failures.lines import STRING, without_end
-from archive.failures.marks import BLANK, NUMBER_MARK, URL_MARK
+from archive.failures.log.lines import STRING, without_end
+from archive.failures.log.quiet import BLANK, NUMBER_MARK, URL_MARK, has_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    Explain = Callable[[bytes, bytes, bytes], bytes]
     Find = Callable[[bytes, int, re.Match[bytes]], "Region | None"]
 
 MARK = re.compile(rb"Traceback%bof%bTorchScript|Debug%binfo%bfor%bhandle".replace(b"%b", BLANK))
@@ -47,6 +57,57 @@ TWICE = re.compile(rb"(?:not found\.|\(most recent call last\):)\\\\+(?:n|r)")
 """A failure that was escaped twice."""
 
 
+# --- strings
+
+
+def explained_strings(line: bytes, explain: Explain) -> bytes | None:
+    """A line with the failures in its strings explained; None if there are none in them.
+
+    Args:
+        line: the line.
+        explain: explains a text, given what stands before its string and behind.
+    """
+    pieces, at, has_some = list[bytes](), 0, False
+    for region in outer(line):
+        pieces += [_with_json_explained(line, at, region.start, explain) or line[at : region.start]]
+        pieces += [region.explained(line, explain)]
+        at, has_some = region.stop, True
+    rest = _with_json_explained(line, at, len(line), explain)
+    if rest is not None or has_some:
+        return b"".join([*pieces, line[at:] if rest is None else rest])
+    for region in regions(line):
+        pieces += [line[at : region.start], region.explained(line, explain)]
+        at = region.stop
+    return b"".join([*pieces, line[at:]]) if pieces else None
+
+
+def _with_json_explained(line: bytes, start: int, stop: int, explain: Explain) -> bytes | None:
+    """A part of a line with the failures in its strings of JSON explained; None if there are none."""
+    pieces, at, has_some = list[bytes](), start, False
+    for string in STRING.finditer(line, start, stop):
+        literal = string[0]
+        text = None
+        if has_failure(literal) and not _is_attribute(line, string):
+            text = unquoted(literal)
+        if text is not None:
+            has_some = True
+            new = explain(text, line[: string.start()], line[string.end() :])
+            if new != text:
+                literal = quoted(new, is_ascii=literal.isascii())
+        pieces += [line[at : string.start()], literal]
+        at = string.end()
+    return b"".join([*pieces, line[at:stop]]) if has_some else None
+
+
+def _is_attribute(line: bytes, string: re.Match[bytes]) -> bool:
+    """Whether a quoted string is an attribute of XML, which has entities and no escapes."""
+    is_value = line.endswith(b"=", 0, string.start())
+    return is_value and b'\\"' not in string[0] and BREAK.search(string[0]) is not None
+
+
+# --- regions
+
+
 class Region(NamedTuple):
     """A part of a line that holds an encoded text.
 
@@ -58,7 +119,13 @@ class Region(NamedTuple):
 
     start: int
     stop: int
-    encoded: Encoded
+    encoded: EncodedText
+
+    def explained(self, line: bytes, explain: Explain) -> bytes:
+        """The part of its line, with the failures in it explained."""
+        text, write = self.encoded
+        new = explain(text, line[: self.start], line[self.stop :])
+        return line[self.start : self.stop] if new == text else write(new)
 
 
 def regions(line: bytes) -> Iterator[Region]:
@@ -106,7 +173,7 @@ def _region(text: bytes, least: int, mark: re.Match[bytes], finds: Sequence[Find
     return None
 
 
-def _made(text: bytes, start: int, stop: int, read: Callable[[bytes], Encoded | None]) -> Region | None:
+def _made(text: bytes, start: int, stop: int, read: Callable[[bytes], EncodedText | None]) -> Region | None:
     encoded = read(text[start:stop])
     return None if encoded is None else Region(start, stop, encoded)
 
@@ -225,7 +292,7 @@ def _field(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     return _made(text, least, len(text), of_backslashes) if is_bare else None
 
 
-def of_list(data: bytes) -> Encoded | None:
+def of_list(data: bytes) -> EncodedText | None:
     """The text whose lines are the items of a list."""
     literals = ITEMS.findall(data)
     between = b", " if data.startswith(b", ", len(literals[0]) + 1) else b","
@@ -248,11 +315,11 @@ def of_list(data: bytes) -> Encoded | None:
         return b"[" + between.join(made) + b"]"
 
     text = (b"" if is_ended else b"\n").join(texts)
-    return Encoded(text, written) if written(text) == data else None
+    return EncodedText(text, written) if written(text) == data else None
 
 
-def _item(literal: bytes) -> Encoded | None:
+def _item(literal: bytes) -> EncodedText | None:
     """An item of a list: a string of JSON, or of Python's."""
     if literal.startswith(b'"') and STRING.fullmatch(literal) and (text := unquoted(literal)) is not None:
-        return Encoded(text, lambda text: quoted(text, is_ascii=literal.isascii()))
+        return EncodedText(text, lambda text: quoted(text, is_ascii=literal.isascii()))
     return of_python(literal)

@@ -1,14 +1,20 @@
-"""Logs that gzip packed → their text, in bounded pieces."""
+"""Logs that gzip packed, or that are in UTF-16 → UTF-8; what is explained, back in UTF-16.
+
+PowerShell's ``>`` writes logs in UTF-16.
+"""
 
 from __future__ import annotations
 
+import codecs
+import re
 import zlib
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, LimitError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PIECE = 1 << 16
 """Bytes that are inflated at once."""
@@ -17,7 +23,11 @@ GZIP_WINDOW = 31
 """zlib's word for gzip."""
 MOST_INFLATED = 64 << 20
 INFLATED_A_BYTE = 256
-"""A log that is packed may hold so many bytes, and so many more for each of its bytes."""
+"""A packed log may hold this many bytes, and this many more for each of its bytes."""
+HEAD = 4
+"""Bytes at a log's beginning that show its encoding: a mark, or two ASCII characters."""
+LITTLE = re.compile(rb"\xff\xfe|[\t-~]\0[\t-~]\0")
+BIG = re.compile(rb"\xfe\xff|\0[\t-~]\0[\t-~]")
 
 
 def unpacked(
@@ -28,23 +38,17 @@ def unpacked(
     Args:
         log: the pieces.
         least: bytes that any log may have inflated.
-        a_byte: those that each packed byte allows besides.
+        a_byte: bytes that each packed byte allows besides.
 
     Raises:
         ArchiveError: the log is no gzip from some byte on, or is cut short; what came before was yielded.
         LimitError: it inflates beyond all measure.
     """
-    pieces = iter(log)
-    first = b""
+    pieces, first = iter(log), b""
     while len(first) < len(GZIP) and GZIP.startswith(first) and (piece := next(pieces, None)) is not None:
         first += piece
-    whole = _chained(first, pieces)
+    whole = chain((first,), pieces)
     return _inflated(whole, least, a_byte) if first.startswith(GZIP) else whole
-
-
-def _chained(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 def _inflated(packed: Iterable[bytes], least: int, a_byte: int) -> Iterator[bytes]:
@@ -70,3 +74,35 @@ def _inflated(packed: Iterable[bytes], least: int, a_byte: int) -> Iterator[byte
             yield text
     if not stream.eof:  # copied in part, or still written to
         raise ArchiveError(f"its gzip is cut short after {read:,} bytes; the rest was not read", file="log")
+
+
+def in_utf8(log: Iterable[bytes], explain: Callable[[Iterable[bytes]], Iterator[bytes]]) -> Iterator[bytes]:
+    """A log, explained by a function that reads UTF-8, in the log's own encoding.
+
+    Halves of surrogate pairs in UTF-16, which are no characters, stay.
+    """
+    pieces, head = iter(log), b""
+    while len(head) < HEAD and (piece := next(pieces, None)) is not None:
+        head += piece
+    whole = chain((head,), pieces)
+    encoding = "utf-16-le" if LITTLE.match(head) else "utf-16-be" if BIG.match(head) else ""
+    if not encoding:
+        yield from explain(whole)
+        return
+    decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
+
+    def texts() -> Iterator[bytes]:
+        for piece in whole:
+            text = decoder.decode(piece)
+            if text or not piece:
+                yield text.encode("utf-8", "surrogatepass")
+
+    explained = codecs.getincrementaldecoder("utf-8")("surrogatepass")
+    for piece in explain(texts()):
+        try:
+            text = explained.decode(piece)
+        except UnicodeDecodeError:  # a model's source may be no UTF-8
+            explained.reset()
+            text = piece.decode("utf-8", "replace")
+        yield text.encode(encoding, "surrogatepass")
+    yield decoder.getstate()[0]

@@ -23,7 +23,7 @@ IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+(?P<closed>"?)', re.DOTALL)
 
 
 @dataclass(slots=True)
-class Line:
+class LogLine:
     """A line of a log, or a piece of a long one, or several lines that are quiet.
 
     Attributes:
@@ -42,14 +42,14 @@ class Line:
     pieces: bytes = b""
     count: int = 1
 
-    def parted(self) -> Iterator[Line]:
+    def parted(self) -> Iterator[LogLine]:
         """The first of several lines, then the others together; the line itself if it is one."""
         if self.count == 1:
             yield self
             return
         end = self.data.index(b"\n") + 1
-        yield Line(self.data[:end], self.number)
-        yield Line(self.data[end:], self.number + 1, count=self.count - 1)
+        yield LogLine(self.data[:end], self.number)
+        yield LogLine(self.data[end:], self.number + 1, count=self.count - 1)
 
     def unchanged(self, written: bytes) -> bytes:
         """What is written in its place: the lines as they were, if their text is the same."""
@@ -69,13 +69,13 @@ class Lines:
         self, log: Iterable[bytes], number: int = 1, is_quiet: Callable[[bytes], bool] | None = None
     ) -> None:
         self._lines = unsplit(Splitter(number, is_quiet).lines(log))
-        self._ahead: deque[Line] = deque()
+        self._ahead: deque[LogLine] = deque()
         self._size = 0
         self._is_paused = False
-        self._quiet: Line | None = None
+        self._quiet: LogLine | None = None
         self._passed = 0
 
-    def peek(self, at: int = 0, *, is_patient: bool = True) -> Line | None:
+    def peek(self, at: int = 0, *, is_patient: bool = True) -> LogLine | None:
         """A line without taking it.
 
         Args:
@@ -95,7 +95,7 @@ class Lines:
                 self._size += len(line.data)
         return self._ahead[at] if at < len(self._ahead) else None
 
-    def _next(self) -> Line | None:
+    def _next(self) -> LogLine | None:
         """The next line that was not read ahead; of quiet ones, the first that is left."""
         if self._quiet is None:
             line = next(self._lines, None)
@@ -104,18 +104,18 @@ class Lines:
             self._quiet, self._passed = line, 0
         quiet, start = self._quiet, self._passed
         self._passed = quiet.data.index(b"\n", start) + 1
-        line = Line(quiet.data[start : self._passed], quiet.number)
+        line = LogLine(quiet.data[start : self._passed], quiet.number)
         quiet.number += 1
         quiet.count -= 1
         if not quiet.count:
             self._quiet = None
         return line
 
-    def take(self) -> Line | None:
+    def take(self) -> LogLine | None:
         """Take the next line, or several that are quiet; None behind the last one."""
         if not self._ahead and (quiet := self._quiet) is not None:
             self._quiet = None
-            return Line(quiet.data[self._passed :], quiet.number, count=quiet.count)
+            return LogLine(quiet.data[self._passed :], quiet.number, count=quiet.count)
         while not self._ahead:
             line = next(self._lines, None)
             self._is_paused = line is not None and not line.data
@@ -154,11 +154,11 @@ class Splitter:
         self._is_cut = False
         self._is_in_string = False
 
-    def lines(self, log: Iterable[bytes]) -> Iterator[Line]:
+    def lines(self, log: Iterable[bytes]) -> Iterator[LogLine]:
         """The lines of a log, and its pauses."""
         for piece in log:
             if not piece:
-                yield Line(b"", self._number)
+                yield LogLine(b"", self._number)
             for start in range(0, len(piece), CHUNK):
                 chunk = piece[start : start + CHUNK]
                 stop = chunk.rfind(b"\n") + 1
@@ -171,7 +171,7 @@ class Splitter:
         if self._rest:
             yield from self._ended(b"")
 
-    def _whole(self, lines: bytes) -> Iterator[Line]:
+    def _whole(self, lines: bytes) -> Iterator[LogLine]:
         """Whole lines, those that are quiet together: what is not is sought in halves."""
         middle = lines.find(b"\n", len(lines) // 2) + 1
         if middle == len(lines):
@@ -180,30 +180,30 @@ class Splitter:
             for line in lines.split(b"\n")[:-1]:
                 yield from self._ended(line + b"\n")
         elif self._is_quiet(lines):
-            yield Line(lines, self._number, count=lines.count(b"\n"))
+            yield LogLine(lines, self._number, count=lines.count(b"\n"))
             self._number += lines.count(b"\n")
         else:
             yield from self._whole(lines[:middle])
             yield from self._whole(lines[middle:])
 
-    def _ended(self, end: bytes) -> Iterator[Line]:
+    def _ended(self, end: bytes) -> Iterator[LogLine]:
         """The line that ends so, or its last pieces."""
         data = bytes(self._rest) + end if self._rest else end
         self._rest.clear()
         if self._is_in_string:
             stop = _inside(data).end()
-            yield Line(data[:stop], self._number, is_whole=False)
+            yield LogLine(data[:stop], self._number, is_whole=False)
             data = data[stop:]
         if data:
-            yield Line(data, self._number, is_whole=not self._is_cut)
+            yield LogLine(data, self._number, is_whole=not self._is_cut)
         self._number += 1
         self._is_cut = self._is_in_string = False
 
-    def _pieces(self) -> Iterator[Line]:
+    def _pieces(self) -> Iterator[LogLine]:
         """Pieces of a line that gets too long."""
         while len(self._rest) > MAX_LINE:
             stop = self._stop()
-            yield Line(bytes(self._rest[:stop]), self._number, is_whole=False)
+            yield LogLine(bytes(self._rest[:stop]), self._number, is_whole=False)
             del self._rest[:stop]
             self._is_cut = True
 
@@ -234,9 +234,9 @@ SPLIT = re.compile(
 STAMP = re.compile(rb"\S+(?= (?:stdout|stderr)\Z)")
 
 
-def unsplit(lines: Iterator[Line]) -> Iterator[Line]:
+def unsplit(lines: Iterator[LogLine]) -> Iterator[LogLine]:
     """Lines that a container runtime split, whole again. Pieces with lines of others between them stay."""
-    pieces, size = list[Line](), 0
+    pieces, size = list[LogLine](), 0
     for line in chain.from_iterable(one.parted() if pieces else (one,) for one in lines):
         if not line.data or line.count > 1:  # a pause; or quiet lines, of which none is split
             yield line
@@ -261,13 +261,13 @@ def _continues(first: bytes, found: re.Match[bytes]) -> bool:
     return begun is not None and STAMP.sub(b"", begun["head"]) == STAMP.sub(b"", found["head"])
 
 
-def _joined(pieces: Sequence[Line]) -> Line:
+def _joined(pieces: Sequence[LogLine]) -> LogLine:
     """The line that was split in pieces, as if it had not been."""
     parts = [SPLIT.fullmatch(without_end(one.data)) for one in pieces]
     texts = b"".join((one["text"] or b"") if one else b"" for one in parts)
     head, last = parts[0]["head"] if parts[0] else b"", pieces[-1].data
     whole = head + b" F " + texts + last[len(without_end(last)) :]
-    return Line(whole, pieces[0].number, pieces=b"".join(one.data for one in pieces))
+    return LogLine(whole, pieces[0].number, pieces=b"".join(one.data for one in pieces))
 
 
 def _inside(data: bytes | bytearray, start: int = 0) -> re.Match[bytes]:

@@ -15,6 +15,7 @@ its writer's rules were is not known, so an explanation might break what reads t
 from __future__ import annotations
 
 import html
+import json
 import re
 import sys
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,7 +29,7 @@ SPACES = (b"&nbsp; ", b"&nbsp;&nbsp;", b" &nbsp;")
 """What stands for two blanks in HTML."""
 
 
-class Encoded(NamedTuple):
+class EncodedText(NamedTuple):
     """A text, and how it was written.
 
     Attributes:
@@ -40,9 +41,9 @@ class Encoded(NamedTuple):
     write: Callable[[bytes], bytes]
 
 
-def _checked(data: bytes, text: bytes, write: Callable[[bytes], bytes]) -> Encoded | None:
+def _checked(data: bytes, text: bytes, write: Callable[[bytes], bytes]) -> EncodedText | None:
     """An encoded text, if writing it gives the same bytes."""
-    return Encoded(text, write) if write(text) == data else None
+    return EncodedText(text, write) if write(text) == data else None
 
 
 BACKSLASHED = re.compile(
@@ -79,7 +80,7 @@ PYTHON = re.compile(
 ESCAPE_OR_QUOTE = re.compile(r"""\\.|["']""", re.DOTALL)
 
 
-def of_python(literal: bytes) -> Encoded | None:
+def of_python(literal: bytes) -> EncodedText | None:
     """The text of a string as ``repr`` writes it, or ``ascii``."""
     found = PYTHON.fullmatch(literal)
     if found is None:
@@ -122,7 +123,7 @@ BACKSLASHES = (
 """What stands for bytes in tables, in ``$'…'`` of shells, in logs of nginx, and as octal numbers."""
 
 
-def of_backslashes(data: bytes) -> Encoded | None:
+def of_backslashes(data: bytes) -> EncodedText | None:
     """The text of escapes that are in no quotes."""
     text = unescaped(data, is_text=False)
     return next((one for tokens in BACKSLASHES if (one := _checked(data, text, _escapes(tokens)))), None)
@@ -132,7 +133,7 @@ OCTAL = re.compile(rb"#(0[0-3][0-7]|177)")
 """A control character as rsyslog writes it."""
 
 
-def of_octal(data: bytes) -> Encoded | None:
+def of_octal(data: bytes) -> EncodedText | None:
     """The text of rsyslog's escapes."""
     text = OCTAL.sub(lambda one: bytes([int(one[1], 8)]), data)
     return _checked(data, text, _escapes({number: b"#%03o" % number for number in (*range(32), 127)}))
@@ -141,7 +142,7 @@ def of_octal(data: bytes) -> Encoded | None:
 COMMAND = re.compile(rb"%(0[AaDd]|25)")
 
 
-def of_command(data: bytes) -> Encoded | None:
+def of_command(data: bytes) -> EncodedText | None:
     """The text of a command of GitHub's runner, in which only line ends and per cents are escaped."""
     text = COMMAND.sub(lambda one: bytes([int(one[1], 16)]), data)
     is_upper = b"%0a" not in data and b"%0d" not in data
@@ -155,7 +156,7 @@ HEXADECIMAL = re.compile(rb"%[0-9A-Fa-f]{2}")
 ALWAYS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 
 
-def of_url(data: bytes) -> Encoded | None:
+def of_url(data: bytes) -> EncodedText | None:
     """The text of a value in a URL, or in a form."""
     has_plus = b"+" in data
     text = unquote_to_bytes(data.replace(b"+", b" ") if has_plus else data)
@@ -208,7 +209,7 @@ class Entities:
         return _escapes(tokens)(text).replace(b"  ", spaces)
 
 
-def of_entities(data: bytes) -> Encoded | None:
+def of_entities(data: bytes) -> EncodedText | None:
     """The text of a line with entities, or with breaks of HTML."""
     known = Entities()
     text = known.read(data)
@@ -218,19 +219,19 @@ def of_entities(data: bytes) -> Encoded | None:
     return None
 
 
-def of_returns(data: bytes) -> Encoded | None:
+def of_returns(data: bytes) -> EncodedText | None:
     """The text whose lines a carriage return ends."""
     return (
         None
         if b"\n" in data
-        else Encoded(data.replace(b"\r", b"\n"), lambda text: text.replace(b"\n", b"\r"))
+        else EncodedText(data.replace(b"\r", b"\n"), lambda text: text.replace(b"\n", b"\r"))
     )
 
 
 NUMBERS = re.compile(rb"\[\d{1,3}(?:, ?\d{1,3})*+\]")
 
 
-def of_numbers(data: bytes) -> Encoded | None:
+def of_numbers(data: bytes) -> EncodedText | None:
     """The text whose bytes are listed as numbers: journald writes so what has control characters."""
     numbers = [int(one) for one in data[1:-1].split(b",")]
     if max(numbers) > MAX_NUMBER:
@@ -241,6 +242,35 @@ def of_numbers(data: bytes) -> Encoded | None:
     )
 
 
-def numbers_of(text: bytes) -> re.Pattern[bytes]:
-    """Finds a text as numbers."""
-    return re.compile(rb", ?".join(b"%d" % one for one in text))
+# --- strings of JSON
+
+
+def unquoted(literal: bytes) -> bytes | None:
+    """The text of a quoted string; None if it is none of JSON."""
+    try:
+        text = json.loads(literal.decode("utf-8", "surrogatepass"))
+    except ValueError:
+        return None
+    return str(text).encode("utf-8", "surrogatepass")
+
+
+def quoted(text: bytes, *, is_ascii: bool) -> bytes:
+    r"""A text as a quoted string.
+
+    Args:
+        text: the text; lines of it that are no UTF-8, as a model's source may be, are replaced.
+        is_ascii: whether other characters become ``\u`` escapes.
+    """
+    # Half of a surrogate pair has no form in UTF-8: it stays an escape.
+    dumped = json.dumps(_decoded(text), ensure_ascii=is_ascii)
+    return dumped.encode("utf-8", "backslashreplace")
+
+
+def _decoded(data: bytes) -> str:
+    lines = []
+    for line in data.split(b"\n"):
+        try:
+            lines.append(line.decode("utf-8", "surrogatepass"))
+        except UnicodeDecodeError:
+            lines.append(line.decode("utf-8", "replace"))
+    return "\n".join(lines)

@@ -18,24 +18,24 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from archive.failures.lines import Line, ending, without_end
+from archive.failures.log.lines import LogLine, ending, without_end
 
 if TYPE_CHECKING:
-    from archive.failures.forms import Form, Part
-    from archive.failures.lines import Lines
+    from archive.failures.log.forms import Form, LinePart
+    from archive.failures.log.lines import Lines
 
 MAX_BETWEEN = 200
 """Lines of others that may stand between two lines of a stream."""
 
 
-class Stream(Protocol):
+class LogStream(Protocol):
     """The lines of a stream, from the first line of a failure on."""
 
     @property
-    def loosened(self) -> Stream:
+    def loosened(self) -> LogStream:
         """The lines that directly follow one another, and differ in numbers around the text."""
 
-    def line(self, at: int) -> Line:
+    def line(self, at: int) -> LogLine:
         """A line of the log, of those whose text was asked for; 0 is the first one."""
 
     def text(self, at: int, *, is_patient: bool = True) -> bytes | None:
@@ -62,7 +62,7 @@ class Stream(Protocol):
         """The bytes that stand around each line of :meth:`written`."""
 
 
-class Plain:
+class PlainStream:
     """All lines of a log, from one on.
 
     Args:
@@ -70,18 +70,18 @@ class Plain:
         lines: those behind it.
     """
 
-    def __init__(self, first: Line, lines: Lines) -> None:
+    def __init__(self, first: LogLine, lines: Lines) -> None:
         self._lines = [first]
         self._ahead = lines
         self._end = ending(first.data)
         self._seen = 0
 
     @property
-    def loosened(self) -> Stream:
+    def loosened(self) -> LogStream:
         """The same: nothing stands around its text."""
         return self
 
-    def line(self, at: int) -> Line:
+    def line(self, at: int) -> LogLine:
         """A line of the log."""
         return self._lines[at]
 
@@ -111,7 +111,7 @@ class Plain:
         return len(self._end)
 
 
-class Inner:
+class InnerStream:
     """A stream within another one.
 
     Args:
@@ -121,19 +121,19 @@ class Inner:
             one another.
     """
 
-    def __init__(self, parent: Stream, form: Form, *, is_numbered: bool = False) -> None:
+    def __init__(self, parent: LogStream, form: Form, *, is_numbered: bool = False) -> None:
         self.parent = parent
         self.form = form
         self._most_between = 0 if is_numbered else MAX_BETWEEN
-        self._parts: list[Part] = []
+        self._parts: list[LinePart] = []
         self._sought = 0
 
     @cached_property
-    def loosened(self) -> Stream:
+    def loosened(self) -> LogStream:
         """The lines that directly follow one another, and differ in numbers around the text."""
-        return Inner(self.parent.loosened, self.form.loosened, is_numbered=True)
+        return InnerStream(self.parent.loosened, self.form.loosened, is_numbered=True)
 
-    def line(self, at: int) -> Line:
+    def line(self, at: int) -> LogLine:
         """A line of the log."""
         return self.parent.line(self._parts[at].at)
 

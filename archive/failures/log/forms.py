@@ -2,18 +2,72 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from archive.failures.encodings import NUMBERS as LISTED
-from archive.failures.encodings import Entities, of_numbers
-from archive.failures.lines import STRING, without_end
-from archive.failures.shapes import NUMBERS, TIMES, shape_of
+from archive.failures.log.encodings import NUMBERS as LISTED
+from archive.failures.log.encodings import Entities, of_numbers, quoted, unquoted
+from archive.failures.log.lines import STRING, without_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+# --- what differs from line to line
+
+MONTH = rb"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+CLOCK = rb"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d(?!\d))?"
+DATE = (
+    rb"(?:\d{4}[-/]\d\d[-/]\d\d[T ]|\d\d-\d\d |(?<!\d)\d{4} |"
+    + MONTH
+    + rb" [ \d]\d |\d\d/"
+    + MONTH
+    + rb"/\d{4}:)"
+)
+# Seconds since 1970, and parts of them; the kernel's seconds since its start; journald's counters.
+EPOCH = rb"(?<!\d)1\d{9}(?:\.\d{1,9}|\d{3}|\d{6}|\d{9})?(?!\d)"
+UPTIME = rb"\[ *\d{1,9}\.\d{6}\]"
+SEQUENCE = rb'"_\w*(?:MONOTONIC_TIMESTAMP|SEQNUM)": ?"\d+"'
+CURSOR = rb"s=[0-9a-f]{32};i=[0-9a-f]+;b=[0-9a-f]{32};m=[0-9a-f]+;t=[0-9a-f]+;x=[0-9a-f]+"
+WORD = rb"TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRIT(?:ICAL)?|FATAL"
+LEVEL = rb"\b(?:(?:" + WORD + rb")\b *|[VDIWEF](?=[ /]|\d{4} ))"
+TIMES = re.compile(rb"|".join((DATE + CLOCK, CLOCK, CURSOR, SEQUENCE, EPOCH, UPTIME, LEVEL)))
+"""What differs between lines of one process."""
+NUMBERS = re.compile(TIMES.pattern + rb"| *\d+")
+"""The same where lines are numbered, too."""
+
+
+class LineShape(NamedTuple):
+    """A text in which some places differ from line to line.
+
+    Attributes:
+        literals: the text between these places.
+        varying: what stands at these places.
+    """
+
+    literals: tuple[bytes, ...]
+    varying: re.Pattern[bytes]
+
+    def end(self, line: bytes, at: int = 0) -> int:
+        """Where the shape ends, if a line has it at this byte; else -1."""
+        first, *others = self.literals
+        if not line.startswith(first, at):
+            return -1
+        at += len(first)
+        for literal in others:
+            place = self.varying.match(line, at)
+            if place is None or not line.startswith(literal, place.end()):
+                return -1
+            at = place.end() + len(literal)
+        return at
+
+
+def shape_of(text: bytes, varying: re.Pattern[bytes] = TIMES) -> LineShape:
+    """The shape of a text."""
+    return LineShape(tuple(varying.split(text)), varying)
+
+
+# --- forms
 
 LITERAL = re.compile(STRING.pattern + b"|" + LISTED.pattern, re.DOTALL)
 """A string, or its bytes as numbers: journald writes those so that JSON has no form for."""
@@ -23,7 +77,7 @@ NEEDS_QUOTES = re.compile(rb'[",\r\n;\t]')
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LinePart:
     """A line of a stream, as its parent has it.
 
     Attributes:
@@ -48,10 +102,10 @@ class Form(Protocol):
     def loosened(self) -> Form:
         """The form of lines that differ in numbers, too."""
 
-    def part(self, at: int, line: bytes) -> Part | None:
+    def part(self, at: int, line: bytes) -> LinePart | None:
         """The text in a line; None if the line has another form."""
 
-    def written(self, text: bytes, line: bytes, part: Part) -> bytes:
+    def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:
         """A text as it stands in a line in the place of another one."""
 
 
@@ -73,14 +127,14 @@ class Prefixed:
         """The form of lines that differ in numbers, too."""
         return Prefixed(self._prefix, NUMBERS)
 
-    def part(self, at: int, line: bytes) -> Part | None:
+    def part(self, at: int, line: bytes) -> LinePart | None:
         """The text in a line. In front of an empty one the prefix may lack blanks at its end."""
         start = self._shape.end(line)
         if start < 0 and self._alone.end(line) == len(line):
             start = len(line)
-        return None if start < 0 else Part(at, start, len(line), line[start:])
+        return None if start < 0 else LinePart(at, start, len(line), line[start:])
 
-    def written(self, text: bytes, line: bytes, part: Part) -> bytes:  # noqa: ARG002 (as it is)
+    def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:  # noqa: ARG002 (as it is)
         """The text."""
         return text
 
@@ -107,7 +161,7 @@ class Ended:
         """The form of lines that differ in numbers, too."""
         return Ended(*self._around, NUMBERS)
 
-    def part(self, at: int, line: bytes) -> Part | None:
+    def part(self, at: int, line: bytes) -> LinePart | None:
         """The text in a line, without blanks that fill it up."""
         if not line.endswith(self._end):
             return None
@@ -115,9 +169,9 @@ class Ended:
         if found is None:
             return None
         text = found.text.rstrip(b" ") if self._is_filled else line.removesuffix(self._tail)[found.start :]
-        return Part(at, found.start, len(line), text)
+        return LinePart(at, found.start, len(line), text)
 
-    def written(self, text: bytes, line: bytes, part: Part) -> bytes:
+    def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:
         """The text, filled up to the width of a line."""
         width = _width(line[part.start : len(line) - len(self._end)]) if self._is_filled else 0
         return text + b" " * (width - _width(text)) + (self._end if self._is_filled else self._tail)
@@ -143,12 +197,12 @@ class Recoded:
         """The same: nothing stands around its text."""
         return self
 
-    def part(self, at: int, line: bytes) -> Part | None:
+    def part(self, at: int, line: bytes) -> LinePart | None:
         """The text in a line."""
         text = self._read(line)
-        return None if text is None else Part(at, 0, len(line), text)
+        return None if text is None else LinePart(at, 0, len(line), text)
 
-    def written(self, text: bytes, line: bytes, part: Part) -> bytes:  # noqa: ARG002 (one way for all lines)
+    def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:  # noqa: ARG002 (one way for all lines)
         """The text as it is written."""
         return self._write(text)
 
@@ -208,7 +262,7 @@ class Quoted:
         """The form of lines that differ in numbers, too."""
         return Quoted(*self._around, NUMBERS)
 
-    def part(self, at: int, line: bytes) -> Part | None:
+    def part(self, at: int, line: bytes) -> LinePart | None:
         """The text in a line."""
         if not line.endswith(self._tail.literals[-1]):  # spares most lines the rest
             return None
@@ -220,9 +274,9 @@ class Quoted:
         whole = None if text is None else without_end(text)
         if text is None or whole is None or b"\n" in whole:
             return None
-        return Part(at, start, found.end(), whole, text[len(whole) :])
+        return LinePart(at, start, found.end(), whole, text[len(whole) :])
 
-    def written(self, text: bytes, line: bytes, part: Part) -> bytes:
+    def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:
         """The text as a string, in ASCII if the string in its place was."""
         literal = line[part.start : part.stop]
         known = of_numbers(literal) if literal.startswith(b"[") else None
@@ -234,34 +288,3 @@ def _text_of(literal: bytes) -> bytes | None:
         return unquoted(literal)
     known = of_numbers(literal)
     return None if known is None else known.text
-
-
-def unquoted(literal: bytes) -> bytes | None:
-    """The text of a quoted string; None if it is none of JSON."""
-    try:
-        text = json.loads(literal.decode("utf-8", "surrogatepass"))
-    except ValueError:
-        return None
-    return str(text).encode("utf-8", "surrogatepass")
-
-
-def quoted(text: bytes, *, is_ascii: bool) -> bytes:
-    r"""A text as a quoted string.
-
-    Args:
-        text: the text; lines of it that are no UTF-8, as a model's source may be, are replaced.
-        is_ascii: whether other characters become ``\u`` escapes.
-    """
-    # Half of a surrogate pair has no form in UTF-8: it stays an escape.
-    dumped = json.dumps(_decoded(text), ensure_ascii=is_ascii)
-    return dumped.encode("utf-8", "backslashreplace")
-
-
-def _decoded(data: bytes) -> str:
-    lines = []
-    for line in data.split(b"\n"):
-        try:
-            lines.append(line.decode("utf-8", "surrogatepass"))
-        except UnicodeDecodeError:
-            lines.append(line.decode("utf-8", "replace"))
-    return "\n".join(lines)

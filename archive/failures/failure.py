@@ -1,0 +1,173 @@
+"""A failure in a log, the answer to it, and its cause."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from archive.base.errors import LimitError
+    from archive.debuginfo.model import SourceRange
+    from archive.failures.log.streams import LogStream
+    from archive.formats.exported.traces import Frame
+    from archive.reader.facts import Facts
+
+PYTORCH_FILE = re.compile(r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]")
+"""The path of a file of PyTorch."""
+EXPLAINED_BY = ("output", "work")
+"""The bounds beyond which a failure stays unexplained; the log goes on."""
+
+
+class LoggedLines(Protocol):
+    """Lines of a log that an explanation goes into."""
+
+    stream: LogStream
+    """The lines, from the first one on."""
+
+    @property
+    def shows_code(self) -> bool:
+        """Whether they show code of the model, which can be compared."""
+
+    def size(self, text: bytes) -> int:
+        """The bytes that an explanation has in the log, with what a logger puts around each line."""
+
+    def explained(self, text: bytes) -> Iterator[bytes]:
+        """The lines of the log that the failure takes, with its explanation in them."""
+
+
+class Failure:
+    """A failure in a log, as far as the log tells. Its explanation stands below its lines.
+
+    Attributes:
+        stream: its lines, from the first one on.
+        last: the line that the explanation stands below.
+    """
+
+    shows_code = False
+    last = 0
+
+    def __init__(self, stream: LogStream) -> None:
+        self.stream = stream
+
+    @property
+    def what(self) -> str:
+        """The failure in words."""
+        raise NotImplementedError
+
+    @property
+    def key(self) -> object:
+        """The same for failures that get the same answer."""
+        raise NotImplementedError
+
+    def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (of most kinds, they do not tell)
+        """Whether a model with these facts may have failed so."""
+        return True
+
+    def size(self, text: bytes) -> int:
+        """The bytes that an explanation has in the log."""
+        return len(text) + (text.count(b"\n") + 2) * self.stream.cost(0)
+
+    def explained(self, text: bytes) -> Iterator[bytes]:
+        """The lines of the failure, with an explanation below the last one."""
+        for at in range(self.last):
+            yield self.stream.line(at).data
+        yield self.stream.written(self.last, (self.stream.text(self.last) or b"") + b"\n" + text)
+
+
+class Cause(NamedTuple):
+    """What failed: failures of one cause have the same one.
+
+    Attributes:
+        file: the source file of the innermost line; "" where it is not known, or one of several.
+        line: its number, from 1; 0 where there is no file.
+        where: the module hierarchy, or the function of the innermost frame.
+        message: the wording of the message; "" where it is not known.
+    """
+
+    file: str
+    line: int
+    where: str
+    message: str
+
+
+def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
+    """File and line of what failed: of the innermost range that is not in PyTorch's own files.
+
+    Args:
+        spans: the ranges of the frames, innermost first; None where none is known.
+
+    Returns:
+        Those of the innermost range where all are PyTorch's; "" and 0 where no file is known.
+    """
+    known = [span for span in spans if span and not span.source.is_null and span.source.filename is not None]
+    places = [(str(span.source.filename), span) for span in known]
+    if not places:
+        return "", 0
+    file, span = next((place for place in places if not PYTORCH_FILE.search(place[0])), places[0])
+    return file, span.line
+
+
+def innermost(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost frame that is not PyTorch's own, or else the innermost; None where there is none."""
+    own = (frame for frame in reversed(frames) if not PYTORCH_FILE.search(frame.file))
+    return next(own, frames[-1] if frames else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a failure, of one model or of several.
+
+    Attributes:
+        failure: the lines of the failure.
+        text: its explanation; None where there is none.
+        notes: the reason that there is none, or reservations: a line of the failure, from 0, and a text.
+        is_named: whether the failure itself, or the log above it, names the model.
+        is_possible: whether the model may have failed so: it explains the failure, or cannot tell.
+        cause: what failed; None where it is not explained.
+        models: the files of the models that explain it so, where there are several models.
+        is_unproven: whether nothing that the log shows of the model's code could be compared.
+    """
+
+    failure: LoggedLines
+    text: bytes | None
+    notes: tuple[tuple[int, str], ...] = ()
+    is_named: bool = False
+    is_possible: bool = False
+    cause: Cause | None = None
+    models: tuple[str, ...] = ()
+    is_unproven: bool = False
+
+
+class Answers(Protocol):
+    """One model, or many, that failures are explained by."""
+
+    def saw(self, line: bytes, number: int) -> None:
+        """Take note of a line of the log, whether or not a failure begins in it."""
+
+    def is_quiet(self, lines: bytes) -> bool:
+        """Whether there is nothing to take note of in lines, and nothing to name; false if unsure."""
+
+    def named(self, line: bytes) -> bytes:
+        """A line in which no failure begins, with the names that hashes in a module hierarchy stand for."""
+
+    def answer(self, failure: Failure) -> Answer | None:
+        """The answer to a failure; None where the log has its source, or it has nothing of a model.
+
+        Raises:
+            ArchiveError: a record that is needed is broken.
+        """
+
+
+def why_left(error: LimitError) -> str:
+    """A note about a failure that is left unexplained.
+
+    Raises:
+        LimitError: the error, where its bound is none of explanations.
+    """
+    if error.resource not in EXPLAINED_BY:
+        raise error
+    what = "the explanation would be too long" if error.resource == "output" else "too many steps"
+    return f"left unexplained: {what}; --limit {error.resource}=… allows more"

@@ -1,0 +1,54 @@
+"""Text of a log in which no failure can begin: almost all of it. It passes unread.
+
+A failure's first line has one of a few words, its *mark*, as they are or in an encoding that changes them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from archive.failures.log.lines import SPLITS
+
+MARKS = (
+    # the lite interpreter, and TorchScript
+    b"Debug info for handle",
+    b"Traceback of TorchScript",
+    # a node of torch.fx.Interpreter
+    b"While executing %",
+    # a frame of generated code; in a string of JSON; in colour
+    b'File "<eval_with_key>',
+    b'File \\"<eval_with_key>',
+    b'm"<eval_with_key>',
+    b'm\\"<eval_with_key>',
+    # a call or a kernel of AOTInductor
+    b" API call failed at ",
+    b"Exception raised from cpp_",
+    b"_cpp_",
+    # an instruction of ExecuTorch's runtime
+    b"KernelCall failed at instruction",
+    b"CALL_DELEGATE execute failed at instruction",
+)
+"""The first line of each kind of failures has one of these."""
+
+BLANK = rb"(?: |%(?:25)*20|\+)"
+"""A blank, in a URL too."""
+URL_MARK = re.compile(rb"(?:Traceback(?:%(?:25)*20|\+)of|Debug(?:%(?:25)*20|\+)info)(?:%(?:25)*20|\+)")
+NUMBER_MARK = re.compile(
+    b"|".join(
+        rb", ?".join(b"%d" % byte for byte in text)
+        for text in (b"Traceback of TorchScript (", b"Debug info for handle")
+    )
+)
+"""The same as a list of numbers, as journald writes a text with control characters."""
+
+
+def is_quiet(lines: bytes) -> bool:
+    """Whether no failure begins in whole lines, and a container runtime split none of them."""
+    return SPLITS not in lines and not has_failure(lines)
+
+
+def has_failure(text: bytes) -> bool:
+    """Whether a failure may begin in a text."""
+    return any(mark in text for mark in MARKS) or (
+        URL_MARK.search(text) is not None or NUMBER_MARK.search(text) is not None
+    )

@@ -1,0 +1,57 @@
+"""The lines that PyTorch prints of a failure: headings, frames, markings, and what stands above them.
+
+Sources: PyTorch 2.13, ``torch/csrc/jit/frontend/source_range.cpp`` for tracebacks of TorchScript,
+``torch/csrc/jit/mobile/debug_info.cpp`` for debug handles and module hierarchies.
+"""
+
+from __future__ import annotations
+
+import re
+
+from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE
+
+# PyTorch 1.11 and later print braces around handles, 1.10 none around a single one, and 1.9 no "(s)".
+HANDLES_NOT_FOUND = re.compile(
+    rb"(?P<prefix>.*?)(?:  )?(?P<text>Debug info for handle(?:\(s\): |, )"
+    rb"(?:debug_handles:\{(?P<joined>[-\d]+)\}|(?P<single>-?\d+)), (?:was )?not found\.)"
+)
+HIERARCHY = b"Module hierarchy:"
+"""Begins the line above the traceback of a handle or of a node."""
+
+HEADING = b"Traceback of TorchScript"
+"""Begins each heading of a traceback."""
+WHOLE_HEADING = HEADING + b" (most recent call last):"
+TRACEBACK_START = re.compile(
+    rb"(?P<prefix>.*)Traceback of TorchScript \(most recent call last\):(?P<tail>.*)"
+)
+SERIALIZED_START = re.compile(
+    rb"(?P<prefix>.*)Traceback of TorchScript, serialized code \(most recent call last\):"
+)
+"""Begins a traceback that another one, of the original code, follows."""
+ORIGINAL = HEADING + b", original code (most recent call last):"
+HEADED = 2
+"""Lines between serialized and original code: an empty one, and a heading."""
+
+FRAME_HEADER = re.compile(
+    rb'  File "(?!"[^,])(?P<file>.*)", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?'
+)
+"""A frame's first line."""
+FRAME = b'  File "'
+CALL = re.compile(rb"(?P<file>[^\n]+)\((?P<line>[0-9]+)\): (?P<function>[^\n]*)")
+"""A line of a traced operation's Python stack: ``/home/ann/net.py(12): forward``."""
+RANGE_MARKING = re.compile(rb" *~+(?P<here> <--- HERE)?")
+NOT_CODE = re.compile(rb'  File "|[\w.]*(?:Error|Exception)\b|.*Traceback of TorchScript')
+CODE = re.compile(rb"  |def |class |[\w.]+ = ")
+"""Begins a line of generated code; behind a marking no other line is part of an excerpt."""
+RETHROWN = re.compile(rb".*The following operation failed in the TorchScript interpreter\.")
+"""Follows the heading of a traceback without frames: the message is one of TorchScript itself."""
+CODE_FOLDERS = (LEGACY_CODE[0].encode(), PACKAGE_CODE.encode())
+"""The folders of code records, in an archive and in a torch.package: files of serialized code."""
+
+
+def is_source(line: bytes) -> bool:
+    """Whether a line is the first one of a frame of source, or of another failure."""
+    header = FRAME_HEADER.fullmatch(line)
+    if header is not None:
+        return not header["file"].startswith(CODE_FOLDERS)
+    return CALL.fullmatch(line) is not None or RETHROWN.fullmatch(line) is not None
