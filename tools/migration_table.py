@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.base.errors import ArchiveError
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.releases import RELEASES, spanned
 from tools.pages import ROOT
 
@@ -92,7 +92,7 @@ def cell(first: str, second: str) -> str:
     lost = list(dict.fromkeys(LOSSES[step.what] for plan in plans for step in plan.losses))
     if lost:
         return f"lossy: {', '.join(lost)}"
-    tables = [one.ranges is Layout.STRING_TABLE for one in (start, end)]
+    tables = [one.ranges is RangeLayout.STRING_TABLE for one in (start, end)]
     return (MENDED if _mended(plans) else EXACT) + NAMELESS * (tables[0] != tables[1])
 
 

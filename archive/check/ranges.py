@@ -32,7 +32,7 @@ from archive.base.diagnostics import Diagnostics
 from archive.base.errors import counted, shown
 from archive.check.records import check_bytes, check_texts
 from archive.debuginfo.mending import tags_of
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.record_kinds import DELEGATED, code_of, is_legacy
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
 
@@ -95,7 +95,7 @@ class RangeChecks:
 
 # --- tags
 
-TAGGED = (Layout.TAG_FIRST, Layout.INLINE, Layout.STRING_TABLE)
+TAGGED = (RangeLayout.TAG_FIRST, RangeLayout.INLINE, RangeLayout.STRING_TABLE)
 
 
 def check_tags(rows: RangeChecks, allowance: Allowance) -> None:
@@ -265,7 +265,7 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
             _check_empty(rows)
             check_tags(rows, archive.allowance)
         for number, name in enumerate(table.names):
-            if table.layouts[number] is Layout.TAG_FIRST:
+            if table.layouts[number] is RangeLayout.TAG_FIRST:
                 report.add("note", name, "", UNREAD)
             if parsed and not is_legacy(name):
                 check_bytes(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.strings import StringTable
-from archive.debuginfo.model import NO_TAG, Layout
+from archive.debuginfo.model import NO_TAG, RangeLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
-UNTAGGED = (Layout.PAIR, Layout.EMPTY)
+UNTAGGED = (RangeLayout.PAIR, RangeLayout.EMPTY)
 """Layouts of source ranges without tags."""
 
 

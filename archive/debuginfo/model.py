@@ -27,7 +27,7 @@ Tag = NewType("Tag", int)
 NO_TAG = Tag(-1)
 
 
-class Layout(StrEnum):
+class RangeLayout(StrEnum):
     """The layouts of source-range records; see ``formats.source_ranges``."""
 
     PAIR = "pair rows"

@@ -41,7 +41,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CallStep:
     """One call on the way to an operation.
 
     Attributes:
@@ -69,4 +69,4 @@ class Site:
 
     op: str
     span: Span | None
-    steps: tuple[Step, ...]
+    steps: tuple[CallStep, ...]

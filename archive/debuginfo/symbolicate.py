@@ -45,7 +45,7 @@ STEPS_A_FRAME = 16
 """Steps of one frame, apart from its source: it costs about as much as so many handles looked up."""
 
 
-class Known(Protocol):
+class HandleLookup(Protocol):
     """Looks up handles and tags."""
 
     def entry_of(self, handle: int) -> HandleEntry | None:
@@ -55,7 +55,7 @@ class Known(Protocol):
         """The range that has a tag; None if none has."""
 
 
-class InTables:
+class TableLookup:
     """Looks up handles and tags in the tables of an archive.
 
     Args:
@@ -149,7 +149,7 @@ def not_found(handles: Sequence[int]) -> bytes:
 def symbolicate(
     handles: Sequence[int],
     *,
-    known: Known,
+    known: HandleLookup,
     top: str,
     style: Style = Style.CURRENT,
     classes: Collection[str] | None = None,
@@ -241,7 +241,7 @@ class _Cost:
             raise LimitError("output", self._most, self._size)
 
 
-def _frame(known: Known, tag: int, function: bytes, *, old: bool) -> TracebackFrame:
+def _frame(known: HandleLookup, tag: int, function: bytes, *, old: bool) -> TracebackFrame:
     return TracebackFrame(UNKNOWN_FUNCTION if old else function, known.range_of(tag))
 
 

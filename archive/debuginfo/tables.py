@@ -19,7 +19,7 @@ from archive.base.columns import firsts, spread, windows
 from archive.base.errors import counted
 from archive.base.strings import MANY, StringView, Text
 from archive.debuginfo.model import (
-    Layout,
+    RangeLayout,
     RangeRow,
     Source,
     SourceRange,
@@ -93,7 +93,7 @@ class RangeSummary:
     """
 
     names: tuple[str, ...]
-    layouts: tuple[Layout, ...]
+    layouts: tuple[RangeLayout, ...]
     rows: Ints
     sources: int
 
@@ -117,7 +117,7 @@ class RangeTable:
     """
 
     names: tuple[str, ...]
-    layouts: tuple[Layout, ...]
+    layouts: tuple[RangeLayout, ...]
     first: Ints
     offset: Ints
     source: Ints

@@ -31,7 +31,7 @@ import re
 from dataclasses import dataclass
 
 from archive.base.errors import ArchiveError
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 
 Number = tuple[int, int]
 """Major and minor."""
@@ -56,7 +56,7 @@ class Release:
 
     first: Number
     last: Number
-    ranges: Layout | None
+    ranges: RangeLayout | None
     callstacks: Generation | None = None
     instructions: Generation | None = None
     delegated: bool = False
@@ -70,15 +70,17 @@ _C3, _C4 = Generation.CALLSTACK_3, Generation.CALLSTACK_4
 _PATHS, _HANDLES = Generation.MODULE_PATHS, Generation.METHOD_HANDLES
 RELEASES = (
     Release((1, 0), (1, 1), None, version_first=True, legacy=True),
-    Release((1, 2), (1, 2), Layout.PAIR, version_first=True, legacy=True),
-    Release((1, 3), (1, 4), Layout.PAIR, version_first=True),
-    Release((1, 5), (1, 5), Layout.PAIR, bytecode=3, version_first=True),
-    Release((1, 6), (1, 6), Layout.PAIR, bytecode=3),
-    Release((1, 7), (1, 8), Layout.PAIR, None, _PATHS, bytecode=4),
-    Release((1, 9), (1, 9), Layout.INLINE, _C3, _HANDLES, bytecode=5),
-    Release((1, 10), (1, 11), Layout.INLINE, _C4, _HANDLES, delegated=True, bytecode=7),
-    Release((1, 12), (2, 0), Layout.STRING_TABLE, _C4, _HANDLES, delegated=True, bytecode=8),
-    Release((2, 1), (2, 13), Layout.STRING_TABLE, _C4, _HANDLES, delegated=True, bytecode=8, byteorder=True),
+    Release((1, 2), (1, 2), RangeLayout.PAIR, version_first=True, legacy=True),
+    Release((1, 3), (1, 4), RangeLayout.PAIR, version_first=True),
+    Release((1, 5), (1, 5), RangeLayout.PAIR, bytecode=3, version_first=True),
+    Release((1, 6), (1, 6), RangeLayout.PAIR, bytecode=3),
+    Release((1, 7), (1, 8), RangeLayout.PAIR, None, _PATHS, bytecode=4),
+    Release((1, 9), (1, 9), RangeLayout.INLINE, _C3, _HANDLES, bytecode=5),
+    Release((1, 10), (1, 11), RangeLayout.INLINE, _C4, _HANDLES, delegated=True, bytecode=7),
+    Release((1, 12), (2, 0), RangeLayout.STRING_TABLE, _C4, _HANDLES, delegated=True, bytecode=8),
+    Release(
+        (2, 1), (2, 13), RangeLayout.STRING_TABLE, _C4, _HANDLES, delegated=True, bytecode=8, byteorder=True
+    ),
 )
 RELEASE_NUMBERS: tuple[Number, ...] = (*((1, n) for n in range(14)), *((2, n) for n in range(14)))
 """All releases, oldest first."""

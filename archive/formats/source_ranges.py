@@ -41,7 +41,7 @@ import numpy as np
 from archive.base.columns import column_bytes
 from archive.base.errors import ArchiveError
 from archive.base.limits import Allowance, unbounded
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable, concatenated, in_order
 from archive.formats.schema import (
     Const,
@@ -79,30 +79,32 @@ def _range(source: Schema) -> Tuple:
     return Tuple(source=source, start=Int(low=0), end=Int(low=0))
 
 
-RANGE_SCHEMAS: dict[Layout, Schema] = {
-    Layout.PAIR: Memo(Sequence(Tuple(offset=Int(), range=_range(SOURCE)))),
-    Layout.TAG_FIRST: Memo(Sequence(Tuple(offset=Int(), tag=Int(), range=_range(SOURCE)))),
-    Layout.INLINE: Memo(Sequence(Tuple(offset=Int(), range=_range(SOURCE), tag=Int()))),
-    Layout.STRING_TABLE: Tuple(
+RANGE_SCHEMAS: dict[RangeLayout, Schema] = {
+    RangeLayout.PAIR: Memo(Sequence(Tuple(offset=Int(), range=_range(SOURCE)))),
+    RangeLayout.TAG_FIRST: Memo(Sequence(Tuple(offset=Int(), tag=Int(), range=_range(SOURCE)))),
+    RangeLayout.INLINE: Memo(Sequence(Tuple(offset=Int(), range=_range(SOURCE), tag=Int()))),
+    RangeLayout.STRING_TABLE: Tuple(
         marker=Const(MARKER),
         table=Memo(Sequence(String())),
         rows=Memo(Sequence(Tuple(offset=Int(), range=_range(PIECED), tag=Int()))),
     ),
 }
-RANGE_SCHEMAS[Layout.EMPTY] = RANGE_SCHEMAS[Layout.INLINE]
+RANGE_SCHEMAS[RangeLayout.EMPTY] = RANGE_SCHEMAS[RangeLayout.INLINE]
 
 
-def layout_of(tree: Tree, root: int) -> Layout:
+def layout_of(tree: Tree, root: int) -> RangeLayout:
     """The layout of one record, by its outermost values."""
     first = first_item(tree, root)
     if first is None:
-        return Layout.EMPTY
+        return RangeLayout.EMPTY
     if tree.kind(first) == ValueKind.TEXT:
-        return Layout.STRING_TABLE
+        return RangeLayout.STRING_TABLE
     row = tree.items(first)
     if len(row) == 2:  # noqa: PLR2004 (the pair)
-        return Layout.PAIR
-    return Layout.TAG_FIRST if len(row) > 1 and tree.kind(row[1]) == ValueKind.INT else Layout.INLINE
+        return RangeLayout.PAIR
+    return (
+        RangeLayout.TAG_FIRST if len(row) > 1 and tree.kind(row[1]) == ValueKind.INT else RangeLayout.INLINE
+    )
 
 
 def parse_source_ranges(tree: Tree, allowance: Allowance) -> RangeTable:
@@ -114,7 +116,7 @@ def parse_source_ranges(tree: Tree, allowance: Allowance) -> RangeTable:
     """
     layouts = [layout_of(tree, root) for root in tree.roots.tolist()]
     parts = []
-    for layout in dict.fromkeys(layouts or [Layout.EMPTY]):
+    for layout in dict.fromkeys(layouts or [RangeLayout.EMPTY]):
         pickles = np.array([number for number, one in enumerate(layouts) if one is layout], np.int64)
         columns = parse(RANGE_SCHEMAS[layout], tree, pickles, allowance)
         parts.append(_table(tree, layout, pickles, columns, allowance))
@@ -125,10 +127,10 @@ def parse_source_ranges(tree: Tree, allowance: Allowance) -> RangeTable:
     return in_order(concatenated(parts), order)
 
 
-def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, allowance: Allowance) -> RangeTable:  # noqa: ANN401
+def _table(tree: Tree, layout: RangeLayout, pickles: Ints, columns: Any, allowance: Allowance) -> RangeTable:  # noqa: ANN401
     """The rows of all records of one layout."""
     names = tuple(tree.tokens.pickles[pickle].name for pickle in pickles.tolist())
-    if layout is Layout.STRING_TABLE:
+    if layout is RangeLayout.STRING_TABLE:
         rows, table_first, table = columns["rows"], columns["table"].first, columns["table"].items
     else:
         rows, table_first, table = columns, np.zeros(len(pickles) + 1, np.int64), np.zeros(0, np.int64)
@@ -136,7 +138,7 @@ def _table(tree: Tree, layout: Layout, pickles: Ints, columns: Any, allowance: A
     span, offset = fields["range"], fields["offset"]
     sources = span["source"].items
     allowance.take(ROW_BYTES * len(offset) + SOURCE_BYTES * len(sources["starting_line"]), "columns")
-    if layout is Layout.STRING_TABLE:
+    if layout is RangeLayout.STRING_TABLE:
         allowance.take(PIECE_BYTES * len(sources["text"].items), "columns")
         source_table = _pieced(tree, names, rows, table_first, table)
         _check_texts(tree, pickles, rows, source_table, allowance)
@@ -208,7 +210,7 @@ def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, all
 
 
 def build_source_ranges(
-    table: RangeTable, record: int, layout: Layout | None = None, *, allowance: Allowance | None = None
+    table: RangeTable, record: int, layout: RangeLayout | None = None, *, allowance: Allowance | None = None
 ) -> bytes:
     """One record of a table as PyTorch writes it.
 
@@ -226,7 +228,7 @@ def build_source_ranges(
     part = slice(rows.start, rows.stop)
     index = table.source[part]
     own = slice(int(index.min()), int(index.max()) + 1) if len(index) else slice(0, 0)
-    pieced = layout is Layout.STRING_TABLE
+    pieced = layout is RangeLayout.STRING_TABLE
     sources = _pieced_columns(table, record, own) if pieced else _inline_columns(table.sources, own)
     span = {
         "source": Indexed(index - own.start, sources),
@@ -239,7 +241,7 @@ def build_source_ranges(
 
 
 def record_of(
-    fields: dict[str, Any], table: Ints | None, strings: Strings, layout: Layout, allowance: Allowance
+    fields: dict[str, Any], table: Ints | None, strings: Strings, layout: RangeLayout, allowance: Allowance
 ) -> bytes:
     """A record of some columns.
 

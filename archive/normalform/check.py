@@ -8,7 +8,7 @@ import numpy as np
 
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, LimitError
-from archive.debuginfo.model import NO_TAG, Generation, Layout
+from archive.debuginfo.model import NO_TAG, Generation, RangeLayout
 from archive.normalform.column import NO_ROW
 from archive.normalform.columns import (
     ALWAYS,
@@ -90,11 +90,11 @@ def _check_order(columns: Columns) -> None:
 def _check_rows(columns: Columns) -> None:
     """Refuse rows in records without rows, tags in records without tags, and ranges in no record."""
     layout = columns["record.layout"]
-    filled = np.flatnonzero((layout == RANGE_LAYOUTS.index(Layout.EMPTY)) & (columns["record.rows"] > 0))
+    filled = np.flatnonzero((layout == RANGE_LAYOUTS.index(RangeLayout.EMPTY)) & (columns["record.rows"] > 0))
     if len(filled):
         rows = str(columns["record.rows"][filled[0]])
         raise ArchiveError(place=f"record.rows, row {filled[0]}", expected="no rows", found=rows)
-    untagged = np.repeat(layout == RANGE_LAYOUTS.index(Layout.PAIR), columns["record.rows"])
+    untagged = np.repeat(layout == RANGE_LAYOUTS.index(RangeLayout.PAIR), columns["record.rows"])
     tagged = np.flatnonzero(untagged & (columns["range.tag"][columns["row.range"]] != NO_TAG))
     if len(tagged):
         raise ArchiveError(place=f"row.range, row {tagged[0]}", expected="no tag", found="one")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.debuginfo.unique_handles import LEAST_PREFIX, PREFIX_BOUND
 from archive.normalform.column import NO_ROW, Column
 from archive.normalform.program_columns import PROGRAM_COLUMNS, PROGRAM_TABLES
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 VALUE_BYTES = 8
 """Bytes of a value: columns are arrays of int64."""
 
-RANGE_LAYOUTS = list(Layout)
+RANGE_LAYOUTS = list(RangeLayout)
 """The layouts of source ranges; ``record.layout`` is an index into them."""
 
 CALLSTACK_LAYOUTS = [Generation.CALLSTACK_3, Generation.CALLSTACK_4]
@@ -104,7 +104,7 @@ COLUMNS = (
         optional=True,
     ),
     Column(32, "record.name", "name of a source-range record", "string"),
-    Column(33, "record.layout", "layout of the record's rows", high=len(Layout)),
+    Column(33, "record.layout", "layout of the record's rows", high=len(RangeLayout)),
     Column(34, "record.rows", "how many rows the record has"),
     Column(36, "code.name", "name of a code record whose lines have digests", "string"),
     Column(37, "code.lines", "how many lines the code has"),

@@ -13,7 +13,7 @@ import numpy as np
 
 from archive.base.columns import firsts, spread, windows
 from archive.base.limits import Allowance, unbounded
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeSummary, RangeTable, SourceTable
 from archive.formats.schema import Gathered, Indexed, Ragged, Repeated
 from archive.formats.source_ranges import record_of
@@ -56,7 +56,7 @@ class RangeRecords:
         return record_names(self.strings, self.columns["record.name"].tolist(), self.allowance)
 
     @cached_property
-    def layouts(self) -> tuple[Layout, ...]:
+    def layouts(self) -> tuple[RangeLayout, ...]:
         """The layout of each record."""
         return tuple(RANGE_LAYOUTS[layout] for layout in self.columns["record.layout"].tolist())
 
@@ -109,7 +109,7 @@ class RangeRecords:
 
     def _string_table(self, record: int) -> Ints | None:
         """A record's string table; None in layouts without one."""
-        if self.layouts[record] is not Layout.STRING_TABLE:
+        if self.layouts[record] is not RangeLayout.STRING_TABLE:
             return None
         first = self.laid_out.table_first
         return self.laid_out.table[int(first[record]) : int(first[record + 1])]
@@ -119,7 +119,7 @@ class RangeRecords:
         laid, text = self.laid_out, self.laid_out.text[own]
         first, piece, base = laid.pieces.first, laid.pieces.piece, int(laid.table_first[record])
         line = self.columns["source.line"][laid.source[own]]
-        if self.layouts[record] is not Layout.STRING_TABLE:
+        if self.layouts[record] is not RangeLayout.STRING_TABLE:
             return {"text": piece[first[text]], "filename": laid.name[own], "starting_line": line}
         low, high = (int(text.min()), int(text.max()) + 1) if len(text) else (0, 0)  # the record's own texts
         lines = Ragged(first[low : high + 1] - first[low], piece[first[low] : first[high]] - base)

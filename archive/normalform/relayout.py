@@ -20,7 +20,7 @@ import numpy as np
 from archive.base.columns import firsts, largest_window, numbered, spread, windows
 from archive.base.errors import ArchiveError
 from archive.base.strings import StringTable
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.normalform.columns import RANGE_LAYOUTS, VALUE_BYTES
 from archive.normalform.texts import line_bounds, roots, sum_over_texts, unpack_texts
 
@@ -166,7 +166,7 @@ ROW_BYTES, SOURCE_BYTES, NODE_BYTES, STRING_BYTES, PIECE_BYTES = 48, 128, 40, 40
 pieces, those that are looked at at once."""
 NEVER, FIRST = 1 << 62, -1
 """The turn of a string that a record does not need, and that of the first one, which is ""."""
-STRING_TABLE = RANGE_LAYOUTS.index(Layout.STRING_TABLE)
+STRING_TABLE = RANGE_LAYOUTS.index(RangeLayout.STRING_TABLE)
 KEPT_ROW_BYTES, KEPT_SOURCE_BYTES = 4, 32
 """Bytes of memory that a row and a source cost from then on."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.columns import firsts
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.record_kinds import DELEGATED
 from archive.normalform.columns import CALLSTACK_LAYOUTS, RANGE_LAYOUTS
 from archive.normalform.form import NormalForm
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from archive.base.columns import Ints
-    from archive.debuginfo.sites import Span, Step
+    from archive.debuginfo.sites import CallStep, Span
     from archive.normalform.builder import FormBuilder
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
@@ -79,7 +79,7 @@ class Attachment:
         if delegated not in self._columns["record.name"]:
             new: dict[ColumnName, int] = {
                 "record.name": delegated,
-                "record.layout": RANGE_LAYOUTS.index(Layout.EMPTY),
+                "record.layout": RANGE_LAYOUTS.index(RangeLayout.EMPTY),
                 "record.rows": 0,
             }
             self._columns |= {name: np.append(self._columns[name], value) for name, value in new.items()}
@@ -99,7 +99,13 @@ class Attachment:
         columns["range.source"] = np.where(columns["range.source"] == source, new, columns["range.source"])
 
     def lead(
-        self, row: int, span: Span, steps: Sequence[Step], *, last: str | None = None, op: str | None = None
+        self,
+        row: int,
+        span: Span,
+        steps: Sequence[CallStep],
+        *,
+        last: str | None = None,
+        op: str | None = None,
     ) -> None:
         """Give a debug handle another source.
 
@@ -122,7 +128,7 @@ class Attachment:
             columns["handle.op"] = columns["handle.op"].copy()
             columns["handle.op"][row] = self._pool.number(op.encode())
 
-    def add(self, handle: int, op: str, span: Span | None, steps: Sequence[Step]) -> None:
+    def add(self, handle: int, op: str, span: Span | None, steps: Sequence[CallStep]) -> None:
         """Add a debug handle, which the map does not have yet.
 
         Args:
@@ -172,7 +178,7 @@ class Attachment:
             return int(before[module])
         return self._module_rows.rows[module - len(before)][1]
 
-    def _call(self, step: Step) -> tuple[int, int, int]:
+    def _call(self, step: CallStep) -> tuple[int, int, int]:
         module = -1
         if step.type_name is not None and step.instance is not None:
             names = self._pool.number(step.type_name.encode()), self._pool.number(step.instance.encode())
@@ -239,10 +245,10 @@ class Attachment:
             columns["record.layout"][record] = RANGE_LAYOUTS.index(self._layout())
         return columns
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> RangeLayout:
         """The layout of the archive's records that have rows."""
-        pieced = RANGE_LAYOUTS.index(Layout.STRING_TABLE) in self._columns["record.layout"]
-        return Layout.STRING_TABLE if pieced else Layout.INLINE
+        pieced = RANGE_LAYOUTS.index(RangeLayout.STRING_TABLE) in self._columns["record.layout"]
+        return RangeLayout.STRING_TABLE if pieced else RangeLayout.INLINE
 
     def _left_alone(self, columns: Columns) -> Ints:
         """Ranges that handles still refer to, but no row does any more."""

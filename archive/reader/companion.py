@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from archive.container.record import Record
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import SourceRange
-    from archive.debuginfo.symbolicate import Known
+    from archive.debuginfo.symbolicate import HandleLookup
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.debuginfo.unique_handles import HandleForm
     from archive.normalform.column_names import ColumnName
@@ -213,7 +213,7 @@ class Companion:
     # Debug tables
 
     @property
-    def known(self) -> Known:
+    def known(self) -> HandleLookup:
         """Where single handles and tags are looked up, without reading the others."""
         return self.opened.lookup
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from archive.base.columns import column_bytes
 from archive.base.errors import ArchiveError, in_file
 from archive.debuginfo.model import Generation, Global, Inert
-from archive.debuginfo.symbolicate import InTables, Known
+from archive.debuginfo.symbolicate import HandleLookup, TableLookup
 from archive.debuginfo.unique_handles import PLAIN, HandleForm, common_prefix
 from archive.formats import callstack_map, method_handles
 from archive.formats.bytecode import Bytecode, parse_bytecode
@@ -167,9 +167,9 @@ class PickleRecords:
         return PLAIN
 
     @cached_property
-    def known(self) -> Known:
+    def known(self) -> HandleLookup:
         """Where single handles and tags are looked up."""
-        return InTables(self.handle_table, self.range_table, self.handle_form)
+        return TableLookup(self.handle_table, self.range_table, self.handle_form)
 
     # Module tree
 

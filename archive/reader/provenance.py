@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats import callstack_map
 from archive.formats.lowered import LOWERED_CLASS
 from archive.formats.record_kinds import (
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 OLDEST = RELEASE_NUMBERS[0]
 ONLY_1_2 = ((1, 2), (1, 2))
 LAYOUT_RELEASES = {
-    Layout.PAIR: ((1, 3), (1, 8)),
-    Layout.TAG_FIRST: ((1, 8), (1, 9)),
-    Layout.INLINE: ((1, 9), LATEST),
-    Layout.STRING_TABLE: ((1, 12), LATEST),
+    RangeLayout.PAIR: ((1, 3), (1, 8)),
+    RangeLayout.TAG_FIRST: ((1, 8), (1, 9)),
+    RangeLayout.INLINE: ((1, 9), LATEST),
+    RangeLayout.STRING_TABLE: ((1, 12), LATEST),
 }
 """The first and last release that writes source ranges in a layout."""
 NAMED_RELEASES = {

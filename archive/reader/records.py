@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from archive.container.serialization_id import RECORD_NAME
-from archive.debuginfo.symbolicate import InTables
+from archive.debuginfo.symbolicate import TableLookup
 from archive.debuginfo.unique_handles import HandleForm, unique
 from archive.formats.record_kinds import place_of_companion
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.model import SourceRange
-    from archive.debuginfo.symbolicate import Known
+    from archive.debuginfo.symbolicate import HandleLookup
     from archive.debuginfo.tables import RangeSummary, RangeTable
     from archive.reader.companion import Companion
 
@@ -142,7 +142,7 @@ class DebugTables(Protocol):
         """The form of the handles in these tables, and of those that the archive prints."""
 
     @property
-    def known(self) -> Known:
+    def known(self) -> HandleLookup:
         """Where single handles and tags are looked up."""
 
 
@@ -259,6 +259,6 @@ class UniqueTables:
         return self._tables.path_table
 
     @cached_property
-    def known(self) -> Known:
+    def known(self) -> HandleLookup:
         """Where single handles and tags are looked up."""
-        return InTables(self.handle_table, self.range_table, self.handle_form)
+        return TableLookup(self.handle_table, self.range_table, self.handle_form)

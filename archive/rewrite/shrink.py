@@ -24,7 +24,7 @@ from archive.check.loading import refusals_as_before
 from archive.companion.build import build_companion
 from archive.container.container import member_from, new_member, write_archive
 from archive.debuginfo.mending import mended
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.record_kinds import kind_of, place_of_companion
 from archive.reader.collect import check_debug_info
 from archive.reader.recognition import SHRUNK_KINDS, FileKind, kind_in
@@ -233,5 +233,5 @@ def _shrinkage(
         kind is FileKind.EXPORTED,
         kind is FileKind.AOTI,
         0 if "object" in kinds else cut,
-        Layout.TAG_FIRST in after.range_table.layouts,
+        RangeLayout.TAG_FIRST in after.range_table.layouts,
     )

@@ -11,7 +11,7 @@ import pytest
 import archive
 from archive import Limits
 from archive.check.verify import verify
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from archive.rewrite.shrink import shrink
 from tests.support.corpus import CALLSTACKS, DELEGATED, RELEASES
@@ -201,7 +201,7 @@ def test_sources_that_differ_in_text_name_or_line_are_told_apart() -> None:
 
 
 def test_in_empty_code_there_is_no_offset() -> None:
-    made = build_source_ranges(table_of([0], [Range(b"x", 0, 1, b"m.py", 1)], Layout.INLINE), 0)
+    made = build_source_ranges(table_of([0], [Range(b"x", 0, 1, b"m.py", 1)], RangeLayout.INLINE), 0)
     problem = "row 0, field offset: expected no offset, as the code is empty, found 0"
     assert said(tampered(NESTED_1_12, {DEBUG: made, MODELS: b""})) == [f"error: {DEBUG}, {problem}"]
 
@@ -292,6 +292,6 @@ def test_texts_that_are_not_utf8_are_warned_of(path: Path) -> None:
 def test_one_byte_of_an_empty_source_is_what_pytorch_writes_where_a_trace_knew_no_place(
     end: int, filename: bytes | None, *, refused: bool
 ) -> None:
-    made = build_source_ranges(table_of([0], [Range(b"", 0, end, filename, 0)], Layout.INLINE), 0)
+    made = build_source_ranges(table_of([0], [Range(b"", 0, end, filename, 0)], RangeLayout.INLINE), 0)
     found = [line for line in said(tampered(NESTED_1_12, {DEBUG: made})) if "as the text is empty" in line]
     assert bool(found) == refused

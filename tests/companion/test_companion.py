@@ -43,7 +43,7 @@ from tests.support.zips import written
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.debuginfo.model import Layout
+    from archive.debuginfo.model import RangeLayout
     from archive.privacy.redact.rules import NameChoice
 
 TRACED = ORACLES / "traced_stack.ptl"
@@ -93,7 +93,7 @@ def test_archives_of_any_content_are_split_and_joined(made: Made, profile: Compa
 @pytest.mark.parametrize("span", [(0, LARGEST), (LARGEST, 0), (LARGEST, LARGEST), (0, LARGEST - 1), (1, 0)])
 @pytest.mark.parametrize("layout", UNPIECED)
 def test_ranges_may_be_as_long_as_numbers_can_be(
-    layout: Layout, span: tuple[int, int], profile: CompanionProfile
+    layout: RangeLayout, span: tuple[int, int], profile: CompanionProfile
 ) -> None:
     record = build_source_ranges(table_of([0], [Range(b"x", *span)], layout), 0)
     out, companion, _ = halves(written(new_member("code/m.py.debug_pkl", record), CONSTANTS), profile)

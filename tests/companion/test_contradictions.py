@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, LimitError, Limits
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.normalform.columns import BY_NAME, RANGE_LAYOUTS
 from archive.normalform.pool import table_of
 from archive.rewrite.join import join
@@ -236,9 +236,9 @@ def test_each_range_belongs_to_a_row() -> None:
 
 def test_a_layout_without_rows_has_none_and_one_without_tags_has_none() -> None:
     facts, columns = _columns(SMALL)
-    set_to(columns, "record.layout", 0, RANGE_LAYOUTS.index(Layout.EMPTY))
+    set_to(columns, "record.layout", 0, RANGE_LAYOUTS.index(RangeLayout.EMPTY))
     assert refused(mapped_of(facts, columns)).place == "record.rows, row 0"
-    set_to(columns, "record.layout", 0, RANGE_LAYOUTS.index(Layout.PAIR))
+    set_to(columns, "record.layout", 0, RANGE_LAYOUTS.index(RangeLayout.PAIR))
     assert refused(mapped_of(facts, columns)).expected == "no tag"
 
 

@@ -23,7 +23,7 @@ from archive.companion.layout import CompanionProfile, read_directory
 from archive.companion.lookup import CompanionLookup, WholeColumn
 from archive.companion.modelling import MODELLED
 from archive.container.container import new_member
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.unique_handles import PLAIN
 from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.columns import BY_NAME, BY_NUMBER
@@ -113,7 +113,7 @@ def test_real_archives_may_be_in_blocks(path: Path) -> None:
     [[5, 3, 5], [1, 1, 0], [9, 9, 9], [2, 1, 0], [0, 2, 1], [1, 0, -1], [1, 1, 2], [0, 1, 5], [0, 2, 4]],
 )
 def test_ranges_are_found_by_tags_in_any_order(tags: list[int], profile: CompanionProfile) -> None:
-    table = table_of([0, 1, 2], [Range(b"abc", at, 3) for at in range(3)], Layout.INLINE)
+    table = table_of([0, 1, 2], [Range(b"abc", at, 3) for at in range(3)], RangeLayout.INLINE)
     table.tag[:] = tags
     record = new_member("code/m.py.debug_pkl", build_source_ranges(table, 0))
     data = written(record, new_member("version", b"3\n"))
@@ -125,7 +125,7 @@ def test_ranges_are_found_by_tags_in_any_order(tags: list[int], profile: Compani
 def test_the_longest_ranges_are_looked_up_as_they_are(profile: CompanionProfile) -> None:
     longest = (1 << 63) - 1
     spans = [(0, longest), (0, longest - 1), (longest, longest), (longest, 0), (1, 0), (0, 1), (0, 0)]
-    table = table_of(range(len(spans)), [Range(b"x", *span) for span in spans], Layout.INLINE)
+    table = table_of(range(len(spans)), [Range(b"x", *span) for span in spans], RangeLayout.INLINE)
     record = new_member("code/m.py.debug_pkl", build_source_ranges(table, 0))
     data = written(record, new_member("version", b"3\n"))
     with archive.open(data) as before:

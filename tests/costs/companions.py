@@ -10,7 +10,7 @@ import numpy as np
 
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.record_kinds import EMBEDDED
 from archive.normalform.columns import RANGE_LAYOUTS
 from archive.normalform.form import NormalForm
@@ -112,7 +112,7 @@ def _methods(columns: Columns, times: int) -> Columns:
 
 def _inline(change: Change, columns: Columns, times: int) -> Columns:
     """The same, for records that have each text as a whole."""
-    layouts = np.full_like(columns["record.layout"], RANGE_LAYOUTS.index(Layout.INLINE))
+    layouts = np.full_like(columns["record.layout"], RANGE_LAYOUTS.index(RangeLayout.INLINE))
     return change(columns, times) | {"record.layout": layouts}
 
 

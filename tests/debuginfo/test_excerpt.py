@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from archive.base.strings import StringView, Text
 from archive.debuginfo.excerpt import LONG, PLACE, cost_of, excerpt, marked
-from archive.debuginfo.model import Layout, Source, SourceRange
+from archive.debuginfo.model import RangeLayout, Source, SourceRange
 from tests.support.sampling import examples
 from tests.support.strategies import Range, Strings, patient
 
@@ -163,9 +163,12 @@ def ranges(draw: st.DrawFn) -> Range:
 
 @pytest.mark.torch
 @settings(patient, max_examples=examples(150))
-@given(st.lists(ranges(), min_size=1, max_size=25), st.sampled_from([Layout.INLINE, Layout.STRING_TABLE]))
+@given(
+    st.lists(ranges(), min_size=1, max_size=25),
+    st.sampled_from([RangeLayout.INLINE, RangeLayout.STRING_TABLE]),
+)
 def test_every_range_is_printed_as_pytorch_prints_it(
-    bench: Bench, made: Sequence[Range], layout: Layout
+    bench: Bench, made: Sequence[Range], layout: RangeLayout
 ) -> None:
     said, opened = bench.show(made, layout)
     rows = opened.ranges(bench.name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive import ArchiveError, LimitError, Limits
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from tests.support.corpus import ORACLES, RELEASES, raw
 from tests.support.cost import MIB, peak_below
 from tests.support.programs import PROTO, STOP, get, integer, put, text
@@ -168,7 +168,7 @@ def test_ranges_may_lie_anywhere_behind_their_text() -> None:
     with archive_of(code=data) as opened:
         (row,) = opened.ranges("code/m.py")
         assert (row.range.text, row.range.line, opened.locate("code/m.py", 0)) == (b"", 2, None)
-        assert opened.range_table.layouts == (Layout.INLINE,)
+        assert opened.range_table.layouts == (RangeLayout.INLINE,)
 
 
 # --- call stacks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.callstack_map import CALLSTACK_SCHEMAS
 from archive.formats.method_handles import METHOD_SCHEMAS
 from archive.formats.schema import Memo, String
@@ -13,12 +13,12 @@ RANGE = f"(source: {SOURCE}, start: int, end: int)"
 PIECED = RANGE.replace("text: str, filename: str or None", "text: [int, ...], filename: int")
 MODULE = "shared (type: str, instance: str) or None"
 LAYOUTS = {
-    Layout.PAIR: f"((offset: int, range: {RANGE}), ...)",
-    Layout.TAG_FIRST: f"((offset: int, tag: int, range: {RANGE}), ...)",
-    Layout.INLINE: f"((offset: int, range: {RANGE}, tag: int), ...)",
-    Layout.STRING_TABLE: '(marker: "FORMAT_WITH_STRING_TABLE", table: (str, ...), rows: '
+    RangeLayout.PAIR: f"((offset: int, range: {RANGE}), ...)",
+    RangeLayout.TAG_FIRST: f"((offset: int, tag: int, range: {RANGE}), ...)",
+    RangeLayout.INLINE: f"((offset: int, range: {RANGE}, tag: int), ...)",
+    RangeLayout.STRING_TABLE: '(marker: "FORMAT_WITH_STRING_TABLE", table: (str, ...), rows: '
     f"((offset: int, range: {PIECED}, tag: int), ...))",
-    Layout.EMPTY: f"((offset: int, range: {RANGE}, tag: int), ...)",
+    RangeLayout.EMPTY: f"((offset: int, range: {RANGE}, tag: int), ...)",
 }
 LINK = f"(module: {MODULE}, tag: int, inner: the next or None"
 GENERATIONS = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.callstack_map import build_callstack_map
 from archive.formats.method_handles import build_methods
 from archive.formats.source_ranges import build_source_ranges
@@ -48,17 +48,17 @@ def test_source_ranges_are_read_as_by_the_slow_reader(archives: Opened) -> None:
             rows[key] += len(expected)
     assert records == {
         "1.2 pair rows": 16,
-        Layout.PAIR: 69,
-        Layout.INLINE: 218,
-        Layout.STRING_TABLE: 409,
-        Layout.EMPTY: 76,
+        RangeLayout.PAIR: 69,
+        RangeLayout.INLINE: 218,
+        RangeLayout.STRING_TABLE: 409,
+        RangeLayout.EMPTY: 76,
     }
     assert rows == {
         "1.2 pair rows": 841,
-        Layout.PAIR: 4233,
-        Layout.INLINE: 6672,
-        Layout.STRING_TABLE: 8017,
-        Layout.EMPTY: 0,
+        RangeLayout.PAIR: 4233,
+        RangeLayout.INLINE: 6672,
+        RangeLayout.STRING_TABLE: 8017,
+        RangeLayout.EMPTY: 0,
     }
 
 
@@ -132,17 +132,17 @@ def test_no_debug_record_is_left_out(archives: Opened) -> None:
 @pytest.mark.parametrize(
     ("release", "layout"),
     [
-        ("1.2.0", Layout.PAIR),
-        ("1.8.0", Layout.PAIR),
-        ("1.9.0", Layout.INLINE),
-        ("1.11.0", Layout.INLINE),
-        ("1.12.0", Layout.STRING_TABLE),
-        ("2.13.0", Layout.STRING_TABLE),
+        ("1.2.0", RangeLayout.PAIR),
+        ("1.8.0", RangeLayout.PAIR),
+        ("1.9.0", RangeLayout.INLINE),
+        ("1.11.0", RangeLayout.INLINE),
+        ("1.12.0", RangeLayout.STRING_TABLE),
+        ("2.13.0", RangeLayout.STRING_TABLE),
     ],
 )
-def test_each_release_has_its_layout(release: str, layout: Layout) -> None:
+def test_each_release_has_its_layout(release: str, layout: RangeLayout) -> None:
     with archive.open(RELEASES / f"torch-{release}" / "nested.pt") as opened:
-        assert set(opened.range_table.layouts) - {Layout.EMPTY} == {layout}
+        assert set(opened.range_table.layouts) - {RangeLayout.EMPTY} == {layout}
 
 
 def test_the_null_source_is_recognised_in_every_layout(archives: Opened) -> None:
@@ -154,4 +154,4 @@ def test_the_null_source_is_recognised_in_every_layout(archives: Opened) -> None
                 source = table.source_range(row).source
                 assert source.is_null == (not source.text), "no fixture has a source that is merely empty"
                 null[layout] += source.is_null
-    assert null == {Layout.PAIR: 1317, Layout.INLINE: 1741, Layout.STRING_TABLE: 2234}
+    assert null == {RangeLayout.PAIR: 1317, RangeLayout.INLINE: 1741, RangeLayout.STRING_TABLE: 2234}

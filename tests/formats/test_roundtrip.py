@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.base.limits import DEFAULT_LIMITS
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats import callstack_map
 from archive.formats.callstack_map import build_callstack_map, parse_callstack_map
@@ -32,20 +32,22 @@ from tests.support.strategies import (
     whole,
 )
 
-LAYOUTS = [layout for layout in Layout if layout is not Layout.EMPTY]
+LAYOUTS = [layout for layout in RangeLayout if layout is not RangeLayout.EMPTY]
 quick = settings(patient, max_examples=examples(60))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @quick
 @given(st.data())
-def test_source_ranges(layout: Layout, data: st.DataObject) -> None:
+def test_source_ranges(layout: RangeLayout, data: st.DataObject) -> None:
     table = data.draw(range_tables(layout))
     record = build_source_ranges(table, 0)
     again = parse_source_ranges(tree_of(record), DEFAULT_LIMITS.allowance(0))
     assert build_source_ranges(again, 0) == record
     assert plain_ranges(again, 0) == plain_ranges(table, 0) == slow_reader.source_ranges(record)
-    assert again.layouts == ((layout,) if len(table) or layout is Layout.STRING_TABLE else (Layout.EMPTY,))
+    assert again.layouts == (
+        (layout,) if len(table) or layout is RangeLayout.STRING_TABLE else (RangeLayout.EMPTY,)
+    )
 
 
 @quick
@@ -85,7 +87,7 @@ def test_methods(generation: Generation, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_memo_entries_above_255_take_the_long_forms(layout: Layout) -> None:
+def test_memo_entries_above_255_take_the_long_forms(layout: RangeLayout) -> None:
     sources, rows = 300, 700
     strings = Strings()
     table = [strings.add(b""), *(strings.add(b"line %d\n" % number) for number in range(sources))]
@@ -97,19 +99,20 @@ def test_memo_entries_above_255_take_the_long_forms(layout: Layout) -> None:
         column(row % sources for row in range(rows)),
         column(range(rows)),
         column(range(rows)),
-        column([-1] * rows if layout is Layout.PAIR else range(rows)),
+        column([-1] * rows if layout is RangeLayout.PAIR else range(rows)),
         SourceTable(
             strings.table(),
             column(range(sources + 1)),
             column(table[1:]),
             column(
-                table[0] if number % 2 or layout is Layout.STRING_TABLE else -1 for number in range(sources)
+                table[0] if number % 2 or layout is RangeLayout.STRING_TABLE else -1
+                for number in range(sources)
             ),
             column(range(sources)),
             np.zeros(sources, np.bool_),
         ),
-        firsts([len(table) if layout is Layout.STRING_TABLE else 0]),
-        column(table if layout is Layout.STRING_TABLE else []),
+        firsts([len(table) if layout is RangeLayout.STRING_TABLE else 0]),
+        column(table if layout is RangeLayout.STRING_TABLE else []),
     )
     record = build_source_ranges(made, 0)
     used = {name for name, _, _ in slow_reader.instructions(record)}

@@ -12,7 +12,7 @@ import pytest
 import archive
 from archive import Archive
 from archive.debuginfo.excerpt import excerpt
-from archive.debuginfo.model import Generation, Layout, RangeRow
+from archive.debuginfo.model import Generation, RangeLayout, RangeRow
 from archive.debuginfo.tables import RangeTable
 from archive.formats.callstack_map import build_callstack_map
 from archive.formats.source_ranges import build_source_ranges
@@ -90,8 +90,8 @@ def model(kind: str) -> torch.jit.ScriptModule:
     return torch.jit.freeze(scripted) if kind == "frozen" else scripted
 
 
-def saved(kind: str, layout: Layout = Layout.STRING_TABLE, *, mobile: bool = False) -> bytes:
-    with string_table(used=layout is Layout.STRING_TABLE):
+def saved(kind: str, layout: RangeLayout = RangeLayout.STRING_TABLE, *, mobile: bool = False) -> bytes:
+    with string_table(used=layout is RangeLayout.STRING_TABLE):
         if mobile:
             buffer: bytes = model(kind)._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
             return buffer
@@ -108,7 +108,7 @@ def position(opened: Archive, name: str, line: int, context: str) -> int:
     return sum(len(one) + 1 for one in lines[: line - 1]) + marking.index("~")
 
 
-def rebuilt_ranges(data: bytes, layout: Layout) -> bytes:
+def rebuilt_ranges(data: bytes, layout: RangeLayout) -> bytes:
     """The archive with its source ranges built anew in a layout, row by row."""
     with archive.open(data) as opened:
         return replaced(
@@ -120,7 +120,7 @@ def rebuilt_ranges(data: bytes, layout: Layout) -> bytes:
         )
 
 
-def table(rows: Sequence[RangeRow], layout: Layout) -> RangeTable:
+def table(rows: Sequence[RangeRow], layout: RangeLayout) -> RangeTable:
     ranges = [
         Range(
             bytes(row.range.source.text),
@@ -132,7 +132,7 @@ def table(rows: Sequence[RangeRow], layout: Layout) -> RangeTable:
         for row in rows
     ]
     made = table_of([row.offset for row in rows], ranges, layout)
-    made.tag[:] = [-1 if layout is Layout.PAIR else row.tag for row in rows]
+    made.tag[:] = [-1 if layout is RangeLayout.PAIR else row.tag for row in rows]
     return made
 
 
@@ -144,13 +144,13 @@ def failure(data: bytes) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("layout", [Layout.STRING_TABLE, Layout.INLINE])
+@pytest.mark.parametrize("layout", [RangeLayout.STRING_TABLE, RangeLayout.INLINE])
 @pytest.mark.parametrize("kind", ["scripted", "traced", "frozen"])
-def test_every_node_is_located_where_pytorch_has_it(kind: str, layout: Layout) -> None:
+def test_every_node_is_located_where_pytorch_has_it(kind: str, layout: RangeLayout) -> None:
     data = saved(kind, layout)
     seen = 0
     with archive.open(data) as opened:
-        assert set(opened.range_table.layouts) - {Layout.EMPTY} == {layout}
+        assert set(opened.range_table.layouts) - {RangeLayout.EMPTY} == {layout}
         for text in printed(data):
             found = SERIALIZED.search(text)
             assert found
@@ -162,18 +162,20 @@ def test_every_node_is_located_where_pytorch_has_it(kind: str, layout: Layout) -
     assert seen > 10
 
 
-@pytest.mark.parametrize("layout", [Layout.PAIR, Layout.INLINE, Layout.STRING_TABLE])
+@pytest.mark.parametrize("layout", [RangeLayout.PAIR, RangeLayout.INLINE, RangeLayout.STRING_TABLE])
 @pytest.mark.parametrize("kind", ["scripted", "traced", "frozen"])
-def test_source_ranges_built_here_are_pytorchs_own_to_torchscript(kind: str, layout: Layout) -> None:
+def test_source_ranges_built_here_are_pytorchs_own_to_torchscript(kind: str, layout: RangeLayout) -> None:
     data = saved(kind)
     again = rebuilt_ranges(data, layout)
     assert again != data
     assert printed(again) == printed(data)
 
 
-@pytest.mark.parametrize("layout", [Layout.INLINE, Layout.STRING_TABLE])
+@pytest.mark.parametrize("layout", [RangeLayout.INLINE, RangeLayout.STRING_TABLE])
 @pytest.mark.parametrize("kind", ["scripted", "traced", "frozen"])
-def test_source_ranges_built_here_are_pytorchs_own_to_the_lite_interpreter(kind: str, layout: Layout) -> None:
+def test_source_ranges_built_here_are_pytorchs_own_to_the_lite_interpreter(
+    kind: str, layout: RangeLayout
+) -> None:
     data = saved(kind, mobile=True)
     said = failure(data)
     assert "Module hierarchy:top(Top)" in said

@@ -12,7 +12,7 @@ from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.companion.parse import Opened, parse_companion
-from archive.debuginfo.symbolicate import InTables
+from archive.debuginfo.symbolicate import TableLookup
 from tests.fuzz.companion_mutations import changed_companion
 from tests.fuzz.targets import Target
 from tests.support.corpus import ARCHIVES
@@ -22,7 +22,7 @@ from tests.support.plain import plain_handle, plain_handles, plain_methods, plai
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from archive.debuginfo.symbolicate import Known
+    from archive.debuginfo.symbolicate import HandleLookup
     from archive.reader.archive import Archive
     from tests.support.slow_reader import RangeRow
 
@@ -45,7 +45,7 @@ def look_up(data: bytes) -> None:
     answers = answers_of(lookup, HANDLES, TAGS)
     try:
         form = Opened(memoryview(data), LIMITS.allowance(len(data))).contents.form
-        whole = InTables(form.handle_table, form.range_table)
+        whole = TableLookup(form.handle_table, form.range_table)
     except ArchiveError:
         if not answers:
             raise
@@ -57,7 +57,7 @@ def look_up(data: bytes) -> None:
             assert whole_answers.get(question, answer) == answer, f"{question}: not as it is read whole"
 
 
-def answers_of(known: Known, handles: Iterable[int], tags: Iterable[int]) -> dict[str, object]:
+def answers_of(known: HandleLookup, handles: Iterable[int], tags: Iterable[int]) -> dict[str, object]:
     """What is known of some handles and tags; what is refused is left out."""
     questions: dict[str, Callable[[], object]] = {
         **{f"handle {handle}": partial(_entry, known, handle) for handle in handles},
@@ -70,12 +70,12 @@ def answers_of(known: Known, handles: Iterable[int], tags: Iterable[int]) -> dic
     return answers
 
 
-def _entry(known: Known, handle: int) -> object:
+def _entry(known: HandleLookup, handle: int) -> object:
     entry = known.entry_of(handle)
     return entry and plain_handle(entry, ())
 
 
-def _range(known: Known, tag: int) -> object:
+def _range(known: HandleLookup, tag: int) -> object:
     found = known.range_of(tag)
     if found is None:
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import archive
-from archive.debuginfo.sites import Span, Step
+from archive.debuginfo.sites import CallStep, Span
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
 from archive.normalform.relocate import Attachment
@@ -40,14 +40,14 @@ def said(data: bytes, handle: int) -> str:
 
 
 def test_a_handle_leads_to_the_new_source_by_the_new_calls() -> None:
-    step = Step("f", "__torch__.Mine", "inner", CALL)
+    step = CallStep("f", "__torch__.Mine", "inner", CALL)
     text = said(attached(lambda one, row, _: one.lead(row, ELSEWHERE, [step])), HANDLE)
     assert ".inner(Mine)::f.aten::linear" in text
     assert text.index('File "mine.py", line 4, in forward') < text.index('File "mine.py", line 8, in f')
 
 
 def test_calls_behind_the_last_that_is_kept_are_those_of_made_code() -> None:
-    step = Step("f", "__torch__.Mine", "inner", CALL)
+    step = CallStep("f", "__torch__.Mine", "inner", CALL)
     way = "top(Stack)::<unknown>.blocks(Sequential)::forward.0(Block)::forward.SELF(Block)::_inner"
     for last, kept in (("0", ".blocks(Sequential)::forward.0(Block)::forward"), ("no such", "")):
 
@@ -60,7 +60,7 @@ def test_calls_behind_the_last_that_is_kept_are_those_of_made_code() -> None:
 
 
 def test_other_handles_say_what_they_said() -> None:
-    data = attached(lambda one, row, _: one.lead(row, ELSEWHERE, [Step("f", None, None, CALL)]))
+    data = attached(lambda one, row, _: one.lead(row, ELSEWHERE, [CallStep("f", None, None, CALL)]))
     with archive.open(STACK) as before, archive.open(data) as after:
         others = [handle for handle in before.handles if handle != HANDLE]
         assert [str(after.symbolicate(one)) for one in others] == [
@@ -89,7 +89,7 @@ def test_equal_ranges_are_added_once() -> None:
         assert one.tag_of(ELSEWHERE) == one.tag_of(
             Span(*[getattr(ELSEWHERE, name) for name in ELSEWHERE.__slots__])
         )
-        one.lead(row, ELSEWHERE, [Step("f", None, None, ELSEWHERE)])
+        one.lead(row, ELSEWHERE, [CallStep("f", None, None, ELSEWHERE)])
 
     with archive.open(attached(twice)) as opened:
         assert len(opened.ranges(DELEGATED)) == 1
@@ -98,13 +98,13 @@ def test_equal_ranges_are_added_once() -> None:
 
 
 def test_handles_are_added_to_an_archive_that_has_none_and_no_record_of_lowered_modules() -> None:
-    inner = Step("f", "__torch__.Mine", "inner", CALL)
+    inner = CallStep("f", "__torch__.Mine", "inner", CALL)
     with archive.open(WITHOUT_HANDLES) as opened:
         assert opened.handle_table is None
         attachment = Attachment(FormBuilder.of(opened.range_table))
         before = set(opened.range_records)
     attachment.add(7, "mine::op", ELSEWHERE, [inner])
-    attachment.add(9, "mine::op", ELSEWHERE, [Step("g", None, None, None), inner])
+    attachment.add(9, "mine::op", ELSEWHERE, [CallStep("g", None, None, None), inner])
     attachment.add(11, "mine::other", None, [])
     with archive.open(tampered(WITHOUT_HANDLES, dict(DebugRecords(attachment.form())))) as opened:
         entries = [opened.handles[handle] for handle in (7, 9, 11)]

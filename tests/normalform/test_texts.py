@@ -12,7 +12,7 @@ import pytest
 
 import archive
 from archive import LimitError, Limits
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.builder import FormBuilder
 from archive.normalform.columns import BY_NAME
@@ -46,7 +46,7 @@ def test_records_that_nobody_holds_are_gone_without_a_garbage_collection() -> No
 
 
 def test_a_text_is_there_twice_while_it_is_put_together_of_its_lines() -> None:
-    table = ranges_of([0], [Range(b"x" * MIB, 0, 1)], Layout.INLINE)
+    table = ranges_of([0], [Range(b"x" * MIB, 0, 1)], RangeLayout.INLINE)
     form = FormBuilder.of(table).form()
     for memory in (MIB // 2, MIB + MIB // 2):
         with pytest.raises(LimitError):
@@ -57,7 +57,7 @@ def test_a_text_is_there_twice_while_it_is_put_together_of_its_lines() -> None:
 
 def test_a_text_of_short_lines_costs_64_bytes_a_line_while_it_is_put_together() -> None:
     lines = MIB // 16
-    form = FormBuilder.of(ranges_of([0], [Range(b"\n" * lines, 0, 1)], Layout.INLINE)).form()
+    form = FormBuilder.of(ranges_of([0], [Range(b"\n" * lines, 0, 1)], RangeLayout.INLINE)).form()
     with pytest.raises(LimitError):
         _ = replace(form, allowance=Limits(memory=64 * lines).allowance(0)).range_table
     enough = replace(form, allowance=Limits(memory=110 * lines).allowance(0)).range_table
@@ -65,7 +65,7 @@ def test_a_text_of_short_lines_costs_64_bytes_a_line_while_it_is_put_together() 
 
 
 def test_a_string_table_without_rows_is_written_again() -> None:
-    table = ranges_of([], [], Layout.STRING_TABLE)
+    table = ranges_of([], [], RangeLayout.STRING_TABLE)
     record = build_source_ranges(table, 0)
     form = FormBuilder.of(replace(table, names=("code/m.py.debug_pkl",))).form()
     assert dict(DebugRecords(form)) == {"code/m.py.debug_pkl": record}

@@ -14,7 +14,7 @@ import archive
 from archive import ArchiveError
 from archive.base.strings import Text
 from archive.container.container import new_member, write_archive
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, FIXTURES, HANDLES, ORACLES, PATHS, RELEASES
 from tests.support.readings import RANGES
@@ -91,7 +91,7 @@ def test_a_position_belongs_to_the_last_row_before_it() -> None:
 def test_the_ranges_of_pytorch_1_2_lie_elsewhere() -> None:
     with archive.open(RELEASES / "torch-1.2.0" / "nested.pt") as opened:
         assert opened.ranges("code/nested_gate.py")[1:] == opened.ranges("debug/nested_gate.pkl")[1:]
-        assert opened.generations["debug/nested_gate.pkl"] == Layout.PAIR
+        assert opened.generations["debug/nested_gate.pkl"] == RangeLayout.PAIR
 
 
 @pytest.mark.parametrize("archive_name", ["torch-1.0.1/nested.pt", "torch-2.13.0/nested.ptl"])
@@ -143,7 +143,7 @@ def test_there_is_a_handle_or_a_path_for_every_instruction(release: str) -> None
 
 def test_a_delegated_record_is_named_among_the_generations() -> None:
     with archive.open(ORACLES / "lowered_shape.ptl") as opened:
-        assert opened.generations[DELEGATED] == Layout.STRING_TABLE
+        assert opened.generations[DELEGATED] == RangeLayout.STRING_TABLE
         assert {row.offset for row in opened.ranges(DELEGATED)} == {-1}
         assert opened.locate(DELEGATED, 0) is None
         assert "mobile_debug.pkl" not in opened.generations
@@ -152,9 +152,9 @@ def test_a_delegated_record_is_named_among_the_generations() -> None:
 # --- no text is copied
 
 
-@pytest.mark.parametrize("layout", [Layout.INLINE, Layout.STRING_TABLE])
+@pytest.mark.parametrize("layout", [RangeLayout.INLINE, RangeLayout.STRING_TABLE])
 @pytest.mark.parametrize("compress", [False, True])
-def test_reading_ranges_copies_no_text(layout: Layout, compress: bool) -> None:  # noqa: FBT001
+def test_reading_ranges_copies_no_text(layout: RangeLayout, compress: bool) -> None:  # noqa: FBT001
     ranges = [Range(b"%d" % number + b"\nx = y\n" * (MIB // 7), 5, 9) for number in range(8)]
     record = build_source_ranges(table_of(range(8), ranges, layout), 0)
     out = io.BytesIO()

@@ -10,7 +10,7 @@ import pytest
 
 import archive
 from archive import ArchiveError
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.record_kinds import MIGRATED
 from archive.formats.releases import (
     LATEST,
@@ -119,9 +119,9 @@ def test_what_came_with_a_release_stayed() -> None:
 
 
 WORDS = {
-    Layout.PAIR: "pair rows",
-    Layout.INLINE: "inline rows",
-    Layout.STRING_TABLE: "string table",
+    RangeLayout.PAIR: "pair rows",
+    RangeLayout.INLINE: "inline rows",
+    RangeLayout.STRING_TABLE: "string table",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import archive
 from archive.container.container import new_member
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from tests.support.commands import well
 from tests.support.corpus import FIXTURES
@@ -34,7 +34,9 @@ def failure(path: Path) -> str:
 def tag_first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with archive.open(FIXTURES / "releases" / "torch-1.9.0" / "unicode.pt") as opened:
         table = opened.range_table
-        rows = {name: build_source_ranges(table, at, Layout.TAG_FIRST) for at, name in enumerate(table.names)}
+        rows = {
+            name: build_source_ranges(table, at, RangeLayout.TAG_FIRST) for at, name in enumerate(table.names)
+        }
         members = [
             new_member(name, rows.get(name) or bytes(one.view())) for name, one in opened.records.items()
         ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.debuginfo.model import SourceRange
-    from archive.debuginfo.symbolicate import Known
+    from archive.debuginfo.symbolicate import HandleLookup
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
 
@@ -55,7 +55,7 @@ def _companion(opened: Archive) -> Companion:
     return opened.companion
 
 
-def _looked_up(opened: Archive, look_up: Callable[[Known], T]) -> T:
+def _looked_up(opened: Archive, look_up: Callable[[HandleLookup], T]) -> T:
     with in_file(opened.file):
         return look_up(_companion(opened).known)
 

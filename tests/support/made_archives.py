@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import strategies as st
 
 from archive.container.container import new_member
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.callstack_map import build_callstack_map
 from archive.formats.method_handles import build_methods
 from archive.formats.source_ranges import build_source_ranges
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn
 
-LAYOUTS = [layout for layout in Layout if layout is not Layout.EMPTY]
-UNPIECED = [layout for layout in LAYOUTS if layout is not Layout.STRING_TABLE]
+LAYOUTS = [layout for layout in RangeLayout if layout is not RangeLayout.EMPTY]
+UNPIECED = [layout for layout in LAYOUTS if layout is not RangeLayout.STRING_TABLE]
 """The layouts whose records PyTorch's rules always give again: texts have no pieces there."""
 STACKS = [None, Generation.CALLSTACK_3, Generation.CALLSTACK_4]
 
@@ -35,7 +35,7 @@ class Made(NamedTuple):
 
 
 @st.composite
-def archives(draw: DrawFn, layouts: Sequence[Layout] = LAYOUTS) -> Made:
+def archives(draw: DrawFn, layouts: Sequence[RangeLayout] = LAYOUTS) -> Made:
     """An archive with at least one debug record."""
     ranges = st.sampled_from(layouts).flatmap(range_tables).map(lambda table: build_source_ranges(table, 0))
     names = draw(st.lists(st.sampled_from(["a", "b/é", "___torch_mangle_7"]), max_size=3, unique=True))

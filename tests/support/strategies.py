@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from archive.base.strings import StringTable
 from archive.debuginfo.handle_tables import HandleTable, MethodTable
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ def firsts(counts: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 @st.composite
-def range_tables(draw: DrawFn, layout: Layout) -> RangeTable:
+def range_tables(draw: DrawFn, layout: RangeLayout) -> RangeTable:
     """One record, in one layout: 0 to 5 rows that share up to 4 sources, null and empty ones among them."""
     strings = Strings()
-    pieced = layout is Layout.STRING_TABLE
+    pieced = layout is RangeLayout.STRING_TABLE
     table: list[int] = []
     if pieced:
         own = draw(st.lists(texts, max_size=5, unique=True))
@@ -78,7 +78,7 @@ def range_tables(draw: DrawFn, layout: Layout) -> RangeTable:
     ]
     rows = draw(few)
     used = [draw(st.integers(0, len(sources) - 1)) for _ in range(rows)]
-    tags = [-1] * rows if layout is Layout.PAIR else draw(st.lists(whole, min_size=rows, max_size=rows))
+    tags = [-1] * rows if layout is RangeLayout.PAIR else draw(st.lists(whole, min_size=rows, max_size=rows))
     pieces, filenames, lines, nulls = zip(*sources, strict=True)
     return RangeTable(
         (layout.name,),
@@ -175,7 +175,7 @@ class Range(NamedTuple):
     line: int = 1
 
 
-def table_of(offsets: Sequence[int], ranges: Sequence[Range], layout: Layout) -> RangeTable:
+def table_of(offsets: Sequence[int], ranges: Sequence[Range], layout: RangeLayout) -> RangeTable:
     """One record: a row for each range."""
     strings = Strings()
     table, texts, filenames = [strings.add(b"")], [], []
@@ -183,7 +183,7 @@ def table_of(offsets: Sequence[int], ranges: Sequence[Range], layout: Layout) ->
         texts.append(strings.add(one.text))
         filenames.append(-1 if one.filename is None else strings.add(one.filename))
         table += [texts[-1], filenames[-1]]
-    pieced = layout is Layout.STRING_TABLE
+    pieced = layout is RangeLayout.STRING_TABLE
     if pieced:
         filenames = [table[0] if name < 0 else name for name in filenames]
         table = [string for string in table if string >= 0]

@@ -9,7 +9,7 @@ import pytest
 
 import archive
 from archive.container.container import member_from, new_member, write_archive
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from tests.support.strategies import Range, table_of
 
@@ -46,12 +46,12 @@ class Bench:
         (self.name,) = self.opened.range_table.names
         self.offsets = [row.offset for row in self.opened.ranges(self.name)]
         numbers = [Range(b"%d" % row, 0, len(b"%d" % row)) for row in range(len(self.offsets))]
-        said = self._printed(self._archive(numbers, Layout.INLINE))
+        said = self._printed(self._archive(numbers, RangeLayout.INLINE))
         self.nodes = {int(text.partition("Serialized ")[0]): node for node, text in enumerate(said) if text}
         self.suffixes = {row: said[node].removeprefix(f"{row}") for row, node in self.nodes.items()}
         self.rows = sorted(self.nodes)
 
-    def _archive(self, ranges: Sequence[Range], layout: Layout) -> bytes:
+    def _archive(self, ranges: Sequence[Range], layout: RangeLayout) -> bytes:
         return replaced(
             self.opened, {self.name: build_source_ranges(table_of(self.offsets, ranges, layout), 0)}
         )
@@ -60,7 +60,7 @@ class Bench:
         loaded = torch.jit.load(io.BytesIO(data))
         return [node.sourceRange() for node in loaded.graph.nodes()]
 
-    def show(self, ranges: Sequence[Range], layout: Layout) -> tuple[list[str], Archive]:
+    def show(self, ranges: Sequence[Range], layout: RangeLayout) -> tuple[list[str], Archive]:
         """What PyTorch prints for up to ``len(rows)`` ranges, and the archive that it read them from."""
         placed = [Range(b"", 0, 0)] * len(self.offsets)
         for row, one in zip(self.rows, ranges, strict=False):

@@ -25,7 +25,7 @@ from archive.backend.lower.tables import write_sites
 from archive.backend.source_files import GENERATED_FILE
 from archive.base.errors import ArchiveError
 from archive.debuginfo.model import NO_TAG
-from archive.debuginfo.sites import Site, Span, Step
+from archive.debuginfo.sites import CallStep, Site, Span
 from archive.effects.errors import LoweringError
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import DELEGATED, code_of
@@ -194,7 +194,7 @@ class _Delegated:
     def _site(self, handle: int) -> Site:
         entry = self.opened.handles[handle]
         steps = (
-            Step(
+            CallStep(
                 str(call.function or ""),
                 None if call.module is None else str(call.module.type_name),
                 None if call.module is None else str(call.module.instance),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.backend.graph.graphs import Graph
-    from archive.debuginfo.sites import Site, Span, Step
+    from archive.debuginfo.sites import CallStep, Site, Span
 
 ASSIGNED = re.compile(rb"\s*(\w+)(?: : [^=]+)? = ")
 """Matches a line that assigns what its node makes."""
@@ -35,7 +35,7 @@ class Relocating:
     def __init__(self, sites: Mapping[str, Site]) -> None:
         self._sites = sites
         self._ranges: dict[Span, SourceRange] = {}
-        self._stacks: dict[tuple[Step, ...], tuple[Call, ...]] = {}
+        self._stacks: dict[tuple[CallStep, ...], tuple[Call, ...]] = {}
 
     def effect(self, site: Site) -> Operation:
         """An operation that stands for an effect, so that the effect can have a debug handle."""
@@ -86,7 +86,7 @@ class Relocating:
         operation.range, operation.stack = span, calls
         operation.shown = "" if span is None else excerpt(span, b"").decode("utf-8", "backslashreplace")
 
-    def _calls(self, steps: tuple[Step, ...]) -> tuple[Call, ...]:
+    def _calls(self, steps: tuple[CallStep, ...]) -> tuple[Call, ...]:
         if steps not in self._stacks:
             self._stacks[steps] = tuple(
                 Call(

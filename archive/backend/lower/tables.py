@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, TypeVar
 
-from archive.debuginfo.sites import Site, Span, Step
+from archive.debuginfo.sites import CallStep, Site, Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,13 +46,13 @@ class _Spans:
     def __init__(self) -> None:
         self._spans: dict[int, Span | None] = {}
         self._texts: dict[int, tuple[bytes, bytes]] = {}
-        self._calls: dict[int, tuple[Step, ...]] = {}
+        self._calls: dict[int, tuple[CallStep, ...]] = {}
 
     def site(self, one: Operation) -> Site:
         """The site of an operation."""
         if id(one.stack) not in self._calls:
             self._calls[id(one.stack)] = tuple(
-                Step(call.function, call.type_name, call.instance, self._span(call.range))
+                CallStep(call.function, call.type_name, call.instance, self._span(call.range))
                 for call in one.stack
             )
         return Site(one.kind, self._span(one.range), self._calls[id(one.stack)])
@@ -138,7 +138,9 @@ def read_table(text: str) -> tuple[dict[int, Site], bytes]:
         return None if number is None else spans[number]
 
     sites = {
-        handle: Site(op, at(span), tuple(Step(name, kind, own, at(call)) for name, kind, own, call in calls))
+        handle: Site(
+            op, at(span), tuple(CallStep(name, kind, own, at(call)) for name, kind, own, call in calls)
+        )
         for handle, op, span, calls in read["handles"]
     }
     return sites, read["effects"].encode("latin-1")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.strings import decoded
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.pickles.ops import CODE_OF, IS_PUT
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _stretches(tree: Tree, pickle: int, table: RangeTable, files: Ints, owners: 
     before, stop = tokens.first[pickle : pickle + 2].tolist()
     starts, sources = [np.array([before])], [np.zeros(1, np.int64)]
     outer = int(tree.roots[pickle])
-    if table.layouts[number] is Layout.STRING_TABLE:
+    if table.layouts[number] is RangeLayout.STRING_TABLE:
         _, before, outer = tree.items(outer)
         own = slice(int(table.table_first[number]), int(table.table_first[number + 1]))
         starts += [_children(tree, before), np.array([before])]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from archive.container.deflate import deflated_size
 from archive.debuginfo.mending import mended
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats import callstack_map
 from archive.formats.record_kinds import CALLSTACK_MAP, DELEGATED, METHOD_HANDLES, is_legacy
 from archive.rewrite.compact.ranges import range_ways, record_of
@@ -60,7 +60,7 @@ def compact_records(opened: Archive) -> dict[str, bytes]:
 def _ways(opened: Archive) -> Iterator[tuple[str, Callable[[Allowance], Iterable[bytes]]]]:
     """Each debug record by name, and what writes it in several ways within an allowance."""
     ranges = opened.range_table
-    tables = Layout.STRING_TABLE in ranges.layouts
+    tables = RangeLayout.STRING_TABLE in ranges.layouts
     for number, name in enumerate(ranges.names):
         if not is_legacy(name):
             yield name, partial(_range_ways, ranges, number, tables=tables)
@@ -78,7 +78,7 @@ def _range_ways(table: RangeTable, number: int, allowance: Allowance, *, tables:
     return range_ways(record, layouts, allowance)
 
 
-def _layouts(record: RangeRecord, name: str, layout: Layout, *, tables: bool) -> set[Layout]:
+def _layouts(record: RangeRecord, name: str, layout: RangeLayout, *, tables: bool) -> set[RangeLayout]:
     """The layouts that a record of source ranges may be written in.
 
     PyTorch fails to look up a range in the record of a code record if it has no rows, unless it has a string
@@ -90,11 +90,11 @@ def _layouts(record: RangeRecord, name: str, layout: Layout, *, tables: bool) ->
         layout: the one that it has.
         tables: whether the archive has string tables.
     """
-    if not tables or layout in (Layout.PAIR, Layout.TAG_FIRST):
+    if not tables or layout in (RangeLayout.PAIR, RangeLayout.TAG_FIRST):
         return {layout}
     if not len(record):
-        return {Layout.EMPTY if name == DELEGATED else layout}
-    return {Layout.INLINE} | ({Layout.STRING_TABLE} if (record.filename >= 0).all() else set())
+        return {RangeLayout.EMPTY if name == DELEGATED else layout}
+    return {RangeLayout.INLINE} | ({RangeLayout.STRING_TABLE} if (record.filename >= 0).all() else set())
 
 
 def _smallest(opened: Archive, name: str, ways: Iterable[bytes]) -> bytes:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import MARKER
 from archive.pickles.write import BYTE
 from archive.rewrite.compact.instructions import (
@@ -139,7 +139,9 @@ def _texts(table: RangeTable, objects: Ints, allowance: Allowance) -> PiecedText
 # --- ways to write it
 
 
-def range_ways(record: RangeRecord, layouts: Collection[Layout], allowance: Allowance) -> Iterator[bytes]:
+def range_ways(
+    record: RangeRecord, layouts: Collection[RangeLayout], allowance: Allowance
+) -> Iterator[bytes]:
     """Write the record in several ways. Which one deflates best depends on its contents.
 
     Args:
@@ -152,14 +154,14 @@ def range_ways(record: RangeRecord, layouts: Collection[Layout], allowance: Allo
     """
     length, longest = record.texts.length(), NEVER
     sharings = list(_sharings(record))
-    inline = [layout for layout in layouts if layout is not Layout.STRING_TABLE]
-    if Layout.STRING_TABLE in layouts and (length > INLINE_UP_TO or not inline):
+    inline = [layout for layout in layouts if layout is not RangeLayout.STRING_TABLE]
+    if RangeLayout.STRING_TABLE in layouts and (length > INLINE_UP_TO or not inline):
         sources, strings = _pieced_sources(record, allowance)
         for sharing in sharings if len(sharings) == 1 else (sharings[0], sharings[-1]):
             # The table has all strings but the last two: the builder's name and the marker.
             marker = len(strings) - 1
             table = tuple_of(each(TEXT, np.arange(marker - 1)))
-            rows = tuple_of(_rows(record, Layout.STRING_TABLE, sources, sharing))
+            rows = tuple_of(_rows(record, RangeLayout.STRING_TABLE, sources, sharing))
             data = pickled(tuple_of(each(TEXT, np.array([marker])), table, rows), strings, allowance)
             longest = INLINE_AT_MOST * len(data)
             yield data
@@ -195,7 +197,7 @@ def _sharings(record: RangeRecord) -> Iterator[_Sharing]:
             yield _Sharing(number, first, shared)
 
 
-def _rows(record: RangeRecord, layout: Layout, sources: Instructions, sharing: _Sharing) -> Instructions:
+def _rows(record: RangeRecord, layout: RangeLayout, sources: Instructions, sharing: _Sharing) -> Instructions:
     """The instructions of the rows, each source written at its first row.
 
     Keys are the numbers of sources, and behind them those of ranges.
@@ -210,7 +212,7 @@ def _rows(record: RangeRecord, layout: Layout, sources: Instructions, sharing: _
     written, read, known = (np.flatnonzero(rows) for rows in (~is_read, is_read, is_known))
     rows = Composer(len(record))
     rows.add(INT, record.offset)
-    if layout is Layout.TAG_FIRST:
+    if layout is RangeLayout.TAG_FIRST:
         rows.add(INT, record.tag)
     rows.insert(sources, at=begins)
     rows.add(GET, record.source[known], at=known)
@@ -219,9 +221,9 @@ def _rows(record: RangeRecord, layout: Layout, sources: Instructions, sharing: _
     rows.add(CLOSE[3], at=written)
     rows.add(PUT, count + np.flatnonzero(shared), at=first[shared])
     rows.add(GET, count + number[read], at=read)
-    if layout in (Layout.INLINE, Layout.STRING_TABLE):
+    if layout in (RangeLayout.INLINE, RangeLayout.STRING_TABLE):
         rows.add(INT, record.tag)
-    rows.add(CLOSE[2 if layout is Layout.PAIR else 3])
+    rows.add(CLOSE[2 if layout is RangeLayout.PAIR else 3])
     return rows.code()
 
 

@@ -26,7 +26,7 @@ from archive.base.output import scratch
 from archive.check.loading import refusals_as_before
 from archive.container.container import write_archive
 from archive.debuginfo.mending import completed, mended
-from archive.debuginfo.model import NO_TAG, Layout
+from archive.debuginfo.model import NO_TAG, RangeLayout
 from archive.formats.archive_id import counts
 from archive.formats.record_kinds import DELEGATED, MIGRATED, range_records_of
 from archive.formats.releases import number_of
@@ -92,7 +92,7 @@ def check_migrated(before: Archive, after: Archive, cuts: Mapping[str, Sequence[
 
 
 def _has_tags(table: RangeTable) -> bool:
-    return Layout.PAIR not in table.layouts and not (table.tag == NO_TAG).all()
+    return RangeLayout.PAIR not in table.layouts and not (table.tag == NO_TAG).all()
 
 
 def _same_rescued(before: Archive, after: Archive, code: str, cuts: Sequence[Cut]) -> None:
@@ -146,9 +146,9 @@ def _nameless(table: HandleTable) -> HandleTable:
 
 EXPORT_ANEW = "only TorchScript is migrated: export the model with the release that is to load it"
 TO_LAYOUTS = {  # targets that are a layout of source ranges, by name
-    "pair-rows": Layout.PAIR,
-    "inline-rows": Layout.INLINE,
-    "string-table": Layout.STRING_TABLE,
+    "pair-rows": RangeLayout.PAIR,
+    "inline-rows": RangeLayout.INLINE,
+    "string-table": RangeLayout.STRING_TABLE,
 }
 
 

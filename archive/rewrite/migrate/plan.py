@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from archive.formats.releases import LATEST, shown
 
 if TYPE_CHECKING:
-    from archive.debuginfo.model import Layout
+    from archive.debuginfo.model import RangeLayout
     from archive.formats.releases import Number
 
 
@@ -25,7 +25,7 @@ class Target:
     """
 
     number: Number | None
-    layout: Layout | None = None
+    layout: RangeLayout | None = None
 
     def __str__(self) -> str:
         if self.number is not None:

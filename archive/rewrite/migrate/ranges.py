@@ -17,7 +17,7 @@ import numpy as np
 
 from archive.base.columns import firsts, numbered
 from archive.base.errors import ArchiveError
-from archive.debuginfo.model import NO_TAG, Layout
+from archive.debuginfo.model import NO_TAG, RangeLayout
 from archive.formats.record_kinds import DELEGATED
 from archive.normalform.columns import RANGE_LAYOUTS
 
@@ -31,19 +31,19 @@ HIGHEST = 1 << 62
 """The highest tag behind which others can be numbered."""
 
 
-def relaid(columns: Columns, layout: Layout) -> Columns:
+def relaid(columns: Columns, layout: RangeLayout) -> Columns:
     """All records of source ranges in one layout."""
     rows = columns["record.rows"]
-    empty = RANGE_LAYOUTS.index(layout if layout is Layout.STRING_TABLE else Layout.EMPTY)
+    empty = RANGE_LAYOUTS.index(layout if layout is RangeLayout.STRING_TABLE else RangeLayout.EMPTY)
     filename, null = columns["source.filename"], columns["source.null"] > 0
-    if layout is Layout.STRING_TABLE:
+    if layout is RangeLayout.STRING_TABLE:
         filename = np.where(filename < 0, 0, filename)
     else:
         filename = np.where((filename == 0) & ~null, -1, filename)
     tag = columns["range.tag"]
-    if layout is Layout.PAIR:
+    if layout is RangeLayout.PAIR:
         tag = np.full(len(tag), NO_TAG)
-    elif (columns["record.layout"] == RANGE_LAYOUTS.index(Layout.PAIR)).any():
+    elif (columns["record.layout"] == RANGE_LAYOUTS.index(RangeLayout.PAIR)).any():
         untagged = tag == NO_TAG
         highest = int(tag.max(initial=NO_TAG))
         if highest > HIGHEST:
@@ -59,7 +59,7 @@ def relaid(columns: Columns, layout: Layout) -> Columns:
     }
 
 
-def renamed(table: RangeTable, layout: Layout) -> tuple[int, int]:
+def renamed(table: RangeTable, layout: RangeLayout) -> tuple[int, int]:
     """The numbers of rows that gain, and that lose, a line ``File ""`` in what PyTorch prints, in a layout.
 
     Ranges that cover their whole text, or begin behind it, are not among them: PyTorch prints no line for
@@ -70,8 +70,8 @@ def renamed(table: RangeTable, layout: Layout) -> tuple[int, int]:
     prints = (table.end - table.start != length) & (table.start <= length)
     filename = sources.filename
     is_empty = (filename >= 0) & (sources.strings.length[filename] == 0) & ~sources.is_null
-    gained = prints & (filename < 0)[table.source] & (layout is Layout.STRING_TABLE)
-    lost = prints & is_empty[table.source] & (layout is not Layout.STRING_TABLE)
+    gained = prints & (filename < 0)[table.source] & (layout is RangeLayout.STRING_TABLE)
+    lost = prints & is_empty[table.source] & (layout is not RangeLayout.STRING_TABLE)
     return int(gained.sum()), int(lost.sum())
 
 
@@ -96,7 +96,7 @@ def add_delegated(form: FormBuilder) -> None:
         return
     form.columns = columns | {
         "record.name": np.append(columns["record.name"], name),
-        "record.layout": np.append(columns["record.layout"], RANGE_LAYOUTS.index(Layout.EMPTY)),
+        "record.layout": np.append(columns["record.layout"], RANGE_LAYOUTS.index(RangeLayout.EMPTY)),
         "record.rows": np.append(columns["record.rows"], 0),
     }
 

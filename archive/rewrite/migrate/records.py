@@ -14,7 +14,7 @@ from archive.base.errors import ImpossibleError
 from archive.container.container import member_from, new_member
 from archive.container.serialization_id import RECORD_NAME, renewed_id, serialization_id
 from archive.debuginfo.mending import completed, mended
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats import bytecode
 from archive.formats.record_kinds import (
     BYTECODE,
@@ -191,16 +191,16 @@ class MigratedRecords:
     def _lay_ranges(self, form: FormBuilder) -> None:
         """Bring source ranges into the target's layout."""
         # Releases that write no source ranges, 1.0 and 1.1, were refused.
-        wanted = cast("Layout", self.target.layout if self.release is None else self.release.ranges)
+        wanted = cast("RangeLayout", self.target.layout if self.release is None else self.release.ranges)
         table = self.archive.range_table
         for layout in dict.fromkeys(table.layouts):
             chosen = [number for number, one in enumerate(table.layouts) if one is layout]
             rows = int(np.diff(table.first)[chosen].sum())
-            if layout is not wanted and (rows or wanted is Layout.STRING_TABLE):
+            if layout is not wanted and (rows or wanted is RangeLayout.STRING_TABLE):
                 what = f"source ranges, {layout} to {wanted}, rows"
                 self.plan.changes.append(PlanStep(what, rows))
         handles = self.archive.handle_table
-        if wanted is Layout.PAIR and self.release is None and handles is not None and len(handles):
+        if wanted is RangeLayout.PAIR and self.release is None and handles is not None and len(handles):
             self.plan.losses.append(PlanStep("source ranges and call stacks of debug handles", len(handles)))
             form.drop(*MAP)
         gained, lost = ranges.renamed(table, wanted)

@@ -31,7 +31,7 @@ import numpy as np
 
 from archive.base.columns import firsts
 from archive.container.names import encoded
-from archive.debuginfo.model import NO_TAG, Generation, Layout
+from archive.debuginfo.model import NO_TAG, Generation, RangeLayout
 from archive.formats.record_kinds import DELEGATED
 from archive.normalform.column import NO_ROW
 from archive.normalform.columns import CALLSTACK_LAYOUTS
@@ -317,7 +317,7 @@ def carry_over(form: FormBuilder, code: KnownCode | None, plan: MigrationPlan, r
         _change_elements(form, code, plan, release, recorded=recorded)
     if "method.name" in form.columns and release.delegated:
         ranges.add_delegated(form)
-        if release.ranges is Layout.STRING_TABLE:
+        if release.ranges is RangeLayout.STRING_TABLE:
             form.columns = ranges.relaid(form.columns, release.ranges)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.container.container import new_member
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.describe.sizes import Size
 from archive.describe.sizes.pieces import apportioned
 from archive.formats.record_kinds import kind_of
@@ -109,7 +109,7 @@ def of_sources(table: RangeTable) -> dict[str, int]:
 
 def test_inline_rows_are_about_the_file_they_name_or_that_of_their_first_frame() -> None:
     row, string = 15, 7  # numbers, tuples, memo write; opcode, length and memo write
-    assert of_sources(table_of([0, 5, 9, 12], ROWS, Layout.INLINE)) == {
+    assert of_sources(table_of([0, 5, 9, 12], ROWS, RangeLayout.INLINE)) == {
         "/src/a.py": (row + string + 9 + string + 9) + (row + string + 41 + 1),
         "/src/b.py": row + string + 10 + string + 9,
         "(none)": row + string + 9 + 1,
@@ -119,7 +119,7 @@ def test_inline_rows_are_about_the_file_they_name_or_that_of_their_first_frame()
 
 def test_texts_of_a_string_table_are_about_their_first_users_file() -> None:
     row, string, name = 27, 7, 33  # name: of build_intlist, the first time
-    assert of_sources(table_of([0, 5, 9, 12], ROWS, Layout.STRING_TABLE)) == {
+    assert of_sources(table_of([0, 5, 9, 12], ROWS, RangeLayout.STRING_TABLE)) == {
         "/src/a.py": (row + name + string + 9 + string + 9) + (row + string + 41) + string,  # and ""
         "/src/b.py": row + string + 10 + string + 9,
         "(none)": row + string + 9,
@@ -129,7 +129,9 @@ def test_texts_of_a_string_table_are_about_their_first_users_file() -> None:
 
 def test_a_frame_may_be_cut_into_pieces() -> None:
     table = table_of(
-        [0, 5], [Range(b"/src/a.py(7", 0, 4, None), Range(b"): forward\n", 0, 4, None)], Layout.STRING_TABLE
+        [0, 5],
+        [Range(b"/src/a.py(7", 0, 4, None), Range(b"): forward\n", 0, 4, None)],
+        RangeLayout.STRING_TABLE,
     )
     one, other = table.sources.piece.tolist()
     sources = replace(table.sources, first=column([0, 2, 3]), piece=column([one, other, other]))
@@ -138,7 +140,7 @@ def test_a_frame_may_be_cut_into_pieces() -> None:
 
 def shared_text() -> RangeTable:
     ranges = [Range(b"same\n", 0, 4, b"/src/a.py"), Range(b"same\n", 0, 4, b"/src/b.py")]
-    return table_of([0, 5], ranges, Layout.STRING_TABLE)
+    return table_of([0, 5], ranges, RangeLayout.STRING_TABLE)
 
 
 def test_a_line_of_several_files_is_its_first_users() -> None:

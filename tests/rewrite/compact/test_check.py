@@ -14,7 +14,7 @@ from archive import ArchiveError
 from archive.base.errors import LimitError
 from archive.base.limits import Limits
 from archive.container.container import new_member
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from archive.rewrite.compact.check import same_facts
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS
@@ -36,7 +36,7 @@ NO_ROWS = b"\x80\x02)."
 def made(
     rows: Sequence[Range] = ROWS,
     offsets: Sequence[int] = OFFSETS,
-    layout: Layout = Layout.INLINE,
+    layout: RangeLayout = RangeLayout.INLINE,
     tag: int | None = None,
 ) -> bytes:
     table = table_of(offsets, rows, layout)
@@ -64,7 +64,7 @@ def difference(before: bytes | Path, after: bytes) -> str:
         (changed(Range(b"y = x\n", 1, 1)), "row 1, field start: expected 0, found 1"),
         (changed(Range(b"y = x\n", 0, 2)), "row 1, field end: expected 1, found 2"),
         (made(tag=9), "row 2, field tag: expected 3, found 9"),
-        (made(layout=Layout.PAIR), "row 0, field tag: expected 1, found -1"),
+        (made(layout=RangeLayout.PAIR), "row 0, field tag: expected 1, found -1"),
         (changed(Range(b"y = x\n", 0, 1, line=2)), "row 1, field starting_line: expected 1, found 2"),
         (changed(Range(b"y = x\n", 0, 1, b"n.py")), "row 1, field filename: expected 'm.py', found 'n.py'"),
         (changed(Range(b"y = x\n", 0, 1, None)), "row 1, field filename: expected 'm.py', found None"),
@@ -93,7 +93,7 @@ def test_records_of_one_archive_alone_are_found() -> None:
 
 
 def test_the_same_rows_in_another_layout_and_order_of_records_are_the_same() -> None:
-    record = build_source_ranges(table_of(OFFSETS, ROWS, Layout.STRING_TABLE), 0)
+    record = build_source_ranges(table_of(OFFSETS, ROWS, RangeLayout.STRING_TABLE), 0)
     turned = packed([new_member(OTHER, NO_ROWS), new_member(RECORD, record)])
     with archive.open(tampered(made(), {OTHER: NO_ROWS})) as one, archive.open(turned) as other:
         assert one.range_table.names != other.range_table.names

@@ -17,7 +17,7 @@ from archive.base.limits import unbounded
 from archive.container import deflate as deflating
 from archive.container.container import new_member
 from archive.debuginfo.handle_tables import HandleTable
-from archive.debuginfo.model import Generation, Layout
+from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from archive.rewrite import compact
 from archive.rewrite.compact import compact_records, ranges, stacks
@@ -95,7 +95,7 @@ def test_archives_say_the_same_in_layouts_that_their_releases_read(compacted: li
     for path, before, records in compacted[::3]:
         with archive.open(tampered(path, records)) as after:
             same_facts(before, after)
-            if Layout.STRING_TABLE not in before.range_table.layouts:
+            if RangeLayout.STRING_TABLE not in before.range_table.layouts:
                 assert after.range_table.layouts == before.range_table.layouts, path
                 old += 1
             assert after.generations.get(CALLSTACKS) == before.generations.get(CALLSTACKS), path
@@ -246,9 +246,9 @@ def test_line_numbers_are_cut_out_and_what_stands_together_is_one_piece() -> Non
 
 def test_strings_used_most_have_numbers_of_one_byte() -> None:
     rows = [Range(b"line %d\nshared\n" % number, 0, 4, b"common.py", number) for number in range(300)]
-    table = table_of(range(300), rows, Layout.STRING_TABLE)
+    table = table_of(range(300), rows, RangeLayout.STRING_TABLE)
     with archive.open(packed([new_member("code/m.py.debug_pkl", build_source_ranges(table, 0))])) as before:
-        for data in range_ways(record_of(table, 0, unbounded()), [Layout.STRING_TABLE], unbounded()):
+        for data in range_ways(record_of(table, 0, unbounded()), [RangeLayout.STRING_TABLE], unbounded()):
             strings = slow_reader.load(data)[1]
             assert len(strings) == 303
             assert {b"", b"shared\n", b"common.py"} < {*strings[:256]}
@@ -259,9 +259,9 @@ def test_strings_used_most_have_numbers_of_one_byte() -> None:
 def test_a_record_without_rows() -> None:
     path = ORACLES / "plain_stack.ptl"
     with archive.open(path) as opened:
-        assert opened.generations[DELEGATED] == Layout.STRING_TABLE
+        assert opened.generations[DELEGATED] == RangeLayout.STRING_TABLE
         assert compact_records(opened)[DELEGATED] == NO_ROWS
-    empty = build_source_ranges(table_of([], [], Layout.STRING_TABLE), 0)
+    empty = build_source_ranges(table_of([], [], RangeLayout.STRING_TABLE), 0)
     with archive.open(tampered(path, {f"{PLAIN}{SUFFIX}": empty})) as opened:
         assert compact_records(opened)[f"{PLAIN}{SUFFIX}"] not in (empty, NO_ROWS)
 
@@ -270,7 +270,7 @@ def test_no_filename_stays_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """In an archive with string tables, too, which have no place for it."""
     monkeypatch.setattr(ranges, "INLINE_UP_TO", -1)
     rows = [Range(b"y = x\n", 0, 1, None), Range(b"z = y\n", 0, 1, b"")]
-    record = build_source_ranges(table_of([0, 9], rows, Layout.INLINE), 0)
+    record = build_source_ranges(table_of([0, 9], rows, RangeLayout.INLINE), 0)
     with archive.open(tampered(STACK, {"code/new.py.debug_pkl": record})) as before:
         for name, ways in compact._ways(before):
             for data in ways(unbounded()) if name == "code/new.py.debug_pkl" else ():

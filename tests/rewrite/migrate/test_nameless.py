@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import archive
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from tests.support.commands import well
 from tests.support.corpus import RELEASES
@@ -76,8 +76,8 @@ def test_only_rows_that_pytorch_prints_otherwise_are_counted() -> None:
     ]
     rows = [Range(*span, None, line) for line, span in enumerate(spans)]
     bench = Bench(8)
-    inline, opened = bench.show(rows, Layout.INLINE)
-    in_table, _ = bench.show(rows, Layout.STRING_TABLE)
+    inline, opened = bench.show(rows, RangeLayout.INLINE)
+    in_table, _ = bench.show(rows, RangeLayout.STRING_TABLE)
     others = [one for one, other in zip(inline, in_table, strict=True) if one != other]
     plan = archive.migrate(bytes(opened.container.data), to="string-table", dry_run=True).plan
     assert len(others) == 3

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import archive
 from archive.base.errors import ArchiveError
 from archive.base.limits import unbounded
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.formats.stale_methods import stale_methods, without
 from archive.normalform.builder import pack_ranges
 from archive.normalform.pool import Pool
@@ -85,11 +85,11 @@ def test_tags_beyond_all_numbers_are_refused() -> None:
         columns = pack_ranges(opened.range_table, pool, unbounded())
     columns["range.tag"][3] = 1 << 62 | 1
     with pytest.raises(ArchiveError, match="tags: expected up to"):
-        relaid(columns, Layout.INLINE)
+        relaid(columns, RangeLayout.INLINE)
 
 
 @patient
-@given(range_tables(Layout.INLINE), st.data())
+@given(range_tables(RangeLayout.INLINE), st.data())
 def test_code_that_loses_bytes_keeps_the_place_of_every_other_byte(
     table: object, data: st.DataObject
 ) -> None:

@@ -18,7 +18,7 @@ from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.container.container import Container
 from archive.container.serialization_id import RECORD_NAME, serialization_id
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.failures.answers import UNCHECKED
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import RecordKind, kind_of
@@ -264,7 +264,7 @@ def wider(data: bytes) -> bytes:
 def in_other_pieces(_: bytes) -> bytes:
     """Source ranges whose texts are cut elsewhere than behind a line, which PyTorch loads as well."""
     ranges = [Range(b"def f():\n    ret", 0, 5), Range(b"urn 1\n    return 2", 1, 3)]
-    return build_source_ranges(table_of([0, 7], ranges, Layout.STRING_TABLE), 0)
+    return build_source_ranges(table_of([0, 7], ranges, RangeLayout.STRING_TABLE), 0)
 
 
 ODD: dict[str, dict[str, Change]] = {

@@ -14,7 +14,7 @@ from archive.base.columns import firsts
 from archive.base.strings import StringTable
 from archive.check.verify import NOT_PARSED, verify
 from archive.container.container import new_member
-from archive.debuginfo.model import Layout
+from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats.record_kinds import RANGES_SUFFIX
 from archive.normalform.builder import FormBuilder
@@ -49,7 +49,7 @@ def traced() -> bytes:
     start = np.zeros(ROWS, np.int64)
     table = RangeTable(
         (CODE + RANGES_SUFFIX,),
-        (Layout.STRING_TABLE,),
+        (RangeLayout.STRING_TABLE,),
         np.array([0, ROWS]),
         row * len(LINE),
         row // ROWS_OF_A_SOURCE,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from archive.debuginfo.sites import SELF, Site, Span, Step
+from archive.debuginfo.sites import SELF, CallStep, Site, Span
 from archive.effects.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Statement:
     filename: str
     line: int
     span: Span | None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[CallStep, ...] = ()
 
     def site(self, op: str) -> Site:
         """The site of an operation in this statement."""
@@ -161,10 +161,10 @@ def statement_in(
             continue
         call = span_of(caller.f_code, _position(caller))
         if owner is None:
-            steps.append(Step(inner.co_name, None, None, call))
+            steps.append(CallStep(inner.co_name, None, None, call))
         else:
             instance = SELF if outer is not None and outer.number == owner.number else owner.instance
-            steps.append(Step(inner.co_name, owner.type_name, instance, call))
+            steps.append(CallStep(inner.co_name, owner.type_name, instance, call))
             outer = owner
     line = position[0] if position else code.co_firstlineno
     return Statement(code.co_filename, line, span_of(code, position), tuple(steps))
