@@ -1,4 +1,4 @@
-"""The application: routes, and what each answers.
+"""The application: its routes, its numbers, and the layer around all.
 
 ``/healthz`` and ``/metrics`` are for those who run the server. The outermost layer refuses foreign hosts,
 counts requests, and ends those whose clients do not read.
@@ -7,39 +7,118 @@ counts requests, and ends those whose clients do not read.
 from __future__ import annotations
 
 import asyncio
-import errno
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
-from fastapi.exceptions import RequestValidationError
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 import archive
 from archive.base.errors import ArchiveError, shown
 from archive.server.companions import Companions
 from archive.server.logs import Logs
-from archive.server.metrics import Metrics
-from archive.server.problems import Problem, answer_to
+from archive.server.problems import GONE, HttpProblem, answer_refusals, answer_to
 from archive.server.spool import Spool
 from archive.server.workers import Workers
 from archive.store.store import Store
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
+    from collections.abc import Iterator
+
+    from prometheus_client.core import Metric
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from archive.server.settings import Settings
+    from archive.server.work import Explained
+
+
+# --- numbers
+
+NAME = "debug_archive"
+LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+"""Seconds up to which requests are counted."""
+OUTCOMES = ("explained", "ambiguous", "unknown")
+"""What becomes of failures, as the fields of :class:`~archive.server.work.Explained`."""
+
+
+class Metrics:
+    """The numbers of a server.
+
+    Args:
+        workers: the server's.
+        spool: likewise.
+
+    Attributes:
+        registry: holds all numbers.
+        requests: requests that were answered, by route and status.
+        seconds: how long these took, by route.
+    """
+
+    def __init__(self, workers: Workers, spool: Spool) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            f"{NAME}_requests", "Requests answered.", ["route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            f"{NAME}_request_seconds",
+            "Seconds from a request's headers to the end of its answer.",
+            ["route"],
+            buckets=LATENCIES,
+            registry=self.registry,
+        )
+        self._failures = Counter(
+            f"{NAME}_failures",
+            "Failures in logs, by what became of them.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        for outcome in OUTCOMES:
+            self._failures.labels(outcome)
+        self.registry.register(_Now(workers, spool))
+
+    def count(self, explained: Explained) -> None:
+        """Count the failures of a log."""
+        for outcome in OUTCOMES:
+            self._failures.labels(outcome).inc(getattr(explained, outcome))
+
+
+class _Now(Collector):
+    """What is in flight now, and the workers that were killed."""
+
+    def __init__(self, workers: Workers, spool: Spool) -> None:
+        self._workers = workers
+        self._spool = spool
+
+    def collect(self) -> Iterator[Metric]:
+        """Collect the numbers."""
+        workers = self._workers
+        yield GaugeMetricFamily(f"{NAME}_workers_busy", "Workers that work.", workers.busy)
+        yield GaugeMetricFamily(
+            f"{NAME}_requests_waiting", "Requests that wait for a worker.", workers.waiting
+        )
+        yield GaugeMetricFamily(
+            f"{NAME}_spool_bytes", "Bytes of bodies and answers on disk.", self._spool.held
+        )
+        killed = CounterMetricFamily(f"{NAME}_workers_killed", "Workers that were killed.", labels=["reason"])
+        for reason in ("late", "left", "died"):
+            killed.add_metric([reason], getattr(workers.killed, reason))
+        yield killed
 
 
 # --- operations
 
 
-class Operations:
+class OperationsRoutes:
     """The routes of operations.
 
     Args:
@@ -66,7 +145,7 @@ class Operations:
         try:
             return {"status": "ok", "companions": len(self._store.entries())}
         except (ArchiveError, OSError) as error:
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
 
     def metrics(self) -> Response:
         """The numbers, as text."""
@@ -77,13 +156,11 @@ class Operations:
 
 UNKNOWN = "other"
 """The label of requests that no route takes."""
-GONE = 499
-"""The status of requests whose clients left, as proxies log it."""
 PLAIN = (b"x-content-type-options", b"nosniff")
 """No browser takes a log for a page."""
 
 
-class Guard:
+class RequestGuard:
     """Counts the requests to an application, and bounds the time of each piece of an answer.
 
     Args:
@@ -130,13 +207,12 @@ class Guard:
             name = host.rpartition(":")[0] if host[-1:].isdecimal() and ":" in host else host
             if name.lower() not in hosts:
                 why = f"no host of this server: {shown(name)}; `--allow-host NAME` adds one"
-                return answer_to(Problem(421, why))
+                return answer_to(HttpProblem(421, why))
         return self._app
 
 
 # --- app
 
-FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 DESCRIPTION = """\
 Failures of PyTorch models, explained by the models' own source. A failure is explained by the model that its
 handles or its log name, or by the only one that nothing contradicts; else it stays as it is, and is counted.
@@ -167,13 +243,13 @@ class Service:
             title="debug-archive", version=archive.__version__, description=DESCRIPTION, redoc_url=None
         )
         for part in (
-            Logs(settings, self._spool, self.workers, metrics),
+            Logs(settings, self._spool, self.workers, metrics.count),
             Companions(settings, self._spool, self.workers, self._store),
-            Operations(self._store, metrics),
+            OperationsRoutes(self._store, metrics),
         ):
             app.include_router(part.router)
-        _answer_refusals(app)
-        self.app = Guard(app, metrics, settings)
+        answer_refusals(app)
+        self.app = RequestGuard(app, metrics, settings)
 
     async def start(self) -> None:
         """Start the workers, each of which opens the store.
@@ -183,7 +259,7 @@ class Service:
         """
         try:
             await self.workers.start()
-        except Problem as problem:
+        except HttpProblem as problem:
             raise ArchiveError(problem.detail) from None
 
     async def stop(self) -> None:
@@ -191,35 +267,3 @@ class Service:
         await self.workers.close()
         self._spool.close()
         self._store.close()
-
-
-def _answer_refusals(app: FastAPI) -> None:
-    """Let every refusal become a problem of one sentence."""
-
-    @app.exception_handler(Problem)
-    def _(_: Request, problem: Problem) -> Response:
-        return answer_to(problem)
-
-    @app.exception_handler(HTTPException)
-    def _(_: Request, error: HTTPException) -> Response:
-        return answer_to(Problem(error.status_code, str(error.detail), error.headers))
-
-    @app.exception_handler(RequestValidationError)
-    def _(_: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        return answer_to(Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {first['msg']}"))
-
-    @app.exception_handler(ClientDisconnect)
-    def _(_: Request, __: ClientDisconnect) -> Response:
-        return Response(status_code=GONE)
-
-    @app.exception_handler(OSError)
-    def _(_: Request, error: OSError) -> Response:
-        if error.errno in FULL:
-            return answer_to(Problem(HTTPStatus.INSUFFICIENT_STORAGE, "the server's disk is full"))
-        raise error
-
-    @app.exception_handler(Exception)
-    def _(_: Request, error: Exception) -> Response:
-        return answer_to(Problem(500, f"internal error: {type(error).__name__}; the server's log tells more"))

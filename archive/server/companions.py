@@ -10,7 +10,6 @@ import json
 import re
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,9 +22,10 @@ from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, shown
 from archive.reader.facts import MAX_ID
 from archive.server import work
-from archive.server.bodies import CLOSE, receive
-from archive.server.problems import MEDIA_TYPE, Problem
-from archive.store.entries import entry_json
+from archive.server.problems import JSON, HttpProblem, documented
+from archive.server.settings import LONGEST_NAME
+from archive.server.spool import CLOSE, receive
+from archive.store.entries import COMPANIONS, MOST_LISTED, entry_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,7 +85,7 @@ class Representation:
 
 def tag_of(data: bytes) -> str:
     """The strong entity tag of bytes."""
-    return f'"{blake2b(data, digest_size=16).hexdigest()}"'
+    return f'"{digest_of(data).hex()}"'
 
 
 def _has(condition: str | None, tag: str) -> bool:
@@ -101,23 +101,20 @@ def part_of(asked: str, size: int) -> range | None:
     Returns:
         None: all bytes, for no range is asked for, or several are, or what is asked for is none.
     """
-    found = RANGE.fullmatch(asked.strip())
-    if not found or found[1] == found[2] == "":
+    bounds = RANGE.fullmatch(asked.strip())
+    if not bounds or bounds[1] == bounds[2] == "":
         return None
-    if not found[1]:
-        return range(max(0, size - int(found[2])), size)
-    first, last = int(found[1]), int(found[2]) if found[2] else size - 1
-    if found[2] and last < first:
+    if not bounds[1]:
+        return range(max(0, size - int(bounds[2])), size)
+    first, last = int(bounds[1]), int(bounds[2]) if bounds[2] else size - 1
+    if bounds[2] and last < first:
         return None
     return range(first, min(last + 1, size))
 
 
 # --- companions
 
-MOST_LISTED = 1_000
-"""Companions of one page."""
-LONGEST_NAME = 255
-JSON, BINARY = "application/json", "application/octet-stream"
+BINARY = "application/octet-stream"
 MAY_CHANGE = {"Cache-Control": "no-cache"}
 """A companion may be replaced: caches ask whether theirs is still the same."""
 READ_ONLY = "this server is read only; `debug-archive serve --token-file FILE` takes companions"
@@ -141,7 +138,7 @@ class Companions:
         self._spool = spool
         self._workers = workers
         self._store = store
-        self.router = APIRouter(prefix="/v1/companions")
+        self.router = APIRouter(prefix=COMPANIONS)
         route = self.router.add_api_route
         route("", self.page, summary="List companions", response_class=Response, responses=LISTED)
         route(
@@ -167,16 +164,16 @@ class Companions:
         facts: Annotated[bool, Query(description="Tell handles and code records, too.")] = False,
     ) -> Response:
         """A page of companions, in the order of their ids."""
-        found = [
-            one
-            for one in self._entries()
-            if prefix in (None, one.prefix) and any(name in known for known in (one.file, one.facts.top))
+        entries = [
+            entry
+            for entry in self._entries()
+            if prefix in (None, entry.prefix) and (name in entry.file or name in entry.facts.top)
         ]
-        page = [one for one in found if one.archive_id > after][: limit + 1]
+        page = [entry for entry in entries if entry.archive_id > after][: limit + 1]
         following = page[limit - 1].archive_id if len(page) > limit else None
         content = {
-            "companions": [entry_json(one, complete=facts) for one in page[:limit]],
-            "total": len(found),
+            "companions": [entry_json(entry, complete=facts) for entry in page[:limit]],
+            "total": len(entries),
             "next": following,
         }
         data = json.dumps(content, ensure_ascii=False).encode()
@@ -193,14 +190,16 @@ class Companions:
         """The bytes of a companion.
 
         Raises:
-            Problem: they are not what they were.
+            HttpProblem: they are not what they were.
         """
         try:
             data = self._store.companion(entry.archive_id)
         except (ArchiveError, OSError) as error:
-            raise Problem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None
+            raise HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None
         if digest_of(data).hex() != entry.digest:
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "the companion was replaced this moment; try again")
+            raise HttpProblem(
+                HTTPStatus.SERVICE_UNAVAILABLE, "the companion was replaced this moment; try again"
+            )
         return data
 
     async def add(
@@ -219,7 +218,7 @@ class Companions:
             await receive(request, body, self._settings)
             result = await self._workers.run(work.add, body.path, answer.path, sent)
             if isinstance(result, work.Refused):
-                raise Problem(result.status, result.detail)
+                raise HttpProblem(result.status, result.detail)
             data = await run_in_threadpool(answer.path.read_bytes)
         return Response(data, HTTPStatus.CREATED if result else HTTPStatus.OK, media_type=JSON)
 
@@ -227,41 +226,39 @@ class Companions:
         """Refuse a request without the token.
 
         Raises:
-            Problem: there is none, or another one.
+            HttpProblem: there is none, or another one.
         """
         if self._settings.token is None:
-            raise Problem(HTTPStatus.FORBIDDEN, READ_ONLY)
+            raise HttpProblem(HTTPStatus.FORBIDDEN, READ_ONLY)
         scheme, _, token = authorization.partition(" ")
         is_right = hmac.compare_digest(token.strip().encode(), self._settings.token.encode())
         if scheme.lower() != "bearer" or not is_right:
             why = "the token is missing or wrong; send `Authorization: Bearer TOKEN`"
-            raise Problem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer", **CLOSE})
+            raise HttpProblem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer", **CLOSE})
 
     def _entries(self) -> Sequence[StoreEntry]:
         try:
             return self._store.entries()
         except (ArchiveError, OSError) as error:
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
 
     def _named(self, word: str) -> StoreEntry:
         """The companion that a word means: see :meth:`~archive.store.store.Store.find`.
 
         Raises:
-            Problem: there is none, or there are several.
+            HttpProblem: there is none, or there are several.
         """
         try:
             found = self._store.find(word)
         except (ArchiveError, OSError) as error:
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
+            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
         if len(found) == 1:
             return found[0]
         count = f"{len(found)} companions have" if found else "no companion has"
         status = HTTPStatus.CONFLICT if found else HTTPStatus.NOT_FOUND
-        raise Problem(status, f"{count} the id, prefix or name {shown(word)}; GET /v1/companions lists all")
-
-
-def _problem(words: str) -> dict[str, object]:
-    return {"description": words, "content": {MEDIA_TYPE: {}}}
+        raise HttpProblem(
+            status, f"{count} the id, prefix or name {shown(word)}; GET /v1/companions lists all"
+        )
 
 
 SENT = {
@@ -273,16 +270,16 @@ LISTED: dict[int | str, dict[str, Any]] = {
 ADDED: dict[int | str, dict[str, Any]] = {
     200: {"description": "The store has it already.", "content": {JSON: {}}},
     201: {"description": "It is added.", "content": {JSON: {}}},
-    401: _problem("The token is missing or wrong."),
-    403: _problem("The server is read only."),
-    409: _problem("Another archive has its id, or its handle prefix."),
-    413: _problem("The body is too long."),
+    401: documented("The token is missing or wrong."),
+    403: documented("The server is read only."),
+    409: documented("Another archive has its id, or its handle prefix."),
+    413: documented("The body is too long."),
 }
 GIVEN: dict[int | str, dict[str, Any]] = {
     200: {"description": "The companion, as it was added.", "content": {BINARY: {}}},
     206: {"description": "The part that Range asks for."},
     304: {"description": "The client has it: If-None-Match."},
-    404: _problem("No companion has that id."),
-    409: _problem("Several companions have an id of that beginning."),
+    404: documented("No companion has that id."),
+    409: documented("Several companions have an id of that beginning."),
     416: {"description": "It has no such part."},
 }

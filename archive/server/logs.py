@@ -12,17 +12,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from archive.server import work
-from archive.server.bodies import receive
-from archive.server.problems import MEDIA_TYPE, Problem
-from archive.server.requests import HandlesRequest, LogRequest, Pattern
-from archive.server.work import Refused
+from archive.server.problems import JSON, HttpProblem, documented
+from archive.server.spool import receive
+from archive.server.work import HandlesRequest, LogRequest, Pattern, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.types import Receive, Scope, Send
 
-    from archive.server.metrics import Metrics
     from archive.server.settings import Settings
     from archive.server.spool import Spool, SpoolFile
     from archive.server.work import Explained
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 18
 """Bytes of an answer that are sent at once."""
-JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 ENCODINGS = ("", "identity", "gzip")
 ABOUT = """\
@@ -47,17 +44,19 @@ class Logs:
         settings: the server's.
         spool: likewise.
         workers: likewise.
-        metrics: likewise.
+        count: counts the failures of a log.
 
     Attributes:
         router: the routes.
     """
 
-    def __init__(self, settings: Settings, spool: Spool, workers: Workers, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Settings, spool: Spool, workers: Workers, count: Callable[[Explained], None]
+    ) -> None:
         self._settings = settings
         self._spool = spool
         self._workers = workers
-        self._metrics = metrics
+        self._count = count
         self.router = APIRouter()
         self.router.add_api_route(
             "/v1/symbolicate",
@@ -78,7 +77,7 @@ class Logs:
     ) -> Response:
         """Explain a log, or look up handles."""
         if request.headers.get("content-encoding", "").lower() not in ENCODINGS:
-            raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: gzip is known, and none")
+            raise HttpProblem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: gzip is known, and none")
         is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
         with ExitStack() as stack:
             body, answer = (stack.enter_context(self._spool.file()) for _ in range(2))
@@ -98,7 +97,7 @@ class Logs:
         """What a worker says, unless the client leaves before.
 
         Raises:
-            Problem: the work is refused.
+            HttpProblem: the work is refused.
             ClientDisconnect: the client left.
         """
         working = asyncio.ensure_future(self._workers.run(task, *arguments))
@@ -109,15 +108,15 @@ class Logs:
                 raise ClientDisconnect
             result = await working
         finally:
-            for one in (working, leaving):
-                one.cancel()
+            for future in (working, leaving):
+                future.cancel()
         if isinstance(result, Refused):
-            raise Problem(result.status, result.detail)
+            raise HttpProblem(result.status, result.detail)
         return result
 
     def _counted(self, explained: Explained) -> dict[str, str]:
         """The counts of a log, as headers; the metrics get them, too."""
-        self._metrics.count(explained)
+        self._count(explained)
         return {
             f"Debug-Archive-{name.capitalize()}": str(count) for name, count in explained._asdict().items()
         }
@@ -149,10 +148,6 @@ class SpooledAnswer(Response):
             await send({"type": "http.response.body", "body": b""})
 
 
-def _problem(words: str) -> dict[str, object]:
-    return {"description": words, "content": {MEDIA_TYPE: {}}}
-
-
 REQUEST = {
     "required": True,
     "content": {
@@ -174,10 +169,10 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
             )
         },
     },
-    400: _problem("The pattern is no regular expression, or the body is no JSON, or no gzip."),
-    404: _problem("No archive has that id."),
-    408: _problem("The body did not arrive in time."),
-    413: _problem("The body, or its explanation, is too long."),
-    503: _problem("All workers are busy; Retry-After tells when to ask again."),
-    504: _problem("The work took too long and was ended."),
+    400: documented("The pattern is no regular expression, or the body is no JSON, or no gzip."),
+    404: documented("No archive has that id."),
+    408: documented("The body did not arrive in time."),
+    413: documented("The body, or its explanation, is too long."),
+    503: documented("All workers are busy; Retry-After tells when to ask again."),
+    504: documented("The work took too long and was ended."),
 }

@@ -1,11 +1,15 @@
-"""Refusals, and how HTTP tells them: one sentence in JSON, as RFC 9457 has it."""
+"""Refusals: over HTTP, each is one sentence in JSON, as RFC 9457 has it."""
 
 from __future__ import annotations
 
+import errno
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from starlette.responses import JSONResponse
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
 
 from archive.base.errors import one_line
 from archive.server.settings import RETRY_AFTER
@@ -13,11 +17,17 @@ from archive.server.settings import RETRY_AFTER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MEDIA_TYPE = "application/problem+json"
+    from fastapi import FastAPI
+    from starlette.requests import Request
+
+JSON, MEDIA_TYPE = "application/json", "application/problem+json"
+GONE = 499
+"""The status of requests whose clients left, as proxies log it."""
+FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 BUSY = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE)
 
 
-class Problem(Exception):  # noqa: N818 (RFC 9457's word)
+class HttpProblem(Exception):  # noqa: N818 (RFC 9457's word)
     """A request that is refused.
 
     Attributes:
@@ -35,7 +45,7 @@ class Problem(Exception):  # noqa: N818 (RFC 9457's word)
             self.headers.setdefault("Retry-After", str(RETRY_AFTER))
 
 
-def answer_to(problem: Problem) -> JSONResponse:
+def answer_to(problem: HttpProblem) -> JSONResponse:
     """The answer that tells a refusal."""
     facts = {
         "type": "about:blank",
@@ -44,3 +54,42 @@ def answer_to(problem: Problem) -> JSONResponse:
         "detail": one_line(problem.detail),
     }
     return JSONResponse(facts, problem.status, problem.headers, MEDIA_TYPE)
+
+
+def documented(words: str) -> dict[str, object]:
+    """A refusal, as the description of a route has it."""
+    return {"description": words, "content": {MEDIA_TYPE: {}}}
+
+
+def answer_refusals(app: FastAPI) -> None:
+    """Let every refusal become a problem of one sentence."""
+
+    @app.exception_handler(HttpProblem)
+    def _(_: Request, problem: HttpProblem) -> Response:
+        return answer_to(problem)
+
+    @app.exception_handler(HTTPException)
+    def _(_: Request, error: HTTPException) -> Response:
+        return answer_to(HttpProblem(error.status_code, str(error.detail), error.headers))
+
+    @app.exception_handler(RequestValidationError)
+    def _(_: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        return answer_to(HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {first['msg']}"))
+
+    @app.exception_handler(ClientDisconnect)
+    def _(_: Request, __: ClientDisconnect) -> Response:
+        return Response(status_code=GONE)
+
+    @app.exception_handler(OSError)
+    def _(_: Request, error: OSError) -> Response:
+        if error.errno in FULL:
+            return answer_to(HttpProblem(HTTPStatus.INSUFFICIENT_STORAGE, "the server's disk is full"))
+        raise error
+
+    @app.exception_handler(Exception)
+    def _(_: Request, error: Exception) -> Response:
+        return answer_to(
+            HttpProblem(500, f"internal error: {type(error).__name__}; the server's log tells more")
+        )

@@ -27,6 +27,7 @@ from archive.server.settings import (
     MOST_OF_HEADERS,
     RETRY_AFTER,
     SECONDS_OF_HEADERS,
+    SECONDS_OF_IDLENESS,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ TOO_MANY = (
 ).encode()
 
 
-class Pieces(h11.Connection):
+class CountedConnection(h11.Connection):
     """The state of a connection. A body may not come in many small pieces: each costs as much as a KB.
 
     Attributes:
@@ -85,7 +86,7 @@ class PromptProtocol(H11Protocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin a connection."""
         super().connection_made(transport)
-        self.conn = Pieces(h11.SERVER, MOST_OF_HEADERS)
+        self.conn = CountedConnection(h11.SERVER, MOST_OF_HEADERS)
         host = self.client[0] if self.client else ""
         self.clients[host] += 1
         if self.clients[host] > MOST_OF_A_CLIENT:
@@ -146,8 +147,6 @@ def protocol_of(seconds: float) -> type[PromptProtocol]:
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BACKLOG = 2048
-SECONDS_OF_IDLENESS = 15
-"""Seconds in which a connection that is kept must be used again."""
 
 
 class _Server(Server):

@@ -1,13 +1,11 @@
-"""The settings of a server, and the bounds on what a request may cost."""
+"""The settings of a server, and all bounds on what a request may cost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-ANSWER_A_BODY = 8
-"""An inflated log, and an answer, may be so many times as long as a body may be."""
-BODIES_KEPT = 64
-"""Bodies of the largest size, or answers of as many bytes, that lie on the disk at a time."""
+# --- connections
+
 SECONDS_OF_HEADERS = 10.0
 """Seconds in which the headers of a request must arrive."""
 MOST_OF_HEADERS = 1 << 16
@@ -16,14 +14,45 @@ MOST_CONNECTIONS = 1024
 """Connections that are open at a time."""
 MOST_OF_A_CLIENT = 256
 """Connections of one address; others are for others."""
+SECONDS_OF_IDLENESS = 15
+"""Seconds in which a connection that is kept must be used again."""
+RETRY_AFTER = 2
+"""Seconds after which a client that was refused may ask again."""
+
+# --- bodies and answers
+
+ANSWER_A_BODY = 8
+"""An inflated log, and an answer, may be so many times as long as a body may be."""
+BODIES_KEPT = 64
+"""Bodies of the largest size, or answers of as many bytes, that lie on the disk at a time."""
 LEAST_PIECES, BYTES_OF_A_PIECE = 256, 256
 """Pieces in which any body may come, and how long further ones must be on average."""
 SECONDS_OF_SILENCE = 10.0
 """Seconds in which the next bytes of a body must arrive."""
+SECONDS_OF_REST = 1.0
+"""Seconds in which the rest of a refused body is read, so that its sender reads the refusal."""
 LEAST_INFLATED, INFLATED_A_BYTE = 1 << 20, 100
 """Bytes that a log may have inflated, and those that each of its packed bytes allows besides."""
-RETRY_AFTER = 2
-"""Seconds after which a client that was refused may ask again."""
+
+# --- requests
+
+MOST_HANDLES = 64
+"""Handles of one failure."""
+LONGEST_PATTERN = 1_000
+"""Characters of a pattern."""
+LONGEST_NAME = 255
+"""Characters of a file's name, and of an archive's root."""
+MOST_VALUES = 1_000
+"""Values and commas of a request in JSON."""
+LONGEST_DETAIL = 600
+"""Characters of a refusal: it goes through a pipe."""
+
+# --- workers
+
+SECONDS_OF_START = 60.0
+"""Seconds in which a worker must be ready."""
+SECONDS_TO_NEXT_START = 1.0
+"""Seconds between two tries to start one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,12 @@
-"""Bodies and answers on the disk, within bounds: workers read and write them, and no pipe carries a log.
+"""Bodies and answers on the disk, within bounds of size and time.
 
-A folder of a server that was killed is removed by the next one: it has no lock.
+Workers read and write them there, and no pipe carries a log. The next server removes the folder of a server
+that was killed: it has no lock.
 """
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 from contextlib import contextmanager, suppress
@@ -12,7 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from archive.server.problems import Problem
+from starlette.requests import ClientDisconnect
+
+from archive.server.problems import HttpProblem
+from archive.server.settings import SECONDS_OF_REST, SECONDS_OF_SILENCE
 
 try:
     import fcntl
@@ -23,9 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
+    from starlette.requests import Request
+
+    from archive.server.settings import Settings
+
 PREFIX = "debug-archive-serve-"
 LOCK, NEW_LOCK = "spool.lock", "spool.lock.new"
 """A store has a `lock`, too, and may have a name like a spool's."""
+CLOSE = {"Connection": "close"}
 FULL = "the server holds as many bytes of other requests as it may; try again"
 
 
@@ -62,10 +72,10 @@ class Spool:
         """Count bytes in.
 
         Raises:
-            Problem: they are more than there is room for.
+            HttpProblem: they are more than there is room for.
         """
         if self.held + count > self._room:
-            raise Problem(503, FULL)
+            raise HttpProblem(503, FULL)
         self.held += count
 
     def close(self) -> None:
@@ -91,7 +101,7 @@ class SpoolFile:
         """Append bytes.
 
         Raises:
-            Problem: there is no room.
+            HttpProblem: there is no room.
             OSError: the disk is full.
         """
         self.count(len(data))
@@ -101,7 +111,7 @@ class SpoolFile:
         """Count bytes that stand in the file.
 
         Raises:
-            Problem: there is no room.
+            HttpProblem: there is no room.
         """
         self._spool.take(size)
         self.size += size
@@ -114,19 +124,57 @@ class SpoolFile:
 
 
 def _remove_dead(parent: Path) -> None:
-    """Remove the folders of servers that were killed."""
+    """Remove the folders of servers that were killed: nobody holds their lock."""
     for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # it is another user's, or its server lives
-            _remove_unlocked(folder)
+        # An error says that it is another user's, or that its server lives.
+        with suppress(OSError), (folder / LOCK).open("r+b") as lock:
+            if fcntl is not None:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
 
 
-def _remove_unlocked(folder: Path) -> None:
-    """Remove a folder whose lock nobody holds.
+# --- bodies
+
+
+async def receive(request: Request, file: SpoolFile, settings: Settings) -> None:
+    """Write the body of a request to a file.
 
     Raises:
-        OSError: somebody does, or may not be asked.
+        HttpProblem: it is too long, or arrives too slowly, or there is no room for it.
+        ClientDisconnect: the client left before its end.
+        OSError: the disk is full.
     """
-    with (folder / LOCK).open("r+b") as lock:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder)
+    too_long = HttpProblem(
+        413, f"a body may have {settings.body:,} bytes; send the log in parts, or packed by gzip"
+    )
+    now = asyncio.get_running_loop().time
+    end = now() + settings.seconds
+    try:
+        declared = request.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared) > settings.body:
+            raise too_long
+        async with asyncio.timeout_at(min(end, now() + SECONDS_OF_SILENCE)) as due:
+            with file.path.open("wb") as out:
+                async for piece in request.stream():
+                    due.reschedule(min(end, now() + SECONDS_OF_SILENCE))
+                    if file.size + len(piece) > settings.body:
+                        raise too_long
+                    file.write(out, piece)
+    except TimeoutError:
+        arrived = f"the body did not arrive in {settings.seconds:g} s"
+        why = f"{arrived}, or nothing of it for {SECONDS_OF_SILENCE:g} s"
+        raise HttpProblem(408, why, CLOSE) from None
+    except HttpProblem as problem:
+        if "expect" not in request.headers:  # else the client asks first, and sends nothing
+            await _drop_rest(request)
+        problem.headers.update(CLOSE)
+        raise
+
+
+async def _drop_rest(request: Request) -> None:
+    """Read what is still on its way, for a moment."""
+    with suppress(TimeoutError, ClientDisconnect, RuntimeError):  # RuntimeError: its stream is read already
+        async with asyncio.timeout(SECONDS_OF_REST):
+            while (message := await request.receive())["type"] == "http.request":
+                if not message.get("more_body"):
+                    return

@@ -12,9 +12,9 @@ import errno
 from contextlib import contextmanager, suppress
 from functools import cached_property, wraps
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple, ParamSpec, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from archive.base.errors import ArchiveError, ExhaustedError, LimitError, one_line
@@ -26,8 +26,14 @@ from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_of
 from archive.report.as_json import as_json
 from archive.report.symbolicate import causes_facts, symbolication_facts
-from archive.server.requests import HandlesRequest, LogRequest
-from archive.server.settings import INFLATED_A_BYTE, LEAST_INFLATED
+from archive.server.settings import (
+    INFLATED_A_BYTE,
+    LEAST_INFLATED,
+    LONGEST_DETAIL,
+    LONGEST_PATTERN,
+    MOST_HANDLES,
+    MOST_VALUES,
+)
 from archive.store.adding import TakenError, made_of
 from archive.store.entries import entry_json
 from archive.store.store import Store
@@ -39,6 +45,45 @@ if TYPE_CHECKING:
 
     from archive.failures.explainer import LogExplainer
     from archive.failures.models.models import Models
+
+
+# --- requests in JSON
+
+Handle = Annotated[int, Field(ge=0, lt=1 << 63)]
+Pattern = Annotated[str, Field(max_length=LONGEST_PATTERN)]
+
+
+class LogRequest(BaseModel):
+    """A log to be explained.
+
+    Attributes:
+        log: the log.
+        id: a pattern of what names a model in the log: an archive id, handle prefix or serialization id.
+        model: the same for the name of a file, or of the top module's class.
+        top: how many causes are told; all where it is left out.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    log: str
+    id: Pattern | None = None
+    model: Pattern | None = None
+    top: Annotated[int, Field(ge=1)] | None = None
+
+
+class HandlesRequest(BaseModel):
+    """Handles to be looked up.
+
+    Attributes:
+        handles: those of one failure, inner ones first; numbers, or strings of digits.
+        archive: the archive id or its beginning, the handle prefix, or the serialization id; unique handles
+            name their archive themselves.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    handles: Annotated[list[Handle], Field(min_length=1, max_length=MOST_HANDLES)]
+    archive: Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN)] | None = None
 
 
 # --- shelf
@@ -109,10 +154,6 @@ ResultT = TypeVar("ResultT")
 PIECE = 1 << 16
 """Bytes of a body that are read at once."""
 WANTED = 'expected {"log": …} or {"handles": …}; send a log as it is as text/plain'
-MOST_VALUES = 1_000
-"""Values and commas of a request in JSON."""
-LONGEST_DETAIL = 600
-"""Characters of a refusal: it goes through a pipe."""
 
 
 class Explained(NamedTuple):
@@ -322,7 +363,7 @@ def _look_up(request: HandlesRequest, models: Models, out: BinaryIO) -> None:
         count = "no model has" if not found else f"{len(found)} models have"
         what = f"the id {request.archive}" if request.archive else "a handle prefix of these handles"
         raise _Refusal(HTTPStatus.NOT_FOUND, f"{count} {what}; GET /v1/companions lists all")
-    with models.using(found[0], models, lambda one: one) as opened:
+    with models.using(found[0], models, lambda archive: archive) as opened:
         facts = symbolication_facts(opened.symbolicate(request.handles, Style.CURRENT))
         out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
 

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
-from archive.server.problems import Problem
+from archive.server import work as worker
+from archive.server.problems import HttpProblem
+from archive.server.settings import SECONDS_OF_START, SECONDS_TO_NEXT_START
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -27,10 +29,6 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 DIED = "the process that worked on the request ended; it may have needed too much memory"
-SECONDS_OF_START = 60.0
-"""Seconds in which a worker must be ready."""
-SECONDS_TO_NEXT_START = 1.0
-"""Seconds between two tries to start one."""
 
 
 @dataclass(slots=True)
@@ -76,7 +74,7 @@ class Workers:
         """Start all workers.
 
         Raises:
-            Problem: a worker does not start.
+            HttpProblem: a worker does not start.
         """
         pools = [self._new() for _ in range(self._settings.workers)]
         await asyncio.gather(*map(self._ready, pools))
@@ -85,12 +83,12 @@ class Workers:
         """Wait until a worker can begin to work.
 
         Raises:
-            Problem: it does not start.
+            HttpProblem: it does not start.
         """
         try:
             await self._result(pool, _nothing, (), SECONDS_OF_START)
         except _DiedError:
-            raise Problem(503, "a worker died while it started; may it use more memory?") from None
+            raise HttpProblem(503, "a worker died while it started; may it use more memory?") from None
         self._free.put_nowait(pool)
 
     async def run(self, work: Callable[..., ResultT], *arguments: object) -> ResultT:
@@ -101,7 +99,7 @@ class Workers:
             arguments: its own.
 
         Raises:
-            Problem: too many wait, or the time is out, or both workers died.
+            HttpProblem: too many wait, or the time is out, or both workers died.
         """
         try:
             return await self._once(work, *arguments)
@@ -109,22 +107,22 @@ class Workers:
             try:
                 return await self._once(work, *arguments)
             except _DiedError:
-                raise Problem(503, DIED) from None
+                raise HttpProblem(503, DIED) from None
 
     async def _once(self, work: Callable[..., ResultT], *arguments: object) -> ResultT:
         """Let one worker do a piece of work.
 
         Raises:
-            Problem: too many wait, or the time is out.
+            HttpProblem: too many wait, or the time is out.
             _DiedError: the worker died.
         """
         if self.waiting >= self._settings.queue and self._free.empty():
-            raise Problem(503, f"{self.waiting} requests wait already; try again")
+            raise HttpProblem(503, f"{self.waiting} requests wait already; try again")
         try:
             async with asyncio.timeout(self._settings.seconds):
                 pool = await self._next()
         except TimeoutError:
-            raise Problem(503, f"no worker was free in {self._settings.seconds:g} s; try again") from None
+            raise HttpProblem(503, f"no worker was free in {self._settings.seconds:g} s; try again") from None
         self.busy += 1
         try:
             result = await self._result(pool, work, arguments, self._settings.seconds)
@@ -143,7 +141,7 @@ class Workers:
             pool = self._new()
             try:
                 await self._ready(pool)
-            except Problem:
+            except HttpProblem:
                 self._end(pool)
                 await asyncio.sleep(SECONDS_TO_NEXT_START)
             else:
@@ -162,7 +160,7 @@ class Workers:
         """The result of a piece of work.
 
         Raises:
-            Problem: its time is out.
+            HttpProblem: its time is out.
             _DiedError: the worker died.
         """
         try:
@@ -172,7 +170,7 @@ class Workers:
         except TimeoutError:
             self.killed.late += 1
             why = f"the work took more than {seconds:g} s and was ended; send the log in parts"
-            raise Problem(504, why) from None
+            raise HttpProblem(504, why) from None
         except asyncio.CancelledError:
             self.killed.left += 1
             raise
@@ -217,10 +215,8 @@ def _stopped(pool: ProcessPool) -> None:
 
 def _prepare(store: str, memory: int, answer: int) -> None:
     """Prepare a worker."""
-    from archive.server import work  # noqa: PLC0415 (numpy, which the server's own process does without)
-
     _bound_memory(memory)
-    work.prepare(store, answer)
+    worker.prepare(store, answer)
 
 
 def _bound_memory(memory: int) -> None:

@@ -24,6 +24,8 @@ EntryT = TypeVar("EntryT", bound="CompanionEntry")
 
 ARCHIVE_ID = re.compile(r"[0-9a-f]{32}")
 """An archive id; the digests of companions look the same."""
+COMPANIONS, MOST_LISTED = "/v1/companions", 1_000
+"""Where a server lists companions, and how many a page of its list has."""
 ID_SHOWN = 12
 """Digits of an archive id that are shown."""
 MOST_NUMBER = (1 << 63) - 1

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from archive.base.errors import LimitError
 from archive.failures.log import recoding
-from archive.server import bodies, work
-from archive.server.problems import Problem
-from archive.server.serving import Pieces
+from archive.server import work
+from archive.server.problems import HttpProblem
+from archive.server.serving import CountedConnection
 from archive.server.settings import BYTES_OF_A_PIECE, INFLATED_A_BYTE, LEAST_INFLATED, LEAST_PIECES, Settings
-from archive.server.spool import Spool
+from archive.server.spool import Spool, receive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 def pieces_of(sizes: list[int]) -> tuple[int, bool]:
     """How many pieces of a body are taken, and whether all are."""
-    connection, taken = Pieces(h11.SERVER), 0
+    connection, taken = CountedConnection(h11.SERVER), 0
     for sent in (HEAD, *(b"%x\r\n%b\r\n" % (size, b"x" * size) for size in sizes)):
         connection.receive_data(sent)
         try:
@@ -67,10 +67,10 @@ class Silent:
 
 def test_a_body_that_falls_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it may take as a whole: an hour here."""
-    monkeypatch.setattr(bodies, "SECONDS_OF_SILENCE", 0.05)
+    monkeypatch.setattr("archive.server.spool.SECONDS_OF_SILENCE", 0.05)
     spool = Spool(1 << 20)
-    with spool.file() as file, pytest.raises(Problem, match=r"nothing of it for 0\.05 s"):
-        asyncio.run(bodies.receive(cast("Request", Silent()), file, Settings(store="", seconds=3_600)))
+    with spool.file() as file, pytest.raises(HttpProblem, match=r"nothing of it for 0\.05 s"):
+        asyncio.run(receive(cast("Request", Silent()), file, Settings(store="", seconds=3_600)))
     assert spool.held == 0
     spool.close()
 

@@ -12,6 +12,7 @@ import pytest
 import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.server import work
+from archive.server.settings import LONGEST_DETAIL
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FLEET
 from tests.support.corpus import ORACLES
@@ -146,4 +147,4 @@ def test_every_error_has_a_status_and_a_short_line(error: Exception, status: int
     refused = work._refused(error)
     assert refused.status == status
     assert "\n" not in refused.detail
-    assert len(work._refused(ArchiveError("x" * 9_999)).detail) <= work.LONGEST_DETAIL
+    assert len(work._refused(ArchiveError("x" * 9_999)).detail) <= LONGEST_DETAIL

@@ -26,7 +26,7 @@ from archive.reader import opening
 from archive.reader.facts import facts_of
 from archive.store.adding import made_of
 from archive.store.client.connection import NOT_MODIFIED, UNAUTHORIZED, Connection, ServerRefusal
-from archive.store.entries import Addition, ServerEntry, parsed_entry
+from archive.store.entries import COMPANIONS, MOST_LISTED, Addition, ServerEntry, parsed_entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -134,9 +134,6 @@ def _changed(path: Path) -> int:
 # --- server
 
 TOKEN_VARIABLE = "DEBUG_ARCHIVE_TOKEN"  # noqa: S105 (the name of a variable)
-COMPANIONS = "/v1/companions"
-PAGE = 1_000
-"""Companions that are listed at once."""
 MOST_OF_PAGE, MOST_OF_LIST = 64 << 20, 256 << 20
 """Bytes of a page of the list, and of all pages."""
 MOST_VALUES = 1 << 20
@@ -194,7 +191,7 @@ class Server:
 
     def _page(self, after: str) -> bytes:
         """A page of the list: the one in the cache, if it is still the same."""
-        query = {"facts": "true", "limit": str(PAGE), "after": after}
+        query = {"facts": "true", "limit": str(MOST_LISTED), "after": after}
         key = digest_of(json.dumps([self.file, query]).encode()).hex()
         known = self._cache.latest(key)
         headers = {} if known is None else {"If-None-Match": f'"{digest_of(known).hex()}"'}

@@ -19,8 +19,8 @@ from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_of
 from archive.store.client import connection
 from archive.store.client.connection import Connection
-from archive.store.client.server import COMPANIONS, Server
-from archive.store.entries import entry_json, parsed_entry
+from archive.store.client.server import Server
+from archive.store.entries import COMPANIONS, entry_json, parsed_entry
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.commands import explained_by, run
