@@ -16,8 +16,7 @@ import time
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.costs.cases import CASES
-from tests.costs.commands import COMMANDS, task, warm
+from tests.costs.cases import CASES, COMMANDS, task, warm
 from tests.costs.measuring import Budget, Measurer
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Files that ask for much by few bytes, by what they repeat. Each takes the number of repetitions."""
+"""Files that ask for much by few bytes, by what they repeat; and the commands, as words, that run on them.
+
+Each case takes the number of repetitions.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from archive.formats.record_kinds import BYTECODE, DATA
 from archive.normalform.columns import BY_NAME
 from tests.costs import pickled
 from tests.costs.companions import COMPANIONS
+from tests.costs.measuring import Task
 from tests.costs.pickled import HEAD, STOP, Repeated, integer, integers, sequence, text
 from tests.fuzz.zip_mutations import Stored, records, zipped
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
@@ -244,3 +248,49 @@ OTHERS: dict[str, Case] = {
     "inflated body": _deflated_body,
 }
 CASES: dict[str, Case] = {**PICKLES, **OTHERS, **COMPANIONS}
+
+
+# --- commands
+
+OUT = "out.ptl"
+HONEST = "honest.ptl"
+"""An honest archive, which another one is compared with."""
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "inspect": ("inspect", MODEL),
+    "inspect as JSON": ("inspect", MODEL, "--json"),
+    "effects": ("inspect", MODEL, "--effects"),
+    "effects as JSON": ("inspect", MODEL, "--effects", "--json"),
+    "sizes": ("sizes", MODEL),
+    "verify": ("verify", MODEL),
+    "symbolicate a handle": ("symbolicate", MODEL, "1"),
+    "symbolicate a log": ("symbolicate", MODEL),
+    "split": ("split", MODEL, "-o", OUT, "-c", COMPANION),
+    "shrink": ("shrink", MODEL, "-o", OUT, "--level", "compact"),
+    "embed": ("shrink", MODEL, "-o", OUT, "--level", "embed"),
+    "look up beside": ("symbolicate", MODEL, "1", "-c", COMPANION),
+    "join": ("join", MODEL, "-o", OUT, "-c", COMPANION),
+    "restore": ("restore", MODEL, "-o", OUT),
+    "migrate": ("migrate", MODEL, "-o", OUT, "--to", "1.9"),
+    "convert": ("convert", MODEL, "-o", OUT, "--profile", "mapped"),
+    "digest": ("digest", MODEL),
+    "digest of debug info": ("digest", "--of", "debug", MODEL),
+    "leaks": ("leaks", MODEL),
+    "leaks as JSON": ("leaks", MODEL, "--json"),
+    "redact": ("redact", MODEL, "-o", OUT, "-c", COMPANION, "--for", "publish", "--partial"),
+    "redact names": ("redact", MODEL, "-o", OUT, "-c", COMPANION, "--names", "hash", "--partial"),
+    "diff": ("diff", HONEST, MODEL),
+    "diff as JSON": ("diff", MODEL, HONEST, "--json"),
+}
+
+
+def task(command: str, files: Files) -> Task:
+    """A command run on files; where there is a log, it is on standard input."""
+    kept = {name: data for name, data in files.items() if name != LOG}
+    if HONEST in COMMANDS[command]:
+        kept[HONEST] = BASE.read_bytes()
+    return Task(COMMANDS[command], kept, files.get(LOG, b""))
+
+
+def warm() -> list[Task]:
+    """Each command on an honest archive."""
+    return [task(command, {MODEL: BASE.read_bytes()}) for command in COMMANDS]

@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -233,3 +234,24 @@ def _memory(field: str) -> int:
     """A size of this process, in bytes."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+
+
+# --- a command that takes too much
+
+
+def take(task: Task, folder: str) -> int:
+    """Take memory, time or output, or end in another way, to show that measuring notices; the exit status."""
+    what, amount = task.words[0], int(task.words[1])
+    if what == "memory":
+        assert len(bytearray(amount)) == amount
+    elif what == "time":
+        end = time.process_time() + amount
+        while time.process_time() < end:
+            pass
+    elif what == "output":
+        os.truncate(Path(folder) / "stdout", amount)
+    elif what == "status":
+        return amount
+    elif what == "signal":
+        os.kill(os.getpid(), amount)
+    return 0

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.costs.cases import CASES, LOG, OTHERS, OWN, archive_with
-from tests.costs.commands import COMMANDS, task, warm
-from tests.costs.greedy import take
-from tests.costs.measuring import MEMORY, ROOM, SLACK, Budget, Cost, Measurer, Task
+from tests.costs.cases import CASES, COMMANDS, LOG, OTHERS, OWN, archive_with, task, warm
+from tests.costs.measuring import MEMORY, ROOM, SLACK, Budget, Cost, Measurer, Task, take
 from tests.costs.pickled import Repeated
 from tests.fuzz.pickle_mutations import POOL
 from tests.support.sampling import examples

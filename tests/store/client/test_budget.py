@@ -21,7 +21,7 @@ from archive.store.client import connection
 from archive.store.client.connection import BESIDE_BODIES, Connection, RequestBudget, _Redirections
 from archive.store.client.server import MOST_VALUES, Server
 from tests.support.cost import peak_below
-from tests.support.lying_server import Said, flooding, saying
+from tests.support.servers import Said, flooding, saying
 
 if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler

@@ -15,7 +15,7 @@ from archive.store.entries import COMPANIONS
 from tests.failures.models.test_three_models import FLEET
 from tests.store.client.test_lies import HONEST, LOG, server_of, truth  # noqa: F401 (a fixture)
 from tests.support.commands import explained_by, run
-from tests.support.lying_server import Said, saying
+from tests.support.servers import Said, saying
 
 if TYPE_CHECKING:
     from http.server import BaseHTTPRequestHandler

@@ -24,8 +24,7 @@ from archive.store.entries import COMPANIONS, entry_json, parsed_entry
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.commands import explained_by, run
-from tests.support.lying_server import Said, saying
-from tests.support.servers import FILES, store_of
+from tests.support.servers import FILES, Said, saying, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
