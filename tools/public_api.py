@@ -22,7 +22,7 @@ import click
 
 import archive
 from archive.cli.main import COMMANDS, group
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.companion.layout import VERSION
 from archive.formats.effects import record
 
@@ -171,7 +171,7 @@ def _lines_of(name: str, command: click.Command) -> Iterator[str]:
 
 def constant_lines() -> Iterator[str]:
     """Exit statuses, and the versions of the formats that are this project's own."""
-    yield from (f"exit status {status.value}: {status.name}" for status in Status)
+    yield from (f"exit status {status.value}: {status.name}" for status in ExitStatus)
     yield f"companion version {VERSION}"
     yield f"effects version {record.VERSION}"
 

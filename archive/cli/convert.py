@@ -10,7 +10,7 @@ from archive.cli import making
 
 if TYPE_CHECKING:
     from archive.cli.making import FileMaker
-    from archive.cli.status import Status
+    from archive.cli.status import ExitStatus
 
 
 @click.command("convert")
@@ -31,7 +31,7 @@ def command(
     canonical: bool,
     strength: int,
     maker: FileMaker,
-) -> Status:
+) -> ExitStatus:
     """Write companions IN in another profile, or exported programs IN in canonical form.
 
     In another profile, the debug info stays the same. In canonical form, two exports of one model by one

@@ -15,7 +15,7 @@ from archive.base.urls import name_of
 from archive.batches.places import exists, is_folder, joined
 from archive.cli import options, printing
 from archive.cli.reading import Row, problem_line, status_of, takes_reader
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
 from archive.reader.recognition import OPENED_KINDS, FileKind
@@ -66,7 +66,7 @@ def command(
     stat: bool,
     rows: int,
     reader: FileReader,
-) -> Status:
+) -> ExitStatus:
     """Show what differs between OLD and NEW, from the model down to the line of its source.
 
     Tensors are compared element by element, attributes by value, code by function, exported programs by
@@ -101,7 +101,7 @@ def command(
     return _status(diff)
 
 
-def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *, stat: bool) -> Status:
+def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *, stat: bool) -> ExitStatus:
     """Compare the files of the same relative paths, and tell those that only one folder has."""
 
     def row(reading: Reading[Diff | None]) -> Row:
@@ -110,7 +110,7 @@ def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *
             part = [{"file": name, "error": reading.error}]
             return Row(status_of(reading), part, notes=[problem_line(reading)])
         if diff is None:
-            return Row(Status.FINDINGS, [{"file": name, "status": "gone"}], [f"{name}: gone"])
+            return Row(ExitStatus.FINDINGS, [{"file": name, "status": "gone"}], [f"{name}: gone"])
         facts = [{"file": name} | _facts(diff)]
         if stat or not diff.changes:
             return Row(_status(diff), facts, [f"{name}: {summary_line(diff)}"])
@@ -120,12 +120,14 @@ def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *
     paths = {file.relative for file in files.files}
     others = reader.listing([question.new], COMPARED_KINDS).files
     added = [file.relative for file in others if file.relative not in paths]
-    more = [Row(Status.FINDINGS, [{"file": name, "status": "added"}], [f"{name}: added"]) for name in added]
+    more = [
+        Row(ExitStatus.FINDINGS, [{"file": name, "status": "added"}], [f"{name}: added"]) for name in added
+    ]
     return reader.several(files, question.of, "comparing", row, more=more)
 
 
-def _status(diff: Diff) -> Status:
-    return Status.FINDINGS if diff.changes else Status.WELL
+def _status(diff: Diff) -> ExitStatus:
+    return ExitStatus.FINDINGS if diff.changes else ExitStatus.WELL
 
 
 def _facts(diff: Diff) -> dict[str, object]:

@@ -15,9 +15,9 @@ from archive.batches.inputs import InputFile
 from archive.batches.reading import FoundFiles
 from archive.cli import printing
 from archive.cli.reading import Row, problem_line, status_of, takes_reader
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.compare.digest import VERSIONS
-from archive.compare.digest.lines import read, written
+from archive.compare.digest.names import escaped_name, unescaped_name
 from archive.reader.recognition import OPENED_KINDS, FileKind
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Expected(NamedTuple):
 @takes_reader(json="Print facts as JSON.")
 def command(
     files: tuple[str, ...], *, of: Of, parts: bool, checked: str | None, reader: FileReader
-) -> Status:
+) -> ExitStatus:
     """Print digests of models: equal where two files are the same model, whoever saved them.
 
     A model's digest is of its code, bytecode, values, graphs and tensors. Debug info does not count, nor do
@@ -98,8 +98,8 @@ def command(
             facts["error"] = notes[0]
         else:
             facts |= {"of": digest.of, "digest": str(digest)} | ({"parts": digest.parts} if parts else {})
-            mark = "" if written(name) == name else "\\"
-            lines = [f"{mark}{digest}  {written(name)}"]
+            mark = "" if escaped_name(name) == name else "\\"
+            lines = [f"{mark}{digest}  {escaped_name(name)}"]
             lines += [f"{value}  {part}" for part, value in digest.parts.items()] if parts else []
         if expected:
             value = expected[reading.file.name].value
@@ -113,7 +113,7 @@ def command(
     status = reader.several(listing, work, "hashing", row)
     if wrong:
         printing.note(f"{counted(wrong, 'file')} of another digest than in the list")
-    return max(status, Status.FINDINGS if wrong else Status.WELL)
+    return max(status, ExitStatus.FINDINGS if wrong else ExitStatus.WELL)
 
 
 def _digest(
@@ -148,7 +148,7 @@ def _read_list(file: str) -> dict[str, Expected]:
                 expected=f"a digest of version {VERSIONS[of]}, {of}-{VERSIONS[of]}",
                 found=f"{of}-{version}; make the list again",
             )
-        expected[read(name) if escaped else name] = Expected(of, value)
+        expected[unescaped_name(name) if escaped else name] = Expected(of, value)
     if not expected:
         raise ArchiveError("has no digests in it", file=file)
     return expected

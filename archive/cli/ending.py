@@ -20,7 +20,7 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.output import STANDARD_OUTPUT
 from archive.base.problems import problem_of
 from archive.cli import printing
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.report.texts import for_terminal
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 """Errors of a disk or quota without space."""
 LAST_STANDARD_DESCRIPTOR = 2
-OF_OUTPUT = {Status.WELL, Status.FINDINGS}
+OF_OUTPUT = {ExitStatus.WELL, ExitStatus.FINDINGS}
 """Statuses of commands that have printed what they were asked for."""
 
 
@@ -109,20 +109,20 @@ def _told(error: BaseException) -> int:
         case Held():
             return _told(error.error)
         case SystemExit():
-            return error.code if isinstance(error.code, int) else Status.FAILED
+            return error.code if isinstance(error.code, int) else ExitStatus.FAILED
         case KeyboardInterrupt() | click.Abort():
             printing.note("interrupted")
-            return Status.INTERRUPTED
+            return ExitStatus.INTERRUPTED
         case BrokenPipeError():
-            return Status.CLOSED_PIPE
+            return ExitStatus.CLOSED_PIPE
         case click.ClickException():
             _show_usage(error)
-            return Status.FAILED
+            return ExitStatus.FAILED
     if isinstance(error, OSError) and error.errno in FULL and not error.filename:
         error.filename = STANDARD_OUTPUT  # files that are written have names
     problem = problem_of(error)
     printing.note(problem.text)
-    return Status.INTERNAL if problem.is_internal else Status.FAILED
+    return ExitStatus.INTERNAL if problem.is_internal else ExitStatus.FAILED
 
 
 def _show_usage(error: click.ClickException) -> None:

@@ -15,7 +15,7 @@ import archive
 from archive.base.errors import ArchiveError, counted
 from archive.base.urls import is_server
 from archive.cli import printing
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.failures.explainer import LogExplainer
 from archive.failures.log.recoding import unpacked
 from archive.failures.models.explaining import explainer_of
@@ -69,7 +69,7 @@ class Log:
         return self.top is None and not self.as_json
 
 
-def explain_log(log: Log, files: Sequence[str], companion: str | None) -> Status:
+def explain_log(log: Log, files: Sequence[str], companion: str | None) -> ExitStatus:
     """Print a log with its failures explained, or their causes.
 
     Args:
@@ -169,14 +169,14 @@ def _print_causes(log: Log, explainer: LogExplainer, models: Models | None) -> N
         printing.show(causes_text(explainer, log.top))
 
 
-def _note_rest(explainer: LogExplainer, models: Models | None) -> Status:
+def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
     """Note what is not explained, or not for certain; the status says whether there is some."""
     for line in explainer.notes:
         printing.note(line)
     if explainer.caveat:
         printing.note(explainer.caveat)
     if models is None:
-        return Status.FINDINGS if explainer.unknown else Status.WELL
+        return ExitStatus.FINDINGS if explainer.unknown else ExitStatus.WELL
     for file, why in models.unread.items():
         printing.note(f"not read: {file}: {why}")
     failures = explainer.explained + explainer.unknown
@@ -186,4 +186,4 @@ def _note_rest(explainer: LogExplainer, models: Models | None) -> Status:
         f"{explainer.explained:,} explained, {explainer.ambiguous:,} ambiguous"
         + (f", {rest:,} of none of them" if rest else "")
     )
-    return Status.FINDINGS if explainer.unknown or models.unread else Status.WELL
+    return ExitStatus.FINDINGS if explainer.unknown or models.unread else ExitStatus.WELL

@@ -11,7 +11,7 @@ import archive
 from archive.base.mapped import source_of
 from archive.cli import printing
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.describe.effects import inspect_effects
 from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import ZipListing, listed
@@ -40,7 +40,7 @@ LISTED_KINDS = OPENED_KINDS | {FileKind.COMPANION, FileKind.LFS}
     help="Show what its methods change besides giving results, as Python; of one file.",
 )
 @takes_reader()
-def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Status:
+def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> ExitStatus:
     """Show what is in a file: records, layouts of debug records, rows, handles, sizes.
 
     Of a zip that is no archive: its files, and the tensors in what torch.save wrote. Of a folder, or of
@@ -68,16 +68,16 @@ def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Sta
                 printing.write_json(side_effects)
             else:
                 printing.show(effects_text(side_effects), soft_wrap=True)
-        return Status.WELL
+        return ExitStatus.WELL
     facts = _contents(source, limits)
     if reader.as_json:
         printing.write_json(facts)
     else:
         printing.show(listing_text(facts) if isinstance(facts, ZipListing) else inspection_text(facts))
-    return Status.WELL
+    return ExitStatus.WELL
 
 
-def _several(inputs: Sequence[str], reader: FileReader) -> Status:
+def _several(inputs: Sequence[str], reader: FileReader) -> ExitStatus:
     """Print a line or the facts of each of several files, and the total."""
     files, summaries = reader.listing(inputs, LISTED_KINDS), []
 

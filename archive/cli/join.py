@@ -10,14 +10,14 @@ from archive.cli import making
 
 if TYPE_CHECKING:
     from archive.cli.making import FileMaker
-    from archive.cli.status import Status
+    from archive.cli.status import ExitStatus
 
 
 @click.command("join")
 @making.takes_files
 @making.companion_option("IN.ptdbg", "File or folder with the debug info.")
 @making.takes_maker
-def command(inputs: tuple[str, ...], *, out: str, companion: str | None, maker: FileMaker) -> Status:
+def command(inputs: tuple[str, ...], *, out: str, companion: str | None, maker: FileMaker) -> ExitStatus:
     """Put the debug info from companions back into archives IN: the reverse of `split`.
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.

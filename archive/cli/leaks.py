@@ -14,7 +14,7 @@ from archive.batches.inputs import InputFile
 from archive.cli import options, printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.privacy.leaks import SCANNED_KINDS, LeakKind, leaks
 from archive.privacy.leaks.allowed import project_patterns
 from archive.reader.recognition import FileKind
@@ -63,7 +63,7 @@ def command(
     deep: bool,
     examples: int,
     reader: FileReader,
-) -> Status:
+) -> ExitStatus:
     """List what files tell strangers about their builders: paths, names, source text, keys.
 
     Every text of a file is read, as stored and inflated: in pickles, JSON, zips in zips, companions, shared
@@ -119,9 +119,9 @@ class _LeakSearch:
 
     def __init__(self, reader: FileReader, kinds: Sequence[LeakKind]) -> None:
         self._reader, self._kinds = reader, kinds
-        self._statuses: list[Status] = []
+        self._statuses: list[ExitStatus] = []
 
-    def single(self, name: str, found: Leaks, examples: int) -> Status:
+    def single(self, name: str, found: Leaks, examples: int) -> ExitStatus:
         """Print what a single file gives away: a table with some texts of each kind, or facts."""
         shown = self._counted(name, found)
         if self._reader.as_json:
@@ -172,12 +172,12 @@ class _LeakSearch:
         shown = found.counted(self._kinds)
         texts = [f"{finding.kind}: {finding.text}" for finding in shown]
         self._reader.annotations.add("warning", name, "leaks", texts)
-        self._statuses.append(Status.FINDINGS if shown else Status.WELL)
+        self._statuses.append(ExitStatus.FINDINGS if shown else ExitStatus.WELL)
         return shown
 
     def total(self) -> str:
         """The last line: how many files came out how."""
-        well, findings = self._statuses.count(Status.WELL), self._statuses.count(Status.FINDINGS)
+        well, findings = self._statuses.count(ExitStatus.WELL), self._statuses.count(ExitStatus.FINDINGS)
         failed = len(self._statuses) - well - findings
         unread = f", {failed:,} could not be read" if failed else ""
         files = counted(len(self._statuses), "file")

@@ -11,13 +11,13 @@ from archive.cli.options import importing_pytorch
 
 if TYPE_CHECKING:
     from archive.cli.making import FileMaker
-    from archive.cli.status import Status
+    from archive.cli.status import ExitStatus
 
 
 @click.command("lite")
 @making.takes_files
 @making.takes_maker
-def command(inputs: tuple[str, ...], *, out: str, maker: FileMaker) -> Status:
+def command(inputs: tuple[str, ...], *, out: str, maker: FileMaker) -> ExitStatus:
     """Write TorchScript archives IN for the lite interpreter, with debug info.
 
     PyTorch's own way, to load and save, leaves calls out of call stacks: those of functions with short names,

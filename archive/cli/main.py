@@ -17,7 +17,7 @@ from archive.cli import ending
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from archive.cli.status import Status
+    from archive.cli.status import ExitStatus
 
 MATRIX_THREADS = "OPENBLAS_NUM_THREADS"
 """The variable that says how many threads NumPy starts for products of matrices when it is imported."""
@@ -130,7 +130,7 @@ def group() -> None:
 
 @group.result_callback()
 @click.pass_context
-def leave(context: click.Context, status: Status) -> None:
+def leave(context: click.Context, status: ExitStatus) -> None:
     """Let click give back the status that the command returned.
 
     Raises:

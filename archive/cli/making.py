@@ -32,7 +32,7 @@ from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.options import force_option, json_option, limit_option, no_map_option
 from archive.cli.progress import tracker
 from archive.cli.reading import note_left_out
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.companion.build import DEFAULT_LEVEL
 from archive.report import making, migrate, redact
 from archive.report.making import Sized
@@ -128,7 +128,7 @@ class FileMaker:
 
     def run(
         self, verb: str, inputs: Sequence[str], out: str, companion: str | None = None, /, **options: object
-    ) -> Status:
+    ) -> ExitStatus:
         """Do one thing to files, folders and globs, and print what came of it.
 
         Args:
@@ -155,7 +155,7 @@ class FileMaker:
         )
         return self.do(work, task, TEXTS[verb])
 
-    def do(self, work: FilePlan, task: Task, texts: CommandTexts) -> Status:
+    def do(self, work: FilePlan, task: Task, texts: CommandTexts) -> ExitStatus:
         """Do all that is planned, and print what came of it.
 
         Raises:
@@ -169,9 +169,9 @@ class FileMaker:
                 return self._several(work, task, texts) if work.many else self._single(work, task, texts)
             except KeyboardInterrupt:
                 printing.note("interrupted")
-                return Status.INTERRUPTED
+                return ExitStatus.INTERRUPTED
 
-    def _single(self, work: FilePlan, task: Task, texts: CommandTexts) -> Status:
+    def _single(self, work: FilePlan, task: Task, texts: CommandTexts) -> ExitStatus:
         """Work on a single file and print its summary or facts; an error is raised."""
         job = work.jobs[0]
         streamed = job.streamed and not task.dry_run
@@ -201,7 +201,7 @@ class FileMaker:
             printing.show(texts.text(outcome.facts, *_sizes(outcome)), aside=streamed)
         return _status_of(outcome)
 
-    def _several(self, work: FilePlan, task: Task, texts: CommandTexts) -> Status:
+    def _several(self, work: FilePlan, task: Task, texts: CommandTexts) -> ExitStatus:
         """Work on several files: a line each in their order, the total or all facts at the end."""
         finished: list[Outcome] = []
         with (
@@ -265,13 +265,13 @@ def _name(outcome: Outcome) -> str:
     return one_line(name_of(outcome.file))
 
 
-def _status_of(outcome: Outcome) -> Status:
+def _status_of(outcome: Outcome) -> ExitStatus:
     if outcome.is_internal:
-        return Status.INTERNAL
+        return ExitStatus.INTERNAL
     if outcome.kind is OutcomeKind.FAILED:
-        return Status.FAILED
+        return ExitStatus.FAILED
     well = outcome.kind is not OutcomeKind.IMPOSSIBLE and outcome.is_clean
-    return Status.WELL if well else Status.FINDINGS
+    return ExitStatus.WELL if well else ExitStatus.FINDINGS
 
 
 def _sizes(outcome: Outcome) -> list[Sized]:
@@ -402,12 +402,12 @@ def check_max(profile: str, strength: int) -> None:
         raise click.UsageError("--max is for packed companions; a mapped one is not compressed")
 
 
-def takes_files(command: Callable[..., Status]) -> Callable[..., Status]:
+def takes_files(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
     """Let a command take ``IN...`` as ``inputs`` and ``--output`` as ``out``; the outermost decorator."""
     return _inputs_argument(_output_option(command))
 
 
-def takes_maker(command: Callable[..., Status]) -> Callable[..., Status]:
+def takes_maker(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
     """Let a command take the options of :class:`FileMaker` as one ``maker``; the innermost decorator."""
 
     @wraps(command)
@@ -422,7 +422,7 @@ def takes_maker(command: Callable[..., Status]) -> Callable[..., Status]:
         limits: Limits,
         as_json: bool,
         **others: object,
-    ) -> Status:
+    ) -> ExitStatus:
         maker = FileMaker(jobs, force, as_json, mapped, limits, dry_run, dask, manifest)
         return command(**others, maker=maker)
 

@@ -10,7 +10,7 @@ from archive.cli import making
 
 if TYPE_CHECKING:
     from archive.cli.making import FileMaker
-    from archive.cli.status import Status
+    from archive.cli.status import ExitStatus
 
 
 @click.command("migrate")
@@ -39,7 +39,7 @@ def command(
     lossy: bool,
     aside: bool,
     maker: FileMaker,
-) -> Status:
+) -> ExitStatus:
     """Rewrite the debug info of archives IN as another PyTorch release writes and reads it.
 
     Source ranges, call stacks, handles and module paths are carried over, and what the target refuses is

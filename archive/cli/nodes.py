@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import archive
 from archive.base.errors import shown
 from archive.cli import printing
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.failures.lookups import kernels, nodes
 from archive.reader.lacking import why_no_traces
 from archive.reader.recognition import READ_KINDS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def print_nodes(
     file: str, companion: str | None, names: Sequence[str], limits: Limits, *, mapped: bool, as_json: bool
-) -> Status:
+) -> ExitStatus:
     """Print the source of nodes, kernels and instructions; the status says whether some have none.
 
     Args:
@@ -54,7 +54,7 @@ def print_nodes(
             printing.note(f"{file}: {place.of_backend}")
     for note in lost:
         printing.note(note)
-    return Status.FINDINGS if lost else Status.WELL
+    return ExitStatus.FINDINGS if lost else ExitStatus.WELL
 
 
 def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[MethodInstruction]]:

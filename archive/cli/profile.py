@@ -11,7 +11,7 @@ import click
 
 from archive.base.output import check_target
 from archive.cli import options, printing
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.describe.profiles import VIEWS, compared, is_saved_profile, read_profile, saved_profile
 from archive.report.profile import comparison_text, rows_text
 
@@ -97,7 +97,7 @@ def command(
     outputs: tuple[str, ...],
     force: bool,
     as_json: bool,
-) -> Status:
+) -> ExitStatus:
     """Run a model in stock PyTorch, and show its times and memory at the model's source.
 
     FILE is an archive, which PyTorch loads: its code must be trusted. Or FILE is a profile that --json has
@@ -147,12 +147,12 @@ def command(
     else:
         text = made.listing() if view == SOURCE else made.table(by=view, most=rows or ALL_ROWS)
         printing.write(f"{text or NO_TEXT}\n".encode())
-    return Status.FINDINGS if made.unknown else Status.WELL
+    return ExitStatus.FINDINGS if made.unknown else ExitStatus.WELL
 
 
 def _show_saved(
     profile: SavedProfile, before: SavedProfile | None, view: str, rows: int, *, as_json: bool
-) -> Status:
+) -> ExitStatus:
     """Print a saved profile, or what changed since another one."""
     if before is None:
         text, facts = rows_text(profile, view, rows), {"total_ns": profile.total_ns, view: profile.rows[view]}
@@ -164,7 +164,7 @@ def _show_saved(
         printing.write_json(facts)
     else:
         printing.write(f"{text}\n".encode())
-    return Status.WELL
+    return ExitStatus.WELL
 
 
 def _stock() -> ModuleType:

@@ -24,7 +24,7 @@ from archive.cli.ci import Annotations, annotations_of, annotations_option, sari
 from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.options import json_option, limit_option, no_map_option
 from archive.cli.progress import tracker
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.report.ci import sarif
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Row:
         results: with ``--sarif``: its findings.
     """
 
-    status: Status = Status.WELL
+    status: ExitStatus = ExitStatus.WELL
     part: Sequence[object] | Mapping[str, object] = ()
     lines: Iterable[str] = ()
     styled: Iterable[tuple[str, str]] = ()
@@ -111,7 +111,7 @@ class FileReader:
         *,
         more: Iterable[Row] = (),
         rules: Mapping[str, str] | None = None,
-    ) -> Status:
+    ) -> ExitStatus:
         """Read files, and print a row of each, in their order, as soon as it is there.
 
         Args:
@@ -127,7 +127,7 @@ class FileReader:
         """
         count = len(files.files)
         workers = self.jobs or (1 if count <= FEW else os.cpu_count() or 1)
-        json, status = printing.JsonParts(), Status.WELL
+        json, status = printing.JsonParts(), ExitStatus.WELL
         results: list[SarifResult] = []
 
         def write(row: Row, note: Callable[[str], None], write_line: Callable[[str], None]) -> None:
@@ -168,7 +168,7 @@ def takes_reader(
     sarif: bool = False,
     mapped: bool = True,
     json: str = "Print facts as JSON; a list for several files.",
-) -> Callable[[Callable[..., Status]], Callable[..., Status]]:
+) -> Callable[[Callable[..., ExitStatus]], Callable[..., ExitStatus]]:
     """Let a command take the options of :class:`FileReader` as one ``reader``; the innermost decorator.
 
     Args:
@@ -181,7 +181,7 @@ def takes_reader(
     options += [annotations_option] * annotations + [no_map_option] * mapped + [limit_option]
     options += [sarif_option] * sarif + [json_option(json)]
 
-    def decorated(command: Callable[..., Status]) -> Callable[..., Status]:
+    def decorated(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
         @wraps(command)
         def with_reader(
             *,
@@ -192,7 +192,7 @@ def takes_reader(
             annotations: str | None = None,
             as_sarif: bool = False,
             **others: object,
-        ) -> Status:
+        ) -> ExitStatus:
             if as_sarif and as_json:
                 raise click.UsageError("--sarif is JSON of another form: give one of both")
             notes = annotations_of(annotations, aside=as_json or as_sarif)
@@ -222,8 +222,8 @@ def problem_line(reading: Reading[FactsT]) -> str:
     return one_line(reading.error if reading.error.startswith(name) else f"{name}: {reading.error}")
 
 
-def status_of(reading: Reading[FactsT]) -> Status:
+def status_of(reading: Reading[FactsT]) -> ExitStatus:
     """The exit status that a file stands for, apart from findings."""
     if reading.is_internal:
-        return Status.INTERNAL
-    return Status.FAILED if reading.error else Status.WELL
+        return ExitStatus.INTERNAL
+    return ExitStatus.FAILED if reading.error else ExitStatus.WELL

@@ -11,7 +11,7 @@ import click
 from archive.base.errors import ArchiveError, ImpossibleError
 from archive.batches.jobs import OutcomeKind
 from archive.cli import making, printing
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.privacy.redact import Redaction
 from archive.privacy.redact.companions import CompanionRedaction
 from archive.reader.recognition import FileKind, recognise
@@ -121,7 +121,7 @@ def command(
     times: TimeChoice | None,
     partial: bool,
     maker: FileMaker,
-) -> Status:
+) -> ExitStatus:
     """Take out of archives IN what tells of their builders, and prove that it is gone.
 
     \b
@@ -182,12 +182,12 @@ def command(
         elif not maker.dry_run:
             printing.show(redact_refusal_text(refusal.facts), aside=True)
         printing.note(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
-        return Status.FINDINGS
+        return ExitStatus.FINDINGS
 
 
 def _archives(
     maker: FileMaker, inputs: tuple[str, ...], out: str, companion: str, choices: dict[str, Any]
-) -> Status:
+) -> ExitStatus:
     """Redact archives; of a companion, tell that it has none of its own."""
     try:
         return maker.run("redact", inputs, out, companion, **choices)
@@ -201,7 +201,7 @@ def _is_companion(file: str) -> bool:
     return Path(file).is_file() and recognise(file, look=False).kind is FileKind.COMPANION
 
 
-def _companions(maker: FileMaker, inputs: tuple[str, ...], out: str, choices: dict[str, Any]) -> Status:
+def _companions(maker: FileMaker, inputs: tuple[str, ...], out: str, choices: dict[str, Any]) -> ExitStatus:
     """Redact companions; of archives, tell what is missing."""
     try:
         return maker.run("redact_companion", inputs, out, **choices)

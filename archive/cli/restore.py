@@ -10,13 +10,13 @@ from archive.cli import making
 
 if TYPE_CHECKING:
     from archive.cli.making import FileMaker
-    from archive.cli.status import Status
+    from archive.cli.status import ExitStatus
 
 
 @click.command("restore")
 @making.takes_files
 @making.takes_maker
-def command(inputs: tuple[str, ...], *, out: str, maker: FileMaker) -> Status:
+def command(inputs: tuple[str, ...], *, out: str, maker: FileMaker) -> ExitStatus:
     """Undo `shrink --level embed` for archives IN.
 
     Every record comes back to the byte; so does the whole file, if PyTorch wrote it.

@@ -12,7 +12,7 @@ from archive.base.errors import ArchiveError, counted, shown
 from archive.base.mapped import read_whole
 from archive.cli import printing
 from archive.cli.options import UNITS
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 
 NEEDED = ("fastapi", "pebble", "prometheus_client", "uvicorn")
 TOKEN_VARIABLE = "DEBUG_ARCHIVE_TOKEN"  # noqa: S105 (the name of a variable)
@@ -95,7 +95,7 @@ def command(
     seconds: float,
     body: int,
     memory: int,
-) -> Status:
+) -> ExitStatus:
     """Answer requests over HTTP from STORE: logs are explained, companions given out.
 
     Listens on this machine alone, and takes no companions, unless told otherwise. There is no TLS: a proxy
@@ -134,7 +134,7 @@ def command(
             printing.note(f"{store}: {counted(count, 'companion')} at {address}, {rights}; Ctrl-C ends")
 
         serve(settings, listening, started)
-    return Status.WELL
+    return ExitStatus.WELL
 
 
 def token_of(file: str | None) -> str | None:

@@ -10,7 +10,7 @@ from archive.cli import making
 
 if TYPE_CHECKING:
     from archive.cli.making import FileMaker
-    from archive.cli.status import Status
+    from archive.cli.status import ExitStatus
     from archive.rewrite.kept import HandleChoice
 
 
@@ -38,7 +38,7 @@ def command(
     drop: tuple[str, ...],
     strength: int,
     maker: FileMaker,
-) -> Status:
+) -> ExitStatus:
     """Make archives IN smaller, each in one file, and compare it with IN before it is kept.
 
     Compact: the debug info is written anew, in fewer bytes, which say the same to PyTorch.

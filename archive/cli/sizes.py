@@ -15,7 +15,7 @@ from archive.batches.places import exists, is_folder, joined, last_part
 from archive.batches.reading import READ_KINDS
 from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.describe.sizes import View
 from archive.describe.sizes.budget import Budget
 from archive.describe.sizes.budget_file import BudgetFile
@@ -90,7 +90,7 @@ def command(
     budgets: list[Budget],
     config: str | None,
     reader: FileReader,
-) -> Status:
+) -> ExitStatus:
     """Show where the bytes of a file go, to the last one; with --base, what changed since an older file.
 
     Of a folder, a glob in quotes, or several files, each file is a line, and a second table shows the
@@ -165,7 +165,7 @@ class _Measuring:
         self._gate = _Gate(asked.budget_file, reader.annotations)
         self._totals = Totals()
 
-    def single(self, name: str) -> Status:
+    def single(self, name: str) -> ExitStatus:
         """Show where the bytes of a file go, or what changed in it.
 
         Raises:
@@ -188,7 +188,7 @@ class _Measuring:
             self._show(measures.size, measures.base.size if measures.base else 0, measures)
         return self._gate.tell(has_base=measures.base is not None, many=False)
 
-    def several(self, files: FoundFiles) -> Status:
+    def several(self, files: FoundFiles) -> ExitStatus:
         """Show the sizes of several files, and their sums.
 
         Raises:
@@ -312,7 +312,7 @@ class _Gate:
         not_checked = f", {self._without_base:,} not checked" if self._without_base else ""
         return f"budgets: {self._kept:,} kept, {len(self._over):,} exceeded{not_checked}"
 
-    def tell(self, *, has_base: bool, many: bool) -> Status:
+    def tell(self, *, has_base: bool, many: bool) -> ExitStatus:
         """Print what is over its budget, and what could not be checked; the exit status.
 
         Args:
@@ -330,7 +330,7 @@ class _Gate:
             printing.note(problem)
         if self._file:
             self._annotations.add("error", self._file.path, "budgets", problems)
-        return Status.FAILED if problems else Status.FINDINGS if self._over else Status.WELL
+        return ExitStatus.FAILED if problems else ExitStatus.FINDINGS if self._over else ExitStatus.WELL
 
     def _problems(self, *, many: bool) -> Iterator[str]:
         """Labels that no file has, and globs that fit none."""

@@ -10,7 +10,7 @@ from archive.cli import making
 
 if TYPE_CHECKING:
     from archive.cli.making import FileMaker
-    from archive.cli.status import Status
+    from archive.cli.status import ExitStatus
     from archive.rewrite.kept import HandleChoice
 
 
@@ -42,7 +42,7 @@ def command(
     strength: int,
     fingerprints: bool,
     maker: FileMaker,
-) -> Status:
+) -> ExitStatus:
     """Take the debug info out of archives IN, each into a companion file.
 
     What is left is the same model. Debug handles stay in it, unless they are dropped, and become unique: 18

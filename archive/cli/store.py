@@ -16,7 +16,7 @@ from archive.base.urls import is_url
 from archive.batches.reading import READ_KINDS
 from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, problem_line, status_of, takes_reader
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.failures.models.sources import store_at
 from archive.reader.recognition import FileKind
 from archive.report.store import (
@@ -125,7 +125,9 @@ class _Adding(NamedTuple):
 @wait_option
 @click.option("--replace", is_flag=True, help="Let a companion take the place of another of its archive id.")
 @takes_reader(mapped=False, json="Print facts as JSON.")
-def add(files: tuple[str, ...], *, path: str, waiting: Waiting, replace: bool, reader: FileReader) -> Status:
+def add(
+    files: tuple[str, ...], *, path: str, waiting: Waiting, replace: bool, reader: FileReader
+) -> ExitStatus:
     """Add FILEs, companions or archives, and those in folders. The store is made if there is none.
 
     Of an archive, the companion that `split` makes is kept; archives without debug info are counted, and left
@@ -194,7 +196,7 @@ def _opened(path: str, limits: Limits, wait: float) -> Store | Server:
 @store_option
 @options.limit_option
 @options.json_option()
-def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -> Status:
+def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     """List the companions of a store: all, or those that a PATTERN fits.
 
     A PATTERN with * and ? is compared with archive id, that of the redacted archive where that has another
@@ -223,7 +225,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
     if patterns and not entries:
         printing.note(f"{path}: no companion fits {' or '.join(patterns)}")
     is_wrong = contents.unread or contents.foreign or (patterns and not entries)
-    return Status.FINDINGS if is_wrong else Status.WELL
+    return ExitStatus.FINDINGS if is_wrong else ExitStatus.WELL
 
 
 def _fits(entry: StoreEntry, patterns: tuple[str, ...]) -> bool:
@@ -244,7 +246,7 @@ def _fits(entry: StoreEntry, patterns: tuple[str, ...]) -> bool:
 @options.force_option
 @options.limit_option
 @options.json_option()
-def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json: bool) -> Status:
+def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json: bool) -> ExitStatus:
     """Write a companion to a file, as it was added, to the byte.
 
     ID is an archive id or its beginning, the prefix of unique handles, or a name, if only one companion has
@@ -271,7 +273,7 @@ def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json:
         printing.write_json({"output": out, "exact": is_exact, **entry_facts(entry)})
     elif not is_exact:
         printing.note(f"{entry.label}: the facts that were added, compressed to other bytes")
-    return Status.WELL
+    return ExitStatus.WELL
 
 
 # --- check
@@ -281,7 +283,7 @@ def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json:
 @store_option
 @options.limit_option
 @options.json_option()
-def check(*, path: str, limits: Limits, as_json: bool) -> Status:
+def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
     """Read all of a store: each companion is whole and comes back to the byte, and the index agrees.
 
     An index that does not agree is made anew.
@@ -299,7 +301,7 @@ def check(*, path: str, limits: Limits, as_json: bool) -> Status:
     elif not diagnostics:
         printing.write_line(f"{path}: {counted(len(store.entries()), 'companion')}, well")
     wrong = any(diagnostic.severity in {"error", "warning"} for diagnostic in diagnostics)
-    return Status.FINDINGS if wrong else Status.WELL
+    return ExitStatus.FINDINGS if wrong else ExitStatus.WELL
 
 
 # --- rm
@@ -311,7 +313,7 @@ def check(*, path: str, limits: Limits, as_json: bool) -> Status:
 @wait_option
 @options.limit_option
 @options.json_option()
-def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> Status:
+def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitStatus:
     """Remove companions. What others have in common with them stays until `gc`.
 
     ID is an archive id or its beginning, the prefix of unique handles, or a name, if only one companion has
@@ -326,7 +328,7 @@ def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, a
                 printing.write_line(f"{archive_id} removed")
     if as_json:
         printing.write_json([{"archive_id": archive_id, "outcome": "removed"} for archive_id in ids])
-    return Status.WELL
+    return ExitStatus.WELL
 
 
 # --- gc
@@ -337,7 +339,7 @@ def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, a
 @wait_option
 @options.limit_option
 @options.json_option()
-def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> Status:
+def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitStatus:
     """Remove what nobody needs: what removed companions and killed processes have left.
 
     Companions of one model that were added at the same moment are kept by one another from then on.
@@ -348,4 +350,4 @@ def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> Status:
         printing.write_json(cleaned._asdict())
     else:
         printing.write_line(f"{path}: {cleaned_line(cleaned)}")
-    return Status.WELL
+    return ExitStatus.WELL

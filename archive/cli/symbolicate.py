@@ -16,7 +16,7 @@ from archive.base.errors import counted, shown
 from archive.base.mapped import source_of
 from archive.base.urls import is_server, is_url, name_of
 from archive.cli import options, printing
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.debuginfo.symbolicate import Style
 from archive.failures.lookups.handles import Lookups
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
@@ -170,7 +170,7 @@ def command(
     mapped: bool,
     limits: Limits,
     as_json: bool,
-) -> Status:
+) -> ExitStatus:
     """Print the model source behind debug handles of FILE, an archive or a companion, as PyTorch would.
 
     A HANDLE is a number, whatever files there are: one of that name is ./42. Those of one delegated failure
@@ -277,7 +277,9 @@ def _print_text(found: Sequence[Symbolication], positions: Sequence[Position], a
         printing.write(title + answers.text(position) + (b"\n" if titled else b""))
 
 
-def _note_unknown(opened: Archive, found: Sequence[Symbolication], positions: Sequence[Position]) -> Status:
+def _note_unknown(
+    opened: Archive, found: Sequence[Symbolication], positions: Sequence[Position]
+) -> ExitStatus:
     """Note the handles and positions without source; the status says whether there are any."""
     missing = [one for one in found if one.missing]
     if missing:
@@ -285,7 +287,7 @@ def _note_unknown(opened: Archive, found: Sequence[Symbolication], positions: Se
     lost = [one for one in positions if one.span is None or one.span.source.is_null]
     for one in lost:
         printing.note(_why_lost(opened, one.record, one.byte))
-    return Status.FINDINGS if missing or lost else Status.WELL
+    return ExitStatus.FINDINGS if missing or lost else ExitStatus.WELL
 
 
 def _why_lost(opened: Archive, record: str, byte: int) -> str:

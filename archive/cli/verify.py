@@ -18,7 +18,7 @@ from archive.check.verify import CHECKED_KINDS, Diagnostic, verify
 from archive.cli import printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import Row, files_argument, is_single, takes_reader
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ LEVELS: Mapping[Severity, SarifLevel] = {"warning": "warning", "note": "note"}
 @files_argument
 @click.option("-q", "--quiet", is_flag=True, help="No warnings and notes.")
 @takes_reader(annotations=True, sarif=True, json="Print facts as JSON.")
-def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> Status:
+def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitStatus:
     """Check files: structure, checksums, and that all debug records agree with each other.
 
     All problems of a file are listed, each with its place. Of a file that is no archive it is said what it
@@ -95,13 +95,13 @@ class _Checked:
     is_read: bool = True
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ExitStatus:
         severities = {diagnostic.severity for diagnostic in self.diagnostics}
         if "internal error" in severities:
-            return Status.INTERNAL
+            return ExitStatus.INTERNAL
         if not self.is_read or "not checked" in severities:
-            return Status.FAILED
-        return Status.FINDINGS if "error" in severities else Status.WELL
+            return ExitStatus.FAILED
+        return ExitStatus.FINDINGS if "error" in severities else ExitStatus.WELL
 
 
 def _check(file: InputFile, *, limits: Limits, mapped: bool) -> _Checked:
@@ -119,14 +119,14 @@ class _Verification:
     def __init__(self, reader: FileReader, *, quiet: bool) -> None:
         self._annotations = reader.annotations
         self._quiet = quiet
-        self._files = Counter[Status]()
+        self._files = Counter[ExitStatus]()
         self._warned = 0
 
     def take(self, name: str, checked: _Checked) -> list[Diagnostic]:
         """Count a file and annotate it; the diagnostics that are shown."""
         shown = [one for one in checked.diagnostics if not self._quiet or one.severity in NEVER_HIDDEN]
         self._files[checked.status] += 1
-        self._warned += checked.status is Status.WELL and bool(shown)
+        self._warned += checked.status is ExitStatus.WELL and bool(shown)
         errors = [str(one) for one in shown if one.severity in NEVER_HIDDEN]
         self._annotations.add("error", name, "verify", errors)
         warnings = [str(one) for one in shown if one.severity == "warning"]
@@ -155,12 +155,13 @@ class _Verification:
 
     def total(self) -> str:
         """The last line: how many files came out how."""
-        files = self._files
+        counts = self._files
         warned = f" ({self._warned:,} with warnings or notes)" if self._warned else ""
-        internal = f", {files[Status.INTERNAL]:,} with internal errors" if files[Status.INTERNAL] else ""
+        faults = counts[ExitStatus.INTERNAL]
         return (
-            f"{counted(files.total(), 'file')}: {files[Status.WELL]:,} well{warned}, "
-            f"{files[Status.FINDINGS]:,} with findings, {files[Status.FAILED]:,} not checked{internal}"
+            f"{counted(counts.total(), 'file')}: {counts[ExitStatus.WELL]:,} well{warned}, "
+            f"{counts[ExitStatus.FINDINGS]:,} with findings, {counts[ExitStatus.FAILED]:,} not checked"
+            + (f", {faults:,} with internal errors" if faults else "")
         )
 
 

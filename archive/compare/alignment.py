@@ -1,27 +1,157 @@
-"""Which parts of two sequences belong together: those of equal keys in order, then what is left between."""
+"""Which parts of two sequences belong together, and the lines that differ between two texts.
+
+The time grows with their length.
+
+Lines that are unique in both texts are anchors, as in *patience diff*; ``difflib`` compares what lies between
+two anchors, where that is short. Its time grows with the square of the length, so a long stretch without
+anchors is replaced as a whole: right, if not minimal.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from archive.compare.unified import Block, differing
+from bisect import bisect_left
+from collections import Counter
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     Keys = tuple[str, ...]
 
+MOST_PAIRS = 1 << 14
+"""Pairs of lines that ``difflib`` may compare between two anchors."""
+CONTEXT = 3
+"""Equal lines that are shown before and behind each difference."""
 
-def aligned(was: Sequence[str], now: Sequence[str]) -> tuple[list[tuple[int, int]], list[Block]]:
+
+class DifferingBlock(NamedTuple):
+    """Lines ``old`` to ``old_end`` became ``new`` to ``new_end``; both counted from 0."""
+
+    old: int
+    old_end: int
+    new: int
+    new_end: int
+
+
+class Unified(NamedTuple):
+    """A unified difference: lines with their hunks' headers, and how many came and went."""
+
+    lines: tuple[str, ...]
+    added: int
+    gone: int
+
+
+def unified(old: str, new: str, old_first: int = 1, new_first: int = 1) -> Unified:
+    r"""The unified difference of two texts.
+
+    >>> unified("a\nb", "a\nc").lines
+    ('@@ -1,2 +1,2 @@', ' a', '-b', '+c')
+
+    Args:
+        old: the old text.
+        new: the new text.
+        old_first: the number of the old text's first line.
+        new_first: the same of the new one's.
+    """
+    was, now = old.split("\n"), new.split("\n")
+    blocks = differing(was, now)
+    lines: list[str] = []
+    for hunk in _hunks(blocks):
+        lines += _hunk(hunk, was, now, old_first, new_first)
+    added = sum(block.new_end - block.new for block in blocks)
+    return Unified(tuple(lines), added, sum(block.old_end - block.old for block in blocks))
+
+
+def differing(was: Sequence[str], now: Sequence[str]) -> list[DifferingBlock]:
+    """The blocks of lines that differ, in order."""
+    found: list[DifferingBlock] = []
+    old = new = 0
+    for old_at, new_at in [*_anchors(was, now), (len(was), len(now))]:
+        found += _between(was, now, DifferingBlock(old, old_at, new, new_at))
+        old, new = old_at + 1, new_at + 1
+    return found
+
+
+def _anchors(was: Sequence[str], now: Sequence[str]) -> list[tuple[int, int]]:
+    """Places of lines that are unique in both texts: the longest sequence that is in order in both."""
+    places = {line: at for at, line in enumerate(now)}
+    once = [{line for line, count in Counter(text).items() if count == 1} for text in (was, now)]
+    pairs = [(at, places[line]) for at, line in enumerate(was) if line in once[0] and line in once[1]]
+    ends: list[int] = []  # of the sequences of each length, the least last place
+    last: list[int] = []  # the pair at that place
+    before: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        at = bisect_left(ends, place)
+        before.append(last[at - 1] if at else -1)
+        ends[at : at + 1], last[at : at + 1] = [place], [number]
+    chain = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        chain.append(pairs[number])
+        number = before[number]
+    return chain[::-1]
+
+
+def _between(was: Sequence[str], now: Sequence[str], gap: DifferingBlock) -> Iterator[DifferingBlock]:
+    """The blocks that differ between two anchors."""
+    old, old_end, new, new_end = gap
+    while old < old_end and new < new_end and was[old] == now[new]:
+        old, new = old + 1, new + 1
+    while old < old_end and new < new_end and was[old_end - 1] == now[new_end - 1]:
+        old_end, new_end = old_end - 1, new_end - 1
+    if old == old_end and new == new_end:
+        return
+    if (old_end - old) * (new_end - new) > MOST_PAIRS:
+        yield DifferingBlock(old, old_end, new, new_end)
+        return
+    matcher = SequenceMatcher(None, was[old:old_end], now[new:new_end], autojunk=False)
+    for tag, low, high, new_low, new_high in matcher.get_opcodes():
+        if tag != "equal":
+            yield DifferingBlock(old + low, old + high, new + new_low, new + new_high)
+
+
+def _hunks(blocks: Sequence[DifferingBlock]) -> Iterator[list[DifferingBlock]]:
+    """Blocks whose context touches belong together."""
+    hunk: list[DifferingBlock] = []
+    for block in blocks:
+        if hunk and block.old - hunk[-1].old_end > 2 * CONTEXT:
+            yield hunk
+            hunk = []
+        hunk.append(block)
+    if hunk:
+        yield hunk
+
+
+def _hunk(
+    blocks: Sequence[DifferingBlock], was: Sequence[str], now: Sequence[str], old_first: int, new_first: int
+) -> Iterator[str]:
+    first, last = blocks[0], blocks[-1]
+    before = min(CONTEXT, first.old, first.new)
+    behind = min(CONTEXT, len(was) - last.old_end, len(now) - last.new_end)
+    start, end = first.old - before, last.old_end + behind
+    new_start, new_end = first.new - before, last.new_end + behind
+    old_span = f"{start + old_first},{end - start}"
+    yield f"@@ -{old_span} +{new_start + new_first},{new_end - new_start} @@"
+    at = start
+    for block in blocks:
+        yield from (f" {line}" for line in was[at : block.old])
+        yield from (f"-{line}" for line in was[block.old : block.old_end])
+        yield from (f"+{line}" for line in now[block.new : block.new_end])
+        at = block.old_end
+    yield from (f" {line}" for line in was[at:end])
+
+
+def aligned(was: Sequence[str], now: Sequence[str]) -> tuple[list[tuple[int, int]], list[DifferingBlock]]:
     """The places of equal keys that are paired, and the blocks between them.
 
     >>> aligned("abc", "axbc")
-    ([(0, 0), (1, 2), (2, 3)], [Block(old=1, old_end=1, new=1, new_end=2)])
+    ([(0, 0), (1, 2), (2, 3)], [DifferingBlock(old=1, old_end=1, new=1, new_end=2)])
     """
     blocks = differing(was, now)
     pairs: list[tuple[int, int]] = []
     old = new = 0
-    for block in [*blocks, Block(len(was), len(was), len(now), len(now))]:
+    for block in [*blocks, DifferingBlock(len(was), len(was), len(now), len(now))]:
         pairs += zip(range(old, block.old), range(new, block.new), strict=True)
         old, new = block.old_end, block.new_end
     return pairs, blocks
@@ -34,7 +164,7 @@ def paired(was: Sequence[Keys], now: Sequence[Keys]) -> Iterator[tuple[int, int]
     between these, as many as there are on both sides.
     """
     depth = min(map(len, (*was, *now)), default=0)
-    waiting = [(0, Block(0, len(was), 0, len(now)))]
+    waiting = [(0, DifferingBlock(0, len(was), 0, len(now)))]
     while waiting:
         level, (old, old_end, new, new_end) = waiting.pop()
         if level < depth:
@@ -42,7 +172,10 @@ def paired(was: Sequence[Keys], now: Sequence[Keys]) -> Iterator[tuple[int, int]
             pairs, blocks = aligned(*keys)
             yield from ((old + one, new + other) for one, other in pairs)
             waiting += [
-                (level + 1, Block(old + gap.old, old + gap.old_end, new + gap.new, new + gap.new_end))
+                (
+                    level + 1,
+                    DifferingBlock(old + gap.old, old + gap.old_end, new + gap.new, new + gap.new_end),
+                )
                 for gap in blocks
             ]
         elif old_end - old == new_end - new:

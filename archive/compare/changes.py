@@ -11,6 +11,7 @@ from archive.compare.sameness import Level
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from archive.compare.alignment import Unified
 
 MOST_NAMES = 3
 """Names of one thing that are told."""
@@ -71,6 +72,21 @@ def changed(level: Level, what: str, name: str, old: str = "", new: str = "") ->
     return Change(level=level, what=what, name=name, status=Status.CHANGED, old=old, new=new)
 
 
+def gone(level: Level, what: str, name: str, old: str) -> Change:
+    """A thing that only the old file has."""
+    return Change(level=level, what=what, name=name, status=Status.GONE, old=old)
+
+
+def added(level: Level, what: str, name: str, new: str) -> Change:
+    """A thing that only the new file has."""
+    return Change(level=level, what=what, name=name, status=Status.ADDED, new=new)
+
+
+def renamed(level: Level, what: str, name: str, old: str) -> Change:
+    """A thing that is the same but for its name."""
+    return Change(level=level, what=what, name=name, status=Status.RENAMED, old=old)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorChange(Change):
     """A tensor of the same dtype and shape with other elements.
@@ -129,6 +145,21 @@ class TextChange(Change):
         """Which text changed by how much, in words."""
         words = f"{self.of} +{self.added:,} −{self.gone:,}"  # noqa: RUF001 (a minus sign)
         return f"{words}, {self.new}" if self.new else words
+
+
+def text_changed(level: Level, what: str, name: str, of: str, lines: Unified, *, new: str = "") -> TextChange:
+    """A text that both files have, and that differs in some lines; see :class:`TextChange`."""
+    return TextChange(
+        level=level,
+        what=what,
+        name=name,
+        status=Status.CHANGED,
+        new=new,
+        of=of,
+        lines=lines.lines,
+        added=lines.added,
+        gone=lines.gone,
+    )
 
 
 @dataclass(frozen=True, slots=True)

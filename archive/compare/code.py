@@ -11,31 +11,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.base.errors import ArchiveError
-from archive.compare.changes import Change, Status, TextChange, changed, several
+from archive.compare.alignment import unified
+from archive.compare.changes import added, changed, gone, renamed, several, text_changed
+from archive.compare.debug import SourceTexts
+from archive.compare.pairing import code_in_terms_of, is_allowed
 from archive.compare.sameness import Level
-from archive.compare.unified import unified
-from archive.compare.variables import code_in_terms_of, is_allowed
 from archive.debuginfo.model import Inert
 from archive.formats.generated_code import canonical, constants_sorted
-from archive.formats.record_kinds import (
-    DATA,
-    LEGACY_CODE,
-    PACKAGE_CODE,
-    RecordKind,
-    is_code,
-    kind_of,
-    range_records_of,
-)
+from archive.formats.record_kinds import DATA, RecordKind, is_code, kind_of, module_of, range_records_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.limits import Allowance
+    from archive.compare.changes import Change
     from archive.compare.pairing import Pairing
     from archive.reader.archive import Archive
 
@@ -102,15 +95,8 @@ class Unit:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class SourceText:
-    """A text of the model's source.
-
-    Attributes:
-        file: its file.
-        line: the number of its first line there.
-        text: the text.
-    """
+class UnitSource(NamedTuple):
+    """A text of the model's source: its file, the number of its first line there, and the text."""
 
     file: str
     line: int
@@ -143,8 +129,7 @@ def units(archive: Archive) -> dict[str, Unit]:
 
 
 def _units(record: str, data: bytes) -> Iterator[Unit]:
-    folder = PACKAGE_CODE if record.startswith(PACKAGE_CODE) else LEGACY_CODE[0]
-    module = record.removeprefix(folder).removesuffix(LEGACY_CODE[1]).replace("/", ".")
+    module = module_of(record)
     heads = list(HEAD.finditer(data))
     ends = [head.start() for head in heads] + [len(data)]
     before = _unit(module, "code", data, record, (0, ends[0]))
@@ -165,7 +150,7 @@ def _unit(name: str, what: str, data: bytes, record: str, span: tuple[int, int])
     return Unit(name, what, constants_sorted(text) if what == "class" else text, record, *span)
 
 
-class Sources:
+class UnitSources:
     """The source texts behind units of code.
 
     Args:
@@ -174,10 +159,10 @@ class Sources:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._left = archive.limits.compared_bytes
-        self._read: dict[int, SourceText | None] = {}
+        self._texts = SourceTexts(archive)
+        self._read: dict[int, UnitSource | None] = {}
 
-    def of(self, unit: Unit) -> list[SourceText]:
+    def of(self, unit: Unit) -> list[UnitSource]:
         """The source texts that a unit's ranges lead to, in the order of its code; those with a file.
 
         Raises:
@@ -196,24 +181,17 @@ class Sources:
         texts = [self._text(source) for source in dict.fromkeys(used)]  # not those of traced models
         return list(dict.fromkeys(text for text in texts if text is not None))
 
-    def _text(self, number: int) -> SourceText | None:
+    def _text(self, number: int) -> UnitSource | None:
+        """A source with its text; None of one without a file or text, and of a stack trace."""
         if number not in self._read:
-            self._read[number] = self._made(number)
+            sources = self._archive.range_table.sources
+            self._read[number] = None
+            if sources.filename[number] >= 0 and not sources.is_null[number]:
+                file, line, data = self._texts[number]
+                text = data.decode("utf-8", "surrogateescape")
+                if file and text and not TRACE.match(text):
+                    self._read[number] = UnitSource(file, line, text)
         return self._read[number]
-
-    def _made(self, number: int) -> SourceText | None:
-        sources = self._archive.range_table.sources
-        if sources.filename[number] < 0 or sources.is_null[number]:
-            return None
-        self._left -= int(sources.lengths[number])
-        if self._left < 0:
-            raise ArchiveError("its sources are longer than compared_bytes in all", file=self._archive.file)
-        source = sources[number]
-        file = "" if source.filename is None else str(source.filename)
-        text = bytes(source.text).decode("utf-8", "surrogateescape")
-        return (
-            SourceText(file, source.starting_line, text) if file and text and not TRACE.match(text) else None
-        )
 
 
 def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]:
@@ -228,10 +206,10 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
     names.pair_rest(*([name for name, unit in each.items() if unit.what != "method"] for each in (was, now)))
     current = {names.old_name(name): unit for name, unit in now.items()}
     texts = {name: _in_old_terms(unit, name, names) for name, unit in current.items()}
-    renamed: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    other_names: dict[tuple[tuple[str, str], ...], list[str]] = {}
     numbered: list[str] = []
     roots = roots_of(old) | set(map(names.old_name, roots_of(new)))
-    sources = Sources(old), Sources(new)
+    sources = UnitSources(old), UnitSources(new)
     moved = _renamed(was, current, texts)
     left = set(moved.values())
     for name, unit in was.items():
@@ -247,21 +225,16 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
                 text = unit.text
                 numbered.append(current[name].name)
             elif variables and text == unit.text:
-                renamed.setdefault(tuple(variables.items()), []).append(current[name].name)
+                other_names.setdefault(tuple(variables.items()), []).append(current[name].name)
             yield from _compared(unit, current[name], text, sources)
-        elif name in left:
-            continue
-        else:
-            yield _lone(unit, Status.GONE, sources[0])
+        elif name not in left:
+            yield gone(Level.MODEL, unit.what, unit.name, _place(unit, sources[0]))
     for name, unit in current.items():
         if name in moved:
-            row = Change(
-                level=Level.MODEL, what=unit.what, name=unit.name, status=Status.RENAMED, old=moved[name]
-            )
-            yield row
+            yield renamed(Level.MODEL, unit.what, unit.name, moved[name])
         elif name not in was:
-            yield _lone(unit, Status.ADDED, sources[1])
-    yield from rows_of_names(numbered, renamed)
+            yield added(Level.MODEL, unit.what, unit.name, _place(unit, sources[1]))
+    yield from rows_of_names(numbered, other_names)
 
 
 def _in_old_terms(unit: Unit, old: str, names: Pairing) -> str:
@@ -272,14 +245,14 @@ def _in_old_terms(unit: Unit, old: str, names: Pairing) -> str:
 
 def _renamed(was: Mapping[str, Unit], now: Mapping[str, Unit], texts: Mapping[str, str]) -> dict[str, str]:
     """The old names of functions that are the same but for their names, by the new ones."""
-    gone = {_nameless(unit.text): name for name, unit in was.items() if name not in now}
-    found: dict[str, str] = {}
+    left = {_nameless(unit.text): name for name, unit in was.items() if name not in now}
+    old_names: dict[str, str] = {}
     for name, unit in now.items():
         if name not in was and unit.what in RENAMABLE:
-            old = gone.pop(_nameless(texts[name]), None)
+            old = left.pop(_nameless(texts[name]), None)
             if old is not None and was[old].what in RENAMABLE:
-                found[name] = old
-    return found
+                old_names[name] = old
+    return old_names
 
 
 def _nameless(text: str) -> str:
@@ -287,14 +260,13 @@ def _nameless(text: str) -> str:
     return re.sub(r"^(\s*def )\w+", r"\1", text, count=1)
 
 
-def _lone(unit: Unit, status: Status, sources: Sources) -> Change:
+def _place(unit: Unit, sources: UnitSources) -> str:
+    """Where a unit comes from, or how long it is."""
     texts = sources.of(unit)
-    place = texts[0].place if texts else f"{unit.text.count(chr(10)):,} lines of code"
-    old, new = (place, "") if status is Status.GONE else ("", place)
-    return Change(level=Level.MODEL, what=unit.what, name=unit.name, status=status, old=old, new=new)
+    return texts[0].place if texts else f"{unit.text.count(chr(10)):,} lines of code"
 
 
-def _compared(old: Unit, new: Unit, text: str, sources: tuple[Sources, Sources]) -> Iterator[Change]:
+def _compared(old: Unit, new: Unit, text: str, sources: tuple[UnitSources, UnitSources]) -> Iterator[Change]:
     """What differs in a unit that both archives have, or in its source."""
     was, now = (each.of(unit) for each, unit in zip(sources, (old, new), strict=True))
     is_same = old.text == text
@@ -307,46 +279,25 @@ def _compared(old: Unit, new: Unit, text: str, sources: tuple[Sources, Sources])
         if not is_same:
             code = unified(old.text, text)
             place += f"; generated code +{code.added} −{code.gone}"  # noqa: RUF001 (a minus sign)
-        yield TextChange(
-            level=level,
-            what=old.what,
-            name=new.name,
-            status=Status.CHANGED,
-            new=place,
-            of="source",
-            lines=lines.lines,
-            added=lines.added,
-            gone=lines.gone,
-        )
+        yield text_changed(level, old.what, new.name, "source", lines, new=place)
     if not is_same and not told:
-        lines = unified(old.text, text)
         words = "the source is the same" if was and not edits else ""
-        yield TextChange(
-            level=level,
-            what=old.what,
-            name=new.name,
-            status=Status.CHANGED,
-            new=words,
-            of="generated code",
-            lines=lines.lines,
-            added=lines.added,
-            gone=lines.gone,
-        )
+        yield text_changed(level, old.what, new.name, "generated code", unified(old.text, text), new=words)
     if not told:
         for before, after in edits:
             yield changed(Level.DEBUG, "place of source", new.name, before.place, after.place)
 
 
-def _edits(was: Sequence[SourceText], now: Sequence[SourceText]) -> Iterator[tuple[SourceText, SourceText]]:
+def _edits(was: Sequence[UnitSource], now: Sequence[UnitSource]) -> Iterator[tuple[UnitSource, UnitSource]]:
     """The sources of a unit that differ, paired by text, then in their order."""
     common = set(was).intersection(now)
-    left, right = ([one for one in texts if one not in common] for texts in (was, now))
-    by_text = {one.text: one for one in right}
+    left, right = ([source for source in sources if source not in common] for sources in (was, now))
+    by_text = {source.text: source for source in right}
     rest = []
-    for one in left:
-        same = by_text.pop(one.text, None)
+    for source in left:
+        same = by_text.pop(source.text, None)
         if same is None:
-            rest.append(one)
+            rest.append(source)
         else:
-            yield one, same
-    yield from zip(rest, [one for one in right if one.text in by_text], strict=False)
+            yield source, same
+    yield from zip(rest, [source for source in right if source.text in by_text], strict=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.errors import ArchiveError, counted
-from archive.compare.changes import Change, Status, changed
+from archive.compare.changes import added, changed, gone
 from archive.compare.sameness import Level
 from archive.formats.method_handles import METHOD_RECORDS
 from archive.formats.record_kinds import CALLSTACK_MAP
@@ -16,6 +16,7 @@ from archive.formats.record_kinds import CALLSTACK_MAP
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.compare.changes import Change
     from archive.compare.pairing import Pairing
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable
@@ -35,11 +36,11 @@ def range_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change
         ArchiveError: texts are longer than ``compared_bytes`` in all.
     """
     was, now = old.range_table, new.range_table
-    texts = _Texts(old), _Texts(new)
+    texts = SourceTexts(old), SourceTexts(new)
     current = {_in_old_terms(name, names): number for name, number in now.numbers.items()}
     for name, number in was.numbers.items():
         if name not in current:
-            yield _lone(name, len(was.rows(number)), Status.GONE)
+            yield gone(Level.DEBUG, "source ranges", name, counted(len(was.rows(number)), "row"))
             continue
         rows, others = was.rows(number), now.rows(current[name])
         differing = _differing(was, now, rows, others, texts)
@@ -55,7 +56,7 @@ def range_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change
             yield changed(Level.IDS, "tags", name)
     for name, number in current.items():
         if name not in was.numbers:
-            yield _lone(name, len(now.rows(number)), Status.ADDED)
+            yield added(Level.DEBUG, "source ranges", name, counted(len(now.rows(number)), "row"))
 
 
 def _in_old_terms(record: str, names: Pairing) -> str:
@@ -65,14 +66,8 @@ def _in_old_terms(record: str, names: Pairing) -> str:
     return head + names.old_module(module.replace("/", ".")).replace(".", "/") + dot + ending
 
 
-def _lone(name: str, rows: int, status: Status) -> Change:
-    words = counted(rows, "row")
-    old, new = (words, "") if status is Status.GONE else ("", words)
-    return Change(level=Level.DEBUG, what="source ranges", name=name, status=status, old=old, new=new)
-
-
-class _Texts:
-    """The sources of an archive as values that can be compared."""
+class SourceTexts:
+    """File, first line and text of each source, by its number in the table of source ranges."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -80,21 +75,24 @@ class _Texts:
         self._known: dict[int, tuple[str, int, bytes]] = {}
 
     def __getitem__(self, number: int) -> tuple[str, int, bytes]:
-        """File, line and text of a source; the null source has none of them."""
+        """A source; the null source has no file and no text.
+
+        Raises:
+            ArchiveError: a record is broken, or texts are longer than ``compared_bytes`` in all.
+        """
         if number not in self._known:
             sources = self._archive.range_table.sources
             self._left -= int(sources.lengths[number])
             if self._left < 0:
-                raise ArchiveError(
-                    "its sources are longer than compared_bytes in all", file=self._archive.file
-                )
+                why = "its sources are longer than compared_bytes in all"
+                raise ArchiveError(why, file=self._archive.file)
             source = sources[number]
             self._known[number] = (str(source.filename or ""), source.starting_line, bytes(source.text))
         return self._known[number]
 
 
 def _differing(
-    was: RangeTable, now: RangeTable, rows: range, others: range, texts: tuple[_Texts, _Texts]
+    was: RangeTable, now: RangeTable, rows: range, others: range, texts: tuple[SourceTexts, SourceTexts]
 ) -> int:
     """How many rows, paired in order, have another place in code or source."""
     count = min(len(rows), len(others))
@@ -113,29 +111,22 @@ def handle_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Chang
     """How the debug handles differ: as operations with call stack and source, whatever their numbers."""
     was, now = old.handle_table, new.handle_table
     if was is None or now is None:
-        table = was if now is None else now
-        if table is not None:
-            words, status = counted(len(table), "handle"), Status.GONE if now is None else Status.ADDED
-            yield Change(
-                level=Level.DEBUG,
-                what="handles",
-                name=CALLSTACK_MAP,
-                status=status,
-                old=words if now is None else "",
-                new="" if now is None else words,
-            )
+        if was is not None:
+            yield gone(Level.DEBUG, "handles", CALLSTACK_MAP, counted(len(was), "handle"))
+        if now is not None:
+            yield added(Level.DEBUG, "handles", CALLSTACK_MAP, counted(len(now), "handle"))
         return
     before, after = _operations(old, was, None), _operations(new, now, names)
-    gone, added = Counter(before.values()), Counter(after.values())
-    gone, added = gone - added, added - gone
-    if gone or added:
-        some = ", ".join(sorted({operation[0] for operation in (*gone, *added)})[:EXAMPLES])
+    left, right = Counter(before.values()), Counter(after.values())
+    left, right = left - right, right - left
+    if left or right:
+        some = ", ".join(sorted({operation[0] for operation in (*left, *right)})[:EXAMPLES])
         yield changed(
             Level.DEBUG,
             "handles",
             CALLSTACK_MAP,
-            f"{len(was):,}, {gone.total():,} of which are gone",
-            f"{len(now):,}, {added.total():,} of which are new ({some})",
+            f"{len(was):,}, {left.total():,} of which are gone",
+            f"{len(now):,}, {right.total():,} of which are new ({some})",
         )
     elif before != after:
         yield changed(Level.IDS, "handles", CALLSTACK_MAP, _span(was), _span(now))
@@ -152,9 +143,9 @@ Operation = tuple[str, tuple[object, ...]]
 def _operations(archive: Archive, table: HandleTable, names: Pairing | None) -> dict[int, Operation]:
     """Each handle's operator, and its calls and range as file and line, with the old archive's names."""
     archive.allowance.take(HANDLE_BYTES * len(table), "handles")
-    places = _Places(archive)
+    places = _TagPlaces(archive)
     steps = STEPS
-    found: dict[int, Operation] = {}
+    operations: dict[int, Operation] = {}
     for row in range(len(table)):
         entry = table.entry(row)
         steps -= 1 + len(entry.stack)
@@ -169,8 +160,8 @@ def _operations(archive: Archive, table: HandleTable, names: Pairing | None) -> 
             )
             for call in entry.stack
         )
-        found[int(entry.handle)] = (_text(entry.op), (places[int(entry.tag)], *calls))
-    return found
+        operations[int(entry.handle)] = (_text(entry.op), (places[int(entry.tag)], *calls))
+    return operations
 
 
 def _text(value: object, names: Pairing | None = None) -> str:
@@ -178,8 +169,8 @@ def _text(value: object, names: Pairing | None = None) -> str:
     return names.in_old_terms(text) if names else text
 
 
-class _Places:
-    """File, line and length of a tag's range."""
+class _TagPlaces:
+    """File, first line, start and end of a tag's range."""
 
     def __init__(self, archive: Archive) -> None:
         self._table = archive.range_table
@@ -187,13 +178,13 @@ class _Places:
 
     def __getitem__(self, tag: int) -> tuple[object, ...] | None:
         if tag not in self._known:
+            self._known[tag] = None
             row = self._table.with_tag(tag) if tag >= 0 else None
-            self._known[tag] = None if row is None else self._place(row)
+            if row is not None:
+                span = self._table.source_range(row)
+                file, first = str(span.source.filename or ""), span.source.starting_line
+                self._known[tag] = file, first, span.start, span.end
         return self._known[tag]
-
-    def _place(self, row: int) -> tuple[object, ...]:
-        span = self._table.source_range(row)
-        return str(span.source.filename or ""), span.source.starting_line, span.start, span.end
 
 
 def method_changes(old: Archive, new: Archive) -> Iterator[Change]:

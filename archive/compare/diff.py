@@ -1,30 +1,25 @@
 """``diff`` tells what differs between two files, from the model down to the line.
 
 Rows (:class:`~archive.compare.changes.Change`) have six levels
-(:class:`~archive.compare.changes.Level`).
-Each part of a file is compared as what it stands for, so that numbers and places that a process or a save
-chooses do not count:
+(:class:`~archive.compare.sameness.Level`). Each part of a file is compared as what it stands for, so that
+numbers and places that a process or a save chooses do not count:
 
 - tensors by name (``tensors``): elements in logical order, whatever the record that holds them (``numbers``);
 - attributes, constants and other values part by part (``values``);
 - code by class, method and function (``code``), with mangled names paired (``pairing``); lines are those of
   the model's source where source ranges lead to one;
-- instructions of the lite interpreter by method (``instructions``);
+- instructions of the lite interpreter and side effects by method (``methods``);
 - exported programs by node (``programs``);
-- side effects of methods (``effects``);
 - source ranges, handles (``debug``);
 - all other records by their bytes (``records``).
 
 No record is left out: what is not understood, or could not be compared, keeps ``diff`` from calling two
 models the same.
 
-The parts of two archives, each compared by what knows it; and the whole as one list of rows.
-
-Tensors that PyTorch numbers: constants of code, of methods of the lite interpreter, of exported programs.
-
-A constant that is new gives all later ones other numbers. So they are paired by their order and content, not
-by number. The content is known by the checksum that the zip has of it: two that are paired wrongly are told
-as changed, for their elements are compared.
+PyTorch numbers tensors that are constants of code, of methods of the lite interpreter, and of exported
+programs. A constant that is new gives all later ones other numbers. So they are paired by their order and
+content, not by number. The content is known by the checksum that the zip has of it: two that are paired
+wrongly are told as changed, for their elements are compared.
 """
 
 from __future__ import annotations
@@ -37,10 +32,10 @@ from archive.base.bounded import bounded
 from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.compare.alignment import paired
-from archive.compare.changes import Change, Diff, Status, TensorChange, TextChange, changed
-from archive.compare.equality import equal_on_cores
+from archive.compare.changes import Change, Diff, Status, TensorChange, TextChange, changed, renamed
+from archive.compare.equality import equal_on_cores, same_bytes
 from archive.compare.pairing import Pairing
-from archive.compare.records import layout_changes, record_changes, rewritten, same_bytes
+from archive.compare.records import layout_changes, record_changes, rewritten
 from archive.compare.sameness import TRACED, Level, level_of
 from archive.compare.tensors import TensorComparison
 from archive.compare.values import Values
@@ -61,9 +56,7 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.reader.tensors import Tensors
 
-# --- comparison
-
-# --- numbered
+# --- numbered tensors
 
 NUMBERED = re.compile(r"((?:.*:)?CONSTANTS\.c|(?:.+[:.])?lifted_tensor_|bytecode:(?:\d+\.)+)\d+")
 """The name of such a tensor: what stands before the number."""
@@ -76,24 +69,24 @@ def pairs_of_tensors(old: Tensors, new: Tensors) -> dict[str, str]:
         ArchiveError: there is no such storage.
     """
     was, now = _groups(old), _groups(new)
-    found = {name: name for name in old if name in new and NUMBERED.fullmatch(name) is None}
+    pairs = {name: name for name in old if name in new and NUMBERED.fullmatch(name) is None}
     for group in was.keys() & now.keys():
         names = was[group], now[group]
         keys = (
             [_keys(tensors, name) for name in each] for tensors, each in zip((old, new), names, strict=True)
         )
-        found |= {names[0][one]: names[1][other] for one, other in paired(*keys)}
-    return found
+        pairs |= {names[0][one]: names[1][other] for one, other in paired(*keys)}
+    return pairs
 
 
 def _groups(tensors: Tensors) -> dict[str, list[str]]:
     """The names of numbered tensors by what stands before the number, in their order."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in tensors:
         match = NUMBERED.fullmatch(name)
         if match:
-            found.setdefault(match[1], []).append(name)
-    return found
+            groups.setdefault(match[1], []).append(name)
+    return groups
 
 
 def _keys(tensors: Tensors, name: str) -> tuple[str, str]:
@@ -110,31 +103,7 @@ VALUE_KINDS = (RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.OBJECT)
 ORDER = list(Level)
 
 
-def compare(old: Archive, new: Archive) -> Diff:
-    """The whole difference of two archives.
-
-    Raises:
-        ArchiveError: one of them is broken.
-    """
-    comparison = _Comparison(old, new)
-    identical = comparison.is_identical()
-    changes = [] if identical else list(comparison.changes())
-    changes += [] if identical else list(comparison.of_records(changes))
-    if not identical and not changes:
-        changes = [changed(Level.LAYOUT, "zip", "headers and padding")]
-    changes.sort(key=lambda change: ORDER.index(change.level))
-    return Diff(
-        old.file,
-        new.file,
-        old.recognised.what,
-        new.recognised.what,
-        tuple(changes),
-        tuple(comparison.unchecked),
-        identical,
-    )
-
-
-class _Comparison:
+class _ArchiveComparison:
     """One comparison.
 
     Attributes:
@@ -196,7 +165,7 @@ class _Comparison:
         for _, understood in self._sides():
             understood.add(BYTECODE)
         if len(having) == 2:  # noqa: PLR2004 (both)
-            from archive.compare.instructions import bytecode_changes  # noqa: PLC0415 (the same)
+            from archive.compare.methods import bytecode_changes  # noqa: PLC0415 (the same)
 
             yield from bytecode_changes(self._old, self._new, self._names)
         elif having:
@@ -205,8 +174,7 @@ class _Comparison:
     def _of_programs(self) -> Iterator[Change]:
         if not any(archive.recognised.kind in PROGRAM_KINDS for archive, _ in self._sides()):
             return
-        from archive.compare.programs import program_changes  # noqa: PLC0415 (the same)
-        from archive.compare.tables import table_changes  # noqa: PLC0415 (the same)
+        from archive.compare.programs import program_changes, table_changes  # noqa: PLC0415 (the same)
 
         for archive, understood in self._sides():
             understood.update(archive.programs.records.values())
@@ -221,7 +189,7 @@ class _Comparison:
         """The side effects of methods; those that one file alone has are told as a record."""
         kinds = [kind_in(archive.recognised.kind, EFFECTS) for archive, _ in self._sides()]
         if set(kinds) == {RecordKind.EFFECTS} and old_and_new(self._old, self._new, EFFECTS):
-            from archive.compare.effects import effect_changes  # noqa: PLC0415 (few archives have some)
+            from archive.compare.methods import effect_changes  # noqa: PLC0415 (few archives have some)
 
             for _, understood in self._sides():
                 understood.add(EFFECTS)
@@ -253,7 +221,7 @@ class _Comparison:
             for row in values.changes(_value(self._old, name), _value(self._new, name), root):
                 yield replace(row, level=level) if row.level is Level.MODEL else row
         for was, now in self._names.renamed:
-            yield Change(level=Level.MODEL, what="class", name=now, status=Status.RENAMED, old=was)
+            yield renamed(Level.MODEL, "class", now, was)
 
     def _handles(self) -> re.Pattern[str] | None:
         """Debug handles in the programs of lowered modules; None where both archives have none."""
@@ -285,9 +253,8 @@ class _Comparison:
 
     def of_records(self, told: list[Change]) -> Iterator[Change]:
         """All other records, and how records are stored, besides what the rows so far tell."""
-        for archive in (self._old, self._new):
-            if not archive.has_code:
-                return
+        if not (self._old.has_code and self._new.has_code):
+            return
         yield from record_changes(self._old, self._new, self.understood)
         yield from rewritten(self._old, self._new, self.understood, told)
         yield from layout_changes(self._old, self._new)
@@ -360,4 +327,14 @@ def diff(
     if not isinstance(new, Archive):
         with open_archive(new, limits=limits) as opened:
             return diff(old, opened, ignore=levels, limits=limits)
-    return compare(old, new).without(levels)
+    comparison = _ArchiveComparison(old, new)
+    identical = comparison.is_identical()
+    changes: list[Change] = []
+    if not identical:
+        changes += comparison.changes()
+        changes += comparison.of_records(changes)
+        changes = changes or [changed(Level.LAYOUT, "zip", "headers and padding")]
+        changes.sort(key=lambda change: ORDER.index(change.level))
+    kinds = old.recognised.what, new.recognised.what
+    unchecked = tuple(comparison.unchecked)
+    return Diff(old.file, new.file, *kinds, tuple(changes), unchecked, identical).without(levels)

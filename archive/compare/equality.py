@@ -1,4 +1,4 @@
-"""Whether two stretches of bytes are the same, a share at a time."""
+"""Whether two stretches of bytes, or two records, are the same, a share at a time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.cores import Cores
+from archive.container.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from archive.reader.records import ReadableRecord
 
     Pair = tuple[memoryview, memoryview]
 
@@ -26,6 +29,15 @@ def equal(old: memoryview, new: memoryview) -> bool:
 def equal_on_cores(old: memoryview, new: memoryview) -> bool:
     """The same for long stretches, by all cores."""
     return len(old) == len(new) and all(Cores().map(_are_equal, shares(old, new, SHARE)))
+
+
+def same_bytes(old: ReadableRecord, new: ReadableRecord) -> bool:
+    """Whether two records have the same bytes."""
+    if old.size != new.size:
+        return False
+    if isinstance(old, Record) and isinstance(new, Record) and old.compression == new.compression:
+        return equal(old.raw(), new.raw()) or (not old.borrowed and equal(old.view(), new.view()))
+    return equal(old.view(), new.view())
 
 
 def shares(old: memoryview, new: memoryview, size: int) -> Iterator[Pair]:

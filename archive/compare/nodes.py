@@ -35,7 +35,7 @@ VALUES = ("tensor_values", "sym_int_values", "sym_bool_values", "sym_float_value
 
 
 @dataclass(frozen=True, slots=True)
-class Nodes:
+class PairedNodes:
     """The nodes of two programs, paired.
 
     Attributes:
@@ -58,7 +58,7 @@ class Nodes:
         Args:
             value: the JSON.
             path: of the graph that it belongs to.
-            holder: the node that it belongs to; "" of none.
+            holder: the node that it belongs to; "" for none.
         """
         if isinstance(value, list):
             return [self.in_old_terms(one, path, holder) for one in value]
@@ -80,17 +80,14 @@ class Nodes:
         return found
 
     def old_name(self, name: str, path: Path = ()) -> str:
-        """The old name of a value of the new program.
-
-        Args:
-            name: of the value.
-            path: of its graph.
-        """
+        """The old name of a value of the new program, in the graph at a path."""
         known = self.names.get(path, {})
         return known.get(name) or (name + NEW if name in self.taken.get(path, ()) else name)
 
 
-def pair_nodes(old: Program, new: Program, inputs: Mapping[str, str], weights: AbstractSet[str]) -> Nodes:
+def pair_nodes(
+    old: Program, new: Program, inputs: Mapping[str, str], weights: AbstractSet[str]
+) -> PairedNodes:
     """Pair the nodes of two programs whose JSON is known.
 
     Args:
@@ -99,31 +96,25 @@ def pair_nodes(old: Program, new: Program, inputs: Mapping[str, str], weights: A
         inputs: the old names of inputs of the new program.
         weights: the old names of inputs that are tensors of the file.
     """
-    found = Nodes()
+    nodes = PairedNodes()
     waiting: list[tuple[Path, Path]] = [((), ())]
     while waiting:
         was, now = waiting.pop()
         left, right = old.graphs.get(was, ()), new.graphs.get(now, ())
         given = inputs if not now else dict(zip(_inputs(right), _inputs(left), strict=False))
-        pairs = _paired(left, right, given, weights)
-        found.names[now] = _names(left, right, pairs, given)
-        found.taken[now] = {*found.names[now].values()}
-        found.pairs.extend(pairs)
+        own = {name: name for name in _inputs(left)}
+        keys = [_keys(site, own, weights) for site in left], [_keys(site, given, weights) for site in right]
+        pairs = [(left[one], right[other]) for one, other in sorted(paired(*keys))]
+        nodes.names[now] = _names(left, right, pairs, given)
+        nodes.taken[now] = {*nodes.names[now].values()}
+        nodes.pairs.extend(pairs)
         both = {id(site) for site in chain.from_iterable(pairs)}
-        found.gone.extend(site for site in left if id(site) not in both)
-        found.added.extend(site for site in right if id(site) not in both)
+        nodes.gone.extend(site for site in left if id(site) not in both)
+        nodes.added.extend(site for site in right if id(site) not in both)
         for one, other in pairs:
             graphs = zip(graphs_of(one), graphs_of(other), strict=False)
             waiting += [((*was, inner), (*now, of_other)) for inner, of_other in graphs]
-    return found
-
-
-def _paired(
-    left: Sequence[NodeSite], right: Sequence[NodeSite], given: Mapping[str, str], weights: AbstractSet[str]
-) -> list[tuple[NodeSite, NodeSite]]:
-    kept = {name: name for name in _inputs(left)}
-    keys = [_keys(site, kept, weights) for site in left], [_keys(site, given, weights) for site in right]
-    return [(left[one], right[other]) for one, other in sorted(paired(*keys))]
+    return nodes
 
 
 def _keys(site: NodeSite, inputs: Mapping[str, str], weights: AbstractSet[str]) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """The graphs of exported programs, compared node by node, and all else that their JSON says.
 
+So are the tables of their tensors, in what they say besides the tensors.
+
 Nodes that take the value of a new node in place of what that one takes belong to the new node. So a layer
 that is put between two others is one difference. The same for a node that is gone.
 """
@@ -12,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, counted, shown
 from archive.base.json_text import read_json
-from archive.compare.changes import Change, Status, changed, several
-from archive.compare.nodes import NEW, VALUES, Nodes, are_same, bare, graphs_of, pair_nodes, values_of
-from archive.compare.sameness import Level
+from archive.compare.changes import Change, Status, added, changed, gone, several
+from archive.compare.nodes import NEW, VALUES, PairedNodes, are_same, bare, graphs_of, pair_nodes, values_of
+from archive.compare.sameness import RELEASE_KEYS, Level
 from archive.compare.values import Values
 from archive.formats.exported.sites import named_values
 from archive.formats.exported.traces import OWN_FILES
 from archive.formats.record_kinds import BESIDE
+from archive.formats.tensors.exported import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,26 +30,26 @@ if TYPE_CHECKING:
     from archive.formats.exported.sites import NodeSite, Scope
     from archive.reader.archive import Archive
 
-    Value = tuple[tuple[Scope, ...], str]
+    ValueAt = tuple[tuple[Scope, ...], str]
     Told = tuple[NodeSite, Mapping[str, Any]]
 
 
-# --- taken
+# --- who takes new values
 
 FAR = 64
 """Nodes that are followed from a value back."""
 
 
-class Taken:
+class Takers:
     """Who takes the values of nodes that one program alone has.
 
     Args:
         nodes: the nodes of both programs.
     """
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: PairedNodes) -> None:
         self._added = _by_value(nodes.added, nodes)
-        self._gone = _by_value(nodes.gone, Nodes())
+        self._gone = _by_value(nodes.gone, PairedNodes())
         self._takers = defaultdict[int, list[str]](list)
 
     def explains(self, old: Told, new: Told) -> bool:
@@ -58,7 +61,8 @@ class Taken:
         """
         (one, was), (other, now) = old, new
         given = [named_values(each.get("inputs", [])) for each in (was, now)]
-        if not are_same(_call(was), _call(now)) or len(given[0]) != len(given[1]) or any(graphs_of(one)):
+        calls = [{**each, "inputs": bare(each.get("inputs", []), {})} for each in (was, now)]
+        if not are_same(*calls) or len(given[0]) != len(given[1]) or any(graphs_of(one)):
             return False
         takers: list[tuple[NodeSite, str]] = []
         for before, after in zip(*given, strict=True):
@@ -80,7 +84,9 @@ class Taken:
         return f"; taken by {several(takers)}" if takers else ""
 
 
-def _by_value(sites: Iterable[NodeSite], nodes: Nodes) -> dict[Value, tuple[NodeSite, tuple[str, ...]]]:
+def _by_value(
+    sites: Iterable[NodeSite], nodes: PairedNodes
+) -> dict[ValueAt, tuple[NodeSite, tuple[str, ...]]]:
     """The node that makes each value, and the values that the node takes; in old terms."""
     found = {}
     for site in sites:
@@ -91,7 +97,7 @@ def _by_value(sites: Iterable[NodeSite], nodes: Nodes) -> dict[Value, tuple[Node
     return found
 
 
-def _leads(made: Mapping[Value, tuple[NodeSite, tuple[str, ...]]], start: Value, end: str) -> bool:
+def _leads(made: Mapping[ValueAt, tuple[NodeSite, tuple[str, ...]]], start: ValueAt, end: str) -> bool:
     """Whether a value is made of another one by such nodes alone."""
     waiting, seen = [start], {start}
     while waiting and len(seen) <= FAR:
@@ -104,14 +110,8 @@ def _leads(made: Mapping[Value, tuple[NodeSite, tuple[str, ...]]], start: Value,
     return False
 
 
-def _call(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A node without the names of the values that it takes."""
-    return {**record, "inputs": bare(record.get("inputs", []), {})}
-
-
 # --- programs
 
-RELEASE = ("torch_version", "schema_version")
 LIFTED = {"parameter": "parameter_name", "buffer": "buffer_name", "tensor_constant": "tensor_constant_name"}
 """Inputs of a graph that are tensors of the file, and the key of a tensor's name."""
 
@@ -127,23 +127,17 @@ def program_changes(old: Archive, new: Archive, tensors: Mapping[str, str]) -> I
     was, now = old.programs, new.programs
     for name in was:
         if name not in set(now):
-            yield _lone(name, was[name], Status.GONE)
+            yield gone(Level.MODEL, "program", name, counted(len(was[name].sites), "node"))
         elif name in was.records and name in now.records:
-            yield from _Compared(name, old, new, tensors).changes()
+            yield from _ProgramComparison(name, old, new, tensors).changes()
         else:
             yield from _nodes_by_name(name, was[name], now[name])
     for name in now:
         if name not in set(was):
-            yield _lone(name, now[name], Status.ADDED)
+            yield added(Level.MODEL, "program", name, counted(len(now[name].sites), "node"))
 
 
-def _lone(name: str, program: Program, status: Status) -> Change:
-    words = counted(len(program.sites), "node")
-    old, new = (words, "") if status is Status.GONE else ("", words)
-    return Change(level=Level.MODEL, what="program", name=name, status=status, old=old, new=new)
-
-
-class _Compared:
+class _ProgramComparison:
     """The comparison of two programs whose JSON both archives have."""
 
     def __init__(self, name: str, old: Archive, new: Archive, tensors: Mapping[str, str]) -> None:
@@ -182,16 +176,16 @@ class _Compared:
         yield from self._rest()
 
     def _of_nodes(self) -> Iterator[Change]:
-        taken = Taken(self._nodes)
+        takers = Takers(self._nodes)
         for one, other in self._nodes.pairs:
-            was = Nodes().in_old_terms(one.record)
+            was = PairedNodes().in_old_terms(one.record)
             now = self._nodes.in_old_terms(other.record, other.scopes, other.name)
-            if not are_same(was, now) and not taken.explains((one, was), (other, now)):
+            if not are_same(was, now) and not takers.explains((one, was), (other, now)):
                 yield _node(self._name, other.key, Status.CHANGED, _told(one, was), _told(other, now))
         for site in self._nodes.gone:
-            yield _node(self._name, site.key, Status.GONE, _told(site) + taken.told(site), "")
+            yield _node(self._name, site.key, Status.GONE, _told(site) + takers.told(site), "")
         for site in self._nodes.added:
-            yield _node(self._name, site.key, Status.ADDED, "", _told(site) + taken.told(site))
+            yield _node(self._name, site.key, Status.ADDED, "", _told(site) + takers.told(site))
         renamed = [(one, other) for one, other in self._nodes.pairs if one.name != other.name]
         if renamed:
             yield changed(
@@ -205,16 +199,16 @@ class _Compared:
     def _rest(self) -> Iterator[Change]:
         """What differs in a program's JSON besides its nodes."""
         was, now = self._trees
-        for key in RELEASE:
+        for key in RELEASE_KEYS:
             if was.get(key) != now.get(key):
                 yield changed(
                     Level.FORMAT, "program", f"{self._name}: {key}", shown(was.get(key)), shown(now.get(key))
                 )
-        gone = {name for site in self._nodes.gone if not site.scopes for name in values_of(site)}
+        lost = {name for site in self._nodes.gone if not site.scopes for name in values_of(site)}
         olds = set(self._tensors.values())
-        left = _by_name(was, Nodes(), gone, olds, {name: name for name in olds})
-        added = {name for name in self._nodes.names[()].values() if name.endswith(NEW)}
-        right = _by_name(now, self._nodes, added, set(self._tensors), self._tensors)
+        left = _by_name(was, PairedNodes(), lost, olds, {name: name for name in olds})
+        new = {name for name in self._nodes.names[()].values() if name.endswith(NEW)}
+        right = _by_name(now, self._nodes, new, set(self._tensors), self._tensors)
         for part in ("inputs", "input specs", "modules"):
             common = left[part].keys() & right[part].keys()
             for one in (left, right):
@@ -224,7 +218,7 @@ class _Compared:
 
 
 def _by_name(
-    tree: Mapping[str, Any], nodes: Nodes, gone: set[str], tensors: set[str], names: Mapping[str, str]
+    tree: Mapping[str, Any], nodes: PairedNodes, lone: set[str], tensors: set[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
     """A program's JSON in old terms, without nodes; what is in lists there by its name.
 
@@ -232,11 +226,11 @@ def _by_name(
     """
     module = tree["graph_module"]
     left_out = {name for name, spec in _specs(tree).items() if _tensor(spec) and _tensor(spec) not in tensors}
-    gone = gone | {nodes.old_name(name) for name in left_out}
+    lone = lone | {nodes.old_name(name) for name in left_out}
     told = nodes.in_old_terms({**module["graph"], "inputs": None})
     for table in VALUES:
         if isinstance(told.get(table), dict):
-            told[table] = {name: kind for name, kind in told[table].items() if name not in gone}
+            told[table] = {name: kind for name, kind in told[table].items() if name not in lone}
     signature = _signature(module)
     specs = [
         _with_tensor(nodes.in_old_terms(spec), names)
@@ -250,7 +244,7 @@ def _by_name(
     ]
     calls = _objects(module.get("module_call_graph"), "module_call_graph")
     return {
-        **{key: one for key, one in tree.items() if key not in (*RELEASE, "graph_module")},
+        **{key: one for key, one in tree.items() if key not in (*RELEASE_KEYS, "graph_module")},
         "graph": told,
         "inputs": _keyed((_first_name(one), one) for one in inputs),
         "signature": nodes.in_old_terms({key: one for key, one in signature.items() if key != "input_specs"}),
@@ -378,3 +372,45 @@ def _place(site: NodeSite) -> str:
     frames = list(reversed(site.frames.frames)) if site.frames else []
     own = next((frame for frame in frames if not OWN_FILES.match(frame.file)), frames[0] if frames else None)
     return "" if own is None else f" at {own.file}:{own.line}"
+
+
+# --- tables of tensors
+
+OF_TENSORS = ("dtype", "sizes", "strides", "storage_offset", "requires_grad")
+"""What a table says of tensors, and is compared with them."""
+
+
+def table_changes(old: Archive, new: Archive, record: str, tensors: Mapping[str, str]) -> Iterator[Change]:
+    """What two tables of tensors say besides the tensors.
+
+    Args:
+        old: the old archive.
+        new: the new one.
+        record: the table's name.
+        tensors: the new archive's names of tensors by the old one's.
+    """
+    program = TABLE.fullmatch(record)
+    part = "" if program is None or program[2] == "model" else f"{program[2]}:"
+    names = {now: was for was, now in tensors.items()}
+    was, now = (read_json(one.records[record].view(), one.allowance) for one in (old, new))
+    left = {name: _payload(one) for name, one in was["config"].items() if _is_told(one, part + name, tensors)}
+    right = {
+        names.get(part + name, part + name).removeprefix(part): _payload(one)
+        for name, one in now["config"].items()
+        if _is_told(one, part + name, names)
+    }
+    values = Values("table of tensors", is_tensor=lambda _: False, ordered=False)
+    yield from values.changes({**was, "config": left}, {**now, "config": right}, record)
+
+
+def _is_told(payload: Mapping[str, Any], name: str, known: Mapping[str, str]) -> bool:
+    """Whether a row of a table is compared: it is of no tensor, or of one that both archives have."""
+    return bool(payload.get("use_pickle")) or name in known
+
+
+def _payload(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What is not compared as a tensor."""
+    if payload.get("use_pickle"):
+        return dict(payload)
+    meta = {key: one for key, one in (payload.get("tensor_meta") or {}).items() if key not in OF_TENSORS}
+    return {**{key: one for key, one in payload.items() if key != "path_name"}, "tensor_meta": meta}

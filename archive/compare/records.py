@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.errors import counted
-from archive.compare.changes import Change, Status, TextChange, changed
-from archive.compare.compiled import tells_tensors_of
-from archive.compare.equality import equal
+from archive.compare.alignment import unified
+from archive.compare.changes import Change, added, changed, gone, renamed, text_changed
+from archive.compare.equality import equal, same_bytes
 from archive.compare.sameness import Level, level_of, version_of_operators
-from archive.compare.unified import unified
-from archive.container.record import Record
+from archive.compare.tensors import tells_tensors_of
 from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in, without_weights
 from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.record_kinds import RecordKind
@@ -41,15 +40,6 @@ GROUPS = {
 """What rows about a kind of understood records call things: then bytes differ because of them."""
 
 
-def same_bytes(old: ReadableRecord, new: ReadableRecord) -> bool:
-    """Whether two records have the same bytes."""
-    if old.size != new.size:
-        return False
-    if isinstance(old, Record) and isinstance(new, Record) and old.compression == new.compression:
-        return equal(old.raw(), new.raw()) or (not old.borrowed and equal(old.view(), new.view()))
-    return equal(old.view(), new.view())
-
-
 def record_changes(
     old: Archive, new: Archive, understood: tuple[Collection[str], Collection[str]]
 ) -> Iterator[Change]:
@@ -66,33 +56,33 @@ def record_changes(
         yield changed(Level.MODEL, "version of operators", "version", *words)
     was = {name: record for name, record in old.records.items() if name not in understood[0]}
     now = {name: record for name, record in new.records.items() if name not in understood[1]}
-    moved = _renamed(was, now)
-    olds = set(moved.values())
+    new_names = _renamed(was, now)
+    old_names = set(new_names.values())
     for name, record in was.items():
         if name in now:
             if not same_bytes(record, now[name]):
                 yield from _rows((old, new), record, now[name])
-        elif name not in olds:
-            yield _lone(old, record, Status.GONE)
+        elif name not in old_names:
+            kind = str(kind_in(old.recognised.kind, name))
+            yield gone(level_of(old, name), kind, name, f"{record.size:,} bytes")
     for name, record in now.items():
-        if name in moved:
-            level = level_of(new, name)
-            what = str(kind_in(new.recognised.kind, name))
-            yield Change(level=level, what=what, name=name, status=Status.RENAMED, old=moved[name])
+        kind = str(kind_in(new.recognised.kind, name))
+        if name in new_names:
+            yield renamed(level_of(new, name), kind, name, new_names[name])
         elif name not in was:
-            yield _lone(new, record, Status.ADDED)
+            yield added(level_of(new, name), kind, name, f"{record.size:,} bytes")
 
 
 def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> dict[str, str]:
     """The old names of records that came and have the bytes of one that is gone."""
-    gone = {(one.size, one.crc32): name for name, one in was.items() if name not in now and one.size}
-    found = {}
+    left = {(one.size, one.crc32): name for name, one in was.items() if name not in now and one.size}
+    old_names = {}
     for name, record in now.items():
-        other = gone.get((record.size, record.crc32)) if name not in was else None
+        other = left.get((record.size, record.crc32)) if name not in was else None
         if other is not None and same_bytes(was[other], record):
-            found[name] = other
-            del gone[record.size, record.crc32]
-    return found
+            old_names[name] = other
+            del left[record.size, record.crc32]
+    return old_names
 
 
 def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableRecord) -> Iterator[Change]:
@@ -118,17 +108,7 @@ def _changed(level: Level, kind: RecordKind, old: ReadableRecord, new: ReadableR
     what = str(kind)
     texts = [_text(one) for one in (old, new)]
     if all(text is not None for text in texts) and any("\n" in str(text).strip() for text in texts):
-        lines = unified(str(texts[0]), str(texts[1]))
-        return TextChange(
-            level=level,
-            what=what,
-            name=new.name,
-            status=Status.CHANGED,
-            of="text",
-            lines=lines.lines,
-            added=lines.added,
-            gone=lines.gone,
-        )
+        return text_changed(level, what, new.name, "text", unified(str(texts[0]), str(texts[1])))
     words = [
         f"{one.size:,} bytes" if text is None else text.strip()
         for one, text in zip((old, new), texts, strict=True)
@@ -147,15 +127,6 @@ def _text(record: ReadableRecord) -> str | None:
     except UnicodeDecodeError:
         return None
     return text if all(one.isprintable() or one in "\n\r\t" for one in text) else None
-
-
-def _lone(archive: Archive, record: ReadableRecord, status: Status) -> Change:
-    words = f"{record.size:,} bytes"
-    old, new = (words, "") if status is Status.GONE else ("", words)
-    what = str(kind_in(archive.recognised.kind, record.name))
-    return Change(
-        level=level_of(archive, record.name), what=what, name=record.name, status=status, old=old, new=new
-    )
 
 
 def layout_changes(old: Archive, new: Archive) -> Iterator[Change]:

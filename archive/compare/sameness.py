@@ -62,6 +62,8 @@ BY_KIND = {
 """The same by kind; other kinds are debug info, or the model."""
 TRACED = ("traced_inputs.pkl", "traced_inputs/")
 """The example inputs that PyTorch 2.0 and later keep of a traced model: a value and its storages."""
+RELEASE_KEYS = ("torch_version", "schema_version")
+"""What an exported program says of the release that wrote it: :attr:`Level.FORMAT`."""
 
 
 def level_of(archive: Archive, name: str) -> Level:

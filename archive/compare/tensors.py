@@ -1,6 +1,9 @@
 """The tensors of two archives: by name, then by content where a name is gone here and another came there.
 
-Tensors that PyTorch numbers have no names of their own; ``numbered`` pairs them.
+Tensors that PyTorch numbers have no names of their own; ``diff`` pairs them.
+
+C++ code tells the names of a compiled model's tensors, and may be taken out. Tensors that only one archive
+names are compared as a whole, where ``records`` compares their file.
 
 Storages are compared pair by pair: equal or not, whatever the crcs say. Other threads read the next pairs
 while one is in use.
@@ -15,27 +18,25 @@ from typing import TYPE_CHECKING
 
 from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, counted
-from archive.compare.changes import Change, Status, TensorChange, changed, several
-from archive.compare.compiled import without_names
+from archive.compare.changes import Status, TensorChange, added, changed, gone, renamed, several
 from archive.compare.equality import SHARE, equal
 from archive.compare.numbers import difference
 from archive.compare.sameness import Level
 from archive.container.record import Record
+from archive.formats.record_kinds import COMPILED
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from archive.compare.changes import Change
     from archive.compare.numbers import Difference
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
-
-    Places = tuple[tuple[object, ...], tuple[object, ...]]
-    from collections.abc import Callable, Iterable
-
     from archive.reader.records import ReadableRecord
     from archive.reader.tensors import Tensors
 
+    Places = tuple[tuple[object, ...], tuple[object, ...]]
     Names = tuple[str, str]
     Batch = list[tuple[Names, Record, Record]]
 
@@ -147,28 +148,33 @@ class TensorComparison:
         """The rows, in the order of the old archive's tensors, then of the new one's."""
         was, now = self._old.tensors, self._new.tensors
         self._found.update(Cores().map(self._counted, self._differing()))
-        renamed = self._renamed()
-        olds = {*renamed.values(), *self._gone}
+        old_names = self._renamed()
+        olds = {*old_names.values(), *self._gone}
         known = self._known_new | self._came
         rows: list[Change] = []
         for name, tensor in was.items():
             if name in self._pairs:
-                rows += _properties_rows(self._pairs[name], tensor, now[self._pairs[name]])
+                shown = self._pairs[name]
+                rows += (
+                    changed(Level.MODEL, "tensor", shown, f"{word}{before}", f"{after}")
+                    for word, before, after in _properties(tensor, now[shown])
+                )
                 self._compare(name, rows)
             elif name not in olds:
-                rows.append(_lone(name, tensor, Status.GONE))
+                rows.append(gone(Level.MODEL, "tensor", name, kind_of(tensor)))
         also = {names[0]: tuple(names[1:]) for names in self._names.values()}
         for row in rows:
             yield replace(row, also=also[row.name]) if isinstance(row, TensorChange) else row
         for name, tensor in now.items():
-            if name in renamed:
-                yield Change(
-                    level=Level.MODEL, what="tensor", name=name, status=Status.RENAMED, old=renamed[name]
-                )
+            if name in old_names:
+                yield renamed(Level.MODEL, "tensor", name, old_names[name])
             elif name not in known:
-                yield _lone(name, tensor, Status.ADDED)
+                yield added(Level.MODEL, "tensor", name, kind_of(tensor))
         yield from self._sharing()
-        yield from self._numbers()
+        moved = [(name, other) for name, other in self._pairs.items() if name != other]
+        if moved:
+            tensors = counted(len(moved), "tensor")
+            yield changed(Level.IDS, "numbers of constants", tensors, moved[0][0], moved[0][1])
 
     @property
     def unchecked(self) -> list[str]:
@@ -252,24 +258,23 @@ class TensorComparison:
     def _renamed(self) -> dict[str, str]:
         """The old names of tensors that came and have the elements of one that is gone."""
         was, now = self._old.tensors, self._new.tensors
-        gone: dict[object, list[str]] = {}
+        left: dict[object, list[str]] = {}
         for name, tensor in was.items():
             if name not in self._pairs and tensor.record and name not in self._gone:
-                gone.setdefault((tensor.dtype, tensor.shape), []).append(name)
+                left.setdefault((tensor.dtype, tensor.shape), []).append(name)
         came = [
-            name for name in now if name not in self._known_new and (now[name].dtype, now[name].shape) in gone
+            name for name in now if name not in self._known_new and (now[name].dtype, now[name].shape) in left
         ]
-        kinds = {(now[name].dtype, now[name].shape) for name in came}
         digests: dict[bytes, list[str]] = {}
-        for kind in kinds:
-            for name in reversed(gone[kind]):
+        for kind in {(now[name].dtype, now[name].shape) for name in came}:
+            for name in reversed(left[kind]):
                 digests.setdefault(self._digest(self._old, name), []).append(name)
-        found = {}
+        old_names = {}
         for name in came:
             names = digests.get(self._digest(self._new, name))
             if names:
-                found[name] = names.pop()
-        return found
+                old_names[name] = names.pop()
+        return old_names
 
     def _digest(self, archive: Archive, name: str) -> bytes:
         """The digest of a tensor's dtype, shape and elements; of one that cannot be read, its name's."""
@@ -295,14 +300,6 @@ class TensorComparison:
                 old, new = _shared(name, was[name]), _shared(name, now[name])
                 yield changed(Level.MODEL, "tensor", other, old, new)
 
-    def _numbers(self) -> Iterator[Change]:
-        """Constants that have another number."""
-        moved = [(name, other) for name, other in self._pairs.items() if name != other]
-        if moved:
-            yield changed(
-                Level.IDS, "numbers of constants", counted(len(moved), "tensor"), moved[0][0], moved[0][1]
-            )
-
 
 def _place(tensor: Tensor) -> tuple[object, ...]:
     """What tells a tensor's elements, and how they are read."""
@@ -312,11 +309,6 @@ def _place(tensor: Tensor) -> tuple[object, ...]:
 def _have_elements(old: Tensor, new: Tensor) -> bool:
     """Whether two tensors have elements that can be compared one by one."""
     return (old.dtype, old.shape) == (new.dtype, new.shape) and bool(old.record and new.record)
-
-
-def _properties_rows(name: str, old: Tensor, new: Tensor) -> Iterator[Change]:
-    for told, was, now in _properties(old, new):
-        yield changed(Level.MODEL, "tensor", name, f"{told}{was}", f"{told}{now}" if not told else f"{now}")
 
 
 def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]]:
@@ -340,11 +332,6 @@ def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]
     if bool(old.record) != bool(new.record):
         was, now = ("with elements" if one.record else "without elements" for one in (old, new))
         yield "", was, now
-
-
-def _lone(name: str, tensor: Tensor, status: Status) -> Change:
-    old, new = (kind_of(tensor), "") if status is Status.GONE else ("", kind_of(tensor))
-    return Change(level=Level.MODEL, what="tensor", name=name, status=status, old=old, new=new)
 
 
 def kind_of(tensor: Tensor) -> str:
@@ -385,3 +372,23 @@ def _together(
         size = min(len(was), len(now))
         yield was[:size], now[:size]
         was, now = was[size:], now[size:]
+
+
+# --- compiled models
+
+
+def tells_tensors_of(archive: Archive, record: str) -> bool:
+    """Whether an archive has tensors that lie in a file of a compiled model."""
+    return any(_file_of(storage) == record for storage in archive.tensors.storages)
+
+
+def without_names(archive: Archive, other: Archive) -> set[str]:
+    """The tensors of compiled models that another archive has, too, but not their names."""
+    files = {file for file in map(_file_of, archive.tensors.storages) if file in other.records}
+    nameless = {file for file in files if not tells_tensors_of(other, file)}
+    return {name for name, tensor in archive.tensors.items() if _file_of(tensor.record) in nameless}
+
+
+def _file_of(storage: str) -> str:
+    """The file of a compiled model that a storage is a part of; "" for other storages."""
+    return storage.rpartition(":")[0] if storage.startswith(COMPILED) else ""

@@ -366,6 +366,12 @@ def range_records_of(code: str) -> tuple[str, str]:
     return code + RANGES_SUFFIX, LEGACY_DEBUG[0] + inner + LEGACY_DEBUG[1]
 
 
+def module_of(code: str) -> str:
+    """The module whose code a record has, with dots: ``__torch__.models.resnet``."""
+    folder = PACKAGE_CODE if code.startswith(PACKAGE_CODE) else LEGACY_CODE[0]
+    return code.removeprefix(folder).removesuffix(LEGACY_CODE[1]).replace("/", ".")
+
+
 def code_of(debug: str) -> str:
     """The code record that a record of source ranges belongs to."""
     if debug.endswith(RANGES_SUFFIX):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from archive.store.store import Store
 from tests.attacks.pieces import handles, ranges
 from tests.attacks.records import CODE
@@ -59,7 +59,7 @@ def shell(command: str) -> CompletedProcess[bytes]:
 
 def assert_refused(done: CompletedProcess[bytes], name: str) -> None:
     """One line that names a file, and status 2."""
-    assert done.returncode == Status.FAILED
+    assert done.returncode == ExitStatus.FAILED
     assert done.stderr.count(b"\n") == 1
     assert name.encode() in done.stderr
 
@@ -90,7 +90,7 @@ def test_a_link_stays_and_what_it_names_is_written(folder: Path) -> None:
     (folder / "link").symlink_to("file")
     assert_refused(run("shrink", "m.ptl", "-o", "link"), "link")
     assert (folder / "file").read_bytes() == OLD
-    assert run("shrink", "m.ptl", "-o", "link", "--force").returncode == Status.WELL
+    assert run("shrink", "m.ptl", "-o", "link", "--force").returncode == ExitStatus.WELL
     assert (folder / "link").is_symlink()
     assert (folder / "file").read_bytes().startswith(b"PK")
 
@@ -117,7 +117,7 @@ def test_links_in_a_circle_are_refused(folder: Path) -> None:
 @pytest.mark.usefixtures("folder")
 def test_devices_are_no_archives(verb: str, name: str) -> None:
     done = run(verb, name, *(["1"] if verb == "symbolicate" else []))
-    assert done.returncode in (Status.FINDINGS, Status.FAILED)
+    assert done.returncode in (ExitStatus.FINDINGS, ExitStatus.FAILED)
     assert b"Traceback" not in done.stderr
     assert len(done.stdout + done.stderr) < 1_000
 
@@ -128,21 +128,21 @@ def test_devices_are_no_archives(verb: str, name: str) -> None:
 @pytest.mark.usefixtures("folder")
 def test_closed_standard_input_is_no_crash() -> None:
     done = shell("$TOOL symbolicate m.ptl <&-")
-    assert done.returncode == Status.FAILED
+    assert done.returncode == ExitStatus.FAILED
     assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.usefixtures("folder")
 def test_closed_standard_output_is_no_crash() -> None:
     done = shell("$TOOL inspect m.ptl >&-")
-    assert done.returncode in (Status.FAILED, Status.CLOSED_PIPE)
+    assert done.returncode in (ExitStatus.FAILED, ExitStatus.CLOSED_PIPE)
     assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_closed_pipe_is_told_from_findings() -> None:
     done = shell("mkfifo gone; (cat < gone; $TOOL inspect m.ptl) | (exec < /dev/null; : > gone)")
-    assert (done.returncode, done.stderr) == (Status.CLOSED_PIPE, b"")
+    assert (done.returncode, done.stderr) == (ExitStatus.CLOSED_PIPE, b"")
 
 
 # --- text and names that forge
@@ -184,7 +184,7 @@ def test_a_file_name_forges_no_line(verb: str, folder: Path) -> None:
     name = "x\nm.ptl: well\x1b[2J"
     (folder / name).write_bytes(b"no archive")
     done = run(verb, name)
-    assert done.returncode == Status.FAILED
+    assert done.returncode == ExitStatus.FAILED
     said = done.stdout + done.stderr
     assert b"\x1b" not in said
     assert not any(line.startswith(b"m.ptl: well") for line in said.splitlines())

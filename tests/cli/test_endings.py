@@ -14,7 +14,7 @@ import pytest
 
 import archive
 from archive.base.errors import ExhaustedError
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
 
@@ -227,7 +227,7 @@ def test_a_usage_error_forges_no_line() -> None:
 def test_the_statuses_are_in_the_help() -> None:
     done = run("--help")
     assert done.returncode == 0
-    for status in Status:
+    for status in ExitStatus:
         assert f"\n    {int(status)} ".encode() in done.stdout
 
 

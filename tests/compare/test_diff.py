@@ -14,8 +14,8 @@ import torch
 
 import archive
 from archive import Diff, Level, TensorChange, TextChange
+from archive.compare.alignment import differing, unified
 from archive.compare.pairing import plain
-from archive.compare.unified import differing, unified
 from archive.container.container import member_from
 from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.tampering import MODELS, packed, tampered, without

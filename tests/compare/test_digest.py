@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError
-from archive.compare.digest import VERSIONS, contents, value_of
+from archive.compare.digest import VERSIONS, value_of, values
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.cost import loops_below
 from tests.support.range_server import served
@@ -361,12 +361,12 @@ def test_a_subclass_and_its_attributes_count() -> None:
 
 
 def test_pieces_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "PIECE", 7)
+    monkeypatch.setattr(values, "PIECE", 7)
     base = torch.arange(40.0).reshape(8, 5)
     turned, straight = saved({"w": base.t()}), saved({"w": base.t().contiguous()})
     assert turned.parts["tensor/w"] != straight.parts["tensor/w"]
     views = [memoryview(bytes(range(at, at + 5))) for at in range(0, 50, 5)]
-    pieces = [bytes(piece) for piece in contents._pieces(views)]
+    pieces = [bytes(piece) for piece in values._pieces(views)]
     assert b"".join(pieces) == bytes(range(50))
     assert {len(piece) for piece in pieces[:-1]} == {7}
 

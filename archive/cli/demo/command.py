@@ -12,7 +12,7 @@ import click
 
 from archive.base.errors import one_line
 from archive.cli import options, printing
-from archive.cli.status import Status
+from archive.cli.status import ExitStatus
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @options.force_option
 @options.json_option()
-def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> Status:
+def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> ExitStatus:
     """Show what this project does, on a small real model, step by step.
 
     --backend lowers a part of an image classifier, saves the model (host.ptl, host.pt), and runs it in stock
@@ -71,7 +71,7 @@ def _backend_steps() -> ModuleType:
     return steps
 
 
-def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: bool) -> Status:
+def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: bool) -> ExitStatus:
     """Do all steps; print each as it is done, or the facts of all of them as JSON."""
     facts: dict[str, object] = {"folder": str(folder), "kept": kept}
     seconds: dict[str, float] = {}
@@ -95,8 +95,8 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
         )
     if problem:
         printing.note(problem)
-        return Status.FINDINGS
-    return Status.WELL
+        return ExitStatus.FINDINGS
+    return ExitStatus.WELL
 
 
 def _print(title: str, text: str) -> None:

@@ -5,8 +5,7 @@ part, which is the part's own sha256, two blanks, and the part's name, as ``sha2
 are sorted. So two models can be compared part by part, and anybody can compute the digest from the parts.
 
 ``parts`` says which parts a model has and how modules are made of tensors, ``names`` how classes are called
-in them, ``values`` how values become bytes, ``contents`` how elements of tensors do, ``debug`` which parts
-the debug info has.
+in them, ``values`` how values and elements of tensors become bytes.
 
 The parts of an archive's debug info, each with its digest: what it says, in whichever layout it is kept.
 

@@ -1,9 +1,13 @@
-"""The generated code of an archive as single definitions, and names of them that no process decides.
+r"""Names in digests: of classes, which no process decides; and in lists of digests, which can be read back.
 
 PyTorch makes the name of a class unique in its process: the second ``models.Block`` is
 ``models.___torch_mangle_0.Block``. Here classes of one name are numbered by their first use, beginning at
 the module tree: ``models.Block``, ``models.Block#1``. So it matters which of them is used where, and not how
 PyTorch called them. Texts in quotes stay as they are. The constants of a class are sorted.
+
+In the lines of a list, a name is printable and on one line. As in lists of ``sha256sum``, a backslash is
+written twice, and line ends as ``\n`` and ``\r``. So are all other characters that do not print: ``\u2028``,
+and bytes that are no UTF-8 as Python has them, ``\udcff``.
 """
 
 from __future__ import annotations
@@ -91,3 +95,24 @@ class Definitions:
 
 def _by_mangle(name: str) -> tuple[str, list[int]]:
     return MANGLED.sub("", name), [int(number) for number in MANGLED.findall(name)]
+
+
+# --- in lists
+
+ESCAPE = re.compile(r"\\(?:[\\nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
+
+
+def escaped_name(name: str) -> str:
+    r"""A name as a list has it.
+
+    >>> print(escaped_name("a\nb\\"))
+    a\nb\\
+    """
+    if name.isprintable() and "\\" not in name:
+        return name
+    return "".join(c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode() for c in name)
+
+
+def unescaped_name(text: str) -> str:
+    """The name that a list has as a text."""
+    return ESCAPE.sub(lambda escape: escape[0].encode().decode("unicode_escape"), text)

@@ -35,11 +35,9 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import in_file
 from archive.base.json_text import read_json
-from archive.compare.digest.contents import Contents
-from archive.compare.digest.lines import written
-from archive.compare.digest.names import Definitions
-from archive.compare.digest.values import Written
-from archive.compare.sameness import Level, level_of, version_of_operators
+from archive.compare.digest.names import Definitions, escaped_name
+from archive.compare.digest.values import TensorDigests, ValueBytes
+from archive.compare.sameness import RELEASE_KEYS, Level, level_of, version_of_operators
 from archive.debuginfo.model import Global, Inert
 from archive.formats.archive_id import counted_names, counted_pieces
 from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in
@@ -52,10 +50,9 @@ from archive.formats.record_kinds import (
     BESIDE,
     BYTECODE,
     DATA,
-    LEGACY_CODE,
-    PACKAGE_CODE,
     RecordKind,
     is_code,
+    module_of,
 )
 from archive.formats.tensors.exported import TABLE
 from archive.reader.recognition import PACKAGE_KINDS, PROGRAM_KINDS, SAVED_KINDS, kind_in, unpickled
@@ -98,7 +95,7 @@ def module_digests(tensors: Mapping[str, bytes], allowance: Allowance) -> Iterat
             if path not in found:
                 allowance.take(MODULE_BYTES + end, "modules")
                 found[path] = hashlib.sha256()
-            line = f"{tensors[name].hex()}  {written(name[end + 1 :])}\n"
+            line = f"{tensors[name].hex()}  {escaped_name(name[end + 1 :])}\n"
             found[path].update(line.encode())
     yield from ((path, digest.digest()) for path, digest in found.items())
 
@@ -117,8 +114,6 @@ def _ends(name: str) -> Iterator[int]:
 
 PICKLED = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
 PACKAGED, STORAGE = ".data/", ".storage"
-RELEASE = ("torch_version", "schema_version")
-"""What a program says of the release that wrote it."""
 WARN = "WARN"
 TOKEN_BYTES = 80
 """Bytes of memory that a character of code costs, as a part of names that wait."""
@@ -131,20 +126,20 @@ def model_parts(archive: Archive) -> Mapping[str, str]:
         ArchiveError: a record that is needed is broken.
     """
     with in_file(archive.file):
-        found = dict(_Model(archive).parts())
-    return {written(name): found[name].hex() for name in sorted(found)}
+        found = dict(_ModelParts(archive).parts())
+    return {escaped_name(name): found[name].hex() for name in sorted(found)}
 
 
 def _sha256(data: bytes | memoryview) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-class _Model:
+class _ModelParts:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._kind = archive.recognised.kind
         self._records: Mapping[str, Record] = archive.container.records
-        self._contents = Contents(archive.tensors, archive.file, archive.size)
+        self._contents = TensorDigests(archive.tensors, archive.file, archive.size)
         self._objects = {
             name.rpartition("/")[0]
             for name in self._records
@@ -167,7 +162,7 @@ class _Model:
     def _scripts(self) -> Iterator[tuple[str, bytes]]:
         code = {name: record for name, record in self._records.items() if is_code(name)}
         texts = {
-            _module(name): str(record.view(), "utf-8", "surrogateescape") for name, record in code.items()
+            module_of(name): str(record.view(), "utf-8", "surrogateescape") for name, record in code.items()
         }
         pickles = [name for name in self._records if self._kind_of(name) in PICKLED and name.endswith(".pkl")]
         self._archive.allowance.take(TOKEN_BYTES * sum(map(len, texts.values())), "names in code")
@@ -204,9 +199,9 @@ class _Model:
         self._archive.allowance.take(COPIES * self._records[EFFECTS].size, "effects")
         yield f"effects/{EFFECTS}", _sha256(build_effects(without_places(table)))
 
-    def _written(self, name: str, definitions: Definitions, text: Callable[[str], str] = str) -> Written:
+    def _written(self, name: str, definitions: Definitions, text: Callable[[str], str] = str) -> ValueBytes:
         place = partial(self._archive.tensors.place, name)
-        return Written(self._contents, self._archive.allowance, place, text, definitions.named)
+        return ValueBytes(self._contents, self._archive.allowance, place, text, definitions.named)
 
     def _bytecode(self, value: object, definitions: Definitions) -> Iterator[tuple[str, bytes]]:
         items = value if isinstance(value, tuple) else (value,)
@@ -232,7 +227,7 @@ class _Model:
         self._done.add(name)
         with self._archive.allowance.part() as part, in_file(self._archive.file, name):
             value = unpickled(self._archive.container, part, name)
-            written = Written(self._contents, part, lambda key: f"{before}{key}{behind}")
+            written = ValueBytes(self._contents, part, lambda key: f"{before}{key}{behind}")
             yield f"values/{name}", _sha256(written.written(value))
 
     def _package(self) -> Iterator[tuple[str, bytes]]:
@@ -254,7 +249,10 @@ class _Model:
                 tree = read_json(self._records[record].view(), part)
                 for _, node, *_ in nodes(graph_of(tree)):
                     node["metadata"] = {}
-                yield f"graph/{name}", _json({key: one for key, one in tree.items() if key not in RELEASE})
+                yield (
+                    f"graph/{name}",
+                    _json({key: one for key, one in tree.items() if key not in RELEASE_KEYS}),
+                )
         for name in filter(TABLE.fullmatch, self._records):
             self._done.add(name)
             with self._archive.allowance.part() as part, in_file(self._archive.file, name):
@@ -326,12 +324,6 @@ class _Model:
 
     def _kind_of(self, name: str) -> RecordKind:
         return kind_in(self._kind, name)
-
-
-def _module(record: str) -> str:
-    """The module that a record of code is of."""
-    folder = PACKAGE_CODE if record.startswith(PACKAGE_CODE) else LEGACY_CODE[0]
-    return record.removeprefix(folder).removesuffix(".py").replace("/", ".")
 
 
 def _classes(root: object) -> Iterator[str]:

@@ -19,11 +19,10 @@ from archive.container.names import encoded
 from archive.describe.sizes.account import Part, Piece
 from archive.describe.sizes.contents import Cell, debug_contents
 from archive.formats.record_kinds import (
-    LEGACY_CODE,
-    PACKAGE_CODE,
     code_of,
     holds_ranges,
     is_code,
+    module_of,
 )
 from archive.reader.recognition import kind_in, recognise_zip
 
@@ -160,8 +159,7 @@ def _labels(name: str | None, modules: Mapping[str, str]) -> tuple[str | None, s
     code = code_of(label) if holds_ranges(label) else label
     if not is_code(code):
         return label, None
-    inner = code.removeprefix(PACKAGE_CODE).removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1])
-    return label, inner.replace("/", ".")
+    return label, module_of(code)
 
 
 def _stored(total: int, cells: Sequence[Cell]) -> list[int]:

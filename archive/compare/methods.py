@@ -1,8 +1,12 @@
-"""``bytecode.pkl``, compared method by method, as lines: instructions with operators and constants.
+"""Methods, compared as lines: the instructions of ``bytecode.pkl``, and side effects.
+
+An instruction is a line with its operator or constant.
 
 Numbers that a method's tables give to operators, constants, types and attributes are replaced by what they
 stand for, so a new constant changes no line that does not load it. The numbers of warnings are PyTorch's
 counter, and left out.
+
+Side effects differ in what they do, in the places that they name, or in debug handles only.
 """
 
 from __future__ import annotations
@@ -11,19 +15,23 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, shown
-from archive.compare.changes import Change, Status, TextChange, changed
+from archive.compare.alignment import unified
+from archive.compare.changes import added, changed, gone, text_changed
+from archive.compare.equality import same_bytes
+from archive.compare.pairing import instructions_in_terms_of
 from archive.compare.sameness import Level
-from archive.compare.unified import unified
 from archive.compare.values import summary
-from archive.compare.variables import instructions_in_terms_of
 from archive.debuginfo.model import Inert, TensorInfo
 from archive.formats.bytecode import UNVERSIONED
+from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BYTECODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from archive.compare.changes import Change
     from archive.compare.pairing import Pairing
+    from archive.formats.effects.model import EffectTable
     from archive.reader.archive import Archive
 
 TABLES = {
@@ -50,6 +58,9 @@ LONGEST = 4096
 """Characters of a constant that a line tells; of a longer one, its digest besides."""
 
 
+# --- instructions
+
+
 def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]:
     """What differs in the methods of the lite interpreter, of two archives that have them."""
     (old_version, was), (new_version, now) = methods(old), methods(new)
@@ -58,30 +69,19 @@ def bytecode_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Cha
     current = {names.old_name(name): (name, text) for name, text in now.items()}
     for name, text in was.items():
         if name not in current:
-            yield _lone(name, text, Status.GONE)
+            yield gone(Level.MODEL, "bytecode", name, _length(text))
             continue
         shown_as, new_text = current[name]
         lines = unified(text, instructions_in_terms_of(text, names.in_old_terms(new_text), old.allowance))
         if lines.lines:
-            yield TextChange(
-                level=Level.MODEL,
-                what="bytecode",
-                name=shown_as,
-                status=Status.CHANGED,
-                of="instructions",
-                lines=lines.lines,
-                added=lines.added,
-                gone=lines.gone,
-            )
+            yield text_changed(Level.MODEL, "bytecode", shown_as, "instructions", lines)
     for name, (shown_as, text) in current.items():
         if name not in was:
-            yield _lone(shown_as, text, Status.ADDED)
+            yield added(Level.MODEL, "bytecode", shown_as, _length(text))
 
 
-def _lone(name: str, text: str, status: Status) -> Change:
-    lines = f"{text.count(chr(10)):,} lines of instructions"
-    old, new = (lines, "") if status is Status.GONE else ("", lines)
-    return Change(level=Level.MODEL, what="bytecode", name=name, status=status, old=old, new=new)
+def _length(text: str) -> str:
+    return f"{text.count(chr(10)):,} lines of instructions"
 
 
 def methods(archive: Archive) -> tuple[int, dict[str, str]]:
@@ -95,20 +95,18 @@ def methods(archive: Archive) -> tuple[int, dict[str, str]]:
     if not isinstance(value, tuple):
         raise ArchiveError(file=archive.file, record=BYTECODE, expected="a tuple", found=shown(value))
     version = value[0] if value and isinstance(value[0], int) else UNVERSIONED
-    found = {}
+    lines = {}
     for method in value[1:] if value and isinstance(value[0], int) else value:
         match method:
             case (str() as name, tuple() as table, *rest):
-                found[name] = "\n".join(_lines(archive, _entries(table), rest))
+                pairs = (entry for entry in table if isinstance(entry, tuple) and len(entry) == 2)  # noqa: PLR2004
+                tables = {str(key): entries for key, entries in pairs}
+                lines[name] = "\n".join(_lines(archive, tables, rest))
             case _:
                 raise ArchiveError(
                     file=archive.file, record=BYTECODE, expected="a method", found=shown(method)
                 )
-    return version, found
-
-
-def _entries(table: Sequence[object]) -> dict[str, object]:
-    return {str(entry[0]): entry[1] for entry in table if isinstance(entry, tuple) and len(entry) == 2}  # noqa: PLR2004 (key and value)
+    return version, lines
 
 
 def _lines(archive: Archive, table: Mapping[str, object], rest: Sequence[object]) -> Iterator[str]:
@@ -156,19 +154,19 @@ def _plain(archive: Archive, value: object) -> str:
     Raises:
         LimitError: it is longer than the file may cost: a tuple may hold another one many times.
     """
-    found: list[str] = []
+    texts: list[str] = []
     stack: list[object] = [value]
     while stack:
         part = stack.pop()
         inner = _inner(part)
-        text = "" if inner else part if isinstance(part, _Mark) else _one(part)
+        text = "" if inner else part if isinstance(part, _Between) else _one(part)
         archive.allowance.take(VALUE_BYTES + len(text), "constants", record=BYTECODE)
-        found.append(text)
+        texts.append(text)
         stack += reversed(inner)
-    return "".join(found)
+    return "".join(texts)
 
 
-class _Mark(str):
+class _Between(str):
     """A text that stands between values."""
 
     __slots__ = ()
@@ -179,16 +177,18 @@ def _inner(value: object) -> list[object]:
     match value:
         case tuple() | list():
             opening, closing = "()" if isinstance(value, tuple) else "[]"
-            parts = [part for one in value for part in (one, _Mark(", "))]
+            parts = [part for one in value for part in (one, _Between(", "))]
         case dict():
             opening, closing = "{", "}"
-            parts = [part for key, one in value.items() for part in (key, _Mark(": "), one, _Mark(", "))]
+            parts = [
+                part for key, one in value.items() for part in (key, _Between(": "), one, _Between(", "))
+            ]
         case Inert():
             opening, closing = "object(", ")"
-            parts = [value.what, _Mark(", "), value.arguments, _Mark(", "), value.state, _Mark(", ")]
+            parts = [value.what, _Between(", "), value.arguments, _Between(", "), value.state, _Between(", ")]
         case _:
             return []
-    return [_Mark(opening), *parts[:-1], _Mark(closing)]
+    return [_Between(opening), *parts[:-1], _Between(closing)]
 
 
 def _one(value: object) -> str:
@@ -197,3 +197,45 @@ def _one(value: object) -> str:
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}… sha256 {sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
     return text
+
+
+# --- effects
+
+
+def effect_changes(old: Archive, new: Archive) -> Iterator[Change]:
+    """What differs in the side effects of two archives that have some: one row, or none."""
+    was, now = old.effects, new.effects
+    if same_bytes(old.records[EFFECTS], new.records[EFFECTS]) or was is None or now is None:
+        return
+    from archive.formats.effects.parts import without_handles, without_places  # noqa: PLC0415 (few have)
+    from archive.formats.effects.record import build_effects  # noqa: PLC0415 (the same)
+
+    if build_effects(without_handles(was)) == build_effects(without_handles(now)):
+        yield _effects_changed(Level.IDS, "other debug handles")
+    elif build_effects(without_places(was)) == build_effects(without_places(now)):
+        yield _effects_changed(Level.DEBUG, "other files or lines of calls")
+    else:
+        lines = unified(_effects_text(was), _effects_text(now))
+        if lines.lines:
+            yield text_changed(Level.MODEL, "effects", EFFECTS, "effects", lines)
+        else:
+            yield _effects_changed(Level.MODEL, "settings that are not in their text")
+
+
+def _effects_changed(level: Level, what: str) -> Change:
+    return changed(level, "effects", EFFECTS, "the same", what)
+
+
+def _effects_text(table: EffectTable) -> str:
+    """Effects as Python, line by line, without places."""
+    from archive.formats.effects.program_text import graph_text, method_program  # noqa: PLC0415 (few have)
+    from archive.formats.effects.source_text import guard_text, source_text, value_text  # noqa: PLC0415
+
+    lines: list[str] = []
+    for method in table.methods:
+        lines += [f"# {method.method}: {graph_text(method)}"]
+        lines += [f"assert {guard_text(guard)}" for guard in method.guards]
+        lines += [f"{source_text(name)} = {value_text(value)}  # default" for name, value in method.defaults]
+        lines += [line.text for line in method_program(method).lines]
+    lines += [f"{source_text(source)} = {value_text(value)}" for source, value in table.state]
+    return "\n".join(lines)
