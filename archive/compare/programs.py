@@ -376,8 +376,8 @@ def _place(site: NodeSite) -> str:
 
 # --- tables of tensors
 
-OF_TENSORS = ("dtype", "sizes", "strides", "storage_offset", "requires_grad")
-"""What a table says of tensors, and is compared with them."""
+OF_TENSORS = ("dtype", "sizes", "strides", "storage_offset", "requires_grad", "device")
+"""What a table says of tensors, and is compared with them, or is not the model's."""
 
 
 def table_changes(old: Archive, new: Archive, record: str, tensors: Mapping[str, str]) -> Iterator[Change]:

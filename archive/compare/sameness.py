@@ -2,7 +2,8 @@
 
 Two files are *the same model* if all that is of :attr:`Level.MODEL` is the same in both, by what it says:
 tensors by their elements, code without the names that a process chose. ``digest`` has parts of that level and
-no others; ``diff`` says ``same model`` if no difference is of it.
+no others; ``diff`` says ``same model`` if no difference is of it. So both ask here which records, which
+strides and which shared storages count. Devices do not.
 
 Two other comparisons are narrower on purpose, and ask for bytes: the archive id
 (:mod:`archive.formats.archive_id`) pairs an archive with its companion, and the check of a migration
@@ -12,13 +13,16 @@ Two other comparisons are narrower on purpose, and ask for bytes: the archive id
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind
 from archive.reader.recognition.kinds import PROGRAM_KINDS, SAVED_KINDS, kind_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
 
 
@@ -32,7 +36,8 @@ class Level(StrEnum):
         FORMAT: versions of the container and of the release that wrote it, and the file's kind.
         DEBUG: where the code comes from: source, handles, call stacks.
         IDS: numbers that PyTorch counts per process or computes of the file.
-        LAYOUT: how records are named and stored, and in which order.
+        LAYOUT: how records are named and stored, and in which order; which storages tensors share without a
+            common element, and the devices that they were on.
     """
 
     MODEL = "model"
@@ -85,3 +90,54 @@ def version_of_operators(archive: Archive) -> bytes | None:
         return None
     record = next((archive.records[name] for name in VERSION_RECORDS if name in archive.records), None)
     return None if record is None else bytes(record.view()).strip()
+
+
+def strides_that_count(tensor: Tensor) -> tuple[int, ...]:
+    """The strides that matter: those of dimensions of one element lead nowhere, nor do those without any."""
+    pairs = zip(tensor.shape, tensor.strides, strict=False)
+    empty = 0 in tensor.shape
+    return tuple(stride if size > 1 and not empty else 0 for size, stride in pairs)
+
+
+class AliasedTensor(NamedTuple):
+    """A tensor that has elements in common with others: how many of them it begins behind the first."""
+
+    name: str
+    offset: int
+    strides: tuple[int, ...]
+
+
+def aliases(tensors: Mapping[str, Tensor], names: Sequence[str]) -> Iterator[list[AliasedTensor]]:
+    """The groups of a storage's tensors whose elements overlap, in each the names sorted.
+
+    What is written into one of them changes the others. Others may share the storage, and no element.
+
+    Args:
+        tensors: by name.
+        names: of the tensors in one storage.
+    """
+    groups: list[list[str]] = []
+    end = -1
+    for start, stop, name in sorted((*_bytes_of(tensors[name]), name) for name in names):
+        if stop <= start:
+            continue
+        if start >= end:
+            groups.append([])
+        groups[-1].append(name)
+        end = max(end, stop)
+    for group in groups:
+        if len(group) > 1:
+            first = min(tensors[name].offset for name in group)
+            yield [
+                AliasedTensor(name, tensors[name].offset - first, tensors[name].strides)
+                for name in sorted(group)
+            ]
+
+
+def _bytes_of(tensor: Tensor) -> tuple[int, int]:
+    """The bytes of its storage from a tensor's first element to behind its last."""
+    if not tensor.count or len(tensor.shape) != len(tensor.strides):
+        return 0, 0
+    far = sum(stride * (size - 1) for size, stride in zip(tensor.shape, tensor.strides, strict=True))
+    width = tensor.width or 1
+    return tensor.offset * width, (tensor.offset + far + 1) * width

@@ -21,7 +21,7 @@ from archive.base.errors import ArchiveError, counted
 from archive.compare.changes import Status, TensorChange, added, changed, gone, renamed, several
 from archive.compare.equality import SHARE, equal
 from archive.compare.numbers import difference
-from archive.compare.sameness import Level
+from archive.compare.sameness import Level, aliases, strides_that_count
 from archive.container.record import Record
 from archive.formats.record_kinds import COMPILED
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from archive.compare.changes import Change
     from archive.compare.numbers import Difference
+    from archive.compare.sameness import AliasedTensor
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
     from archive.reader.records import ReadableRecord
@@ -291,14 +292,23 @@ class TensorComparison:
         return digest.digest()
 
     def _sharing(self) -> Iterator[Change]:
-        """Tensors that share a storage with others than before; each with the first of them."""
+        """Tensors that share a storage with others than before; each with the first of them.
+
+        They are the model's where elements are, or were, in common.
+        """
         pairs = {name: other for name, other in self._pairs.items() if not name.startswith(METHODS)}
-        was = _firsts({name: self._old.tensors[name].record for name in pairs})
-        now = _firsts({name: self._new.tensors[other].record for name, other in pairs.items()})
+        was = {name: self._old.tensors[name] for name in pairs}
+        now = {name: self._new.tensors[other] for name, other in pairs.items()}
+        firsts, aliased = [_firsts(each) for each in (was, now)], [_aliased(each) for each in (was, now)]
+        moved = {name for name in pairs if firsts[0][name] != firsts[1][name]}
         for name, other in pairs.items():
-            if was[name] != now[name]:
-                old, new = _shared(name, was[name]), _shared(name, now[name])
-                yield changed(Level.MODEL, "tensor", other, old, new)
+            groups = [each.get(name, []) for each in aliased]
+            if name in moved:
+                old, new = (_shared(name, first[name]) for first in firsts)
+                is_same = groups[0] == groups[1]
+                yield changed(Level.LAYOUT if is_same else Level.MODEL, "tensor", other, old, new)
+            elif groups[0] != groups[1] and moved.isdisjoint(one.name for group in groups for one in group):
+                yield changed(Level.MODEL, "tensor", other, "overlaps others", "overlaps others elsewhere")
 
 
 def _place(tensor: Tensor) -> tuple[object, ...]:
@@ -315,11 +325,7 @@ def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]
     """What is told of two tensors and differs: a word, and both."""
     if (old.dtype, old.shape) != (new.dtype, new.shape):
         yield "", kind_of(old), kind_of(new)
-    if (
-        old.strides != new.strides
-        and old.shape == new.shape
-        and not (old.is_contiguous and new.is_contiguous)
-    ):
+    if old.shape == new.shape and strides_that_count(old) != strides_that_count(new):
         yield "strides ", list(old.strides), list(new.strides)
     for word, name in (
         ("requires_grad ", "requires_grad"),
@@ -344,10 +350,23 @@ def kind_of(tensor: Tensor) -> str:
     return f"{tensor.dtype} {list(tensor.shape)}"
 
 
-def _firsts(records: Mapping[str, str]) -> dict[str, str]:
+def _firsts(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """For each name the first one whose tensor is in the same storage."""
     first: dict[str, str] = {}
-    return {name: first.setdefault(record, name) if record else name for name, record in records.items()}
+    return {
+        name: first.setdefault(tensor.record, name) if tensor.record else name
+        for name, tensor in tensors.items()
+    }
+
+
+def _aliased(tensors: Mapping[str, Tensor]) -> dict[str, list[AliasedTensor]]:
+    """The tensors that have elements in common with a tensor, for each that has some."""
+    storages: dict[str, list[str]] = {}
+    for name, tensor in tensors.items():
+        if tensor.record:
+            storages.setdefault(tensor.record, []).append(name)
+    groups = [group for names in storages.values() if len(names) > 1 for group in aliases(tensors, names)]
+    return {aliased.name: group for group in groups for aliased in group}
 
 
 def _shared(name: str, first: str) -> str:

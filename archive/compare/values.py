@@ -104,9 +104,10 @@ class Values:
         return self._row(path, *_parted(was, now))
 
     def _of_tensor(self, path: Path, was: object, now: object) -> Iterator[Change]:
-        """What differs in two tensors and is not told elsewhere."""
+        """What differs in two tensors and is not told elsewhere: the device, which is not the model's."""
         if device_of(was) != device_of(now):
-            yield self._row(path, f"on {device_of(was)}", f"on {device_of(now)}")
+            row = self._row(path, f"on {device_of(was)}", f"on {device_of(now)}")
+            yield replace(row, level=Level.LAYOUT)
 
     def _pairs(self, path: Path, was: object, now: object) -> list[tuple[Path, object, object]]:
         """The parts of two values, by path."""

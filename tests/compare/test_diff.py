@@ -292,12 +292,16 @@ def test_nan_and_signed_zero_are_told_apart() -> None:
 
 def test_another_device_is_told() -> None:
     edited = tampered(NESTED, {"data.pkl": lambda data: data.replace(b"X\x03\0\0\0cpu", b"X\x03\0\0\0gpu")})
-    told = [one.told for one in of_level(archive.diff(NESTED, edited), Level.MODEL)]
+    diff = archive.diff(NESTED, edited)
+    told = [one.told for one in of_level(diff, Level.LAYOUT) if one.what == "attribute"]
     assert told
     assert set(told) == {"on cpu → on gpu"}
+    assert diff.same_model
     file = saved([torch.ones(2)])
     edited = tampered(file, {"data.pkl": lambda data: data.replace(b"X\x03\0\0\0cpu", b"X\x03\0\0\0gpu")})
-    assert [one.told for one in of_level(archive.diff(file, edited), Level.MODEL)] == ["on cpu → on gpu"]
+    diff = archive.diff(file, edited)
+    assert [one.told for one in of_level(diff, Level.LAYOUT)] == ["on cpu → on gpu"]
+    assert diff.same_model
 
 
 # Programs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from itertools import combinations
 from typing import TYPE_CHECKING
 from zipfile import ZipFile
@@ -10,6 +11,7 @@ import pytest
 
 import archive
 from tests.support.corpus import FIXTURES
+from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,3 +105,29 @@ def test_another_version_of_operators_is_another_model(ending: str, tmp_path: Pa
     assert str(archive.digest(old)) == str(archive.digest(same))
     assert [row.name for row in archive.diff(old, other).changes if row.level == "model"] == ["version"]
     assert str(archive.digest(old)) != str(archive.digest(other))
+
+
+def test_storages_strides_and_devices_count_for_both_or_for_neither() -> None:
+    torch = pytest.importorskip("torch")
+    base, zeros = torch.arange(8.0), torch.zeros(8)
+    pair = base.reshape(2, 4)[:, None, :2]
+
+    def saved(value: object, device: bytes = b"cpu") -> bytes:
+        file = io.BytesIO()
+        torch.save(value, file)
+        return tampered(file.getvalue(), {"data.pkl": lambda data: data.replace(b"cpu", device)})
+
+    cases = {
+        "halves of a storage": (saved([base[:4], base[4:]]), saved([base[:4].clone(), base[4:].clone()])),
+        "overlapping parts": (saved([base[:5], base[4:]]), saved([base[:5].clone(), base[4:].clone()])),
+        "parts that overlap elsewhere": (saved([zeros[:4], zeros[1:5]]), saved([zeros[:4], zeros[2:6]])),
+        "a stride of one element": (saved(pair), saved(pair.as_strided((2, 1, 2), (4, 1, 1)))),
+        "other strides": (saved(zeros.reshape(2, 4)), saved(zeros.reshape(4, 2).t())),
+        "another device": (saved(base), saved(base, b"gpu")),
+    }
+    same = {"halves of a storage", "a stride of one element", "another device"}
+    for name, (old, new) in cases.items():
+        diff = archive.diff(old, new)
+        assert (archive.digest(old).value == archive.digest(new).value) is (name in same), name
+        assert diff.same_model is (name in same), name
+        assert diff.changes, name

@@ -37,7 +37,7 @@ from archive.base.errors import in_file
 from archive.base.json_text import read_json
 from archive.compare.digest.names import Definitions, escaped_name
 from archive.compare.digest.values import TensorDigests, ValueBytes
-from archive.compare.sameness import RELEASE_KEYS, Level, level_of, version_of_operators
+from archive.compare.sameness import RELEASE_KEYS, Level, aliases, level_of, version_of_operators
 from archive.debuginfo.model import Global, Inert
 from archive.formats.archive_id import counted_names, counted_pieces
 from archive.formats.compiled.sourceless import COPIES, sourceless, weights_in
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.container.record import Record
-    from archive.formats.tensors.tensor import Tensor
     from archive.reader.archive import Archive
 
 
@@ -285,10 +284,9 @@ class _ModelParts:
         for record, names in tensors.storages.items():
             if self._is_loaded_by_object(record):
                 continue
-            for group in _overlapping([(name, *_span(tensors[name])) for name in names]):
-                first = min(tensors[name].offset for name in group)
-                rows = [(name, tensors[name].offset - first, tensors[name].strides) for name in group]
-                yield f"alias/{group[0]}", _sha256(repr(rows).encode("utf-8", "surrogateescape"))
+            for group in aliases(tensors, names):
+                rows = repr(list(map(tuple, group)))
+                yield f"alias/{group[0].name}", _sha256(rows.encode("utf-8", "surrogateescape"))
 
     def _is_loaded_by_object(self, storage: str) -> bool:
         """Whether a tensor is a shared object's: code tells its name that the model runs without."""
@@ -364,27 +362,3 @@ def _unnumbered(row: object) -> object:
 
 def _json(value: object) -> bytes:
     return _sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
-
-
-def _span(tensor: Tensor) -> tuple[int, int]:
-    if not tensor.count or len(tensor.shape) != len(tensor.strides):
-        return 0, 0
-    far = sum(stride * (size - 1) for size, stride in zip(tensor.shape, tensor.strides, strict=True))
-    width = tensor.width or 1
-    return tensor.offset * width, (tensor.offset + far + 1) * width
-
-
-def _overlapping(spans: list[tuple[str, int, int]]) -> Iterator[list[str]]:
-    """The names of each group of spans that overlap, if there are two at least; sorted."""
-    group, end = list[str](), -1
-    for name, start, stop in sorted(spans, key=lambda span: (span[1], span[2], span[0])):
-        if stop <= start:
-            continue
-        if start >= end:
-            if len(group) > 1:
-                yield sorted(group)
-            group = []
-        group.append(name)
-        end = max(end, stop)
-    if len(group) > 1:
-        yield sorted(group)

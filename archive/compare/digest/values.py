@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, in_file
+from archive.compare.sameness import strides_that_count
 from archive.debuginfo.model import Global, Inert
 from archive.formats.python_pickle import Value, bytes_of, set_of
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES, elements
@@ -214,7 +215,7 @@ class TensorDigests:
             ArchiveError: its storage is missing, broken, or too small; or tensors have far more elements than
                 there are bytes in the file.
         """
-        told = (tensor.dtype, tensor.shape, _strides(tensor), tensor.math_bits, tensor.quantiser)
+        told = (tensor.dtype, tensor.shape, strides_that_count(tensor), tensor.math_bits, tensor.quantiser)
         asks = bool(tensor.requires_grad)
         values = self._of_values(tensor) if tensor.record else b"meta"
         return hashlib.sha256(repr((*told, asks)).encode() + values).digest()
@@ -271,10 +272,3 @@ def _pieces(data: Iterable[memoryview]) -> Iterator[memoryview | bytes]:
         rest = bytes(view[at:])
     if rest:
         yield rest
-
-
-def _strides(tensor: Tensor) -> tuple[int, ...]:
-    """The strides that matter: those of dimensions of one element lead nowhere, nor do those without any."""
-    pairs = zip(tensor.shape, tensor.strides, strict=False)
-    empty = 0 in tensor.shape
-    return tuple(stride if size > 1 and not empty else 0 for size, stride in pairs)
