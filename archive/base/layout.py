@@ -26,6 +26,8 @@ from archive.base.errors import ArchiveError, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
+
     from archive.base.ranged import Bytes
 
 # Types of fields: unsigned integers, a signed one, bytes. Each has the name that ``struct`` gives it.
@@ -42,7 +44,7 @@ LITTLE, BIG = "<", ">"
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
-class Layout(Generic[T]):
+class BinaryLayout(Generic[T]):
     """How a header lies in a file.
 
     Args:
@@ -94,6 +96,17 @@ class Layout(Generic[T]):
     def read_all(self, data: memoryview) -> Iterator[T]:
         """The headers in some bytes, one behind the other; these are so many times its length."""
         return (self._fields(*values) for _, *values in self._struct.iter_unpack(data))
+
+    def columns(self, data: memoryview) -> np.ndarray:
+        """The headers in some bytes as one array, whose columns have the names of the fields.
+
+        Bytes behind the last whole header are left out.
+        """
+        import numpy as np  # noqa: PLC0415 (single headers do without)
+
+        numbers = {"B": "u1", "H": "u2", "I": "u4", "Q": "u8", "q": "i8"}
+        fields = [(name, self._order + numbers[form]) for name, form in self._forms.items()]
+        return np.frombuffer(data, fields, len(data) // self.size)
 
     def pack(self, header: T) -> bytes:
         """The header's bytes."""

@@ -62,7 +62,7 @@ from archive.formats.exported.origins import parse_origins
 from archive.formats.exported.program import Program, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, mismatches
 from archive.formats.exported.traces import parse_trace
-from archive.formats.python_pickle import Value, plain_value
+from archive.formats.python_pickle import PyValue, plain_value
 from archive.formats.record_kinds import DATA, DELEGATES, HANDLES, LEGACY_PROGRAM, OUTPUTS
 from archive.reader.recognition import SAVED_KINDS, FileKind, opened_zip, recognise
 
@@ -371,8 +371,8 @@ def check_inputs(record: ReadableRecord, allowance: Allowance, report: Diagnosti
             report.add("note", record.name, "", f"a pickle of {pickled.size:,} bytes is not checked")
             return
         value, _ = plain_value(pickled.view(), 0, allowance)
-    if not isinstance(value, Value) or (isinstance(value.what, str) and value.what not in HOLDERS):
-        what = value.what if isinstance(value, Value) else type(value).__name__
+    if not isinstance(value, PyValue) or (isinstance(value.what, str) and value.what not in HOLDERS):
+        what = value.what if isinstance(value, PyValue) else type(value).__name__
         message = f"expected a tuple or dict, found {shown(what)}"
         report.add("error", record.name, "", f'{message}; {REFUSED}: "expected tuple or dict, got"')
     others = [name for name in sorted(_globals(value)) if not PLAIN.fullmatch(name)]
@@ -389,7 +389,7 @@ def _globals(value: object) -> set[str]:
         part = below.pop()
         if isinstance(part, Global):
             names.add(str(part))
-        elif isinstance(part, Value) and id(part) not in seen:
+        elif isinstance(part, PyValue) and id(part) not in seen:
             seen.add(id(part))
             below += [part.what, part.state, *part.arguments, *part.items]
             below += [item for pair in part.pairs for item in pair]

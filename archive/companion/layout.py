@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError
-from archive.base.layout import S64, U8, U16, U32, U64, Bytes16, Layout
+from archive.base.layout import S64, U8, U16, U32, U64, BinaryLayout, Bytes16
 from archive.companion.magic import MAGIC, is_companion
 from archive.companion.varints import MOST_BYTES, Varints, build_signed, build_varint
 from archive.normalform.columns import VALUE_BYTES
@@ -103,8 +103,8 @@ class Section(NamedTuple):
     checksum: U32
 
 
-HEADER = Layout("companion's header", Header, magic=MAGIC)
-MAPPED_LINE = Layout("line of a mapped directory", Section)
+HEADER = BinaryLayout("companion's header", Header, magic=MAGIC)
+MAPPED_LINE = BinaryLayout("line of a mapped directory", Section)
 CHECKSUM_BYTES = 4
 LINE_BYTES = 7 * MOST_BYTES + CHECKSUM_BYTES
 """Most bytes of a line in a packed directory."""

@@ -15,7 +15,7 @@ from archive.compare.changes import MOST_NAMES, Change, Status, changed
 from archive.compare.pairing import Pairing
 from archive.compare.sameness import Level
 from archive.debuginfo.model import Global, Inert, TensorInfo
-from archive.formats.python_pickle import Value, bytes_of, set_of
+from archive.formats.python_pickle import PyValue, bytes_of, set_of
 
 if TYPE_CHECKING:
     import re
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Path = tuple[Any, object] | None
 
-HOLDERS = (Inert, Value, dict, list)
+HOLDERS = (Inert, PyValue, dict, list)
 """Values that can be held at several places."""
 PATH_PARTS = 64
 """Parts of a path that are told; of a longer one the last ones."""
@@ -117,9 +117,9 @@ class Values:
 
     def _of_holder(self, path: Path, was: Any, now: Any) -> Iterator[Change]:  # noqa: ANN401 (of one type)
         """What differs in two values themselves, apart from their parts."""
-        if isinstance(was, Inert | Value) and not self._are_equal(_class(was), _class(now)):
+        if isinstance(was, Inert | PyValue) and not self._are_equal(_class(was), _class(now)):
             yield self._row(path, f"an object of {shown_name(_class(was))}", f"of {shown_name(_class(now))}")
-        if self._ordered and isinstance(was, dict | Value) and set_of(was) is None:
+        if self._ordered and isinstance(was, dict | PyValue) and set_of(was) is None:
             parts, others = _parts(was), _parts(now)
             if parts.keys() == others.keys() and list(parts) != list(others):
                 yield self._row(path, "keys in one order", "keys in another")
@@ -159,12 +159,12 @@ def _parts(value: object) -> Mapping[Any, object]:
         case Inert():
             state = value.state if isinstance(value.state, dict) else {"(state)": value.state}
             return {**{f"({at})": one for at, one in enumerate(value.arguments)}, **state}
-        case Value():
+        case PyValue():
             return _parts_of_value(value)
     return {}
 
 
-def _parts_of_value(value: Value) -> dict[Any, object]:
+def _parts_of_value(value: PyValue) -> dict[Any, object]:
     elements = set_of(value)
     if elements is not None:
         return _elements(elements[1])
@@ -186,14 +186,14 @@ def _elements(elements: Iterable[object]) -> dict[Any, object]:
 
 
 def _key(element: object, at: int) -> object:
-    text = element.arguments[0] if isinstance(element, Value) and element.arguments else element
+    text = element.arguments[0] if isinstance(element, PyValue) and element.arguments else element
     if isinstance(text, str | bytes) and len(text) <= SHOWN:
         element = bytes_of(element)
     is_long = isinstance(element, bytes) and len(element) > SHOWN
     return element if isinstance(element, str | int | bytes | Global) and not is_long else f"{{{at}}}"
 
 
-def _class(value: Inert | Value) -> object:
+def _class(value: Inert | PyValue) -> object:
     """The class or callable of an object; of sets of every protocol one."""
     found = set_of(value)
     return value.what if found is None else found[0]
@@ -212,7 +212,7 @@ def told(path: Path) -> str:
 def summary(value: object) -> str:
     """A value in a few words."""
     match value:
-        case Inert() | Value():
+        case Inert() | PyValue():
             return f"an object of {shown_name(value.what)}"
         case TensorInfo():
             return f"a tensor {list(value.shape)}"
@@ -237,9 +237,9 @@ def device_of(tensor: object) -> str:
     """The device that a tensor was saved from; "" where it is not known."""
     if isinstance(tensor, TensorInfo):
         return tensor.device
-    while isinstance(tensor, Value) and tensor.arguments:  # a parameter, a call, a storage's persistent id
+    while isinstance(tensor, PyValue) and tensor.arguments:  # a parameter, a call, a storage's persistent id
         told = tensor.arguments[0]
-        if tensor.what == "persistent" and isinstance(told, Value) and len(told.items) > DEVICE:
+        if tensor.what == "persistent" and isinstance(told, PyValue) and len(told.items) > DEVICE:
             return str(told.items[DEVICE])
         tensor = told
     return ""

@@ -45,7 +45,7 @@ DESCRIPTOR_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """One file of the archive.
 
     Attributes:
@@ -79,7 +79,7 @@ class Entry:
         return self.start + LOCAL.size + len(self.path) + self.stored_size
 
 
-class Place(NamedTuple):
+class StoredSpan(NamedTuple):
     """Where the stored bytes of a file of the archive are, by its local header.
 
     Attributes:
@@ -92,7 +92,7 @@ class Place(NamedTuple):
 
 
 @dataclass(slots=True)
-class Listed:
+class PlacedEntry:
     """A file of the archive, as the directory lists it.
 
     Attributes:
@@ -101,8 +101,8 @@ class Listed:
         stop: byte before which it must end: where the next file begins, or the directory.
     """
 
-    entry: Entry
-    place: Place | None
+    entry: DirectoryEntry
+    place: StoredSpan | None
     stop: int
 
     @property
@@ -113,7 +113,7 @@ class Listed:
 
 def read_directory(
     data: Bytes, allowance: Allowance, *, rooted: bool, placed: bool = True
-) -> tuple[str, list[Listed]]:
+) -> tuple[str, list[PlacedEntry]]:
     """The root folder of a zip and its files, in the directory's order.
 
     Args:
@@ -139,17 +139,17 @@ def read_directory(
 
 def _read_entries(
     data: Bytes, end: EndRecord, allowance: Allowance, *, rooted: bool, placed: bool
-) -> tuple[str, list[Listed]]:
+) -> tuple[str, list[PlacedEntry]]:
     """The root folder and the files; "" for the root where none is asked for."""
     stop = end.directory_position
-    found: dict[str, Listed] = {}
+    found: dict[str, PlacedEntry] = {}
     root, used = "", 0
     for at, header, raw_path, extra in central_headers(data, end, allowance):
         path = decoded(raw_path)
         try:
             root = root or path[: max(path.find("/"), 0) if rooted else 0]
             entry = _entry(header, raw_path, extra, inside(root, path, rooted=rooted))
-            listed = Listed(entry, read_place(data, entry, stop) if placed else None, stop)
+            listed = PlacedEntry(entry, read_place(data, entry, stop) if placed else None, stop)
             if found.setdefault(entry.name, listed) is not listed:
                 refuse(entry.start, "every name once", shown(entry.name))
             behind = listed.end
@@ -189,11 +189,11 @@ def central_headers(
     expect("the directory to end at byte", stop, at, at)
 
 
-def _entry(header: CentralHeader, path: bytes, extra: memoryview, name: str) -> Entry:
+def _entry(header: CentralHeader, path: bytes, extra: memoryview, name: str) -> DirectoryEntry:
     """The entry of a central header."""
     size, stored_size, start = widened((header.size, header.stored_size, header.position), extra)
     _check_kind(header, start)
-    entry = Entry(
+    entry = DirectoryEntry(
         name=name,
         path=path,
         start=start,
@@ -207,7 +207,7 @@ def _entry(header: CentralHeader, path: bytes, extra: memoryview, name: str) -> 
     return entry
 
 
-def read_place(data: Bytes, entry: Entry, stop: int) -> Place:
+def read_place(data: Bytes, entry: DirectoryEntry, stop: int) -> StoredSpan:
     """Where a file of the archive is, by its local header, which must agree with the directory.
 
     Args:
@@ -231,10 +231,10 @@ def read_place(data: Bytes, entry: Entry, stop: int) -> Place:
     if local.flags & FLAG_DESCRIPTOR:
         end += _descriptor_length(data[end : min(end + DESCRIPTOR_BYTES, stop)], entry)
     _check_local(entry, local, data[after_name:begin])
-    return Place(begin, end)
+    return StoredSpan(begin, end)
 
 
-def _descriptor_length(data: memoryview, entry: Entry) -> int:
+def _descriptor_length(data: memoryview, entry: DirectoryEntry) -> int:
     """Bytes of the descriptor behind a record, which its local header announces."""
     for form in possible_descriptors(entry.crc32, entry.stored_size, entry.size):
         if data[: len(form)] == form:
@@ -252,7 +252,7 @@ def _check_kind(header: CentralHeader, at: int) -> None:
         refuse(at, "an archive in one part", "one of several")
 
 
-def _check_sizes(entry: Entry) -> None:
+def _check_sizes(entry: DirectoryEntry) -> None:
     """Refuse a stored record with two sizes, and a folder with bytes."""
     if not entry.deflated:
         expect("a stored size of", entry.size, entry.stored_size, entry.start)
@@ -260,7 +260,7 @@ def _check_sizes(entry: Entry) -> None:
         expect("a folder's size to be", 0, entry.size, entry.start)
 
 
-def _check_local(entry: Entry, local: LocalHeader, extra: memoryview) -> None:
+def _check_local(entry: DirectoryEntry, local: LocalHeader, extra: memoryview) -> None:
     """Refuse a local header that contradicts the central one; what it leaves to the descriptor may be 0."""
     expect("the method to be", DEFLATED if entry.deflated else STORED, local.method, entry.start)
     expect("encryption flags to be", 0, local.flags & FLAGS_ENCRYPTED, entry.start)
@@ -277,7 +277,7 @@ def _check_local(entry: Entry, local: LocalHeader, extra: memoryview) -> None:
             expect(what, true, said, entry.start)
 
 
-def _check_apart(found: Iterable[Listed]) -> None:
+def _check_apart(found: Iterable[PlacedEntry]) -> None:
     """Refuse files that overlap, and note where each must end: where the next one begins."""
     for first, second in pairwise(sorted(found, key=lambda listed: listed.entry.start)):
         first.stop = second.entry.start

@@ -30,8 +30,7 @@ def bytes_behind(data: Bytes) -> int:
     at = tail.rfind(END.magic)
     if at < 0 or at + END.size > len(tail):
         return 0
-    comment = int.from_bytes(tail[at + END.size - 2 : at + END.size], "little")
-    behind = len(tail) - at - END.size - comment
+    behind = len(tail) - at - END.size - END.read(memoryview(tail), at).comment_length
     if behind <= 0:
         return 0
     try:
@@ -69,7 +68,7 @@ def _find_end(data: Bytes, size: int | None = None) -> int:
     at = tail.rfind(END.magic)
     while at >= 0:
         rest = len(tail) - at - END.size
-        if rest >= 0 and int.from_bytes(tail[at + END.size - 2 : at + END.size], "little") == rest:
+        if rest >= 0 and END.read(memoryview(tail), at).comment_length == rest:
             return size - len(tail) + at
         at = tail.rfind(END.magic, 0, at)
     raise ArchiveError(
@@ -84,7 +83,7 @@ def _read_zip64_end(data: Bytes, located: int, end: EndRecord) -> tuple[int, End
     """Position and values of the zip64 end record, whose locator stands at byte ``located``."""
     locator = ZIP64_LOCATOR.read(data, located)
     wide = ZIP64_END.read(data, locator.position, located)
-    behind = locator.position + wide.length + 12
+    behind = locator.position + ZIP64_END.offset("made_by") + wide.length
     expect("the zip64 end record to end at byte", located, behind, locator.position)
     if locator.disk or locator.disks > 1:
         refuse(located, "an archive in one part", "one of several")

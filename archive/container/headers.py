@@ -42,7 +42,7 @@ from struct import iter_unpack, pack
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError
-from archive.base.layout import U16, U32, U64, Layout
+from archive.base.layout import U16, U32, U64, BinaryLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +59,8 @@ FLAG_UTF8 = 0x0800
 FLAGS_ENCRYPTED = 0x2041
 """Encryption, strong encryption, masked headers."""
 
-ZIP64_FIELD = 0x0001
+ZIP64_FIELD, PADDING_FIELD = 0x0001, 0x4246
+"""Kinds of extra fields; the second one reads ``FB``."""
 
 
 class LocalHeader(NamedTuple):
@@ -96,6 +97,29 @@ class CentralHeader(NamedTuple):
     position: U32
 
 
+class ExtraField(NamedTuple):
+    """What stands before the bytes of an extra field."""
+
+    kind: U16
+    length: U16
+
+
+class Descriptor(NamedTuple):
+    """What PyTorch puts behind a record's own bytes."""
+
+    crc32: U32
+    stored_size: U32
+    size: U32
+
+
+class WideDescriptor(NamedTuple):
+    """The same where the local header has a zip64 field."""
+
+    crc32: U32
+    stored_size: U64
+    size: U64
+
+
 class Zip64End(NamedTuple):
     """The end record with wide fields; ``length`` counts the bytes behind it."""
 
@@ -130,18 +154,21 @@ class EndRecord(NamedTuple):
     comment_length: U16
 
 
-LOCAL = Layout("local header", LocalHeader, magic=b"PK\3\4")
-CENTRAL = Layout("central header", CentralHeader, magic=b"PK\1\2")
-ZIP64_END = Layout("zip64 end record", Zip64End, magic=b"PK\6\6")
-ZIP64_LOCATOR = Layout("zip64 locator", Zip64Locator, magic=b"PK\6\7")
-END = Layout("end record", EndRecord, magic=b"PK\5\6")
-
-_DESCRIPTOR = b"PK\7\x08"
+LOCAL = BinaryLayout("local header", LocalHeader, magic=b"PK\3\4")
+CENTRAL = BinaryLayout("central header", CentralHeader, magic=b"PK\1\2")
+EXTRA = BinaryLayout("extra field", ExtraField)
+DESCRIPTOR = BinaryLayout("descriptor", Descriptor, magic=b"PK\7\x08")
+WIDE_DESCRIPTOR = BinaryLayout("descriptor", WideDescriptor, magic=b"PK\7\x08")
+ZIP64_END = BinaryLayout("zip64 end record", Zip64End, magic=b"PK\6\6")
+ZIP64_LOCATOR = BinaryLayout("zip64 locator", Zip64Locator, magic=b"PK\6\7")
+END = BinaryLayout("end record", EndRecord, magic=b"PK\5\6")
 
 
 def descriptor(crc32: int, stored_size: int, size: int, *, wide: bool) -> bytes:
-    """The bytes that PyTorch puts behind a record's own."""
-    return pack("<4sIQQ" if wide else "<4sIII", _DESCRIPTOR, crc32, stored_size, size)
+    """The descriptor of a record; ``wide``: its sizes take 64 bits."""
+    if wide:
+        return WIDE_DESCRIPTOR.pack(WideDescriptor(crc32, stored_size, size))
+    return DESCRIPTOR.pack(Descriptor(crc32, stored_size, size))
 
 
 def possible_descriptors(crc32: int, stored_size: int, size: int) -> Iterator[bytes]:
@@ -149,29 +176,37 @@ def possible_descriptors(crc32: int, stored_size: int, size: int) -> Iterator[by
     for wide in (False, True) if max(stored_size, size) <= U32_MAX else (True,):
         full = descriptor(crc32, stored_size, size, wide=wide)
         yield full
-        yield full[len(_DESCRIPTOR) :]
+        yield full[len(DESCRIPTOR.magic) :]
 
 
 def zip64_field(*values: int) -> bytes:
     """The zip64 extra field of some u64 values; nothing for none."""
-    return pack(f"<2H{len(values)}Q", ZIP64_FIELD, 8 * len(values), *values) if values else b""
+    true = pack(f"<{len(values)}Q", *values)
+    return EXTRA.pack(ExtraField(ZIP64_FIELD, len(true))) + true if values else b""
 
 
 def padding_field(position: int) -> bytes:
     """The padding field that ends at a multiple of 64 if it starts at this byte of the file."""
-    length = -(position + 4) % RECORD_ALIGNMENT
-    return b"FB" + pack("<H", length) + b"Z" * length
+    length = -(position + EXTRA.size) % RECORD_ALIGNMENT
+    return EXTRA.pack(ExtraField(PADDING_FIELD, length)) + b"Z" * length
+
+
+def extra_fields(extra: memoryview) -> Iterator[tuple[int, int, int]]:
+    """Kind, first byte and the one behind the last of each extra field; the last one may be cut off."""
+    at = 0
+    while at + EXTRA.size <= len(extra):
+        kind, length = EXTRA.read(extra, at)
+        end = at + EXTRA.size + length
+        yield kind, at, end
+        at = end
 
 
 def zip64_values(extra: memoryview) -> list[int]:
     """The u64 values of the zip64 field among extra fields; none if there is no such field."""
-    at = 0
-    while at + 4 <= len(extra):
-        kind, length = extra[at] | extra[at + 1] << 8, extra[at + 2] | extra[at + 3] << 8
+    for kind, start, end in extra_fields(extra):
         if kind == ZIP64_FIELD:
-            field = extra[at + 4 : at + 4 + length]
-            return [value for (value,) in iter_unpack("<Q", field[: len(field) // 8 * 8])]
-        at += 4 + length
+            true = extra[start + EXTRA.size : end]
+            return [value for (value,) in iter_unpack("<Q", true[: len(true) // 8 * 8])]
     return []
 
 

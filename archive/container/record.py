@@ -17,7 +17,7 @@ from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file, one_line
 from archive.base.ranged import AT_ONCE, RangedBytes
 from archive.container.deflate import inflate
-from archive.container.directory import Listed, Place, read_place
+from archive.container.directory import PlacedEntry, StoredSpan, read_place
 from archive.container.headers import LOCAL
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Record:
 
     __slots__ = ("_file", "_listed", "_view", "entry")
 
-    def __init__(self, file: SharedFile, listed: Listed) -> None:
+    def __init__(self, file: SharedFile, listed: PlacedEntry) -> None:
         self.entry = listed.entry
         self._listed = listed
         self._file = file
@@ -108,7 +108,7 @@ class Record:
         return self.borrowed and not self._file.is_elsewhere
 
     @property
-    def place(self) -> Place:
+    def place(self) -> StoredSpan:
         """Where its stored bytes are in the file.
 
         Raises:

@@ -235,7 +235,8 @@ class _ZipWriter:
         count, position = len(self.directory), self.position
         self.write(b"".join(self.directory))
         size, end = self.position - position, self.position
-        wide = Zip64End(44, 798, 45, 0, 0, count, count, size, position)
+        length = ZIP64_END.size - ZIP64_END.offset("made_by")  # of what is behind it
+        wide = Zip64End(length, 798, 45, 0, 0, count, count, size, position)
         entries = min(count, U16_MAX)
         narrow = EndRecord(0, 0, entries, entries, min(size, U32_MAX), min(position, U32_MAX), 0)
         if not self.slim or entries == U16_MAX or U32_MAX in narrow:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from archive.base.errors import LimitError
     from archive.debuginfo.model import SourceRange
     from archive.failures.log.streams import LogStream
-    from archive.formats.exported.traces import Frame
+    from archive.formats.exported.traces import TraceFrame
     from archive.reader.facts import Facts
 
 PYTORCH_FILE = re.compile(r"(?:^|[/\\])(?:site|dist)-packages[/\\]torch[/\\]")
@@ -110,7 +110,7 @@ def place_of(spans: Iterable[SourceRange | None]) -> tuple[str, int]:
     return file, span.line
 
 
-def innermost(frames: Sequence[Frame]) -> Frame | None:
+def innermost(frames: Sequence[TraceFrame]) -> TraceFrame | None:
     """The innermost frame that is not PyTorch's own, or else the innermost; None where there is none."""
     own = (frame for frame in reversed(frames) if not PYTORCH_FILE.search(frame.file))
     return next(own, frames[-1] if frames else None)

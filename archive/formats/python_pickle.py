@@ -36,7 +36,7 @@ IGNORED = {"PROTO", "FRAME", "STOP", "NEXT_BUFFER", "READONLY_BUFFER"}
 
 
 @dataclass(slots=True, eq=False)
-class Value:
+class PyValue:
     """A container, or what a call would have made.
 
     Attributes:
@@ -71,7 +71,7 @@ class Value:
 def bytes_of(value: object) -> object:
     """The bytes that protocols before 3 write as ``_codecs.encode("ab", "latin1")``; others as they are."""
     match value:
-        case Value(what=Global(module="_codecs", name="encode"), arguments=[str(text), "latin1"]):
+        case PyValue(what=Global(module="_codecs", name="encode"), arguments=[str(text), "latin1"]):
             with suppress(UnicodeEncodeError):
                 return text.encode("latin1")
     return value
@@ -83,11 +83,11 @@ def set_of(value: object) -> tuple[str, Sequence[object]] | None:
     Protocols before 4 call its class on a list.
     """
     match value:
-        case Value(what="set" | "frozenset" as kind, items=items):
+        case PyValue(what="set" | "frozenset" as kind, items=items):
             return kind, items
-        case Value(
+        case PyValue(
             what=Global(module="__builtin__" | "builtins", name="set" | "frozenset" as kind),
-            arguments=[Value(what="list", items=items)],
+            arguments=[PyValue(what="list", items=items)],
         ):
             return kind, items
     return None
@@ -106,7 +106,7 @@ def plain_value(data: memoryview, at: int, allowance: Allowance) -> tuple[object
         LimitError: the values would cost more memory than that.
     """
     machine = _Machine()
-    stream = _Stream(data[at:])
+    stream = _PickleFile(data[at:])
     position = 0
     try:
         for op, argument, place in pickletools.genops(stream):  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ def plain_value(data: memoryview, at: int, allowance: Allowance) -> tuple[object
         raise ArchiveError(place=f"byte {at + position}", expected="a pickle", found=str(error)) from error
 
 
-class _Stream:
+class _PickleFile:
     """Bytes as the file that ``pickletools`` reads; nothing is copied but the arguments of instructions."""
 
     def __init__(self, data: memoryview) -> None:
@@ -167,7 +167,7 @@ class _Machine:
         elif name in CONSTANT_VALUES:
             self.stack.append(CONSTANT_VALUES[name])
         elif name in EMPTY_CONTAINERS:
-            self.stack.append(Value(EMPTY_CONTAINERS[name]))
+            self.stack.append(PyValue(EMPTY_CONTAINERS[name]))
         elif name in TO_MARK:
             self._collect(TO_MARK[name])
         elif name not in IGNORED:
@@ -186,7 +186,7 @@ class _Machine:
 
     def _collect(self, what: str) -> None:
         values = self.popped()
-        made = Value(what)
+        made = PyValue(what)
         if what == "dict":
             made.pairs = list(zip(values[::2], values[1::2], strict=True))
         else:
@@ -198,14 +198,14 @@ def _tuple(count: int) -> Callable[[_Machine, Any], None]:
     def run(machine: _Machine, _: object) -> None:
         values = machine.stack[-count:]
         del machine.stack[-count:]
-        machine.stack.append(Value("tuple", items=values))
+        machine.stack.append(PyValue("tuple", items=values))
 
     return run
 
 
 def _called(machine: _Machine, _: object) -> None:
     arguments = machine.stack.pop()
-    machine.stack.append(Value(machine.stack.pop(), arguments.items))
+    machine.stack.append(PyValue(machine.stack.pop(), arguments.items))
 
 
 def _called_by_name(machine: _Machine, _: object) -> None:
@@ -216,12 +216,12 @@ def _called_by_name(machine: _Machine, _: object) -> None:
 
 def _instance(machine: _Machine, argument: str) -> None:
     module, _, name = argument.partition(" ")
-    machine.stack.append(Value(Global(module, name), machine.popped()))
+    machine.stack.append(PyValue(Global(module, name), machine.popped()))
 
 
 def _object(machine: _Machine, _: object) -> None:
     what, *arguments = machine.popped()
-    machine.stack.append(Value(what, arguments))
+    machine.stack.append(PyValue(what, arguments))
 
 
 def _global(machine: _Machine, argument: str) -> None:
@@ -260,7 +260,7 @@ def _build(machine: _Machine, _: object) -> None:
 
 
 def _persistent(machine: _Machine, _: object) -> None:
-    machine.stack.append(Value("persistent", [machine.stack.pop()]))
+    machine.stack.append(PyValue("persistent", [machine.stack.pop()]))
 
 
 def _put(machine: _Machine, argument: int) -> None:
@@ -289,7 +289,7 @@ ACTIONS: dict[str, Callable[[_Machine, Any], object]] = {
     "SETITEMS": _set_items,
     "BUILD": _build,
     "BINPERSID": _persistent,
-    "PERSID": lambda machine, argument: machine.stack.append(Value("persistent", [argument])),
+    "PERSID": lambda machine, argument: machine.stack.append(PyValue("persistent", [argument])),
     **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _put),
     **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _get),
     "MEMOIZE": lambda machine, _: machine.memo.setdefault(len(machine.memo), machine.stack[-1]),

@@ -15,12 +15,12 @@ from archive.formats.exported.node_metadata import (
     MODULES,
     ORIGINS,
     STACK_TRACE,
-    Function,
+    NodeFunction,
     build_function,
     build_functions,
 )
-from archive.formats.exported.origins import Origin, build_origins
-from archive.formats.exported.traces import Frame, Mark, Trace, build_trace
+from archive.formats.exported.origins import NodeOrigin, build_origins
+from archive.formats.exported.traces import FrameMark, Trace, TraceFrame, build_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -162,14 +162,14 @@ class Metadata:
         self._take(text for frame in frames for text in (frame.file, frame.function, frame.code or ""))
         return build_trace(Trace(frames, indented=bool(layout & 1), ended=bool(layout & 2)))
 
-    def _frame(self, row: int) -> Frame:
+    def _frame(self, row: int) -> TraceFrame:
         mark = [self._list(f"line.{part}")[row] for part in ("blank", "before", "carets", "after")]  # type: ignore[arg-type]
-        return Frame(
+        return TraceFrame(
             self.text(self._list("line.file")[row]),
             self._list("line.number")[row],
             self.text(self._list("line.function")[row]),
             self._optional(self._list("line.code")[row]),
-            None if mark[0] < 0 else Mark(*mark),
+            None if mark[0] < 0 else FrameMark(*mark),
         )
 
     def _modules(self, row: int, _: int) -> str:
@@ -194,8 +194,8 @@ class Metadata:
             self._take((class_name, key.base or ""))
             yield Instance(key, outer, class_name)
 
-    def _maker(self, row: int) -> Function:
-        return Function(self._name("maker", row), self.text(self._list("maker.function")[row]))
+    def _maker(self, row: int) -> NodeFunction:
+        return NodeFunction(self._name("maker", row), self.text(self._list("maker.function")[row]))
 
     def _function(self, row: int, _: int) -> str:
         maker = self._maker(row)
@@ -231,11 +231,11 @@ class Metadata:
         self._allowance.take(self._origin_costs[row], "metadata")
         return build_origins(tuple(self._origin_list(row)))
 
-    def _origin_list(self, row: int, depth: int = 0) -> Iterator[Origin]:
+    def _origin_list(self, row: int, depth: int = 0) -> Iterator[NodeOrigin]:
         if depth > MAX_DEPTH:
             raise ArchiveError(place=f"origin.inner, row {row}", expected=f"{MAX_DEPTH} nodes", found="more")
         while row >= 0:
-            yield Origin(
+            yield NodeOrigin(
                 self._name("origin", row),
                 self.text(self._list("origin.target")[row]),
                 self._list("address.value")[self._list("origin.graph")[row]],

@@ -21,11 +21,11 @@ from archive.formats.exported.node_metadata import (
     MODULES,
     ORIGINS,
     STACK_TRACE,
-    Function,
+    NodeFunction,
     parse_function,
     parse_functions,
 )
-from archive.formats.exported.origins import Origin, parse_origins
+from archive.formats.exported.origins import NodeOrigin, parse_origins
 from archive.formats.exported.traces import parse_trace
 from archive.normalform.column import NO_ROW
 from archive.normalform.program_columns import MOST_MARKED
@@ -228,7 +228,7 @@ class ProgramPacker:
             (self._text(name), NO_ROW) if found is None else (self._text(found["base"]), int(found["number"]))
         )
 
-    def _maker(self, one: Function) -> int:
+    def _maker(self, one: NodeFunction) -> int:
         return self.maker.number(*self._name(one.name), self._text(one.function))
 
     def _function(self, text: str) -> tuple[int, int] | None:
@@ -243,7 +243,7 @@ class ProgramPacker:
         found = parse_origins(text)
         return None if found is None or not _fit(found) else (self._origin(found), 0)
 
-    def _origin(self, origins: Sequence[Origin]) -> int:
+    def _origin(self, origins: Sequence[NodeOrigin]) -> int:
         at = NO_ROW
         for one in reversed(origins):
             inner = self._origin(one.origins)
@@ -253,7 +253,7 @@ class ProgramPacker:
         return at
 
 
-def _fit(origins: Sequence[Origin]) -> bool:
+def _fit(origins: Sequence[NodeOrigin]) -> bool:
     """Whether the ids of all graphs have 64 bits."""
     return all(-(1 << 63) <= one.graph < 1 << 63 and _fit(one.origins) for one in origins)
 

@@ -159,7 +159,7 @@ class Tokens:
         return _fault(name, at, problem)
 
 
-class Values(NamedTuple):
+class ScannedValues(NamedTuple):
     """The tokens of some pickles, and the values that they make.
 
     Attributes:
@@ -179,7 +179,7 @@ class Values(NamedTuple):
     states: dict[int, int]
 
 
-def scan(pickles: Sequence[Pickle], allowance: Allowance) -> Values:
+def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
     """Find all instructions of some pickles, and the values that each one takes.
 
     Args:
@@ -207,7 +207,9 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> Values:
     tokens = Tokens(tuple(pickles), base, np.array(first), op, at, np.zeros(0, np.int32))
     arg = _arguments(tokens, found.longs)
     tokens = replace(tokens, arg=arg)
-    return Values(tokens, np.array(roots, np.int64), *_children(tokens, found, allowance), found.states)
+    return ScannedValues(
+        tokens, np.array(roots, np.int64), *_children(tokens, found, allowance), found.states
+    )
 
 
 class _Found:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from archive.container.record import Record
-    from archive.formats.compiled.code import Code
+    from archive.formats.compiled.code import CppCode
     from archive.formats.compiled.kernels import Kernel
     from archive.formats.elf.cutting import Cut
     from archive.formats.record_kinds import SpareKind
@@ -43,7 +43,7 @@ class CompiledModel:
         self.name = name
         self.records = records
         self._source = source
-        self._code: dict[str, Code] = {}
+        self._code: dict[str, CppCode] = {}
 
     @cached_property
     def metadata(self) -> Mapping[str, str]:
@@ -101,7 +101,7 @@ class CompiledModel:
     def _shown(self) -> tuple[str, ...]:
         return tuple(self.profiled)
 
-    def code(self, file: str) -> Code:
+    def code(self, file: str) -> CppCode:
         """The C++ code of one of its files.
 
         Args:
@@ -110,10 +110,10 @@ class CompiledModel:
         Raises:
             KeyError: there is none.
         """
-        from archive.formats.compiled.code import Code  # noqa: PLC0415 (the same)
+        from archive.formats.compiled.code import CppCode  # noqa: PLC0415 (the same)
 
         if file not in self._code:
-            self._code[file] = Code(self._record(file).view(), self._source.allowance)
+            self._code[file] = CppCode(self._record(file).view(), self._source.allowance)
         return self._code[file]
 
     @cached_property

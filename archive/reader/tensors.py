@@ -304,10 +304,10 @@ def _compiled_tensors(source: Records) -> Iterator[CompiledTensor]:
     Raises:
         ArchiveError: the code contradicts itself, or the weights.
     """
-    from archive.formats.tensors.compiled import Constant, compiled_constants  # noqa: PLC0415 (few archives have some)
+    from archive.formats.tensors.compiled import CompiledConstant, compiled_constants  # noqa: PLC0415 (few archives have some)
 
     for name, model in CompiledModels(source).items():
-        constants: list[Constant] = []
+        constants: list[CompiledConstant] = []
         for file in model.sources:
             with in_file(source.file, model.records[file]):
                 constants += compiled_constants(model.view(file), source.allowance)

@@ -16,7 +16,7 @@ from archive.base.json_text import is_exact, read_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME
-from archive.formats.exported.canonical import Numbering
+from archive.formats.exported.canonical import IdNumbering
 from archive.formats.exported.program import with_metadata
 from archive.reader.recognition import SHRUNK_KINDS, FileKind
 from archive.reader.rewriting import check_archive, rewriting
@@ -78,7 +78,7 @@ def canonicalise(
             expected = "an exported program"
             raise ArchiveError(expected=expected, found=opened.recognised.what, file=opened.file)
         check_archive(opened)
-        numbering, kept = Numbering(), list[str]()
+        numbering, kept = IdNumbering(), list[str]()
         members = list(_members(opened, numbering, kept))
         size = write_archive(work.drafts[0], ROOT, with_new_id(members, opened.container.records))
         with work.reopened("the result") as after:
@@ -87,7 +87,7 @@ def canonicalise(
         return Canonical(opened.size, size, numbering.counts, tuple(kept), opened.archive_id.hex())
 
 
-def _members(opened: Archive, numbering: Numbering, kept: list[str]) -> Iterator[Member]:
+def _members(opened: Archive, numbering: IdNumbering, kept: list[str]) -> Iterator[Member]:
     """The records but the serialization id, without dates; ``kept`` gets programs that do not change."""
     programs = {record: opened.programs[name] for name, record in opened.programs.records.items()}
     for name, record in opened.container.records.items():
@@ -101,7 +101,7 @@ def _members(opened: Archive, numbering: Numbering, kept: list[str]) -> Iterator
             yield replace(member_from(record), modified=0)
 
 
-def _program(record: Record, program: Program, numbering: Numbering, allowance: Allowance) -> bytes | None:
+def _program(record: Record, program: Program, numbering: IdNumbering, allowance: Allowance) -> bytes | None:
     """The record of a program with its ids numbered; None if ``json.dumps`` did not write it."""
     data = record.view()
     with allowance.part() as part:

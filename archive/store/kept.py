@@ -20,7 +20,7 @@ import zstandard
 
 from archive.base.digests import DIGEST_BYTES, digest_of
 from archive.base.errors import ArchiveError, one_line
-from archive.base.layout import U8, U32, U64, Bytes16, Layout
+from archive.base.layout import U8, U32, U64, BinaryLayout, Bytes16
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc
 from archive.store.plain import companion_of, plain_of
@@ -130,7 +130,7 @@ class KeptHeader(NamedTuple):
         return self.base.hex() if self.depth else ""
 
 
-HEADER = Layout("kept companion's header", KeptHeader, magic=MAGIC)
+HEADER = BinaryLayout("kept companion's header", KeptHeader, magic=MAGIC)
 
 
 class Base(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 import archive
 from archive.base.limits import DEFAULT_LIMITS
 from archive.failures.explainer import explain
-from archive.formats.compiled.code import Code
+from archive.formats.compiled.code import CppCode
 from tests.support.compiled import COMPILED, NAMES, package, written
 from tests.support.sampling import whole_suite
 
@@ -23,8 +23,8 @@ ALLOCATED = b"    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_new_uninitialized_tenso
 PROXY = b"    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_proxy_executor_call_function(proxy_executor, 0, 0));\n"
 
 
-def code(text: bytes) -> Code:
-    return Code(memoryview(text), DEFAULT_LIMITS.allowance(1 << 20))
+def code(text: bytes) -> CppCode:
+    return CppCode(memoryview(text), DEFAULT_LIMITS.allowance(1 << 20))
 
 
 def handle(key: bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from archive.formats.exported.canonical import Numbering
+from archive.formats.exported.canonical import IdNumbering
 from archive.formats.exported.node_metadata import FUNCTION, FUNCTIONS, MODULES, ORIGINS, STACK_TRACE
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES
@@ -90,7 +90,7 @@ def test_two_exports_of_one_model_are_the_same_bytes_and_run_equal(tmp_path: Pat
 
 
 def test_each_kind_of_id_is_numbered_by_itself() -> None:
-    numbering = Numbering()
+    numbering = IdNumbering()
     first = numbering.numbered(
         {
             STACK_TRACE: 'File "<eval_with_key>.327", line 5, in forward\n  File "a.py", line 327, in f',
@@ -118,7 +118,7 @@ def test_each_kind_of_id_is_numbered_by_itself() -> None:
 
 @pytest.mark.parametrize("key", [MODULES, ORIGINS])
 def test_the_ids_of_fixtures_are_small(key: str) -> None:
-    numbering = Numbering()
+    numbering = IdNumbering()
     found = [numbering.numbered({key: text})[key] for text in texts(key)]
     assert not [text for text in found if re.search(r"0x7f|\b\d{13,}\b", text)]
 

@@ -16,8 +16,8 @@ from archive.formats.exported.node_metadata import (
     parse_function,
     parse_functions,
 )
-from archive.formats.exported.origins import Origin, build_origins, parse_origins
-from archive.formats.exported.traces import Frame, Mark, Trace, build_trace, parse_trace
+from archive.formats.exported.origins import NodeOrigin, build_origins, parse_origins
+from archive.formats.exported.traces import FrameMark, Trace, TraceFrame, build_trace, parse_trace
 from tests.support.exported import METADATA, texts
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ def test_a_trace_of_strict_export() -> None:
         "           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
     )
     code = "i, x = while_loop(more, step, (start, x))"
-    frame = Frame("models/branches.py", 51, "forward", code, Mark(7, 0, 34, 0))
+    frame = TraceFrame("models/branches.py", 51, "forward", code, FrameMark(7, 0, 34, 0))
     assert parse_trace(text) == Trace((frame,), indented=True, ended=True)
 
 
 def test_a_trace_of_non_strict_export_without_a_line() -> None:
     text = 'File "a.py", line 3, in f\n    x + 1\n  File "<string>", line 1, in <lambda>'
-    frames = (Frame("a.py", 3, "f", "x + 1", None), Frame("<string>", 1, "<lambda>", None, None))
+    frames = (TraceFrame("a.py", 3, "f", "x + 1", None), TraceFrame("<string>", 1, "<lambda>", None, None))
     assert parse_trace(text) == Trace(frames, indented=False, ended=False)
 
 
@@ -108,12 +108,12 @@ def test_what_is_no_module_stack(text: str) -> None:
 
 
 def test_an_origin_of_an_origin() -> None:
-    inner = Origin("linear", "aten.linear.default", 7, "ExportedProgram.module()", "create", ())
+    inner = NodeOrigin("linear", "aten.linear.default", 7, "ExportedProgram.module()", "create", ())
     text = build_origins(
-        (Origin("linear", "aten.linear.default", 8, "Interpreter", "create+replace", (inner,)),)
+        (NodeOrigin("linear", "aten.linear.default", 8, "Interpreter", "create+replace", (inner,)),)
     )
     assert parse_origins(text) == (
-        Origin("linear", "aten.linear.default", 8, "Interpreter", "create+replace", (inner,)),
+        NodeOrigin("linear", "aten.linear.default", 8, "Interpreter", "create+replace", (inner,)),
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits, unbounded
-from archive.formats.exported.places import Entry, NodeBytes, node_bytes
+from archive.formats.exported.places import MetadataSize, NodeBytes, node_bytes
 from tests.support.exported import PROGRAMS, nodes, trees
 from tests.support.strategies import patient
 
@@ -101,7 +101,7 @@ def test_of_keys_that_stand_twice_the_last_one_counts() -> None:
     inner = '{"inputs": [], "metadata": {"a": "1"}, "metadata": {"a": "2", "a": "34"}}'
     text = f'{{"graph_module": {{"graph": {{"nodes": [], "nodes": [{inner}]}}}}}}'
     (found,) = scanned(text)
-    assert found == NodeBytes(len(inner), [Entry("a", "2", 10), Entry("a", "34", 9)], ())
+    assert found == NodeBytes(len(inner), [MetadataSize("a", "2", 10), MetadataSize("a", "34", 9)], ())
 
 
 PROBLEMS = {

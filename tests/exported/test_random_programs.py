@@ -15,9 +15,9 @@ from archive.base.errors import NothingToDoError
 from archive.companion.layout import CompanionProfile
 from archive.container.container import new_member
 from archive.formats.exported.modules import Instance, Key, build_modules
-from archive.formats.exported.node_metadata import Function, build_function, build_functions
-from archive.formats.exported.origins import Origin, build_origins
-from archive.formats.exported.traces import Frame, Mark, Trace, build_trace
+from archive.formats.exported.node_metadata import NodeFunction, build_function, build_functions
+from archive.formats.exported.origins import NodeOrigin, build_origins
+from archive.formats.exported.traces import FrameMark, Trace, TraceFrame, build_trace
 from tests.support.exported import nodes
 from tests.support.sampling import Suite, examples
 from tests.support.strategies import patient
@@ -39,9 +39,9 @@ def listed(values: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[
     return st.lists(values, min_size=least, max_size=3).map(tuple)
 
 
-MARKS = st.builds(Mark, COUNT, COUNT, st.integers(1, 3), COUNT)
-OUTER = Frame("a.py", 7, "forward", "x = self.block(x)", None)
-FRAMES = listed(st.builds(Frame, ODD, COUNT, ODD, st.none() | ODD, st.none() | MARKS), 1)
+MARKS = st.builds(FrameMark, COUNT, COUNT, st.integers(1, 3), COUNT)
+OUTER = TraceFrame("a.py", 7, "forward", "x = self.block(x)", None)
+FRAMES = listed(st.builds(TraceFrame, ODD, COUNT, ODD, st.none() | ODD, st.none() | MARKS), 1)
 FRAMES = FRAMES.map(lambda inner: (OUTER, *inner)) | FRAMES
 TRACES = st.builds(Trace, FRAMES, st.booleans(), st.booleans()).map(build_trace)
 KEYS = st.builds(Key, st.none() | ODD, st.none(), st.none() | COUNT) | st.builds(
@@ -49,10 +49,12 @@ KEYS = st.builds(Key, st.none() | ODD, st.none(), st.none() | COUNT) | st.builds
 )
 PATHS = st.sampled_from(["", "a", "a.b", "a.b.0", "a.d", "layers.0,1", "k(", "u]v"]) | ODD
 MODULES = listed(st.builds(Instance, KEYS, PATHS, ODD), 1).map(build_modules)
-FUNCTIONS = st.builds(Function, NAME | ODD, ODD)
+FUNCTIONS = st.builds(NodeFunction, NAME | ODD, ODD)
 PASSES = st.sampled_from(["", "Interpreter_PropagateUnbackedSymInts", "create", "replace"])
 ORIGINS = st.recursive(
-    st.just(()), lambda inner: listed(st.builds(Origin, NAME, ODD, IDS, PASSES, PASSES, inner)), max_leaves=6
+    st.just(()),
+    lambda inner: listed(st.builds(NodeOrigin, NAME, ODD, IDS, PASSES, PASSES, inner)),
+    max_leaves=6,
 ).map(build_origins)
 KINDS = {
     "stack_trace": TRACES,

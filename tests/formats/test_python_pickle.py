@@ -9,7 +9,7 @@ import pytest
 from archive import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.debuginfo.model import Global
-from archive.formats.python_pickle import Value, plain_value
+from archive.formats.python_pickle import PyValue, plain_value
 
 MADE = {
     "INST": b"(K\x01imodule\nThing\n.",
@@ -25,13 +25,13 @@ MADE = {
 def test_what_makes_an_object_is_its_class_and_its_arguments(opcode: str) -> None:
     data = MADE[opcode]
     value, end = plain_value(memoryview(data), 0, DEFAULT_LIMITS.allowance(0))
-    assert isinstance(value, Value)
+    assert isinstance(value, PyValue)
     assert (value.what, list(value.arguments), end) == (Global("module", "Thing"), [1], len(data))
 
 
 def described(value: object) -> object:
     """A value as plain Python again; objects and calls stay as they are."""
-    if not isinstance(value, Value) or not isinstance(value.what, str):
+    if not isinstance(value, PyValue) or not isinstance(value.what, str):
         return value
     items = [described(item) for item in value.items]
     if value.what == "dict":
@@ -82,8 +82,8 @@ def test_what_is_given_to_an_object_is_kept_with_it() -> None:
 
 def test_persistent_ids_and_extensions_are_named() -> None:
     by_value, by_name = first(b"K\x07Q."), first(b"Pname\n.")
-    assert isinstance(by_value, Value)
-    assert isinstance(by_name, Value)
+    assert isinstance(by_value, PyValue)
+    assert isinstance(by_name, PyValue)
     assert (by_value.what, by_value.arguments, by_name.arguments) == ("persistent", [7], ["name"])
     assert first(b"\x82\x05.") == Global("extension", "5")
 

@@ -32,7 +32,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.compare.digest.parts import model_parts
 from archive.debuginfo.model import NO_TAG
-from archive.formats.exported.canonical import Numbering
+from archive.formats.exported.canonical import IdNumbering
 from archive.reader.opening import open as open_archive
 from archive.reader.opening import opened
 from archive.reader.recognition import OPENED_KINDS
@@ -76,7 +76,7 @@ def _parts(archive: Archive) -> Iterator[tuple[str, str]]:
     for name, paths in archive.module_paths.items():
         yield f"paths/{name}", _digest(map(str, paths))
     for name, program in archive.programs.items():
-        numbering = Numbering()
+        numbering = IdNumbering()
         sites = (
             (key, sorted(numbering.numbered(one.metadata).items())) for key, one in program.sites.items()
         )

@@ -19,7 +19,7 @@ from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, in_file
 from archive.compare.sameness import strides_that_count
 from archive.debuginfo.model import Global, Inert
-from archive.formats.python_pickle import Value, bytes_of, set_of
+from archive.formats.python_pickle import PyValue, bytes_of, set_of
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES, elements
 from archive.formats.tensors.script import quantised_parts, tensor_in
 from archive.reader.recognition.saved import DATA_FOLDER, tensor_of, tensor_parts
@@ -86,7 +86,7 @@ class ValueBytes:
             return plain, []
         found = set_of(value)
         is_frozen = _is_tuple(value) or (found is not None and found[0] == "frozenset")
-        if isinstance(value, list | dict | Inert | Value) and not is_frozen:
+        if isinstance(value, list | dict | Inert | PyValue) and not is_frozen:
             if id(value) in self._numbers:
                 return _numbered(b"R", self._numbers[id(value)]), []
             self._numbers[id(value)] = len(self._numbers)
@@ -94,7 +94,7 @@ class ValueBytes:
         head = None if found is None else self._set(*found)
         if head is not None:
             return head, []
-        tensor = tensor_of(value) if isinstance(value, Value) else tensor_in(value)
+        tensor = tensor_of(value) if isinstance(value, PyValue) else tensor_in(value)
         if tensor is not None:
             return self._tensor(tensor, value)
         return self._held_by(value)
@@ -130,7 +130,7 @@ class ValueBytes:
 
     def _tensor(self, tensor: Tensor, value: object) -> tuple[bytes, Work]:
         digest = self._contents.of(tensor.at(self._place(tensor.record.removeprefix(DATA_FOLDER))))
-        parts = tensor_parts(value) if isinstance(value, Value) else quantised_parts(value)
+        parts = tensor_parts(value) if isinstance(value, PyValue) else quantised_parts(value)
         return _numbered(b"T", len(parts)) + digest, list(parts)
 
     def _held_by(self, value: object) -> tuple[bytes, Work]:
@@ -143,12 +143,12 @@ class ValueBytes:
                 return _numbered(b"D", len(value)), [part for pair in value.items() for part in pair]
             case Inert():
                 return b"O", [value.what, value.arguments, value.state]
-            case Value(what="persistent", arguments=[Value(items=[_, *_] as items)]):
+            case PyValue(what="persistent", arguments=[PyValue(items=[_, *_] as items)]):
                 if _is_storage(items):
                     return self._storage(items)
                 named = [REDUCED, *items[2:]] if items[0] == REDUCED else items
                 return _numbered(b"P", len(named)), list(named)
-            case Value():
+            case PyValue():
                 pairs = [part for pair in value.pairs for part in pair]
                 sizes = (len(value.arguments), len(value.items), len(value.pairs))
                 head = b"V" + b"".join(_numbered(b"", size) for size in sizes)
@@ -163,7 +163,7 @@ class ValueBytes:
 
 def _is_tuple(value: object) -> bool:
     """Whether a value is the same as another of the same parts, and never changes."""
-    return isinstance(value, Value) and value.what in ("tuple", "persistent", "frozenset")
+    return isinstance(value, PyValue) and value.what in ("tuple", "persistent", "frozenset")
 
 
 def _is_storage(items: object) -> bool:

@@ -14,7 +14,7 @@ from archive.base.strings import decoded
 from archive.companion.sections import section_parts
 from archive.container.directory import central_headers
 from archive.container.end import read_end
-from archive.container.headers import CENTRAL, LOCAL, widened
+from archive.container.headers import CENTRAL, LOCAL, PADDING_FIELD, extra_fields, widened
 from archive.container.names import encoded
 from archive.describe.sizes.account import Part, Piece
 from archive.describe.sizes.contents import Cell, debug_contents
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 
 # --- structure
-
-PADDING_FIELD = b"FB"
 
 
 def structure(container: Container) -> Iterator[tuple[str | None, Part, int]]:
@@ -88,13 +86,10 @@ def _local_length(data: Bytes, header: CentralHeader, extra: memoryview) -> int:
 
 def _padding(extra: memoryview) -> int:
     """The size of the padding field among extra fields, 0 where there is none."""
-    at = 0
-    while at + 4 <= len(extra):
-        length = 4 + int.from_bytes(extra[at + 2 : at + 4], "little")
-        if extra[at : at + 2] == PADDING_FIELD:
-            return min(length, len(extra) - at)
-        at += length
-    return 0
+    fields = (
+        min(end, len(extra)) - start for kind, start, end in extra_fields(extra) if kind == PADDING_FIELD
+    )
+    return next(fields, 0)
 
 
 # --- pieces

@@ -56,7 +56,7 @@ def without_comments(code: bytes) -> bytes:
     return UNREAD.sub(lambda found: b"\n" * found[0].count(b"\n"), code)
 
 
-class Call(NamedTuple):
+class CheckedCall(NamedTuple):
     """A call whose failure PyTorch reports by its line.
 
     Attributes:
@@ -70,7 +70,7 @@ class Call(NamedTuple):
     nodes: str
 
 
-class Code:
+class CppCode:
     """The code of one record.
 
     Args:
@@ -88,7 +88,7 @@ class Code:
 
     def __init__(self, data: memoryview, allowance: Allowance) -> None:
         allowance.take(BYTES_A_BYTE * len(data), "lines of C++ code")
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, CheckedCall] = {}
         self.functions: dict[str, tuple[int, int]] = {}
         self.profiled: dict[str, str] = {}
         self._read_calls(data)
@@ -113,7 +113,7 @@ class Code:
                 is_kernel = _is_kernel(found["name"], key)
                 if found.re is CHECKED:
                     texts = (found["call"], key, nodes) if is_kernel else (found["call"], b"", b"")
-                    self.calls[number] = Call(*map(decoded, texts))
+                    self.calls[number] = CheckedCall(*map(decoded, texts))
                 if is_kernel:
                     key = nodes = b""
 

@@ -1,7 +1,8 @@
 """The headers of an ELF file, for both widths. Fields have the names of the System V ABI, without prefix.
 
 The file header is followed by program headers at ``phoff``, one for each segment, and section headers at
-``shoff``. A section with the flag SHF_COMPRESSED begins with a compression header.
+``shoff``. A section with the flag SHF_COMPRESSED begins with a compression header. The segment PT_DYNAMIC
+holds dynamic entries, the section SHT_SYMTAB and the table DT_SYMTAB symbols.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
-from archive.base.layout import U16, U32, U64, Bytes16, Layout
+from archive.base.layout import U8, U16, U32, U64, BinaryLayout, Bytes16
 
 
 class FileHeader64(NamedTuple):
@@ -123,18 +124,40 @@ class CompressionHeader32(NamedTuple):
     addralign: U32
 
 
+class DynamicEntry64(NamedTuple):
+    """Elf64_Dyn: what the loader is to know, such as where a table is."""
+
+    tag: U64
+    value: U64
+
+
+class Symbol64(NamedTuple):
+    """Elf64_Sym."""
+
+    name: U32
+    info: U8
+    other: U8
+    shndx: U16
+    value: U64
+    size: U64
+
+
 FileHeader: TypeAlias = FileHeader64 | FileHeader32
 ProgramHeader: TypeAlias = ProgramHeader64 | ProgramHeader32
 SectionHeader: TypeAlias = SectionHeader64 | SectionHeader32
 
 
+DYNAMIC_64 = BinaryLayout("dynamic entry", DynamicEntry64)
+SYMBOL_64 = BinaryLayout("symbol", Symbol64)
+
+
 class Headers(NamedTuple):
     """The layouts of one width and byte order."""
 
-    file: Layout[FileHeader]
-    program: Layout[ProgramHeader]
-    section: Layout[SectionHeader]
-    compression: Layout[CompressionHeader64 | CompressionHeader32]
+    file: BinaryLayout[FileHeader]
+    program: BinaryLayout[ProgramHeader]
+    section: BinaryLayout[SectionHeader]
+    compression: BinaryLayout[CompressionHeader64 | CompressionHeader32]
 
 
 @cache
@@ -142,8 +165,8 @@ def headers_of(bits: int, order: str) -> Headers:
     """The layouts of files of 64 or 32 bits; ``order`` is one of :mod:`archive.base.layout`."""
     wide = bits == 64  # noqa: PLR2004 (the other width is 32)
     return Headers(
-        Layout("file header", FileHeader64 if wide else FileHeader32, order=order),
-        Layout("program header", ProgramHeader64 if wide else ProgramHeader32, order=order),
-        Layout("section header", SectionHeader64 if wide else SectionHeader32, order=order),
-        Layout("compression header", CompressionHeader64 if wide else CompressionHeader32, order=order),
+        BinaryLayout("file header", FileHeader64 if wide else FileHeader32, order=order),
+        BinaryLayout("program header", ProgramHeader64 if wide else ProgramHeader32, order=order),
+        BinaryLayout("section header", SectionHeader64 if wide else SectionHeader32, order=order),
+        BinaryLayout("compression header", CompressionHeader64 if wide else CompressionHeader32, order=order),
     )

@@ -8,11 +8,14 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.formats.elf.headers import DYNAMIC_64
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-PT_LOAD, PF_X, PF_W = 1, 1, 2
+PT_LOAD, PT_DYNAMIC, PF_X, PF_W = 1, 2, 1, 2
 SHT_NULL, SHT_SYMTAB, SHT_NOBITS = 0, 2, 8
+DT_STRTAB, DT_SYMTAB, DT_STRSZ = 5, 6, 10
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 PAGE = 4096
 """Bytes of a page on x86-64."""
@@ -54,7 +57,7 @@ class Segment(NamedTuple):
     memory: int
 
 
-class Section(NamedTuple):
+class ElfSection(NamedTuple):
     """A section header.
 
     Attributes:
@@ -135,7 +138,7 @@ class SharedObject:
     headers: tuple[tuple[int, int], ...]
     table: SectionTable
     segments: tuple[Segment, ...]
-    sections: tuple[Section, ...]
+    sections: tuple[ElfSection, ...]
 
     def __str__(self) -> str:
         machine = MACHINES.get(self.machine, f"machine {self.machine}")
@@ -153,6 +156,22 @@ class SharedObject:
         """The bytes of the file in all pages that the loader maps, on a machine with pages of 4 KiB."""
         ranges = ((start // PAGE * PAGE, -(-end // PAGE) * PAGE) for start, end in self.loads)
         return [(start, min(end, self.size)) for start, end in _joined(ranges)]
+
+    def in_file(self, start: int, end: int) -> tuple[int, int] | None:
+        """The bytes of the file that are loaded to some addresses; None where they are of no segment."""
+        for one in self.segments:
+            if one.kind == PT_LOAD and one.address <= start <= end <= one.address + one.size:
+                return start - one.address + one.offset, end - one.address + one.offset
+        return None
+
+    def dynamic(self, data: memoryview) -> dict[int, int]:
+        """What the loader is to know of an object of 64 bits, little-endian: values by DT number."""
+        entries: dict[int, int] = {}
+        for one in self.segments:
+            if one.kind == PT_DYNAMIC:
+                whole = one.size - one.size % DYNAMIC_64.size
+                entries |= DYNAMIC_64.read_all(data[one.offset : one.offset + whole])
+        return entries
 
     @property
     def mapped_bytes(self) -> int:

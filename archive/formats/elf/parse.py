@@ -9,7 +9,7 @@ from archive.base.errors import ArchiveError, one_line
 from archive.base.layout import BIG, LITTLE
 from archive.base.strings import decoded
 from archive.formats.elf.headers import headers_of
-from archive.formats.elf.model import SHT_SYMTAB, Section, SectionTable, Segment, SharedObject
+from archive.formats.elf.model import SHT_SYMTAB, ElfSection, SectionTable, Segment, SharedObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,8 +63,8 @@ def parse_object(data: memoryview) -> SharedObject:
     order = _known(data, 5, ORDERS, "1 (little-endian) or 2 (big-endian)")
     headers = headers_of(bits, order)
     head = headers.file.read(data)
-    segments = _Table(data, headers, "ph", head.phoff, head.phnum, head.phentsize)
-    sections = _Table(data, headers, "sh", head.shoff, head.shnum, head.shentsize)
+    segments = _HeaderTable(data, headers, "ph", head.phoff, head.phnum, head.phentsize)
+    sections = _HeaderTable(data, headers, "sh", head.shoff, head.shnum, head.shentsize)
     made = SharedObject(
         len(data),
         bits,
@@ -80,7 +80,7 @@ def parse_object(data: memoryview) -> SharedObject:
     return made
 
 
-class _Table:
+class _HeaderTable:
     """Program headers or section headers.
 
     Args:
@@ -122,10 +122,10 @@ class _Table:
             self._check_within(one.offset if one.filesz else 0, one.filesz, f"byte {self.place(number)}")
             yield Segment(one.type, one.flags, one.offset, one.vaddr, one.filesz, one.memsz)
 
-    def sections(self, names: int) -> Iterator[Section]:
+    def sections(self, names: int) -> Iterator[ElfSection]:
         """The headers as those of sections; ``names``: the number of the one with names."""
         listed = [
-            (one.name, Section("", one.type, one.flags, one.offset, one.size, one.link))
+            (one.name, ElfSection("", one.type, one.flags, one.offset, one.size, one.link))
             for one in self._headers.section.read_all(self._data[slice(*self.span)])
         ]
         if listed and names >= len(listed):
@@ -140,7 +140,7 @@ class _Table:
         for number, (name, one) in enumerate(listed):
             yield one._replace(name=self._name(listed[names][1], name, number))
 
-    def _name(self, names: Section, at: int, number: int) -> str:
+    def _name(self, names: ElfSection, at: int, number: int) -> str:
         """The name of a section; "" where none has one."""
         if names.end == names.offset:
             return ""
@@ -158,7 +158,7 @@ class _Table:
             raise ArchiveError(place=place, expected=expected, found=found)
 
 
-def _check_apart(made: SharedObject, table: _Table) -> None:
+def _check_apart(made: SharedObject, table: _HeaderTable) -> None:
     """Refuse sections that overlap one another or headers."""
     placed = [(begin, end, begin) for begin, end in made.headers if end > begin]
     placed += [

@@ -14,18 +14,15 @@ reads (DT_STRTAB). Other texts stay: some name files to load.
 from __future__ import annotations
 
 import re
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.formats.elf.model import PF_W, PF_X, PT_LOAD
+from archive.formats.elf.model import DT_STRSZ, DT_STRTAB, PF_W, PF_X, PT_LOAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.formats.elf.model import SharedObject
 
-PT_DYNAMIC, DT_STRTAB, DT_STRSZ = 2, 5, 10
-PAIR = struct.Struct("<QQ")
 STRING = re.compile(rb"(?<=\0)(?:[./\\]|[A-Za-z]:[/\\])[^\x00-\x1f\x7f\"*<>|]{8,4096}+(?=\0)")
 """A text that may be a path, from the first byte of a string to the last."""
 SOURCE = re.compile(rb".*(?:\.(?:h|hh|hpp|hxx|inc|inl|ipp|c|cc|cpp|cxx|cu|cuh|py)|[/\\]\?)", re.DOTALL)
@@ -36,7 +33,7 @@ FRAME = re.compile(
 """A frame of a stack trace, and its lines of code."""
 
 
-class SourceText(NamedTuple):
+class ObjectText(NamedTuple):
     """A text about source.
 
     Attributes:
@@ -50,7 +47,7 @@ class SourceText(NamedTuple):
     is_path: bool
 
 
-def source_texts(data: memoryview, made: SharedObject) -> list[SourceText]:
+def source_texts(data: memoryview, made: SharedObject) -> list[ObjectText]:
     """The paths of source files and lines of code in an object's read-only data, in order.
 
     Args:
@@ -70,37 +67,25 @@ def without_source_texts(data: memoryview, made: SharedObject) -> bytes:
     return bytes(changed)
 
 
-def _texts(data: memoryview, start: int, end: int) -> Iterator[SourceText]:
+def _texts(data: memoryview, start: int, end: int) -> Iterator[ObjectText]:
     for one in FRAME.finditer(data, start, end):
-        yield SourceText(*one.span("file"), is_path=True)
+        yield ObjectText(*one.span("file"), is_path=True)
         if one["code"]:
-            yield SourceText(*one.span("code"), is_path=False)
+            yield ObjectText(*one.span("code"), is_path=False)
     for one in STRING.finditer(data, start, end):
         if SOURCE.fullmatch(one[0]):
-            yield SourceText(*one.span(), is_path=True)
+            yield ObjectText(*one.span(), is_path=True)
 
 
 def _read_only(data: memoryview, made: SharedObject) -> Iterator[tuple[int, int]]:
     """First byte and the one behind the last of what is neither written, executed nor read by the loader."""
-    names = _names(data, made)
+    told = made.dynamic(data)
+    names = None
+    if DT_STRTAB in told and DT_STRSZ in told:
+        names = made.in_file(told[DT_STRTAB], told[DT_STRTAB] + told[DT_STRSZ])
+    first, last = names or (0, len(data))  # where the names are is not known: all of the file may be names
     for one in made.segments:
         if one.kind == PT_LOAD and not one.flags & (PF_W | PF_X):
             start, end = one.offset, one.offset + one.size
-            yield start, min(end, max(start, names[0]))
-            yield max(start, min(end, names[1])), end
-
-
-def _names(data: memoryview, made: SharedObject) -> tuple[int, int]:
-    """Where the names are that the loader reads; all of the file where that is not known."""
-    found: dict[int, int] = {}
-    for one in made.segments:
-        if one.kind == PT_DYNAMIC:
-            whole = one.size - one.size % PAIR.size
-            found |= dict(PAIR.iter_unpack(data[one.offset : one.offset + whole]))
-    address, size = found.get(DT_STRTAB), found.get(DT_STRSZ)
-    for one in made.segments:
-        if address is not None and size is not None and one.kind == PT_LOAD:
-            at = address - one.address + one.offset
-            if one.offset <= at and at + size <= one.offset + one.size:
-                return at, at + size
-    return 0, len(data)
+            yield start, min(end, max(start, first))
+            yield max(start, min(end, last)), end

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.formats.exported.modules import Instance
-    from archive.formats.exported.origins import Origin
+    from archive.formats.exported.origins import NodeOrigin
 
 ADDRESS = re.compile(r"(?<= at 0x)[0-9a-f]{1,16}(?=>)")
 CODE = re.compile(r'(?<=File "<eval_with_key>\.)\d{1,18}(?=[" ])')
@@ -42,7 +42,7 @@ class Id(StrEnum):
     CODE = "pieces of generated code"
 
 
-class Numbering:
+class IdNumbering:
     """Numbers ids by their first use, from 0, each kind by itself."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Numbering:
             return instance
         return instance._replace(key=key._replace(id=self.number(Id.MODULE, str(key.id))))
 
-    def _origin(self, origin: Origin) -> Origin:
+    def _origin(self, origin: NodeOrigin) -> NodeOrigin:
         graph = self.number(Id.GRAPH, str(origin.graph))
         target = self._addresses(origin.target)
         return origin._replace(target=target, graph=graph, origins=tuple(map(self._origin, origin.origins)))

@@ -91,7 +91,7 @@ def name_of(target: str) -> str:
     return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", called).lower()
 
 
-class _Group(NamedTuple):
+class _LoadedNode(NamedTuple):
     """What loading makes of a node of the file.
 
     Attributes:
@@ -114,7 +114,7 @@ class LoadedGraphs:
     """
 
     def __init__(self, graphs: Mapping[Path, Sequence[NodeSite]]) -> None:
-        self._groups = dict[Path, list[_Group]]()
+        self._groups = dict[Path, list[_LoadedNode]]()
         self._names = dict[Path, Names]()
         paths = dict[Path, Path]()
         for path, sites in graphs.items():
@@ -129,7 +129,7 @@ class LoadedGraphs:
             held = [(name, names.made(name)) for name in _held(site)]
             node = replace(site, scopes=path, name=_name(site, names))
             heads = (_derived(node, name, graph, (), {}) for graph, name in held)
-            groups.append(_Group(tuple(heads), node, tuple(_fetches(node, names))))
+            groups.append(_LoadedNode(tuple(heads), node, tuple(_fetches(node, names))))
             for graph, _ in held:
                 paths[*site.scopes, Scope(site.name, graph)] = (*path, Scope(node.name, graph))
 
@@ -163,7 +163,7 @@ class LoadedGraphs:
                 yield _moved(_renamed(node, called), outer)
 
 
-def _nodes(groups: Iterable[_Group]) -> Iterator[NodeSite]:
+def _nodes(groups: Iterable[_LoadedNode]) -> Iterator[NodeSite]:
     return chain.from_iterable((*one.graphs, one.node, *one.fetches) for one in groups)
 
 
@@ -242,7 +242,7 @@ def _fetched(node: NodeSite, holder: str, results: object, names: Names) -> Iter
                 yield _derived(node, name, FETCH, (holder,), record)
 
 
-def _used(group: _Group) -> _Group:
+def _used(group: _LoadedNode) -> _LoadedNode:
     """A group without what fetches results that nothing uses: exporting named such results itself."""
     kept, holders = list[NodeSite](), set[str]()
     for one in reversed(group.fetches):
@@ -254,7 +254,9 @@ def _used(group: _Group) -> _Group:
     return group._replace(fetches=tuple(reversed(kept)))
 
 
-def _without_token(group: _Group, names: Names, called: dict[str, str], with_tokens: set[Path]) -> _Group:
+def _without_token(
+    group: _LoadedNode, names: Names, called: dict[str, str], with_tokens: set[Path]
+) -> _LoadedNode:
     """A group whose node takes and gives no token.
 
     Args:

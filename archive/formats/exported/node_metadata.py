@@ -43,7 +43,7 @@ def metadata_kind(key: str) -> MetadataKind:
     return KIND_BY_KEY.get(key, MetadataKind.OTHER)
 
 
-class Function(NamedTuple):
+class NodeFunction(NamedTuple):
     """What made a node.
 
     Attributes:
@@ -55,28 +55,28 @@ class Function(NamedTuple):
     function: str
 
 
-def parse_function(text: str) -> Function | None:
+def parse_function(text: str) -> NodeFunction | None:
     """A ``torch_fn``; None where it is not laid out as described."""
     name, separator, function = text.partition(";")
-    return Function(name, function) if separator else None
+    return NodeFunction(name, function) if separator else None
 
 
-def build_function(function: Function) -> str:
+def build_function(function: NodeFunction) -> str:
     """The text of a ``torch_fn``."""
     return f"{function.name};{function.function}"
 
 
-def parse_functions(text: str) -> tuple[Function, ...] | None:
+def parse_functions(text: str) -> tuple[NodeFunction, ...] | None:
     """A ``source_fn_stack``; None where it is not laid out as described."""
     found = []
     for item in text.split(";"):
         name, separator, function = item.partition(",")
         if not separator:
             return None
-        found.append(Function(name, function))
+        found.append(NodeFunction(name, function))
     return tuple(found)
 
 
-def build_functions(functions: tuple[Function, ...]) -> str:
+def build_functions(functions: tuple[NodeFunction, ...]) -> str:
     """The text of a ``source_fn_stack``."""
     return ";".join(f"{one.name},{one.function}" for one in functions)

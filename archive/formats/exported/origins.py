@@ -18,7 +18,7 @@ from archive.base.json_text import MAX_DEPTH
 KEYS = ["name", "target", "graph_id", "pass_name", "action", "from_node"]
 
 
-class Origin(NamedTuple):
+class NodeOrigin(NamedTuple):
     """A node that another one was made from.
 
     Attributes:
@@ -35,10 +35,10 @@ class Origin(NamedTuple):
     graph: int
     made_by: str
     action: str
-    origins: tuple[Origin, ...]
+    origins: tuple[NodeOrigin, ...]
 
 
-def parse_origins(text: str) -> tuple[Origin, ...] | None:
+def parse_origins(text: str) -> tuple[NodeOrigin, ...] | None:
     """The origins of a text; None where :func:`build_origins` would not give the same text again."""
     try:
         tree = json.loads(text)
@@ -48,19 +48,19 @@ def parse_origins(text: str) -> tuple[Origin, ...] | None:
     return found if found is not None and build_origins(found) == text else None
 
 
-def build_origins(origins: tuple[Origin, ...]) -> str:
+def build_origins(origins: tuple[NodeOrigin, ...]) -> str:
     """The text of some origins."""
     return json.dumps(_tree(origins))
 
 
-def _origins(tree: object, depth: int) -> tuple[Origin, ...] | None:
+def _origins(tree: object, depth: int) -> tuple[NodeOrigin, ...] | None:
     if not isinstance(tree, list) or depth > MAX_DEPTH:
         return None
     found = [_origin(value, depth) for value in tree]
     return None if None in found else tuple(one for one in found if one)
 
 
-def _origin(value: object, depth: int) -> Origin | None:
+def _origin(value: object, depth: int) -> NodeOrigin | None:
     if not isinstance(value, dict) or list(value) != KEYS:
         return None
     *plain, inner = value.values()
@@ -69,8 +69,8 @@ def _origin(value: object, depth: int) -> Origin | None:
     if origins is None or any(type(one) is not kind for one, kind in zip(plain, kinds, strict=True)):
         return None
     name, target, graph, made_by, action = plain
-    return Origin(name, target, graph, made_by, action, origins)
+    return NodeOrigin(name, target, graph, made_by, action, origins)
 
 
-def _tree(origins: tuple[Origin, ...]) -> list[dict[str, Any]]:
+def _tree(origins: tuple[NodeOrigin, ...]) -> list[dict[str, Any]]:
     return [dict(zip(KEYS, (*one[:-1], _tree(one.origins)), strict=True)) for one in origins]

@@ -31,7 +31,7 @@ BEHIND = re.compile(f"{BLANK}(?:(?P<comma>,){BLANK})?")
 """What may stand behind a value of an object or a list."""
 
 
-class Entry(NamedTuple):
+class MetadataSize(NamedTuple):
     """A piece of a node's metadata.
 
     Attributes:
@@ -55,7 +55,7 @@ class NodeBytes(NamedTuple):
     """
 
     size: int
-    metadata: Sequence[Entry]
+    metadata: Sequence[MetadataSize]
     inner: Sequence[NodeBytes]
 
     @property
@@ -134,11 +134,11 @@ class _Scan:
             self._refuse("a node", at)
         return NodeBytes(end - at, values["metadata"], values["inputs"]), end
 
-    def _metadata(self, at: int) -> tuple[Sequence[Entry], int]:
+    def _metadata(self, at: int) -> tuple[Sequence[MetadataSize], int]:
         members, end = self._members({}, at)
         if not all(isinstance(one.value, str) for one in members):
             self._refuse("texts", at)
-        return [Entry(*one) for one in members], end
+        return [MetadataSize(*one) for one in members], end
 
     def _inputs(self, at: int) -> tuple[Sequence[NodeBytes], int]:
         """The nodes of graphs among arguments. Few nodes have such, so ``json`` looks first."""

@@ -41,6 +41,7 @@ MEMORY_FORMATS = dict(
     enumerate("contiguous_format channels_last channels_last_3d preserve_format".split(), 1)  # noqa: SIM905
 )
 NUMBERED = {"as_scalar_type": SCALARS, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}
+NUMBERED = {"as_scalar_type": SCALARS, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}
 BRACKETS = {"[": r"[\[(]", "]": r",?[\])]"}
 """The expressions of a list's ends: it may have been a tuple before it was saved."""
 NUMBERS = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
@@ -53,7 +54,7 @@ class Notation(Enum):
     MESSAGE = "message"
 
 
-class Value(NamedTuple):
+class Operand(NamedTuple):
     """A value among arguments.
 
     Attributes:
@@ -65,7 +66,7 @@ class Value(NamedTuple):
 
 ANYTHING = None
 """Something that is printed in a way that is not known here, or that differs from machine to machine."""
-Piece = str | Value | None
+Piece = str | Operand | None
 """A part of printed arguments: text, a value, or anything."""
 
 
@@ -108,7 +109,7 @@ def behind(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str
         if part is ANYTHING:
             is_open = True
             continue
-        expression = name(part.name) if isinstance(part, Value) else BRACKETS.get(part) or re.escape(part)
+        expression = name(part.name) if isinstance(part, Operand) else BRACKETS.get(part) or re.escape(part)
         compiled = re.compile(expression)
         found = compiled.search(text, at) if is_open else compiled.match(text, at)
         if found is None:
@@ -174,16 +175,13 @@ def _plain(kind: str, value: object, notation: Notation) -> Piece:
     if kind == "as_none":
         return "None"
     if kind in NAMED and isinstance(value, dict) and isinstance(value.get("name"), str):
-        return Value(value["name"])
+        return Operand(value["name"])
     if kind.startswith("as_sym_") and isinstance(value, dict) and len(value) == 1:
         ((inner, one),) = value.items()
-        return Value(one) if inner == "as_name" and isinstance(one, str) else _plain(inner, one, notation)
+        return Operand(one) if inner == "as_name" and isinstance(one, str) else _plain(inner, one, notation)
     if kind in ("as_int", "as_float", "as_bool"):
         return NUMBERS.get(value) if isinstance(value, str) else repr(value)
     if kind in ("as_string", "as_operator") and isinstance(value, str):
         return _text(kind, value, notation)
-    table = {"as_scalar_type": SCALARS, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}.get(
-        kind, {}
-    )
-    known = table.get(value) if isinstance(value, int) else None
+    known = NUMBERED.get(kind, {}).get(value) if isinstance(value, int) else None
     return None if known is None else f"torch.{known}"

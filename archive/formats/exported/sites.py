@@ -13,12 +13,12 @@ from archive.formats.exported.node_metadata import (
     MODULES,
     ORIGINS,
     STACK_TRACE,
-    Function,
+    NodeFunction,
     metadata_kind,
     parse_function,
     parse_functions,
 )
-from archive.formats.exported.origins import Origin, parse_origins
+from archive.formats.exported.origins import NodeOrigin, parse_origins
 from archive.formats.exported.traces import Trace, parse_trace
 
 if TYPE_CHECKING:
@@ -96,17 +96,17 @@ class NodeSite:
         return parse_modules(self.metadata[MODULES]) or () if MODULES in self.metadata else ()
 
     @cached_property
-    def function(self) -> Function | None:
+    def function(self) -> NodeFunction | None:
         """The function that made the node; None where none is recorded."""
         return parse_function(self.metadata[FUNCTION]) if FUNCTION in self.metadata else None
 
     @cached_property
-    def functions(self) -> tuple[Function, ...]:
+    def functions(self) -> tuple[NodeFunction, ...]:
         """The functions and modules that made the node, outermost first; strict export alone records them."""
         return parse_functions(self.metadata[FUNCTIONS]) or () if FUNCTIONS in self.metadata else ()
 
     @cached_property
-    def origins(self) -> tuple[Origin, ...]:
+    def origins(self) -> tuple[NodeOrigin, ...]:
         """The nodes that the node was made from; empty where none are recorded."""
         return parse_origins(self.metadata[ORIGINS]) or () if ORIGINS in self.metadata else ()
 

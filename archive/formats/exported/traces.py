@@ -23,7 +23,7 @@ OWN_FILES = re.compile(r"<|.*(?:site|dist)-packages[/\\]torch[/\\]", re.DOTALL)
 """Files of PyTorch, as it is installed, and names of generated code."""
 
 
-class Mark(NamedTuple):
+class FrameMark(NamedTuple):
     """The mark below a line of code, in columns of a terminal.
 
     Attributes:
@@ -39,7 +39,7 @@ class Mark(NamedTuple):
     after: int
 
 
-class Frame(NamedTuple):
+class TraceFrame(NamedTuple):
     """A Python frame.
 
     Attributes:
@@ -54,7 +54,7 @@ class Frame(NamedTuple):
     line: int
     function: str
     code: str | None
-    mark: Mark | None
+    mark: FrameMark | None
 
 
 class Trace(NamedTuple):
@@ -66,7 +66,7 @@ class Trace(NamedTuple):
         ended: whether the last line has a line feed.
     """
 
-    frames: tuple[Frame, ...]
+    frames: tuple[TraceFrame, ...]
     indented: bool
     ended: bool
 
@@ -90,7 +90,7 @@ def build_trace(trace: Trace) -> str:
     return (text if trace.indented else text[2:]) + "\n" * trace.ended
 
 
-def frame_text(frame: Frame) -> str:
+def frame_text(frame: TraceFrame) -> str:
     """The lines of a frame, without the last line feed."""
     text = f'  File "{frame.file}", line {frame.line}, in {frame.function}'
     if frame.code is not None:
@@ -101,14 +101,14 @@ def frame_text(frame: Frame) -> str:
     return text
 
 
-def _frame(lines: list[str]) -> Frame:
+def _frame(lines: list[str]) -> TraceFrame:
     """A frame of its lines; what is not laid out as expected is not built again to the same text."""
     head, *body = lines
     found = HEAD.fullmatch(head)
     assert found is not None  # noqa: S101 (its caller looked)
     mark = None
     if len(body) == 2 and (marked := MARK.fullmatch(body[1])):  # noqa: PLR2004 (the code and its mark)
-        mark = Mark(*(len(part) for part in marked.groups()))
+        mark = FrameMark(*(len(part) for part in marked.groups()))
         body = body[:1]
     code = "\n".join(body)[len(INDENT) :] if body else None
-    return Frame(found["file"], int(found["line"]), found["function"], code, mark)
+    return TraceFrame(found["file"], int(found["line"]), found["function"], code, mark)

@@ -39,7 +39,7 @@ STRIDED = b"static_cast<int32_t>(cached_torch_layout_strided)"
 DTYPE = b"cached_torch_dtype_"
 
 
-class Constant(NamedTuple):
+class CompiledConstant(NamedTuple):
     """A constant of a compiled model.
 
     Attributes:
@@ -55,7 +55,7 @@ class Constant(NamedTuple):
     size: int
 
 
-def compiled_constants(code: memoryview, allowance: Allowance) -> Iterator[Constant]:
+def compiled_constants(code: memoryview, allowance: Allowance) -> Iterator[CompiledConstant]:
     """The constants that C++ code tells, without folded ones.
 
     Args:
@@ -77,7 +77,7 @@ def compiled_constants(code: memoryview, allowance: Allowance) -> Iterator[Const
             if fields[b"from_folded"] == b"true":
                 continue
             size = int(fields[b"data_size"])
-            yield Constant(_name(fields), _tensor(fields, size), start, size)
+            yield CompiledConstant(_name(fields), _tensor(fields, size), start, size)
             start += size
         except (KeyError, ValueError) as error:
             found = shown(str(error))

@@ -38,7 +38,7 @@ from archive.privacy.redact.traces import files_in, redacted_trace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.formats.elf.source_texts import SourceText
+    from archive.formats.elf.source_texts import ObjectText
     from archive.privacy.redact.rules import Removed, Rules
     from archive.reader.archive import Archive
     from archive.reader.compiled import CompiledModel
@@ -159,7 +159,7 @@ class _Compiled:
         data = self._data(file)
         return list(map(encoded, strings_in(decoded(data)))) if file.endswith(".json") else [data]
 
-    def _texts(self, file: str) -> list[SourceText]:
+    def _texts(self, file: str) -> list[ObjectText]:
         """The texts about source in the read-only data of a shared object."""
         data = self._model.view(file)
         try:

@@ -21,7 +21,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from archive.base.json_text import read_json
-from archive.formats.exported.canonical import Id, Numbering
+from archive.formats.exported.canonical import Id, IdNumbering
 from archive.formats.exported.node_metadata import CUSTOM, HANDLE, KIND_BY_KEY, STACK_TRACE
 from archive.formats.exported.program import with_metadata
 from archive.formats.record_kinds import GRAPH_ID
@@ -98,7 +98,7 @@ class RewrittenMetadata:
     """
 
     def __init__(self, all_metadata: Iterable[Mapping[str, str]], rules: Rules, removed: Removed) -> None:
-        self.numbering = Numbering()
+        self.numbering = IdNumbering()
         self._rules, self._removed = rules, removed
         self._names = rules.renamed(path for one in all_metadata for path in _paths(one))
         removed.renamed(self._names)

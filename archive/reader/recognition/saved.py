@@ -1,6 +1,6 @@
 """Objects saved by ``torch.save`` are recognised by their pickle, and their tensors listed by name.
 
-Nothing is executed: the pickle's values are :class:`~archive.formats.python_pickle.Value` objects.
+Nothing is executed: the pickle's values are :class:`~archive.formats.python_pickle.PyValue` objects.
 
 - *state dict*: a dict with names for keys and tensors for values. The ``OrderedDict`` of ``state_dict()``
   also has an attribute ``_metadata``.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import one_line, shown
 from archive.debuginfo.model import Global
-from archive.formats.python_pickle import Value
+from archive.formats.python_pickle import PyValue
 from archive.formats.tensors.dtypes import dtype_of_storage
 from archive.formats.tensors.tensor import MATH_BITS, Tensor
 from archive.reader.recognition.kinds import FileKind, Recognised
@@ -66,7 +66,7 @@ def kind_of_object(value: object) -> FileKind:
     """The kind of a saved object."""
     if _is_module(value):
         return FileKind.MODULE
-    if not isinstance(value, Value) or value.what not in DICTS:
+    if not isinstance(value, PyValue) or value.what not in DICTS:
         return FileKind.SAVED
     named = all(isinstance(key, str) for key, _ in value.pairs)
     whole = bool(value.pairs) and all(tensor_of(item) is not None for _, item in value.pairs)
@@ -80,7 +80,7 @@ def object_words(value: object) -> str:
     kind, tensor = kind_of_object(value), tensor_of(value)
     if tensor is not None:
         return f"a tensor of {tensor.dtype}"
-    if not isinstance(value, Value):
+    if not isinstance(value, PyValue):
         return f"an object of class {type(value).__name__}"
     if kind is FileKind.STATE_DICT:
         tensors = sum(tensor_of(item) is not None for _, item in value.pairs)
@@ -117,7 +117,7 @@ def _walk(top: object) -> Iterator[tuple[str, object]]:
     stack: list[tuple[str, object]] = [("", top)]
     while stack:
         path, value = stack.pop()
-        if not isinstance(value, Value) or len(path) > PATH_CHARACTERS:
+        if not isinstance(value, PyValue) or len(path) > PATH_CHARACTERS:
             continue
         if tensor_of(value) is not None:  # each of a tied tensor's names is told
             yield path, value
@@ -136,44 +136,46 @@ def _walk(top: object) -> Iterator[tuple[str, object]]:
         stack.extend(reversed(below))
 
 
-def _parts(value: Value) -> Iterator[tuple[Sequence[Any], Callable[[Any], Iterable[tuple[object, object]]]]]:
+def _parts(
+    value: PyValue,
+) -> Iterator[tuple[Sequence[Any], Callable[[Any], Iterable[tuple[object, object]]]]]:
     """The parts of a value, each with a function that names its items.
 
     A module's are its parameters, buffers and modules, which ``state_dict`` names without the dicts' names.
     """
     if _is_module(value):
         groups = (_attribute(value.state, name) for name in ("_parameters", "_buffers", "_modules"))
-        yield from ((group.pairs, iter) for group in groups if isinstance(group, Value))
+        yield from ((group.pairs, iter) for group in groups if isinstance(group, PyValue))
         return
     if value.what == SPARSE and len(value.arguments) > 1:
         layout, parts = value.arguments[:2]
-        layout = layout.arguments[0] if isinstance(layout, Value) and layout.arguments else layout
+        layout = layout.arguments[0] if isinstance(layout, PyValue) and layout.arguments else layout
         names = SPARSE_PARTS.get(str(layout), ())
-        yield list(zip(names, parts.items if isinstance(parts, Value) else (), strict=False)), iter
+        yield list(zip(names, parts.items if isinstance(parts, PyValue) else (), strict=False)), iter
         return
     yield value.pairs, iter
     yield value.items, enumerate
     if not isinstance(value.what, str):
         yield value.arguments, _unnamed
-    if isinstance(value.state, Value) and value.what not in DICTS:
+    if isinstance(value.state, PyValue) and value.what not in DICTS:
         yield [value.state], _unnamed
 
 
 def _quantiser(value: object) -> list[tuple[str, object]]:
     """The tensors that a quantised tensor's scales are, by name."""
     value = _unwrapped(value)
-    if not isinstance(value, Value) or value.what != QUANTISED or len(value.arguments) <= QUANTISER:
+    if not isinstance(value, PyValue) or value.what != QUANTISED or len(value.arguments) <= QUANTISER:
         return []
     told = value.arguments[QUANTISER]
-    parts = zip(QUANTISER_PARTS, told.items if isinstance(told, Value) else (), strict=False)
-    return [(name, part) for name, part in parts if name is not None and isinstance(part, Value)]
+    parts = zip(QUANTISER_PARTS, told.items if isinstance(told, PyValue) else (), strict=False)
+    return [(name, part) for name, part in parts if name is not None and isinstance(part, PyValue)]
 
 
 def tensor_parts(value: object) -> list[object]:
     """What belongs to a tensor besides its elements: scales, its class where it has one, its attributes."""
     own = [part for _, part in _quantiser(value)]
     for _ in range(WRAPPERS):
-        if not isinstance(value, Value) or not value.arguments:
+        if not isinstance(value, PyValue) or not value.arguments:
             break
         if value.what == FROM_TYPE:
             own += [value.arguments[1], *value.arguments[3:]]
@@ -196,14 +198,14 @@ def _below(path: str, key: object) -> str:
 def tensor_of(value: object) -> Tensor | None:
     """The tensor that a call would make; None where the value is no such call."""
     made = _unwrapped(value)
-    if not isinstance(made, Value):
+    if not isinstance(made, PyValue):
         return None
     if made.what == META:
         return _meta(*made.arguments[:META_ARGUMENTS])
     if made.what == QUANTISED:
         return _quantised(made.arguments)
     tensor = _tensor(*made.arguments[:DTYPE]) if made.what in REBUILT else None
-    asks = value.arguments[1] if isinstance(value, Value) and value.what in WRAPPED else None
+    asks = value.arguments[1] if isinstance(value, PyValue) and value.what in WRAPPED else None
     return replace(tensor, requires_grad=asks) if tensor is not None and isinstance(asks, bool) else tensor
 
 
@@ -211,7 +213,7 @@ def _quantised(arguments: Sequence[object]) -> Tensor | None:
     """A tensor whose elements are numbers of a scale."""
     tensor = _tensor(*arguments[:QUANTISER], *arguments[QUANTISER + 1 : QUANTISER + 2])
     told = arguments[QUANTISER] if len(arguments) > QUANTISER else None
-    parts = told.items if isinstance(told, Value) else ()
+    parts = told.items if isinstance(told, PyValue) else ()
     plain = (part.name if isinstance(part, Global) else part for part in parts)
     quantiser = tuple(part for part in plain if isinstance(part, str | int | float))
     return None if tensor is None else replace(tensor, quantiser=quantiser)
@@ -220,11 +222,11 @@ def _quantised(arguments: Sequence[object]) -> Tensor | None:
 def _unwrapped(value: object) -> object:
     """What a parameter or a tensor of a subclass is made of; any other value itself."""
     for _ in range(WRAPPERS):
-        if not isinstance(value, Value) or not value.arguments:
+        if not isinstance(value, PyValue) or not value.arguments:
             return None
         if value.what == FROM_TYPE and len(value.arguments) > 2:  # noqa: PLR2004 (function, class, arguments)
             inner = value.arguments[2]
-            value = Value(value.arguments[0], inner.items if isinstance(inner, Value) else ())
+            value = PyValue(value.arguments[0], inner.items if isinstance(inner, PyValue) else ())
         elif value.what in WRAPPED:
             value = value.arguments[0]
         else:
@@ -251,16 +253,16 @@ def _tensor(  # noqa: PLR0917 (the parameters of torch._utils._rebuild_tensor_v3
     _hooks: object = None,
     dtype: object = None,  # of _rebuild_tensor_v2: a dict of bits
 ) -> Tensor | None:
-    told = storage.arguments[0] if isinstance(storage, Value) and storage.what == "persistent" else None
+    told = storage.arguments[0] if isinstance(storage, PyValue) and storage.what == "persistent" else None
     sizes, steps = _sizes(shape), _sizes(strides)
-    if not isinstance(told, Value) or len(told.items) < 3 or sizes is None:  # noqa: PLR2004
+    if not isinstance(told, PyValue) or len(told.items) < 3 or sizes is None:  # noqa: PLR2004
         return None
     _, kind, key = told.items[:3]
     if isinstance(dtype, Global) and dtype.module == "torch":
         name = dtype.name
     else:
         name = dtype_of_storage(kind.name) if isinstance(kind, Global) else "unknown"
-    bits = dtype.pairs if isinstance(dtype, Value) else ()
+    bits = dtype.pairs if isinstance(dtype, PyValue) else ()
     return Tensor(
         name,
         sizes,
@@ -274,7 +276,7 @@ def _tensor(  # noqa: PLR0917 (the parameters of torch._utils._rebuild_tensor_v3
 
 def _sizes(value: object) -> tuple[int, ...] | None:
     """Sizes or strides; None where they are no tuple of numbers."""
-    if not isinstance(value, Value) or len(value.items) > DIMENSIONS:
+    if not isinstance(value, PyValue) or len(value.items) > DIMENSIONS:
         return None
     sizes = tuple(size for size in value.items if isinstance(size, int) and 0 <= size <= LARGEST)
     return sizes if len(sizes) == len(value.items) else None
@@ -289,7 +291,7 @@ def _key(key: object) -> str:
 
 def _is_module(value: object) -> bool:
     return (
-        isinstance(value, Value)
+        isinstance(value, PyValue)
         and isinstance(value.what, Global)
         and _attribute(value.state, "_parameters") is not None
         and _attribute(value.state, "_modules") is not None
@@ -297,6 +299,6 @@ def _is_module(value: object) -> bool:
 
 
 def _attribute(state: object, name: str) -> object:
-    if not isinstance(state, Value) or state.what != "dict":
+    if not isinstance(state, PyValue) or state.what != "dict":
         return None
     return next((value for key, value in state.pairs[:FIRST] if key == name), None)
