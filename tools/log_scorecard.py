@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
 from archive.store.store import Store
+from tests.failures.log_forms import FORMS, LogForm
 from tests.support.halves import halves
-from tests.support.log_forms import FORMS, LogForm
 from tests.support.reports import case
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.three_models import NAMES
+from tests.failures.models.three_models import NAMES
 
 SEED = 7
 
@@ -26,7 +26,7 @@ def main(folder: Path) -> None:
     failures = []
     with tempfile.TemporaryDirectory() as made:
         for name in NAMES:
-            command = [sys.executable, "-W", "ignore", "-m", "tests.support.three_models", made, name]
+            command = [sys.executable, "-W", "ignore", "-m", "tests.failures.models.three_models", made, name]
             subprocess.run(command, check=True)  # noqa: S603 (our own)
             (folder / f"{name}.ptdbg").write_bytes((Path(made) / f"{name}.ptdbg").read_bytes())
             texts = json.loads((Path(made) / f"{name}.json").read_text("utf-8"))

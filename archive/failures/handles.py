@@ -23,7 +23,7 @@ and decimal numbers have no leading zeros. Where several readings are left, a re
    as it can be read, and each operation around another one is a call.
 
 Failures of real models need every rule. Where the rules preferred a single reading, it was the true one each
-time: see ``tests/support/ambiguous_models.py``. Where several readings are equally likely, none is taken.
+time: see ``tests/failures/ambiguous_models.py``. Where several readings are equally likely, none is taken.
 """
 
 from __future__ import annotations

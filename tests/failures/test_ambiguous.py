@@ -20,7 +20,7 @@ from tests.support.corpus import FIXTURES
 
 pytest.importorskip("torch", exc_type=ImportError)
 
-from tests.support.ambiguous_models import LIBRARY, LOWERED
+from tests.failures.ambiguous_models import LIBRARY, LOWERED
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not LIBRARY.exists():
         pytest.skip("this build of PyTorch does not bring the demo backend")
     made = tmp_path_factory.mktemp("ambiguous")
-    command = [sys.executable, "-W", "ignore", "-m", "tests.support.ambiguous_models", str(made), *NAMES]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.failures.ambiguous_models", str(made), *NAMES]
     subprocess.run(command, cwd=FIXTURES.parent, check=True, capture_output=True)
     for name in NAMES:
         archive.split(made / f"{name}.ptl", made / f"{name}.device.ptl", made / f"{name}.ptdbg")

@@ -10,10 +10,10 @@ import archive
 from archive.base.limits import Steps
 from archive.failures.answers import UNCHECKED
 from archive.failures.handles import HandleSplits
+from tests.failures.ambiguous_models import without, without_debug_info
 from tests.support.corpus import ORACLES
 from tests.support.kinds import KINDS
 from tests.support.reports import explained
-from tests.support.torch_stripping import without, without_debug_info
 
 pytest.importorskip("torch", exc_type=ImportError)
 

@@ -1,4 +1,4 @@
-"""Logger's prefixes and line ends around a failure; frames of any shape; frames of other archives."""
+"""Tracebacks: what stands around them, which lines the archive must have, and what tells them apart."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
 from archive.failures.code_records import CodeLines, FrameCode
 from archive.failures.failure import place_of
-from archive.failures.tracebacks import Traceback
+from archive.failures.printed import FRAME_HEADER, RANGE_MARKING
+from archive.failures.tracebacks import CUT_NOTE, Traceback, TracebackFailure
 from archive.reader.lacking import why_no_ranges
 from tests.support.halves import halves
-from tests.support.reports import case, explained, stream
+from tests.support.reports import Report, case, explained, stream
 from tests.support.sampling import examples
 
 if TYPE_CHECKING:
@@ -294,3 +295,127 @@ def test_an_archive_beside_its_companion_checks_the_lines_of_its_code() -> None:
         text, done, unknown, notes = explained(other, both)
     assert (text, done, unknown) == (other, 0, 1)
     assert "in this archive: the failure is another model's" in notes[0]
+
+
+NAMES = ("plain_unicode.jit", "plain_free_functions.jit", "traced_stack.jit", "plain_stack.jit")
+REPORTS = {name: case(name) for name in (*NAMES, "lowered_shape.jit")}
+FIRST_LINE = b"Traceback of TorchScript (most recent call last):"
+ORIGINAL_LINE = b"Traceback of TorchScript, original code (most recent call last):"
+OTHER = b"2026-03-01 10:00:00,123 INFO app: going on"
+each = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+
+
+def lines_of(report: Report) -> list[bytes]:
+    """Heading and frames of a traceback."""
+    lines = report.stripped.split(b"\n")
+    first = lines.index(FIRST_LINE)
+    stop = next(at for at, line in enumerate(lines) if line.startswith(b"RuntimeError"))
+    return lines[first:stop]
+
+
+def log_of(*lines: bytes) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+@each
+def test_a_failure_that_shows_one_other_line_is_another_models(report: Report) -> None:
+    lines = lines_of(report)
+    for at, line in enumerate(lines[1:], 1):
+        if FRAME_HEADER.fullmatch(line) or RANGE_MARKING.fullmatch(line):
+            continue
+        log = log_of(*lines[:at], line[:-1] + b"2", *lines[at + 1 :], b"RuntimeError: failed")
+        assert explained(log, report.path)[:3] == (log, 0, 1), line
+
+
+@each
+def test_a_failure_that_lacks_a_line_and_goes_on_is_another_models(report: Report) -> None:
+    """PyTorch prints the lines of an excerpt, or the source ends there."""
+    lines = lines_of(report)
+    for at in range(2, len(lines)):
+        log = log_of(*lines[:at], *lines[at + 1 :], b"RuntimeError: failed")
+        text, done, unknown, notes = explained(log, report.path)
+        assert (text, done, unknown) == (log, 0, 1) or CUT_NOTE in notes[-1], lines[at]
+
+
+@each
+@pytest.mark.parametrize("rest", [[], [OTHER], [OTHER, OTHER]])
+def test_a_failure_that_is_cut_is_explained_as_far_as_it_goes_and_said_to_be_cut(
+    report: Report, rest: list[bytes]
+) -> None:
+    lines = lines_of(report)
+    frames = [at for at, line in enumerate(lines) if FRAME_HEADER.fullmatch(line)]
+    markings = [at for at, line in enumerate(lines) if line.endswith(b"<--- HERE")]
+    for stop in range(2, len(lines) + 1):
+        log = log_of(*lines[:stop], *rest)
+        text, done, unknown, notes = explained(log, report.path)
+        if markings[0] >= stop:
+            assert (text, done, unknown) == (log, 0, 1)
+            continue
+        found = text.split(b"\n")[:-1]
+        start = found.index(ORIGINAL_LINE) - 1
+        whole = max(at for at in markings if at < stop)
+        assert (done, unknown, found[0]) == (1, 0, FIRST_LINE.replace(b" (", b", serialized code ("))
+        # What the explanation stands behind is the last line of the last whole excerpt.
+        last = min([at for at in frames if at > whole] + [stop])
+        assert found[1:start] == lines[1:last]
+        assert found[len(found) - len(rest) - (stop - last) :] == [*lines[last:stop], *rest]
+        is_cut = stop not in frames and stop < len(lines)
+        assert [CUT_NOTE in note for note in notes] == [True] * is_cut, stop
+
+
+@each
+def test_a_log_that_ends_within_a_line_is_not_called_another_models(report: Report) -> None:
+    log = log_of(*lines_of(report))
+    first = log.index(b"<--- HERE\n") + len(b"<--- HERE\n")
+    for stop in range(first, len(log), 5):
+        text, done, unknown, notes = explained(log[:stop], report.path)
+        assert (done, unknown) == (1, 0), log[stop - 20 : stop]
+        assert not any("another model" in note for note in notes)
+        assert ORIGINAL_LINE in text
+
+
+@each
+def test_a_companion_alone_explains_a_cut_failure_above_the_next_line_of_the_log(report: Report) -> None:
+    lines = lines_of(report)
+    with archive.open(halves(report.path).companion) as companion:
+        for stop in [at for at, line in enumerate(lines, 1) if line.endswith(b"<--- HERE")]:
+            text, done, unknown, _ = explained(log_of(*lines[:stop], OTHER), companion)
+            found = text.split(b"\n")[:-1]
+            assert (done, unknown, found[-1]) == (1, 0, OTHER)
+            assert found[1 : found.index(ORIGINAL_LINE) - 1] == lines[1:stop]
+
+
+FRAME = b'  File "code/net.py", line 3, in forward\n'
+SHOWN = b"    x\n    ~ <--- HERE\n"
+ERROR = b"RuntimeError: x\n"
+
+
+def outline(*lines: bytes, heading: bytes = HEADING) -> TracebackFailure:
+    return TracebackFailure(stream(heading, *lines))
+
+
+def test_a_traceback_of_other_code_needs_no_explanation() -> None:
+    assert not outline(FRAME.replace(b"code/", b"models/"), SHOWN, ERROR).has_code
+    assert outline(FRAME, SHOWN, ERROR).has_code
+    assert outline(FRAME.replace(b"code/", b"models/"), SHOWN, FRAME, SHOWN, ERROR).has_code
+
+
+@pytest.mark.parametrize("behind", [ERROR, b"torch.jit.Error: y\n", HEADING, b"E " + HEADING])
+def test_the_lines_behind_the_last_frame_do_not_tell_tracebacks_apart(behind: bytes) -> None:
+    assert outline(FRAME, SHOWN, behind, b"b\n").key == outline(FRAME, SHOWN).key
+    assert outline(FRAME, b"  x\n").key != outline(FRAME, b"  y\n").key
+
+
+def test_an_endless_traceback_is_read_to_a_bound_and_may_be_of_code() -> None:
+    endless = outline(*[FRAME.replace(b"code/", b"models/"), SHOWN] * 10_000)
+    assert endless.has_code
+    assert not endless.names
+
+
+def test_each_line_of_a_traceback_tells_it_from_others() -> None:
+    lines = [FRAME, *SHOWN.splitlines(keepends=True), FRAME, *SHOWN.splitlines(keepends=True)]
+    keys = {outline(*lines).key}
+    for at, line in enumerate(lines):
+        changed = line.replace(b"3", b"4").replace(b"    ", b"     ")
+        keys.add(outline(*lines[:at], changed, *lines[at + 1 :]).key)
+    assert len(keys) == 1 + len(lines)

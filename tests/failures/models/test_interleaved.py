@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
+from tests.failures.framings import FRAMINGS, SECOND, Framing
 from tests.failures.models.test_three_models import FAILURES, FLEET
-from tests.support.framings import FRAMINGS, SECOND, Framing
 from tests.support.reports import case
 from tests.support.sampling import examples
 from tests.support.strategies import patient

@@ -137,7 +137,15 @@ def test_failures_are_grouped_by_the_line_of_the_model_that_failed() -> None:
 @whole_suite
 def test_the_frozen_failures_are_what_pytorch_prints(tmp_path: Path) -> None:
     pytest.importorskip("torch", exc_type=ImportError)
-    command = [sys.executable, "-W", "ignore", "-m", "tests.support.three_models", str(tmp_path), "Encoder"]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "tests.failures.models.three_models",
+        str(tmp_path),
+        "Encoder",
+    ]
     subprocess.run(command, cwd=FIXTURES.parent, check=True, capture_output=True)
     made = [
         Failure("Encoder", *texts) for texts in json.loads((tmp_path / "Encoder.json").read_text("utf-8"))

@@ -1,6 +1,6 @@
 """Models whose failures have several readings, made by PyTorch, and what it prints of each.
 
-    python -m tests.support.ambiguous_models FOLDER flat|nested
+    python -m tests.failures.ambiguous_models FOLDER flat|nested
 
 Each in a process of its own, so that debug handles start at 0. Those of modules lowered to the demo backend
 are then single digits, and ``{1137}`` may be 1137, or 1 in 137.
@@ -8,14 +8,16 @@ are then single digits, and ``{1137}`` may be 1137, or 1 in 137.
 
 import json
 import sys
+from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 import torch.jit.mobile
 
-from tests.support.torch_stripping import without_debug_info
+from tests.support.corpus import CALLSTACKS
 
+WRITTEN_ANEW = {"version", ".data/version", "byteorder", ".data/serialization_id"}
 STATEMENTS, EVERY = 300, 2  # that may fail, and which of them are made to
 LOWERED = {"flat": 8, "nested": 14}
 LIBRARY = Path(torch.__file__).parent / "lib" / "libbackend_with_compiler.so"
@@ -50,6 +52,22 @@ class Outer(torch.nn.Module):
     def forward(self, x: torch.Tensor, at: int) -> torch.Tensor:
 {outer}        return self.step.forward(x, at)
 """
+
+
+def without(path: Path, target: Path, is_left_out: Callable[[str], bool]) -> Path:
+    """A copy of an archive without some of its records."""
+    reader, writer = torch._C.PyTorchFileReader(str(path)), torch._C.PyTorchFileWriter(str(target))
+    for name in reader.get_all_records():
+        if name not in WRITTEN_ANEW and not is_left_out(name):
+            data = reader.get_record(name)
+            writer.write_record(name, data, len(data))
+    writer.write_end_of_file()
+    return target
+
+
+def without_debug_info(path: Path, target: Path) -> Path:
+    """A copy of an archive without source ranges and call stacks."""
+    return without(path, target, lambda name: name.endswith(".debug_pkl") or name == CALLSTACKS)
 
 
 def source(count: int) -> str:

@@ -1,6 +1,6 @@
 """Three models that fail in many ways, made by PyTorch, and what its lite interpreter prints of each failure.
 
-    python -m tests.support.three_models FOLDER NAME
+    python -m tests.failures.models.three_models FOLDER NAME
 
 Each is made in a process of its own, so that the debug handles of each start at 0: a number alone does not
 tell the model. FOLDER gets ``NAME.ptl``, ``NAME.unique.ptl`` and ``NAME.keep.ptl`` (without debug info, with

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
-from tests.support.framings import FRAMINGS, Framing, clock, rfc3339
+from tests.failures.framings import FRAMINGS, Framing, clock, rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
