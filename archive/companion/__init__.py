@@ -149,7 +149,7 @@ they were in, and ``replaced`` leads from names in the redacted archive to the f
 **Two profiles** hold the same, and are converted into each other:
 
 - *packed* is small. Columns are modelled (:mod:`~archive.companion.modelling`: what other columns tell is
-  left out), encoded (:mod:`~archive.companion.encodings`, :mod:`~archive.companion.lines`), and compressed
+  left out), encoded (:mod:`~archive.companion.encodings`), and compressed
   together (:mod:`~archive.companion.packed`, :mod:`~archive.companion.codecs`); strings are templates
   and numbers (:mod:`~archive.companion.templates`). Long columns of large files are compressed in blocks,
   each for itself (:mod:`~archive.companion.blocks`).

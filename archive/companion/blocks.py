@@ -22,8 +22,8 @@ import numpy as np
 
 from archive.base.errors import ArchiveError
 from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
-from archive.companion.encodings import Encoded, Transform, decoded
-from archive.companion.layout import Section, check_crc
+from archive.companion.encodings import EncodedColumn, Transform, decoded, parse_coding
+from archive.companion.layout import SectionLine, check_crc
 from archive.companion.lookup import inside
 
 if TYPE_CHECKING:
@@ -31,11 +31,9 @@ if TYPE_CHECKING:
 
 BLOCK_ROWS = 1 << 16
 BLOCK_INDEX = np.dtype([("stored", "<u4"), ("checksum", "<u4"), ("before", "<i8")])
-TRANSFORM, ZIGZAG = 32, 16
-"""Factors of the transform's number and of the zigzag flag in a directory line's ``coding``."""
 
 
-def build_blocks(number: int, values: Ints, encoded: Encoded, level: int) -> tuple[Section, bytes]:
+def build_blocks(number: int, values: Ints, encoded: EncodedColumn, level: int) -> tuple[SectionLine, bytes]:
     """The section of a column in blocks: its line in the directory, and its bytes.
 
     Args:
@@ -54,12 +52,12 @@ def build_blocks(number: int, values: Ints, encoded: Encoded, level: int) -> tup
     index["checksum"] = [zlib.crc32(part) for part in stored]
     index["before"] = _before(values, encoded, np.array(starts))
     data = index.tobytes() + b"".join(stored)
-    coding = encoded.width + ZIGZAG * encoded.zigzag + TRANSFORM * encoded.transform
+    checksum = zlib.crc32(index.tobytes())
     size = len(encoded.data)
-    return Section(number, coding, codec, len(values), 0, size, len(data), zlib.crc32(index.tobytes())), data
+    return SectionLine(number, encoded.coding, codec, len(values), 0, size, len(data), checksum), data
 
 
-def _before(values: Ints, encoded: Encoded, at: Ints) -> Ints:
+def _before(values: Ints, encoded: EncodedColumn, at: Ints) -> Ints:
     """The value that the transform of each block starts from."""
     if encoded.transform is Transform.FLAT:
         return np.zeros(len(at), np.int64)
@@ -77,12 +75,11 @@ class BlockColumn:
         data: the section's bytes.
     """
 
-    def __init__(self, section: Section, data: memoryview) -> None:
+    def __init__(self, section: SectionLine, data: memoryview) -> None:
         self._section = section
         self._data = data
-        self._held: tuple[int, Ints] = (-1, np.zeros(0, np.int64))
-        transform, rest = divmod(section.coding, TRANSFORM)
-        self._zigzag, self._width = divmod(rest, ZIGZAG)
+        self._last: tuple[int, Ints] = (-1, np.zeros(0, np.int64))
+        transform, self._zigzag, self._width = parse_coding(section.coding)
         if transform > Transform.PEAK or not 0 < self._width <= BLOCK_INDEX["before"].itemsize:
             raise ArchiveError(expected="a column in blocks", found=f"coding {section.coding}")
         self._transform = Transform(transform)
@@ -121,14 +118,14 @@ class BlockColumn:
         check_crc(zlib.crc32(stored), checksum)
         rows = min(BLOCK_ROWS, self._section.rows - number * BLOCK_ROWS)
         planes = inflated(self._section.codec, stored, rows * self._width)
-        return decoded(Encoded(self._transform, bool(self._zigzag), self._width, before, bytes(planes)), rows)
+        return decoded(EncodedColumn(self._transform, self._zigzag, self._width, before, bytes(planes)), rows)
 
     def at(self, row: int) -> int:
         """The value of a row; its block is checked."""
         number, place = divmod(inside(row, self._section.rows), BLOCK_ROWS)
-        if self._held[0] != number:
-            self._held = (number, self.block(number))
-        return int(self._held[1][place])
+        if self._last[0] != number:
+            self._last = (number, self.block(number))
+        return int(self._last[1][place])
 
     def find(self, value: int) -> int:
         """The first row that has a value, of a column in order; -1 where none has."""

@@ -37,13 +37,10 @@ def build_companion(
         raise ArchiveError(expected=f"a level from 1 to {HIGHEST}", found=str(level))
     if profile is CompanionProfile.MAPPED:
         return build_mapped(contents)
-    with contents.form.allowance.lent(_cost(contents), "columns that are encoded"):
-        return build_packed(contents, level)
-
-
-def _cost(contents: Contents) -> int:
-    """Bytes of memory for encoding; several encodings of each column are compared."""
     rows = [len(values) for values in contents.columns.values()]
     strings = len(contents.strings.length) * STRING_BYTES + int(contents.strings.length.sum()) * COPIES
     raw = (len(contents.raw) + len(contents.behind)) * COPIES
-    return sum(rows) * VALUE_BYTES + max(rows, default=0) * CANDIDATE_BYTES + strings + raw
+    # Several encodings of each column are compared.
+    cost = sum(rows) * VALUE_BYTES + max(rows, default=0) * CANDIDATE_BYTES + strings + raw
+    with contents.form.allowance.lent(cost, "columns that are encoded"):
+        return build_packed(contents, level)

@@ -1,5 +1,8 @@
 """Compression of sections. Sizes that a file states are not trusted: no more is inflated than is allowed.
 
+The section OBJECTS, what stood behind the segments of shared objects, is compressed by itself in both
+profiles, because only a join needs it. Most of it is DWARF.
+
 The dictionaries of zstd that all companions share: what their strings or columns are likely to hold.
 
 They are part of the format: one that changes makes companions unreadable. ``texts.zdict`` and
@@ -10,6 +13,7 @@ and how often each byte occurs. ``tools/make_words.py`` did it; none of these pr
 from __future__ import annotations
 
 import lzma as xz
+import zlib
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
@@ -18,9 +22,14 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from archive.base.errors import ArchiveError
+from archive.companion.layout import SectionLine, check_crc
+from archive.normalform.columns import OBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from archive.base.limits import Allowance
+    from archive.companion.layout import Directory
 
 # --- dictionary
 
@@ -203,3 +212,52 @@ def _unlzma(data: memoryview, size: int) -> bytes:
         return engine.decompress(data, size + 1)
     except xz.LZMAError as cause:
         raise ArchiveError(expected="an LZMA stream", found=str(cause)) from cause
+
+
+# --- the section of objects
+
+
+def built_objects(
+    behind: bytes | memoryview, level: int, allowance: Allowance
+) -> list[tuple[SectionLine, bytes]]:
+    """The section, if there is anything in it.
+
+    Args:
+        behind: its bytes. Up to 4 MiB LZMA is by far the best for DWARF, and as fast as zstd at its best.
+        level: of zstd for more: see :func:`~archive.companion.codecs.compressed`.
+        allowance: the memory that it may cost.
+
+    Raises:
+        LimitError: it would take more memory than allowed.
+    """
+    if not behind:
+        return []
+    small = len(behind) <= MIDDLING
+    level = STRONGEST if small else level
+    with allowance.lent(encoder_bytes(len(behind), level), "bytes of shared objects"):
+        codec, data = compressed(bytes(behind), level, Codec.LZMA if small else None)
+    return [(SectionLine(OBJECTS, 1, codec, 0, 0, len(behind), len(data), zlib.crc32(data)), data)]
+
+
+def parsed_objects(data: memoryview, directory: Directory, allowance: Allowance) -> bytes | memoryview:
+    """The bytes of the section; none where it is not there.
+
+    Args:
+        data: the companion.
+        directory: of the companion.
+        allowance: the memory that they may cost.
+
+    Raises:
+        ArchiveError: they were changed.
+        LimitError: they take more memory than allowed.
+    """
+    if OBJECTS not in directory.sections:
+        return b""
+    section, (start, end) = directory.sections[OBJECTS], directory.places[OBJECTS]
+    place = f"section {OBJECTS}"
+    check_crc(zlib.crc32(data[start:end]), section.checksum, place)
+    allowance.take(section.inflated, "bytes", place=place)
+    try:
+        return inflated(section.codec, data[start:end], section.inflated)
+    except ArchiveError as problem:
+        raise problem.within(place=place) from problem.__cause__

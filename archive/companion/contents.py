@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
 from archive.container.names import decoded
-from archive.normalform.names import record_names
-from archive.normalform.pool import Pool
+from archive.normalform.pool import Pool, record_names
 from archive.normalform.records import DebugRecords
 
 if TYPE_CHECKING:

@@ -23,6 +23,19 @@ byte planes, as many as the largest one needs: the lowest bytes of all rows, the
     0x0102, 0x0304, 0x0005   →   02 04 05  01 03 00
 
 So the high bytes, nearly all 0, stand together.
+
+**The lines** at the begin of the solid section say how many rows each column has, and how it is encoded. The
+same fields of all columns stand together, so that they are much alike in all companions. Columns are in
+the order of their numbers, and ``start`` is left out where the transform has none::
+
+    varint  number of each column, less that of the one before; 0 behind the last one
+    u8      coding of each column
+    varint  count of each column
+    signed  start of each column that is not FLAT
+
+A ``coding`` is ``transform * 32 + zigzag * 16 + width``. A ``count`` is 0 where the column has as many rows
+as the one before, else the number of rows + 1. For varints and signed ones see
+:mod:`archive.companion.layout`.
 """
 
 from __future__ import annotations
@@ -33,13 +46,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from archive.base.errors import ArchiveError
-from archive.normalform.columns import VALUE_BYTES
+from archive.companion.layout import Varints, build_signed, build_varint
+from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, SOLID, VALUE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from archive.base.columns import Ints
+    from archive.normalform.column_names import ColumnName
 
+TRANSFORM, ZIGZAG = 32, 16
+"""Factors of the transform's number and of the zigzag flag in a ``coding``."""
 NARROW = 1 << 61
 """Values below this, in size, leave PEAK's residuals within 64 bits."""
 
@@ -55,7 +72,7 @@ class Transform(IntEnum):
     SAME = 5
 
 
-class Encoded(NamedTuple):
+class EncodedColumn(NamedTuple):
     """A column as bytes.
 
     Attributes:
@@ -72,8 +89,20 @@ class Encoded(NamedTuple):
     start: int
     data: bytes
 
+    @property
+    def coding(self) -> int:
+        """Transform, sign and width as the file has them."""
+        return self.transform * TRANSFORM + self.zigzag * ZIGZAG + self.width
 
-def encodings(values: Ints, *, whole: bool = True) -> Iterator[Encoded]:
+
+def parse_coding(coding: int) -> tuple[int, bool, int]:
+    """The number of the transform, whether residuals are zigzag coded, and their width."""
+    transform, rest = divmod(coding, TRANSFORM)
+    zigzag, width = divmod(rest, ZIGZAG)
+    return transform, bool(zigzag), width
+
+
+def encodings(values: Ints, *, whole: bool = True) -> Iterator[EncodedColumn]:
     """A column in every transform that can hold it; if all values are equal, in SAME alone.
 
     Args:
@@ -82,7 +111,7 @@ def encodings(values: Ints, *, whole: bool = True) -> Iterator[Encoded]:
     """
     first = int(values[0])
     if (values == first).all():
-        yield Encoded(Transform.SAME, zigzag=False, width=0, start=first, data=b"")
+        yield EncodedColumn(Transform.SAME, zigzag=False, width=0, start=first, data=b"")
         return
     yield _encoded(Transform.FLAT, values, 0)
     with np.errstate(over="ignore"):
@@ -107,7 +136,7 @@ def _back(values: Ints) -> Ints | None:
     return back if (new == new[0] + np.arange(len(new))).all() else None
 
 
-def _encoded(transform: Transform, residuals: Ints, start: int) -> Encoded:
+def _encoded(transform: Transform, residuals: Ints, start: int) -> EncodedColumn:
     zigzag = bool(residuals.min() < 0)
     signed = residuals
     if zigzag:
@@ -116,10 +145,10 @@ def _encoded(transform: Transform, residuals: Ints, start: int) -> Encoded:
     coded = signed.view(np.uint64)
     width = max(1, -(-int(coded.max()).bit_length() // 8))
     planes = coded.astype("<u8", copy=False).view(np.uint8).reshape(-1, VALUE_BYTES)[:, :width].T
-    return Encoded(transform, zigzag, width, start, planes.tobytes())
+    return EncodedColumn(transform, zigzag, width, start, planes.tobytes())
 
 
-def decoded(encoded: Encoded, count: int) -> Ints:
+def decoded(encoded: EncodedColumn, count: int) -> Ints:
     """The values of a column (count).
 
     Raises:
@@ -165,3 +194,69 @@ def _from_back(back: Ints, start: int) -> Ints:
         at = further
     values: Ints = start + (np.cumsum(back == 0)[at] - 1)
     return values
+
+
+# --- lines
+
+
+class ColumnLine(NamedTuple):
+    """What is said of a column.
+
+    Attributes:
+        name: of the column.
+        rows: number of values.
+        encoded: how they are encoded; when lines are parsed, without the bytes.
+    """
+
+    name: ColumnName
+    rows: int
+    encoded: EncodedColumn
+
+
+def build_lines(lines: Sequence[ColumnLine]) -> bytes:
+    """The lines of some columns, in the order of their numbers."""
+    rows = [line.rows for line in lines]
+    counts = [0 if now == before else now + 1 for before, now in zip([-1, *rows], rows, strict=False)]
+    numbers = [BY_NAME[line.name].number for line in lines]
+    steps = [now - before for before, now in zip([0, *numbers], numbers, strict=False)]
+    starts = [line.encoded.start for line in lines if line.encoded.transform is not Transform.FLAT]
+    codings = bytes(line.encoded.coding for line in lines)
+    return b"".join(
+        (*map(build_varint, [*steps, 0]), codings, *map(build_varint, counts), *map(build_signed, starts))
+    )
+
+
+def parse_lines(body: memoryview) -> tuple[list[ColumnLine], int]:
+    """The lines of a solid section, and where they end.
+
+    Raises:
+        ArchiveError: they are cut short, or say what no column can have.
+    """
+    read = Varints(body)
+    try:
+        numbers = [0]
+        while (step := read.number()) and len(numbers) <= len(COLUMNS):
+            numbers.append(numbers[-1] + step)
+        codings = [read.byte() for _ in numbers[1:]]
+        counts = [read.number() for _ in codings]
+        flat = [parse_coding(coding)[0] == Transform.FLAT for coding in codings]
+        starts = [0 if is_flat else read.signed() for is_flat in flat]
+    except ArchiveError as cause:
+        raise ArchiveError(place=f"section {SOLID}", expected="lines of columns", found="others") from cause
+    lines: list[ColumnLine] = []
+    rows = 0
+    for number, coding, count, start in zip(numbers[1:], codings, counts, starts, strict=True):
+        rows = count - 1 if count else rows
+        lines.append(_line(number, coding, rows, start))
+    return lines, read.at
+
+
+def _line(number: int, coding: int, rows: int, start: int) -> ColumnLine:
+    transform, zigzag, width = parse_coding(coding)
+    if number not in BY_NUMBER or transform > max(Transform) or width > VALUE_BYTES:
+        found = f"number {number}, coding {transform}, {width}"
+        raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=found)
+    name = BY_NUMBER[number].name
+    if not -(1 << 63) <= start < 1 << 63:
+        raise ArchiveError(place=name, expected="a start of 64 bits", found=str(start))
+    return ColumnLine(name, rows, EncodedColumn(Transform(transform), zigzag, width, start, b""))

@@ -1,14 +1,22 @@
-"""Header and directory of a companion.
+r"""Header and directory of a companion.
 
 The header is :class:`Header`, behind the bytes ``MAGIC``. Its checksum is the crc32 of the header, with 0 in
 the place of that field, and of the directory.
 
-A line of the directory is a :class:`Section`. In mapped companions its fields are as wide as they say. In
-packed ones all but the checksum are integers of variable length, ``start`` a signed one: see
-:mod:`archive.companion.varints`.
+A line of the directory is a :class:`SectionLine`. In mapped companions its fields are as wide as they say. In
+packed ones all but the checksum are integers of variable length, ``start`` a signed one.
 
 Sections follow the directory in its order, each at the next multiple of the profile's alignment, with
 zeros between; the file ends with the last one.
+
+*Integers of variable length* have seven bits a byte, lowest first, and the eighth set in all bytes but the
+last. Signed ones are zigzag coded before: 0, -1, 1, -2 become 0, 1, 2, 3.
+
+    >>> build_varint(300), build_signed(-2)
+    (b'\xac\x02', b'\x03')
+    >>> numbers = Varints(memoryview(b"\xac\x02\x03"))
+    >>> numbers.number(), numbers.signed(), numbers.at
+    (300, -2, 3)
 """
 
 from __future__ import annotations
@@ -20,7 +28,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError
 from archive.base.layout import S64, U8, U16, U32, U64, BinaryLayout, Bytes16
 from archive.companion.magic import MAGIC, is_companion
-from archive.companion.varints import MOST_BYTES, Varints, build_signed, build_varint
 from archive.normalform.columns import VALUE_BYTES
 
 if TYPE_CHECKING:
@@ -28,6 +35,9 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
 
+MORE, SEVEN = 0x80, 0x7F
+MOST_BYTES = 10
+"""Bytes of the largest number: those of 64 bits."""
 VERSION = 2
 """The format's version. The one before it was never released."""
 
@@ -77,7 +87,7 @@ class Header(NamedTuple):
     checksum: U32
 
 
-class Section(NamedTuple):
+class SectionLine(NamedTuple):
     """One line of the directory.
 
     Attributes:
@@ -104,7 +114,7 @@ class Section(NamedTuple):
 
 
 HEADER = BinaryLayout("companion's header", Header, magic=MAGIC)
-MAPPED_LINE = BinaryLayout("line of a mapped directory", Section)
+MAPPED_LINE = BinaryLayout("line of a mapped directory", SectionLine)
 CHECKSUM_BYTES = 4
 LINE_BYTES = 7 * MOST_BYTES + CHECKSUM_BYTES
 """Most bytes of a line in a packed directory."""
@@ -122,7 +132,7 @@ class Directory(NamedTuple):
 
     profile: CompanionProfile
     archive_id: bytes
-    sections: dict[int, Section]
+    sections: dict[int, SectionLine]
     places: dict[int, tuple[int, int]]
 
 
@@ -136,7 +146,9 @@ def check_crc(found: int, stated: int, place: str | None = None) -> None:
         raise ArchiveError(place=place, expected=f"checksum {stated:#010x}", found=f"{found:#010x}")
 
 
-def written(profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[Section, bytes]]) -> bytes:
+def written(
+    profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[SectionLine, bytes]]
+) -> bytes:
     """A companion file of some sections, each one's line and its bytes."""
     listed = list(sections)
     directory = b"".join([_line(profile, section) for section, _ in listed])
@@ -149,7 +161,7 @@ def written(profile: CompanionProfile, archive_id: bytes, sections: Iterable[tup
     return bytes(out)
 
 
-def _line(profile: CompanionProfile, section: Section) -> bytes:
+def _line(profile: CompanionProfile, section: SectionLine) -> bytes:
     if profile is CompanionProfile.MAPPED:
         return MAPPED_LINE.pack(section)
     return b"".join(
@@ -192,7 +204,7 @@ def read_directory(data: memoryview, allowance: Allowance) -> Directory:
     return Directory(profile, header.archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]))
 
 
-def _lines(data: memoryview, count: int, profile: CompanionProfile) -> tuple[list[Section], int]:
+def _lines(data: memoryview, count: int, profile: CompanionProfile) -> tuple[list[SectionLine], int]:
     """The lines of the directory, and the position behind the last one."""
     at = HEADER.size
     if profile is CompanionProfile.MAPPED:
@@ -207,16 +219,16 @@ def _lines(data: memoryview, count: int, profile: CompanionProfile) -> tuple[lis
         raise ArchiveError(place=f"byte {at}", expected=f"{count} sections", found="others") from cause
 
 
-def _packed_line(numbers: Varints) -> Section:
+def _packed_line(numbers: Varints) -> SectionLine:
     number, coding, codec, rows = (numbers.number() for _ in range(4))
     start, inflated, stored = numbers.signed(), numbers.number(), numbers.number()
     checksum = int.from_bytes(bytes(numbers.byte() for _ in range(CHECKSUM_BYTES)), "little")
-    return Section(number, coding, codec, rows, start, inflated, stored, checksum)
+    return SectionLine(number, coding, codec, rows, start, inflated, stored, checksum)
 
 
 def _placed(
-    size: int, lines: list[Section], at: int, alignment: int
-) -> tuple[dict[int, Section], dict[int, tuple[int, int]]]:
+    size: int, lines: list[SectionLine], at: int, alignment: int
+) -> tuple[dict[int, SectionLine], dict[int, tuple[int, int]]]:
     sections = {line.number: line for line in lines}
     places: dict[int, tuple[int, int]] = {}
     for number, line in sections.items():
@@ -228,3 +240,70 @@ def _placed(
     if at != size:
         raise ArchiveError(place="directory", expected=f"a file of {at} bytes", found=f"one of {size}")
     return sections, places
+
+
+# --- integers of variable length
+
+
+def build_varint(value: int) -> bytes:
+    """The bytes of a number."""
+    out = bytearray()
+    while value >= MORE:
+        out.append(value & SEVEN | MORE)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def build_signed(value: int) -> bytes:
+    """The bytes of a signed number."""
+    return build_varint(~value << 1 | 1 if value < 0 else value << 1)
+
+
+class Varints:
+    """Reads numbers one behind the other.
+
+    Args:
+        data: the bytes.
+        at: the first one to read.
+
+    Attributes:
+        at: the next byte.
+    """
+
+    def __init__(self, data: memoryview, at: int = 0) -> None:
+        self._data, self.at = data, at
+
+    def byte(self) -> int:
+        """The next byte.
+
+        Raises:
+            ArchiveError: there is none.
+        """
+        if self.at >= len(self._data):
+            raise ArchiveError(place=f"byte {self.at}", expected="a number", found="the end")
+        self.at += 1
+        return self._data[self.at - 1]
+
+    def number(self) -> int:
+        """The next number.
+
+        Raises:
+            ArchiveError: the bytes end, or it has more than ``MOST_BYTES``.
+        """
+        begin, value = self.at, 0
+        for shift in range(0, 7 * MOST_BYTES, 7):
+            byte = self.byte()
+            value |= (byte & SEVEN) << shift
+            if byte < MORE:
+                return value
+        raise ArchiveError(place=f"byte {begin}", expected=f"at most {MOST_BYTES} bytes", found="more")
+
+    def signed(self) -> int:
+        """The next number, which is signed.
+
+        Raises:
+            ArchiveError: the bytes end, or it has more than ``MOST_BYTES``.
+        """
+        value = self.number()
+        return ~(value >> 1) if value & 1 else value >> 1

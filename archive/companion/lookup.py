@@ -2,20 +2,27 @@
 
 A lookup takes these steps:
 
-1. Find the handle's row by bisection, for ``handle.handle`` is in order: a few reads, or one block. 2. Read
-the row's tag, operator and first frame, and follow ``frame.next``. 3. Find the first range with the tag. If
-PyTorch numbered them, range *t* has tag *t*; else bisection finds it, or,
-   where tags are in no order (``file.ordered``), a search of all.
+1. Find the handle's row by bisection, for ``handle.handle`` is in order: a few reads, or one block.
+2. Read the row's tag, operator and first frame, and follow ``frame.next``.
+3. Find the first range with the tag. If PyTorch numbered them, range *t* has tag *t*; else bisection finds
+   it, or, where tags are in no order (``file.ordered``), a search of all.
 4. Read the range, its source, its text, and the lines of the text along ``node.parent``.
+
+The source of a place in generated code is looked up without making the records of source ranges. Rows of a
+record are in the order of their places, so bisection finds the last one that does not begin behind a place;
+see :meth:`~archive.debuginfo.tables.RangeTable.locate`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from itertools import pairwise, starmap
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
+from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.strings import StringView, Text
 from archive.debuginfo.model import (
@@ -28,6 +35,7 @@ from archive.debuginfo.model import (
     Tag,
 )
 from archive.debuginfo.unique_handles import PLAIN, HandleForm, common_prefix
+from archive.normalform.pool import record_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,7 +106,7 @@ def inside(row: int, rows: int) -> int:
 
 
 class CompanionLookup:
-    """A companion's handles, tags and their sources, each looked up alone.
+    """A companion's handles, tags and their sources, each looked up by itself.
 
     Args:
         columns: by name.
@@ -291,3 +299,55 @@ class _Text(Text):
             raise AttributeError(name)
         self.indices = self._pieces(self._number)
         return self.indices
+
+
+# --- places
+
+K = TypeVar("K", int, tuple[int, int])
+
+
+class CodePlaces:
+    """The places of a companion's source ranges in generated code.
+
+    Args:
+        lookup: of the companion; its columns are not modelled.
+        allowance: the memory that the file may cost.
+    """
+
+    def __init__(self, lookup: CompanionLookup, allowance: Allowance) -> None:
+        self._lookup = lookup
+        self._allowance = allowance
+
+    @cached_property
+    def records(self) -> Mapping[str, range]:
+        """The rows of each record of source ranges, by its name.
+
+        Raises:
+            ArchiveError: the file was changed there, or contradicts itself.
+            LimitError: there are too many.
+        """
+        numbers, rows = self._lookup.all("record.name").tolist(), self._lookup.all("record.rows")
+        names = record_names(self._lookup.strings, numbers, self._allowance)
+        return dict(zip(names, starmap(range, pairwise(firsts(rows).tolist())), strict=True))
+
+    def of_byte(self, name: str, position: int) -> SourceRange | None:
+        """The source of a byte of the generated code that a record is for; None where none is known."""
+        return self._of(name, position, lambda row: self._lookup.at("row.offset", row))
+
+    def of_line(self, name: str, line: int, column: int) -> SourceRange | None:
+        """The source of a place in the generated code that a record is for; None where none is known.
+
+        Args:
+            name: of the record of source ranges; None is known if there is no such record.
+            line: from 1.
+            column: in bytes, from 0.
+        """
+        at = self._lookup.at
+        return self._of(name, (line - 1, column), lambda row: (at("row.line", row), at("row.column", row)))
+
+    def _of(self, name: str, place: K, place_of: Callable[[int], K]) -> SourceRange | None:
+        """The source of the last row that does not begin behind a place."""
+        rows = self.records.get(name, range(0))
+        row = rows.start + bisect_right(rows, place, key=place_of) - 1
+        unknown = row < rows.start or self._lookup.at("row.offset", row) < 0
+        return None if unknown else self._lookup.range_at(self._lookup.at("row.range", row))

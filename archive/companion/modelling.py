@@ -5,12 +5,14 @@ column              stored instead
 ==================  ========================================================================================
 row.offset          difference to the row before in the same record
 row.line            the same
-row.column          the columns of those rows alone that are the first of their record or of a line
-range.end           0 if the range ends where its text ends, else its length + 1, or a negative length itself
-source.filename     0 if it is the file of the text's first frame, ``<file>(<line>): <function>``; else it + 2
+row.column          only the columns of rows that are the first of their record or of a line
+range.end           0 (``WITH_TEXT``) if the range ends where its text ends, else its length + 1, or a
+                    negative length itself
+source.filename     0 (``FRAMES_FILE``) if it is the file of the text's first frame, ``<file>(<line>):
+                    <function>``; else it + 2 (``FILE_SHIFT``)
 source.line         difference to the line of that frame; the line itself where the text begins with no frame
-site.number         difference to one more than that of the row before with the same base; -2 stands before
-                    the first one: so names that are counted have 0
+site.number         difference to one more than that of the row before with the same base; -2
+                    (``BEFORE_FIRST``) stands before the first one: so names that are counted have 0
 maker.number        the same
 origin.number       the same
 ==================  ========================================================================================
@@ -28,11 +30,23 @@ from archive.companion.templates import NO_FILE
 from archive.normalform.texts import sum_over_texts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from archive.base.columns import Ints
     from archive.companion.templates import Templates
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
+WITH_TEXT = 0
+"""Stored in ``range.end``: the range ends where its text ends. Lengths from 0 on are stored one higher."""
+LONGEST, WRAPPED = (1 << 63) - 1, -1 << 63
+"""The longest length, and what one more is in 64 bits."""
+FRAMES_FILE = 0
+"""Stored in ``source.filename``: the file of the text's first frame."""
+FILE_SHIFT = 2
+"""Other files are stored so much higher: the least one is -1, no file, and ``NO_FILE`` is no frame's."""
+BEFORE_FIRST = -2
+"""Stands before the first number of a base: a name without a number, -1, follows it, and then 0, 1, 2 …"""
 COUNTED: tuple[tuple[ColumnName, ColumnName], ...] = (
     ("site.base", "site.number"),
     ("maker.base", "maker.number"),
@@ -51,70 +65,75 @@ def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
         templates: the strings.
         lengths: of the strings, in bytes.
     """
-    kept = dict(columns)
+    stored = dict(columns)
     if "record.rows" in columns:
-        new = _first_rows(columns)
-        kept["row.offset"] = _differences(columns["row.offset"], new)
+        is_first = _first_rows(columns)
+        stored["row.offset"] = _differences(columns["row.offset"], is_first)
         if "row.line" in columns:
-            kept["row.line"] = line = _differences(columns["row.line"], new)
-            kept["row.column"] = columns["row.column"][new | (line != 0)]
-        texts = _Texts(columns, templates, lengths)
+            stored["row.line"] = line = _differences(columns["row.line"], is_first)
+            stored["row.column"] = columns["row.column"][is_first | (line != 0)]
+        texts = _TextFacts(columns, templates, lengths)
         length = columns["range.end"] - columns["range.start"]
-        whole = columns["range.end"] == texts.lengths[columns["range.source"]]
-        kept["range.end"] = np.where(whole, 0, length + (length >= 0))
+        with_text = columns["range.end"] == texts.lengths[columns["range.source"]]
+        stored["range.end"] = np.where(with_text, WITH_TEXT, length + (length >= 0))
         name = columns["source.filename"]
-        kept["source.filename"] = np.where(name == texts.files, 0, name + 2)
-        kept["source.line"] = columns["source.line"] - texts.lines
+        stored["source.filename"] = np.where(name == texts.files, FRAMES_FILE, name + FILE_SHIFT)
+        stored["source.line"] = columns["source.line"] - texts.lines
     for base, number in COUNTED:
         if number in columns:
-            kept[number] = _counts(columns[base], columns[number])
-    return kept
+            values, (order, is_first) = columns[number], _by_base(columns[base])
+            stored[number] = counts = np.empty_like(values)
+            with np.errstate(over="ignore"):
+                counts[order] = np.diff(values[order], prepend=0) - 1
+                counts[order[is_first]] = values[order[is_first]] - (BEFORE_FIRST + 1)
+    return stored
 
 
-def restored(kept: Columns, templates: Templates, lengths: Ints) -> Columns:
+def restored(stored: Columns, templates: Templates, lengths: Ints) -> Columns:
     """The columns again, of stored ones whose references have been checked.
 
     Raises:
         ArchiveError: columns that do not fit together.
     """
-    columns = dict(kept)
-    if "record.rows" in kept:
-        new = _first_rows(kept)
-        columns["row.offset"] = _sums(kept["row.offset"], new)
-        if "row.line" in kept:
-            columns["row.line"] = _sums(kept["row.line"], new)
-            columns["row.column"] = _columns(kept, columns["row.offset"], new)
-        texts = _Texts(kept, templates, lengths)
-        end, start = kept["range.end"], kept["range.start"]
-        whole = texts.lengths[kept["range.source"]]
-        longer = (end > 0) | (end == np.iinfo(np.int64).min)  # the longest length + 1 has come round
-        columns["range.end"] = np.where(end == 0, whole, start + end - longer)
-        name = kept["source.filename"]
-        columns["source.filename"] = np.where(name == 0, texts.files, name - 2)
-        columns["source.line"] = kept["source.line"] + texts.lines
+    columns = dict(stored)
+    if "record.rows" in stored:
+        is_first = _first_rows(stored)
+        columns["row.offset"] = offset = _sums(stored["row.offset"], is_first)
+        if "row.line" in stored:
+            columns["row.line"] = _sums(stored["row.line"], is_first)
+            has_column = is_first | (stored["row.line"] != 0)
+            if has_column.sum() != len(stored["row.column"]):
+                found = str(len(stored["row.column"]))
+                raise ArchiveError(expected=f"{has_column.sum()} columns", found=found)
+            line_start = offset[has_column] - stored["row.column"]
+            columns["row.column"] = offset - np.repeat(line_start, _run_lengths(has_column))
+        texts = _TextFacts(stored, templates, lengths)
+        end, start = stored["range.end"], stored["range.start"]
+        one_higher = (end > WITH_TEXT) | (end == WRAPPED)
+        whole = texts.lengths[stored["range.source"]]
+        columns["range.end"] = np.where(end == WITH_TEXT, whole, start + end - one_higher)
+        name = stored["source.filename"]
+        columns["source.filename"] = np.where(name == FRAMES_FILE, texts.files, name - FILE_SHIFT)
+        columns["source.line"] = stored["source.line"] + texts.lines
     for base, number in COUNTED:
-        if number in kept:
-            columns[number] = _numbers(kept[base], kept[number])
+        if number in stored:
+            counts, (order, is_first) = stored[number], _by_base(stored[base])
+            columns[number] = numbers = np.empty_like(counts)
+            with np.errstate(over="ignore"):
+                numbers[order] = _sums(counts[order] + 1, is_first) + BEFORE_FIRST
     return columns
 
 
-def _counts(base: Ints, number: Ints) -> Ints:
-    """How far each number is from one more than the number before of the same base."""
-    order, new = _by_base(base)
-    counts = np.empty_like(number)
-    with np.errstate(over="ignore"):
-        counts[order] = np.diff(number[order], prepend=0) - 1
-        counts[order[new]] = number[order[new]] + 1
-    return counts
+def end_of(stored: int, start: int, text_length: Callable[[], int]) -> int:
+    """The end of one range, of its stored one; the length of its text is asked for where that tells it."""
+    if stored == WRAPPED:
+        return LONGEST
+    return start + stored - (stored > WITH_TEXT) if stored != WITH_TEXT else text_length()
 
 
-def _numbers(base: Ints, counts: Ints) -> Ints:
-    """The numbers again."""
-    order, new = _by_base(base)
-    numbers = np.empty_like(counts)
-    with np.errstate(over="ignore"):
-        numbers[order] = _sums(counts[order] + 1, new) - 2
-    return numbers
+def file_of(stored: int, frames_file: int) -> int:
+    """The file of one source, of its stored one and the file of its text's first frame."""
+    return frames_file if stored == FRAMES_FILE else stored - FILE_SHIFT
 
 
 def _by_base(base: Ints) -> tuple[Ints, np.ndarray]:
@@ -129,34 +148,32 @@ def _first_rows(columns: Columns) -> np.ndarray:
     rows = len(columns["row.offset"])
     if first[-1] != rows:
         raise ArchiveError(expected=f"records of {rows} rows together", found=str(first[-1]))
-    new = np.zeros(rows, np.bool_)
-    new[first[:-1][columns["record.rows"] > 0]] = True
-    return new
+    is_first = np.zeros(rows, np.bool_)
+    is_first[first[:-1][columns["record.rows"] > 0]] = True
+    return is_first
 
 
-def _differences(values: Ints, new: np.ndarray) -> Ints:
+def _differences(values: Ints, is_first: np.ndarray) -> Ints:
+    """The difference of each value to the one before; where a run begins, to 0 (n)."""
     before = np.append(0, values[:-1]) if len(values) else values
-    differences: Ints = values - np.where(new, 0, before)
+    differences: Ints = values - np.where(is_first, 0, before)
     return differences
 
 
-def _sums(differences: Ints, new: np.ndarray) -> Ints:
+def _sums(differences: Ints, is_first: np.ndarray) -> Ints:
+    """The values again (n)."""
     sums = np.cumsum(differences)
-    before = (sums - differences)[new]
-    values: Ints = sums - np.repeat(before, np.diff(np.append(np.flatnonzero(new), len(new))))
+    before = (sums - differences)[is_first]
+    values: Ints = sums - np.repeat(before, _run_lengths(is_first))
     return values
 
 
-def _columns(kept: Columns, offset: Ints, new: np.ndarray) -> Ints:
-    told = new | (kept["row.line"] != 0)
-    if told.sum() != len(kept["row.column"]):
-        raise ArchiveError(expected=f"{told.sum()} columns", found=str(len(kept["row.column"])))
-    line_start = offset[told] - kept["row.column"]
-    column: Ints = offset - np.repeat(line_start, np.diff(np.append(np.flatnonzero(told), len(told))))
-    return column
+def _run_lengths(is_first: np.ndarray) -> Ints:
+    """Rows of each run, by where runs begin."""
+    return np.diff(np.append(np.flatnonzero(is_first), len(is_first)))
 
 
-class _Texts:
+class _TextFacts:
     """What the texts of sources tell about them.
 
     Attributes:

@@ -1,8 +1,8 @@
-"""Builds packed companions: columns are modelled, encoded, and compressed together.
+"""Packed companions, built and parsed: columns are modelled, encoded, and compressed together.
 
 The section SOLID holds all columns. Inflated it is::
 
-    lines     how each column is encoded: see :mod:`archive.companion.lines`
+    lines     how each column is encoded: see :mod:`archive.companion.encodings`
     bytes     of each column, in the same order
     bytes     of the raw records
 
@@ -19,31 +19,62 @@ blocks: see :mod:`archive.companion.blocks`. Columns of one value (SAME) stay in
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.companion.blocks import BLOCK_ROWS, build_blocks
+from archive.base.errors import ArchiveError
+from archive.companion.blocks import BLOCK_ROWS, BlockColumn, build_blocks
 from archive.companion.codecs import (
     SMALL,
     STRONGEST,
     Codec,
+    built_objects,
     compressed,
     encoder_bytes,
+    inflated,
+    parsed_objects,
     zstd,
     zstd_bytes,
 )
-from archive.companion.encodings import Encoded, Transform, encodings
-from archive.companion.layout import CompanionProfile, Section, written
-from archive.companion.lines import Line, build_lines
-from archive.companion.modelling import modelled
-from archive.companion.objects import built_objects
-from archive.companion.templates import SEPARATOR, templated
-from archive.normalform.columns import ALWAYS, BY_NAME, COLUMNS, SOLID, STRINGS, TOGETHER, VALUE_BYTES
+from archive.companion.contents import Contents
+from archive.companion.encodings import (
+    ColumnLine,
+    EncodedColumn,
+    Transform,
+    build_lines,
+    decoded,
+    encodings,
+    parse_lines,
+)
+from archive.companion.layout import CompanionProfile, SectionLine, check_crc, written
+from archive.companion.lookup import CompanionLookup, WholeColumn, inside
+from archive.companion.modelling import MODELLED, end_of, file_of, modelled, restored
+from archive.companion.templates import NO_FILE, POINTER, SEPARATOR, Templates, cut, templated
+from archive.normalform.check import CHECKED_BYTES, check
+from archive.normalform.columns import (
+    ALWAYS,
+    BY_NAME,
+    BY_NUMBER,
+    COLUMNS,
+    SOLID,
+    STRINGS,
+    TOGETHER,
+    VALUE_BYTES,
+)
+from archive.normalform.form import NormalForm
+from archive.normalform.pool import table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from archive.base.columns import Ints
-    from archive.companion.contents import Contents
+    from archive.base.limits import Allowance
+    from archive.base.strings import StringTable
+    from archive.companion.layout import Directory
+    from archive.companion.lookup import ColumnReader
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
@@ -57,9 +88,8 @@ LEFT_OUT = [
 ]
 """Columns that are left out where they have no rows."""
 
-LINE = 14
-"""Bytes that a line of the directory takes, about."""
-
+EMPTY = EncodedColumn(Transform.SAME, zigzag=False, width=0, start=0, data=b"")
+"""A column of no rows."""
 WHOLE = {Transform.BACK}
 """Transforms whose values can only be read from the first row on, and so not in blocks."""
 NEVER_ALONE = {"row.range", "string.template"}
@@ -67,6 +97,11 @@ NEVER_ALONE = {"row.range", "string.template"}
 
 LONG, QUICK = 1 << 12, 6
 """From LONG rows on, a column's encodings are compared at zstd's level QUICK, else at its strongest."""
+STRING_COLUMNS: tuple[ColumnName, ...] = ("string.template", "template.length", "number.value")
+"""The columns that strings are made of."""
+
+
+# --- build
 
 
 def build_packed(contents: Contents, level: int) -> bytes:
@@ -78,7 +113,9 @@ def build_packed(contents: Contents, level: int) -> bytes:
     """
     columns, texts = stored(contents)
     allowance, what = contents.form.allowance, "columns that are encoded"
-    with allowance.lent(_candidate_bytes(columns), what):
+    most = max(map(len, columns.values()), default=0)
+    quick, best = zstd_bytes(VALUE_BYTES * most, QUICK), zstd_bytes(VALUE_BYTES * min(most, LONG), STRONGEST)
+    with allowance.lent(max(quick, best), what):  # what zstd takes to compare the encodings of a column
         encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in columns}
         apart = _apart(columns, encoded)
         encoded |= {
@@ -98,14 +135,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
     return written(CompanionProfile.PACKED, contents.archive_id, sections)
 
 
-def _candidate_bytes(columns: Columns) -> int:
-    """Bytes of memory that zstd takes while the encodings of a column are compared."""
-    most = max(map(len, columns.values()), default=0)
-    quick, best = zstd_bytes(VALUE_BYTES * most, QUICK), zstd_bytes(VALUE_BYTES * min(most, LONG), STRONGEST)
-    return max(quick, best)
-
-
-def _longest_block(blocks: dict[ColumnName, Encoded], level: int) -> int:
+def _longest_block(blocks: dict[ColumnName, EncodedColumn], level: int) -> int:
     """Bytes that are compressed at once; at the strongest levels, whole columns are tried first."""
     most = max((len(one.data) for one in blocks.values()), default=0)
     return most if level >= STRONGEST else min(most, BLOCK_ROWS * VALUE_BYTES)
@@ -128,22 +158,26 @@ def stored(contents: Contents) -> tuple[Columns, bytes]:
 
 def alike(columns: Columns) -> bytes:
     """Columns as all companions would encode them, for the dictionary's sake."""
-    return _body(columns, {name: _alike(values) for name, values in columns.items()})
+    known = (Transform.SAME, Transform.DELTA)
+    return _body(
+        columns,
+        {
+            name: next(each for each in encodings(values) if each.transform in known)
+            if len(values)
+            else EMPTY
+            for name, values in columns.items()
+        },
+    )
 
 
-def _least_section(number: int, bodies: list[bytes], words: Codec, level: int) -> tuple[Section, bytes]:
+def _least_section(number: int, bodies: list[bytes], words: Codec, level: int) -> tuple[SectionLine, bytes]:
     """The section that is smallest of some bodies, with or without the words of a dictionary."""
-    found = [
-        _section(number, body, *compressed(body, level, codec)) for body in bodies for codec in (None, words)
-    ]
-    return min(found, key=lambda one: len(one[1]))
+    tried = [(body, *compressed(body, level, codec)) for body in bodies for codec in (None, words)]
+    body, codec, data = min(tried, key=lambda section: len(section[2]))
+    return SectionLine(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
 
 
-def _section(number: int, body: bytes, codec: Codec, data: bytes) -> tuple[Section, bytes]:
-    return Section(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
-
-
-def _apart(columns: Columns, encoded: dict[ColumnName, Encoded]) -> list[ColumnName]:
+def _apart(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> list[ColumnName]:
     """The columns that get sections of their own: none, if all together are soon inflated."""
     if sum(len(one.data) for one in encoded.values()) <= MUCH:
         return []
@@ -151,25 +185,229 @@ def _apart(columns: Columns, encoded: dict[ColumnName, Encoded]) -> list[ColumnN
     return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
 
 
-def _body(columns: Columns, encoded: dict[ColumnName, Encoded]) -> bytes:
-    lines = [Line(name, len(columns[name]), one) for name, one in encoded.items()]
+def _body(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> bytes:
+    lines = [ColumnLine(name, len(columns[name]), one) for name, one in encoded.items()]
     lines.sort(key=lambda line: BY_NAME[line.name].number)
     return build_lines(lines) + b"".join(line.encoded.data for line in lines)
 
 
-def _alike(values: Ints) -> Encoded:
-    if not len(values):
-        return _least(values)
-    known = (Transform.SAME, Transform.DELTA)
-    return next(one for one in encodings(values) if one.transform in known)
-
-
-def _least(values: Ints, *, whole: bool = True) -> Encoded:
+def _least(values: Ints, *, whole: bool = True) -> EncodedColumn:
     """The encoding that compresses best; unless ``whole``, one whose blocks can be read alone."""
     if not len(values):
-        return Encoded(Transform.SAME, zigzag=False, width=0, start=0, data=b"")
+        return EMPTY
     candidates = list(encodings(values, whole=whole))
     if len(candidates) == 1:
         return candidates[0]
     level = STRONGEST if len(values) <= LONG else QUICK
     return min(candidates, key=lambda candidate: len(zstd(candidate.data, level)))
+
+
+# --- parse
+
+
+class _PlacedLine(NamedTuple):
+    """A line of the solid section.
+
+    Attributes:
+        rows: number of values.
+        begin: where the column's bytes begin in the section.
+        encoded: how the column is encoded, without its bytes.
+    """
+
+    rows: int
+    begin: int
+    encoded: EncodedColumn
+
+    @property
+    def end(self) -> int:
+        """The position behind the column's bytes."""
+        return self.begin + self.rows * self.encoded.width
+
+
+class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
+    """The columns of a packed companion as they are kept, each decoded when it is asked for.
+
+    Raises:
+        ArchiveError: the solid section was changed, or its lines contradict one another.
+        LimitError: it asks for more than allowed.
+    """
+
+    def __init__(self, data: memoryview, directory: Directory, allowance: Allowance) -> None:
+        self._data = data
+        self._directory = directory
+        self.allowance = allowance
+        self._body = self._inflated(SOLID)
+        self._lines, self.end = _lines(self._body, directory)
+        self._made: dict[ColumnName, ColumnReader] = {}
+
+    def _inflated(self, number: int) -> memoryview:
+        """A section that is compressed whole, inflated and checked."""
+        if number not in self._directory.sections:
+            raise ArchiveError(place="directory", expected=f"section {number}", found="others")
+        section, stored = self._directory.sections[number], self._stored(number)
+        place = f"section {number}"
+        self.allowance.take(section.inflated, "bytes", place=place)
+        check_crc(zlib.crc32(stored), section.checksum, place)
+        try:
+            return memoryview(inflated(section.codec, stored, section.inflated))
+        except ArchiveError as problem:
+            raise problem.within(place=place) from problem.__cause__
+
+    def _stored(self, number: int) -> memoryview:
+        start, end = self._directory.places[number]
+        return self._data[start:end]
+
+    def __iter__(self) -> Iterator[ColumnName]:
+        yield from self._lines
+        yield from (BY_NUMBER[number].name for number in self._directory.sections if number in BY_NUMBER)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        apart = isinstance(name, str) and name in BY_NAME and BY_NAME[name].number in self._directory.sections
+        return name in self._lines or apart
+
+    def __getitem__(self, name: ColumnName) -> ColumnReader:
+        if name not in self._made:
+            if name not in self:
+                raise ArchiveError(place=name, expected="a column", found="none")
+            try:
+                self._made[name] = self._column(name)
+            except ArchiveError as problem:
+                raise problem.within(place=name) from problem.__cause__
+        return self._made[name]
+
+    def rows(self, name: ColumnName) -> int:
+        """How many rows a column has; it is not decoded."""
+        return self._lines[name].rows if name in self._lines else len(self[name])
+
+    def whole(self, name: ColumnName) -> Ints:
+        """All values of a column; those of blocks are not kept."""
+        if name in self._lines:
+            return self[name].all()
+        size = len(self[name]) * VALUE_BYTES
+        self.allowance.take(size, "values", place=name)
+        with self.allowance.lent(size, "values", place=name):  # the blocks, before they are one column
+            return self[name].all()
+
+    def _column(self, name: ColumnName) -> ColumnReader:
+        if name not in self._lines:
+            number = BY_NAME[name].number
+            return BlockColumn(self._directory.sections[number], self._stored(number))
+        line = self._lines[name]
+        size = line.rows * VALUE_BYTES
+        self.allowance.take(size, "values")
+        with self.allowance.lent(3 * size, "values"):  # its bytes, and the steps of the transform
+            data = bytes(self._body[line.begin : line.end])
+            return WholeColumn(decoded(line.encoded._replace(data=data), line.rows))
+
+    def parts(self) -> dict[str, bytes]:
+        """The solid section, cut into its lines, columns and raw records."""
+        columns: dict[str, bytes] = {
+            name: bytes(self._body[line.begin : line.end]) for name, line in self._lines.items() if line.rows
+        }
+        begin = min((line.begin for line in self._lines.values()), default=self.end)
+        return {
+            "column lines": bytes(self._body[:begin]),
+            **columns,
+            "raw.bytes": bytes(self.raw),
+        }
+
+    @cached_property
+    def templates(self) -> Templates:
+        """The strings as templates."""
+        which, numbers = (self[name].all() for name in ("string.template", "number.value"))
+        if "template.length" in self:
+            texts = cut(self.texts, self["template.length"].all())
+        else:
+            joined = bytes(self.texts)
+            cost = POINTER * (joined.count(SEPARATOR) + 1)
+            self.allowance.take(cost, "strings", place=f"section {STRINGS}")
+            texts = joined.split(SEPARATOR)
+        if which.min(initial=0) < 0 or which.max(initial=-1) >= len(texts):
+            place = "string.template"
+            raise ArchiveError(place=place, expected=f"templates of {len(texts)}", found="others")
+        return Templates(texts, which, numbers)
+
+    @cached_property
+    def strings(self) -> StringTable:
+        """The strings."""
+        self.allowance.take(self.templates.size, "strings", place="string.template")
+        return table_of(self.templates.filled())
+
+    @cached_property
+    def texts(self) -> memoryview:
+        """The templates of strings, in one piece."""
+        return self._inflated(STRINGS)
+
+    @property
+    def raw(self) -> memoryview:
+        """The bytes of the raw records."""
+        return self._body[self.end :]
+
+
+def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _PlacedLine], int]:
+    """The lines of the solid section by column, and where the columns end."""
+    parsed, at = parse_lines(body)
+    lines: dict[ColumnName, _PlacedLine] = {}
+    for name, rows, encoded in parsed:
+        if BY_NAME[name].number in directory.sections:
+            found = f"number {BY_NAME[name].number}, again"
+            raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=found)
+        lines[name] = _PlacedLine(rows, at, encoded)
+        at = lines[name].end
+    if at > len(body):
+        raise ArchiveError(place=f"section {SOLID}", expected=f"{at} bytes", found=str(len(body)))
+    empty = _PlacedLine(0, at, EMPTY)
+    needed = [name for name in LEFT_OUT if "program.name" in lines or BY_NAME[name].table in ALWAYS]
+    return {name: empty for name in needed if BY_NAME[name].number not in directory.sections} | lines, at
+
+
+def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:
+    """All that a packed companion holds, checked.
+
+    Raises:
+        ArchiveError: its bytes were changed, or contradict one another.
+        LimitError: it asks for more than allowed.
+    """
+    kept = PackedColumns(data, directory, allowance)
+    rows = {name: kept.rows(name) for name in kept}
+    again = VALUE_BYTES * sum(count for name, count in rows.items() if name in MODELLED)
+    longest = max(rows, key=rows.__getitem__, default=None)
+    most = 0 if longest is None else rows[longest]
+    with allowance.lent(again + CHECKED_BYTES * most, "values", place=longest):
+        columns: Columns = {name: kept.whole(name) for name in kept if name not in STRING_COLUMNS}
+        strings = kept.strings
+        check(columns, len(strings), allowance, unread=MODELLED)
+        behind = parsed_objects(data, directory, allowance)
+        columns = restored(columns, kept.templates, strings.length)
+        check(columns, len(strings), allowance)
+        return Contents(directory.archive_id, NormalForm(columns, strings, allowance), kept.raw, behind)
+
+
+class PackedLookup(CompanionLookup):
+    """Looks up handles and tags in columns that are still modelled."""
+
+    def __init__(self, columns: PackedColumns, allowance: Allowance) -> None:
+        super().__init__(columns, columns.strings, allowance)
+        self._packed = columns
+
+    @cached_property
+    def _frames(self) -> tuple[Ints, Ints]:
+        return self._packed.templates.frames()
+
+    def _end(self, row: int, source: int) -> int:
+        def text_length() -> int:
+            return sum(len(self.strings.data(line)) for line in self._pieces(self.at("source.text", source)))
+
+        return end_of(self.at("range.end", row), self.at("range.start", row), text_length)
+
+    def _file_and_line(self, source: int) -> tuple[int, int]:
+        file, line = self.at("source.filename", source), self.at("source.line", source)
+        text = self.at("source.text", source)
+        if text < 0:
+            return file_of(file, NO_FILE), line
+        string = inside(self.at("node.line", self.at("text.node", text)), len(self.strings))
+        files, lines = self._frames
+        return file_of(file, int(files[string])), line + int(lines[string])

@@ -23,8 +23,7 @@ import numpy as np
 from archive.base.columns import firsts, numbered, ordinals
 from archive.base.limits import Allowance, unbounded
 from archive.container.names import encoded
-from archive.normalform.column import NO_ROW
-from archive.normalform.columns import RANGE_LAYOUTS
+from archive.normalform.columns import NO_ROW, RANGE_LAYOUTS
 from archive.normalform.form import NormalForm
 from archive.normalform.handles import pack_handles, pack_methods, pack_paths
 from archive.normalform.pool import Pool

@@ -9,12 +9,12 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, LimitError
 from archive.debuginfo.model import NO_TAG, Generation, RangeLayout
-from archive.normalform.column import NO_ROW
 from archive.normalform.columns import (
     ALWAYS,
     BY_NAME,
     CALLSTACK_LAYOUTS,
     COLUMNS,
+    NO_ROW,
     RANGE_LAYOUTS,
     RECORD_FACT,
     TOGETHER,
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.normalform.column import Column
     from archive.normalform.column_names import ColumnName
-    from archive.normalform.columns import Columns
+    from archive.normalform.columns import Column, Columns
 
 
 CHECKED_BYTES = 56

@@ -1,4 +1,4 @@
-"""The strings of a whole archive, each once, numbered by first use."""
+"""The strings of a whole archive, each once, numbered by first use; and names of records."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ import numpy as np
 
 from archive.base.columns import numbered
 from archive.base.strings import StringTable
+from archive.container.names import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.base.strings import Strings
 
 
 STRING_BYTES, STRING_COPIES = 160, 3
 """Bytes of memory that a string costs besides its own, and how often these are there: in the pool, on the
 way, and in the table that is made of it."""
 
-
+RECORD_BYTES = 400
+"""Bytes of memory that a record costs besides its name."""
+NAME_COPIES = 5
+"""Bytes of memory for each byte of a name: itself, and as text up to four."""
 MANY = 1 << 10
 """Strings that are copied at once."""
 
@@ -90,3 +95,22 @@ def table_over(buffer: memoryview, length: Ints, *, borrowed: bool) -> StringTab
     return StringTable(
         [buffer], [borrowed], np.zeros(len(length), np.int64), np.cumsum(length) - length, length
     )
+
+
+def record_names(strings: Strings, numbers: Iterable[int], allowance: Allowance) -> tuple[str, ...]:
+    """The names of records.
+
+    Args:
+        strings: a companion's.
+        numbers: those of the names; one may be there several times.
+        allowance: the memory that the names may cost.
+
+    Raises:
+        LimitError: they would take more.
+    """
+    names = []
+    for number in numbers:
+        data = strings.data(number)
+        allowance.take(RECORD_BYTES + NAME_COPIES * len(data), "names of records")
+        names.append(decoded(bytes(data)))
+    return tuple(names)

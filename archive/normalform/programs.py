@@ -27,8 +27,7 @@ from archive.formats.exported.node_metadata import (
 )
 from archive.formats.exported.origins import NodeOrigin, parse_origins
 from archive.formats.exported.traces import parse_trace
-from archive.normalform.column import NO_ROW
-from archive.normalform.program_columns import MOST_MARKED
+from archive.normalform.columns import MOST_MARKED, NO_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

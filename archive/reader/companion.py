@@ -15,7 +15,7 @@ import numpy as np
 from archive.base.errors import ArchiveError, in_file
 from archive.companion.contents import redacted_id
 from archive.companion.hashed_names import salt_of
-from archive.companion.parse import Opened
+from archive.companion.parse import OpenedCompanion
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import RANGES_SUFFIX
 from archive.reader.line_digests import LineDigests
@@ -103,7 +103,7 @@ class Companion:
         self.data = mapped.data
         self._mapped = mapped
         with in_file(self.file):
-            self.opened = Opened(mapped.data, allowance)
+            self.opened = OpenedCompanion(mapped.data, allowance)
 
     def __repr__(self) -> str:
         return f"<Companion {self.file!r}, {self.profile}, of archive {self.archive_id.hex()}>"

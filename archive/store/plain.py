@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
 from archive.companion.codecs import STRONGEST, Codec, compressed, inflated
-from archive.companion.layout import CompanionProfile, Section, check_crc, read_directory, written
+from archive.companion.layout import CompanionProfile, SectionLine, check_crc, read_directory, written
 from archive.normalform.columns import SOLID, STRINGS
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _check(recipe: Sequence[Step], directory: Directory) -> None:
         raise ArchiveError(place="recipe", expected="codec and level of each section", found="others")
 
 
-def _inflated(companion: memoryview, directory: Directory) -> Iterator[tuple[Section, bytes, bytes]]:
+def _inflated(companion: memoryview, directory: Directory) -> Iterator[tuple[SectionLine, bytes, bytes]]:
     """Each section's line and bytes, inflated and as they are stored. Columns in blocks are not inflated."""
     for number, section in directory.sections.items():
         begin, end = directory.places[number]
@@ -102,7 +102,7 @@ def _inflated(companion: memoryview, directory: Directory) -> Iterator[tuple[Sec
         yield section, bytes(data), bytes(stored)
 
 
-def _with_data(section: Section, codec: Codec, data: bytes) -> tuple[Section, bytes]:
+def _with_data(section: SectionLine, codec: Codec, data: bytes) -> tuple[SectionLine, bytes]:
     """A section with other bytes, and these."""
     return section._replace(codec=codec, stored=len(data), checksum=zlib.crc32(data)), data
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from archive import ArchiveError
 from archive.base.columns import firsts, keyed, numbered, ordinals, spread
 from archive.companion.codecs import Codec, compressed, inflated, zstd
-from archive.companion.encodings import Encoded, Transform, decoded, encodings
+from archive.companion.encodings import EncodedColumn, Transform, decoded, encodings
 from archive.companion.modelling import MODELLED, modelled, restored
 from archive.companion.templates import templated
 from archive.normalform.texts import line_bounds, pack_texts, unpack_texts
@@ -66,7 +66,7 @@ def test_every_transform_gives_the_values_again(column_values: list[int]) -> Non
     assert (seen == [Transform.SAME]) == (len(set(column_values)) == 1)
 
 
-def transforms(*column_values: int) -> dict[Transform, Encoded]:
+def transforms(*column_values: int) -> dict[Transform, EncodedColumn]:
     return {encoded.transform: encoded for encoded in encodings(column(column_values))}
 
 
@@ -106,7 +106,7 @@ def test_any_residuals_are_values_or_one_error(
     *, start: int, count: int, data: bytes, coding: Coding
 ) -> None:
     transform, zigzag, width = coding
-    encoded = Encoded(transform, zigzag, width, start, data[: width * count])
+    encoded = EncodedColumn(transform, zigzag, width, start, data[: width * count])
     with suppress(ArchiveError):
         result = decoded(encoded, count)
         assert (str(result.dtype), len(result)) == ("int64", count)
@@ -117,7 +117,7 @@ def test_references_to_rows_that_are_not_before_are_refused(back: list[int]) -> 
     residuals = column(back)
     coded = np.where(residuals < 0, -2 * residuals - 1, 2 * residuals).astype(np.uint8)
     with pytest.raises(ArchiveError, match="expected references to rows before"):
-        decoded(Encoded(Transform.BACK, True, 1, 0, coded.tobytes()), len(back))  # noqa: FBT003
+        decoded(EncodedColumn(Transform.BACK, True, 1, 0, coded.tobytes()), len(back))  # noqa: FBT003
 
 
 # --- trees of lines

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion.layout import VERSION, CompanionProfile, Section, read_directory, written
+from archive.companion.layout import VERSION, CompanionProfile, SectionLine, read_directory, written
 from archive.companion.magic import MAGIC, is_companion
-from archive.companion.packed_columns import PackedColumns
+from archive.companion.packed import PackedColumns
 from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
 from tests.support import packed_companions
 from tests.support.companion_questions import FILE, QUESTIONS, SMALL, asked, refused, refused_or_the_same
@@ -174,7 +174,7 @@ def test_sections_that_are_there_twice_are_refused(profile: CompanionProfile) ->
 def test_an_unknown_section_is_refused_or_passed_over(profile: CompanionProfile, number: int) -> None:
     data = companion_of(SMALL, profile)
     listed = sections(data)
-    more = (Section(number, 1, 0, 3, 0, 3, 3, 0), b"abc")
+    more = (SectionLine(number, 1, 0, 3, 0, 3, 3, 0), b"abc")
     for place in {0, 1, len(listed)}:
         refused_or_the_same(rewritten(data, [*listed[:place], more, *listed[place:]]), SMALL)
 

@@ -16,12 +16,18 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits, unbounded
 from archive.companion.build import build_companion
 from archive.companion.codecs import Codec
-from archive.companion.encodings import Encoded, Transform
-from archive.companion.layout import CompanionProfile, Section, read_directory, written
-from archive.companion.lines import Line, build_lines, parse_lines
+from archive.companion.encodings import ColumnLine, EncodedColumn, Transform, build_lines, parse_lines
+from archive.companion.layout import (
+    CompanionProfile,
+    SectionLine,
+    Varints,
+    build_signed,
+    build_varint,
+    read_directory,
+    written,
+)
 from archive.companion.packed import alike, stored
-from archive.companion.parse import Opened, parse_companion
-from archive.companion.varints import Varints, build_signed, build_varint
+from archive.companion.parse import OpenedCompanion, parse_companion
 from archive.container.container import new_member
 from archive.normalform.columns import COLUMNS, SOLID, STRINGS
 from archive.reader.collect import collect
@@ -38,21 +44,21 @@ LAST = COLUMNS[-1].number
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> list[Line]:
+def lines(draw: st.DrawFn) -> list[ColumnLine]:
     """Lines of some columns, in the order of their numbers."""
     found = []
     for column in sorted(COLUMNS, key=lambda column: column.number):
         if draw(st.booleans()):
             transform, width = draw(st.sampled_from(Transform)), draw(st.integers(0, 8))
             start = 0 if transform is Transform.FLAT else draw(st.integers(-1 << 63, (1 << 63) - 1))
-            encoded = Encoded(transform, draw(st.booleans()), width, start, b"")
-            found.append(Line(column.name, draw(st.integers(0, 3) | st.integers(0, 1 << 40)), encoded))
+            encoded = EncodedColumn(transform, draw(st.booleans()), width, start, b"")
+            found.append(ColumnLine(column.name, draw(st.integers(0, 3) | st.integers(0, 1 << 40)), encoded))
     return found
 
 
 @settings(max_examples=examples(100))
 @given(lines=lines(), rest=st.binary(max_size=9))
-def test_lines_are_parsed_as_they_were_built(lines: list[Line], rest: bytes) -> None:
+def test_lines_are_parsed_as_they_were_built(lines: list[ColumnLine], rest: bytes) -> None:
     built = build_lines(lines)
     assert parse_lines(memoryview(built + rest)) == (lines, len(built))
 
@@ -74,10 +80,14 @@ def test_an_integer_has_at_most_ten_bytes() -> None:
 
 def test_fields_of_lines_stand_together() -> None:
     flat, same = (
-        Encoded(transform, zigzag=False, width=width, start=start, data=b"")
+        EncodedColumn(transform, zigzag=False, width=width, start=start, data=b"")
         for transform, width, start in ((Transform.FLAT, 1, 0), (Transform.SAME, 0, -1))
     )
-    listed = [Line("program.sites", 3, flat), Line("site.scope", 300, same), Line("site.base", 300, flat)]
+    listed = [
+        ColumnLine("program.sites", 3, flat),
+        ColumnLine("site.scope", 300, same),
+        ColumnLine("site.base", 300, flat),
+    ]
     assert build_lines(listed) == b"\x71\7\1\0" + b"\x01\xa0\x01" + b"\4\xad\2\0" + b"\1"
 
 
@@ -117,7 +127,7 @@ def test_columns_that_are_encoded_alike_are_the_same_columns(path: Path) -> None
         CompanionProfile.PACKED,
         contents.archive_id,
         [
-            (Section(number, 1, Codec.NONE, len(part), 0, len(part), len(part), zlib.crc32(part)), part)
+            (SectionLine(number, 1, Codec.NONE, len(part), 0, len(part), len(part), zlib.crc32(part)), part)
             for number, part in sections
         ],
     )
@@ -143,7 +153,7 @@ def named(folder: Path, code: str) -> Path:
 def test_texts_may_have_what_stands_between_them(code: str, tmp_path: Path) -> None:
     contents = contents_of(named(tmp_path, code))
     data = build_companion(contents)
-    opened = Opened(memoryview(data), unbounded())
+    opened = OpenedCompanion(memoryview(data), unbounded())
     assert ("template.length" in opened.columns) == ("\0" in code)
     assert opened.contents.strings.copies() == contents.strings.copies()
     assert code.encode() in opened.contents.strings.copies()
@@ -158,7 +168,7 @@ def test_texts_cost_what_they_take_once_they_are_apart() -> None:
         for number, one in directory.sections.items()
     }
     many = bytes(1 << 20)
-    line = Section(STRINGS, 1, Codec.NONE, 0, 0, len(many), len(many), zlib.crc32(many))
+    line = SectionLine(STRINGS, 1, Codec.NONE, 0, 0, len(many), len(many), zlib.crc32(many))
     sections[STRINGS] = (line, many)
     bomb = written(CompanionProfile.PACKED, contents.archive_id, list(sections.values()))
     with pytest.raises(LimitError, match="section 1: memory is limited to"):

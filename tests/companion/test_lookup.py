@@ -16,9 +16,9 @@ import archive
 from archive import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion import blocks, packed
-from archive.companion.blocks import TRANSFORM, BlockColumn, build_blocks
+from archive.companion.blocks import BlockColumn, build_blocks
 from archive.companion.build import build_companion
-from archive.companion.encodings import Encoded, Transform, encodings
+from archive.companion.encodings import EncodedColumn, Transform, encodings, parse_coding
 from archive.companion.layout import CompanionProfile, read_directory
 from archive.companion.lookup import CompanionLookup, WholeColumn
 from archive.companion.modelling import MODELLED
@@ -201,7 +201,7 @@ def test_long_columns_are_in_blocks_but_for_references_back_of_which_nobody_asks
         data = memoryview(build_companion(facts))
     directory = read_directory(data, DEFAULT_LIMITS.allowance(len(data)))
     apart = {
-        BY_NUMBER[number].name: Transform(section.coding // TRANSFORM)
+        BY_NUMBER[number].name: Transform(parse_coding(section.coding)[0])
         for number, section in directory.sections.items()
         if number in BY_NUMBER
     }
@@ -302,7 +302,7 @@ def test_a_text_has_no_other_attributes_than_its_own() -> None:
 )
 def test_a_section_that_is_no_column_in_blocks_is_refused(fields: dict[str, int], said: str | None) -> None:
     with small_blocks():
-        encoded = Encoded(Transform.FLAT, False, 1, 0, bytes(range(40)))  # noqa: FBT003
+        encoded = EncodedColumn(Transform.FLAT, False, 1, 0, bytes(range(40)))  # noqa: FBT003
         section, data = build_blocks(40, column(range(40)), encoded, 1)
         if said is None:
             assert BlockColumn(section._replace(**fields), memoryview(data)).at(0) == 0
@@ -313,7 +313,7 @@ def test_a_section_that_is_no_column_in_blocks_is_refused(fields: dict[str, int]
 
 def test_an_index_has_a_line_for_each_block_and_the_blocks_fill_the_section() -> None:
     with small_blocks():
-        encoded = Encoded(Transform.FLAT, False, 1, 0, bytes(range(40)))  # noqa: FBT003
+        encoded = EncodedColumn(Transform.FLAT, False, 1, 0, bytes(range(40)))  # noqa: FBT003
         section, data = build_blocks(40, column(range(40)), encoded, 1)
         shorter = section._replace(rows=36, inflated=36, checksum=zlib.crc32(data[: 9 * 16]))
         for changed, stored in ((shorter, data), (section, data + b"x"), (section, data[:-1])):

@@ -8,7 +8,7 @@ import pytest
 
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.layout import CompanionProfile, read_directory
-from archive.companion.sections import section_parts
+from archive.companion.parse import section_parts
 from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
 from tests.support.companion_questions import RAW as WITH_RAW
 from tests.support.companion_questions import SMALL

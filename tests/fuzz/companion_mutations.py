@@ -19,7 +19,7 @@ from tests.support.hostile_companions import HEADER_BYTES, replaced, rewritten, 
 if TYPE_CHECKING:
     from random import Random
 
-    from archive.companion.layout import Section
+    from archive.companion.layout import SectionLine
 
 CHECKSUM = slice(HEADER_BYTES - 4, HEADER_BYTES)
 FIELDS = ("number", "coding", "codec", "rows", "inflated")
@@ -51,7 +51,7 @@ def changed_companion(chance: Random, data: bytes) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _sections(data: bytes) -> tuple[tuple[Section, bytes], ...]:
+def _sections(data: bytes) -> tuple[tuple[SectionLine, bytes], ...]:
     if not is_companion(memoryview(data)):
         raise ValueError
     directory = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(len(data)))
@@ -60,7 +60,7 @@ def _sections(data: bytes) -> tuple[tuple[Section, bytes], ...]:
     return tuple(sections(data))
 
 
-def _changed_body(chance: Random, line: Section, part: bytes) -> tuple[Section, bytes]:
+def _changed_body(chance: Random, line: SectionLine, part: bytes) -> tuple[SectionLine, bytes]:
     """The solid section of a packed companion with other bytes, kept uncompressed."""
     body = changed_bytes(chance, bytes(_inflated(line.codec, part, line.inflated)))
     return line._replace(codec=Codec.NONE, inflated=len(body), rows=len(body)), body

@@ -11,7 +11,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
-from archive.companion.parse import Opened, parse_companion
+from archive.companion.parse import OpenedCompanion, parse_companion
 from archive.debuginfo.symbolicate import TableLookup
 from tests.fuzz.companion_mutations import changed_companion
 from tests.fuzz.targets import Target
@@ -41,10 +41,10 @@ def read_companion(data: bytes) -> None:
 
 def look_up(data: bytes) -> None:
     """A companion of which single rows are looked up: what is answered is answered as by all of it."""
-    lookup = Opened(memoryview(data), LIMITS.allowance(len(data))).lookup
+    lookup = OpenedCompanion(memoryview(data), LIMITS.allowance(len(data))).lookup
     answers = answers_of(lookup, HANDLES, TAGS)
     try:
-        form = Opened(memoryview(data), LIMITS.allowance(len(data))).contents.form
+        form = OpenedCompanion(memoryview(data), LIMITS.allowance(len(data))).contents.form
         whole = TableLookup(form.handle_table, form.range_table)
     except ArchiveError:
         if not answers:

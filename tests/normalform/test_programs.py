@@ -20,10 +20,9 @@ from archive.formats.exported.origins import KEYS
 from archive.formats.exported.program import Program
 from archive.formats.exported.sites import NodeSite, Scope
 from archive.normalform.check import check
-from archive.normalform.columns import BY_NAME
+from archive.normalform.columns import BY_NAME, MOST_MARKED
 from archive.normalform.metadata import Metadata
 from archive.normalform.pool import Pool, table_of
-from archive.normalform.program_columns import MOST_MARKED
 from archive.normalform.programs import ProgramPacker
 from archive.reader.collect import collect
 from tests.support.exported import EXPORTED, METADATA, texts

@@ -13,7 +13,7 @@ from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.layout import (
     CompanionProfile,
-    Section,
+    SectionLine,
 )
 from tests.support.corpus import RELEASES
 from tests.support.halves import companion_of, parsed, plain_facts
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
 
-    Sections = list[tuple[Section, bytes]]
+    Sections = list[tuple[SectionLine, bytes]]
 
 
 T = TypeVar("T")

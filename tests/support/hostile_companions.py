@@ -15,7 +15,7 @@ from archive.companion.layout import (
     HEADER,
     MAPPED_LINE,
     CompanionProfile,
-    Section,
+    SectionLine,
     read_directory,
     written,
 )
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
-    Sections = list[tuple[Section, bytes]]
+    Sections = list[tuple[SectionLine, bytes]]
 
 HEADER_BYTES = HEADER.size
 
@@ -86,8 +86,8 @@ def replaced(listed: Sections, at: int, **fields: int) -> Sections:
 def solid(body: bytes, inflated: int | None = None, codec: int = 0) -> bytes:
     """A packed companion of one section with columns, and no strings."""
     size = len(body) if inflated is None else inflated
-    line = Section(SOLID, 1, codec, size, 0, size, len(body), zlib.crc32(body))
-    strings = Section(STRINGS, 1, Codec.NONE, 0, 0, 0, 0, zlib.crc32(b""))
+    line = SectionLine(SOLID, 1, codec, size, 0, size, len(body), zlib.crc32(body))
+    strings = SectionLine(STRINGS, 1, Codec.NONE, 0, 0, 0, 0, zlib.crc32(b""))
     return written(CompanionProfile.PACKED, bytes(16), [(line, body), (strings, b"")])
 
 

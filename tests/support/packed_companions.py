@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-from archive.companion.encodings import Transform
-from archive.companion.lines import TRANSFORM
-from archive.companion.varints import build_signed, build_varint
+from archive.companion.encodings import TRANSFORM, Transform
+from archive.companion.layout import build_signed, build_varint
 from archive.normalform.columns import BY_NAME
 
 

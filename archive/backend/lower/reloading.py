@@ -30,9 +30,8 @@ from archive.effects.errors import LoweringError
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import DELEGATED, code_of
 from archive.normalform.builder import FormBuilder
-from archive.normalform.calls import show_calls
 from archive.normalform.records import DebugRecords
-from archive.normalform.relocate import Attachment
+from archive.normalform.relocate import Attachment, show_calls
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.companion.sections import section_parts
+from archive.companion.parse import section_parts
 from archive.container.directory import central_headers
 from archive.container.end import read_end
 from archive.container.headers import CENTRAL, LOCAL, PADDING_FIELD, extra_fields, widened

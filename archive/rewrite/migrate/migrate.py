@@ -31,7 +31,7 @@ from archive.formats.archive_id import counts
 from archive.formats.record_kinds import DELEGATED, MIGRATED, range_records_of
 from archive.formats.releases import number_of
 from archive.formats.stale_methods import after_cuts, before_cuts, without
-from archive.normalform.column import NO_ROW
+from archive.normalform.columns import NO_ROW
 from archive.reader import opening
 from archive.reader.provenance import Provenance, provenance
 from archive.reader.recognition import SHRUNK_KINDS, FileKind

@@ -33,8 +33,7 @@ from archive.base.columns import firsts
 from archive.container.names import encoded
 from archive.debuginfo.model import NO_TAG, Generation, RangeLayout
 from archive.formats.record_kinds import DELEGATED
-from archive.normalform.column import NO_ROW
-from archive.normalform.columns import CALLSTACK_LAYOUTS
+from archive.normalform.columns import CALLSTACK_LAYOUTS, NO_ROW
 from archive.rewrite.migrate import ranges
 from archive.rewrite.migrate.plan import PlanStep
 

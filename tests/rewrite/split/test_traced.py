@@ -18,8 +18,8 @@ from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats.record_kinds import RANGES_SUFFIX
 from archive.normalform.builder import FormBuilder
+from archive.normalform.range_records import table_with
 from archive.normalform.records import DebugRecords
-from archive.normalform.relayout import table_with
 from tests.support import companion_bombs as bombs
 from tests.support.commands import well
 from tests.support.hostile_companions import packed_of

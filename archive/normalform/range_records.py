@@ -1,4 +1,6 @@
-"""Source ranges as PyTorch lays them out: texts whole or in lines, string tables in its order.
+"""Source ranges of a normal form as records, each to the byte, or as the table that parsing these gives.
+
+They are as PyTorch lays them out: texts whole or in lines, string tables in its order.
 
 PyTorch's string table begins with "". Then follow, source by source in the order of the rows, the lines of
 the text ("" behind a last line that has a line feed) and the filename. Each string is there once, where it is
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +23,11 @@ from archive.base.columns import firsts, largest_window, numbered, spread, windo
 from archive.base.errors import ArchiveError
 from archive.base.strings import StringTable
 from archive.debuginfo.model import RangeLayout
+from archive.debuginfo.tables import RangeSummary, RangeTable, SourceTable
+from archive.formats.schema import Gathered, Indexed, Ragged, Repeated
+from archive.formats.source_ranges import record_of
 from archive.normalform.columns import RANGE_LAYOUTS, VALUE_BYTES
+from archive.normalform.pool import record_names
 from archive.normalform.texts import line_bounds, roots, sum_over_texts, unpack_texts
 
 if TYPE_CHECKING:
@@ -43,7 +49,7 @@ LINES = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class TextPieces:
     """The pieces of t texts.
 
     Attributes:
@@ -85,7 +91,7 @@ class RecordTexts:
         """Where each text's lines begin, one text behind the other (t + 1)."""
         return line_bounds(self._node, self._parent)
 
-    def pieces(self, strings: StringTable, allowance: Allowance) -> Pieces:
+    def pieces(self, strings: StringTable, allowance: Allowance) -> TextPieces:
         """The pieces of all texts.
 
         Raises:
@@ -101,7 +107,7 @@ class RecordTexts:
         with allowance.lent(LINE_BYTES * largest_window(self._first) + copies, "lines", place="source.text"):
             return self._pieces(strings, first)
 
-    def _pieces(self, strings: StringTable, first: Ints) -> Pieces:
+    def _pieces(self, strings: StringTable, first: Ints) -> TextPieces:
         """The pieces, whose places are known; a window of texts is put together at once."""
         piece = np.full(int(first[-1]), nothing(strings), np.int64)
         alone = np.flatnonzero(~self.in_lines)
@@ -117,7 +123,7 @@ class RecordTexts:
             others = np.flatnonzero(~self.in_lines[low:high])
             bounds = zip(begin[others].tolist(), begin[others + 1].tolist(), strict=True)
             texts += [_joined(strings, lines[start:end]) for start, end in bounds]
-        return Pieces(table_with(strings, texts), first, piece)
+        return TextPieces(table_with(strings, texts), first, piece)
 
     def _open_ended(self, strings: StringTable) -> np.ndarray:
         """Whether each text has a last line without line feed (t)."""
@@ -193,7 +199,7 @@ class LaidOut:
     own_first: Ints
     source: Ints
     text: np.ndarray
-    pieces: Pieces
+    pieces: TextPieces
     name: Ints
     in_lines: np.ndarray
     table_first: Ints
@@ -233,7 +239,7 @@ def laid_out(columns: Columns, strings: StringTable, allowance: Allowance) -> La
 
 
 def _string_tables(
-    columns: Columns, own_first: Ints, source: Ints, texts: RecordTexts, pieces: Pieces
+    columns: Columns, own_first: Ints, source: Ints, texts: RecordTexts, pieces: TextPieces
 ) -> tuple[Ints, Ints, Ints]:
     """Filenames as places in string tables; where each record's table begins; the tables.
 
@@ -265,7 +271,7 @@ class _StringTables:
         pieces: of these; they become places in the tables.
     """
 
-    def __init__(self, texts: RecordTexts, pieces: Pieces) -> None:
+    def __init__(self, texts: RecordTexts, pieces: TextPieces) -> None:
         self._texts, self._first, self._piece = texts, pieces.first, pieces.piece
         self._empty = nothing(pieces.strings)
         self._turn = np.full(len(pieces.strings), NEVER)
@@ -303,3 +309,151 @@ class _StringTables:
             at = slice(int(first[low]), int(first[high]))
             source = self._texts.at[some.start + low : some.start + high]
             yield at, np.arange(at.start, at.stop) + np.repeat(source, np.diff(first[low : high + 1]))
+
+
+# --- records
+
+PIECE_BYTES = 2
+"""Bytes of the shortest integer in a record."""
+
+
+@dataclass(frozen=True, eq=False)
+class RangeRecords:
+    """The records of source ranges that some columns stand for.
+
+    Attributes:
+        columns: by name.
+        strings: what columns of names refer to.
+        allowance: the memory that records and their table may cost.
+    """
+
+    columns: Columns
+    strings: StringTable
+    allowance: Allowance
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The records."""
+        return record_names(self.strings, self.columns["record.name"].tolist(), self.allowance)
+
+    @cached_property
+    def layouts(self) -> tuple[RangeLayout, ...]:
+        """The layout of each record."""
+        return tuple(RANGE_LAYOUTS[layout] for layout in self.columns["record.layout"].tolist())
+
+    @cached_property
+    def laid_out(self) -> LaidOut:
+        """The sources of all records.
+
+        Raises:
+            LimitError: they would take more memory than allowed.
+        """
+        return laid_out(self.columns, self.strings, self.allowance)
+
+    @property
+    def summary(self) -> RangeSummary:
+        """How much the records hold."""
+        return RangeSummary(self.names, self.layouts, self.columns["record.rows"], len(self.laid_out.source))
+
+    def build(self, record: int) -> bytes:
+        """One record as PyTorch writes it.
+
+        Raises:
+            LimitError: it would take more memory than allowed.
+        """
+        columns, laid, layout = self.columns, self.laid_out, self.layouts[record]
+        rows = slice(int(laid.row_first[record]), int(laid.row_first[record + 1]))
+        own = slice(int(laid.own_first[record]), int(laid.own_first[record + 1]))
+        span = columns["row.range"][rows]
+        source = Indexed(laid.own[rows] - own.start, self._sources(record, own))
+        fields = {
+            "offset": columns["row.offset"][rows],
+            "range": {
+                "source": source,
+                "start": Gathered(columns["range.start"], span),
+                "end": Gathered(columns["range.end"], span),
+            },
+            "tag": Gathered(columns["range.tag"], span),
+        }
+        with self.allowance.part() as meanwhile:
+            meanwhile.take(VALUE_BYTES * (len(span) + 4 * (own.stop - own.start)), "source ranges")
+            with meanwhile.lent(self._least_bytes(own), "texts of a record"):
+                pass
+            strings = laid.pieces.strings
+            return record_of(fields, self._string_table(record), strings, layout, meanwhile)
+
+    def _least_bytes(self, own: slice) -> int:
+        """Bytes that the texts of some sources take at least in a record with a string table."""
+        laid = self.laid_out
+        pieces = np.diff(laid.pieces.first)[laid.text[own]]
+        return PIECE_BYTES * int(pieces.sum())
+
+    def _string_table(self, record: int) -> Ints | None:
+        """A record's string table; None in layouts without one."""
+        if self.layouts[record] is not RangeLayout.STRING_TABLE:
+            return None
+        first = self.laid_out.table_first
+        return self.laid_out.table[int(first[record]) : int(first[record + 1])]
+
+    def _sources(self, record: int, own: slice) -> dict[str, Any]:
+        """The columns of a record's sources."""
+        laid, text = self.laid_out, self.laid_out.text[own]
+        first, piece, base = laid.pieces.first, laid.pieces.piece, int(laid.table_first[record])
+        line = self.columns["source.line"][laid.source[own]]
+        if self.layouts[record] is not RangeLayout.STRING_TABLE:
+            return {"text": piece[first[text]], "filename": laid.name[own], "starting_line": line}
+        low, high = (int(text.min()), int(text.max()) + 1) if len(text) else (0, 0)  # the record's own texts
+        lines = Ragged(first[low : high + 1] - first[low], piece[first[low] : first[high]] - base)
+        return {
+            "text": Repeated(text - low, lines),
+            "filename": laid.name[own] - base,
+            "starting_line": line,
+        }
+
+    @cached_property
+    def table(self) -> RangeTable:
+        """The rows of all records.
+
+        Raises:
+            LimitError: it would take more memory than allowed.
+        """
+        columns, laid = self.columns, self.laid_out
+        span, source = columns["row.range"], laid.source
+        counts = np.diff(laid.pieces.first)[laid.text]
+        values = 4 * len(span) + 4 * len(source) + int(counts.sum())
+        self.allowance.take(VALUE_BYTES * values, "source ranges")
+        piece, name = laid.pieces.piece.copy(), laid.name.copy()
+        in_lines = np.repeat(laid.in_lines, np.diff(laid.pieces.first))
+        piece[in_lines] = laid.table[piece[in_lines]]
+        named = laid.in_lines[laid.text]
+        name[named] = laid.table[name[named]]
+        sources = SourceTable(
+            laid.pieces.strings,
+            firsts(counts),
+            _repeated(piece, laid.pieces.first[laid.text], counts),
+            name,
+            columns["source.line"][source],
+            columns["source.null"][source] > 0,
+        )
+        return RangeTable(
+            self.names,
+            self.layouts,
+            laid.row_first,
+            columns["row.offset"],
+            laid.own.astype(np.int64),
+            columns["range.start"][span],
+            columns["range.end"][span],
+            columns["range.tag"][span],
+            sources,
+            laid.table_first,
+            laid.table,
+        )
+
+
+def _repeated(values: Ints, first: Ints, counts: Ints) -> Ints:
+    """Runs of values, one behind the other, in windows: ``counts[i]`` of them from ``first[i]`` on."""
+    begin = firsts(counts)
+    runs = np.empty(int(begin[-1]), np.int64)
+    for low, high in windows(begin):
+        runs[begin[low] : begin[high]] = values[spread(first[low:high], counts[low:high])]
+    return runs
