@@ -16,7 +16,7 @@ from archive.base.errors import ArchiveError
 from archive.debuginfo.model import Global
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from archive.base.limits import Allowance
 
@@ -31,7 +31,7 @@ LEAVES = {
     *("UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
 }
 EMPTY_CONTAINERS = {"EMPTY_LIST": "list", "EMPTY_TUPLE": "tuple", "EMPTY_DICT": "dict", "EMPTY_SET": "set"}
-TO_MARK = {"TUPLE": "tuple", "LIST": "list", "DICT": "dict", "FROZENSET": "frozenset"}
+TO_MARK = {"TUPLE": "tuple", "LIST": "list", "FROZENSET": "frozenset"}
 IGNORED = {"PROTO", "FRAME", "STOP", "NEXT_BUFFER", "READONLY_BUFFER"}
 
 
@@ -110,7 +110,8 @@ def plain_value(data: memoryview, at: int, allowance: Allowance) -> tuple[object
     position = 0
     try:
         for op, argument, place in pickletools.genops(stream):  # type: ignore[arg-type]
-            allowance.take(VALUE_BYTES + _size(argument), "values of a pickle", place=f"byte {at + position}")
+            size = len(argument) if isinstance(argument, str | bytes | bytearray) else 0
+            allowance.take(VALUE_BYTES + size, "values of a pickle", place=f"byte {at + position}")
             position = place or 0
             machine.step(op.name, argument)
         return machine.stack[-1], at + stream.tell()
@@ -149,11 +150,6 @@ class _PickleFile:
         return data
 
 
-def _size(argument: object) -> int:
-    """Bytes of an instruction's argument, about."""
-    return len(argument) if isinstance(argument, str | bytes | bytearray) else 0
-
-
 class _Machine:
     """The stack and the memo of a pickle."""
 
@@ -162,18 +158,79 @@ class _Machine:
         self.memo: dict[int, object] = {}
 
     def step(self, name: str, argument: Any) -> None:  # noqa: ANN401 (as the instruction has it)
+        """Take an instruction: one case for each kind of them, so that all stand on one page."""
+        stack = self.stack
         if name in LEAVES:
-            self.stack.append(argument)
+            stack.append(argument)
         elif name in CONSTANT_VALUES:
-            self.stack.append(CONSTANT_VALUES[name])
+            stack.append(CONSTANT_VALUES[name])
         elif name in EMPTY_CONTAINERS:
-            self.stack.append(PyValue(EMPTY_CONTAINERS[name]))
+            stack.append(PyValue(EMPTY_CONTAINERS[name]))
+        elif name == "DICT":
+            stack.append(PyValue("dict", pairs=_pairs(self._popped())))
         elif name in TO_MARK:
-            self._collect(TO_MARK[name])
+            stack.append(PyValue(TO_MARK[name], items=self._popped()))
         elif name not in IGNORED:
-            ACTIONS[name](self, argument)
+            match name:
+                case "BINPUT" | "PUT" | "LONG_BINPUT":  # the most frequent ones first
+                    self.memo[argument] = stack[-1]
+                case "BINGET" | "GET" | "LONG_BINGET":
+                    stack.append(self.memo[argument])
+                case "MEMOIZE":
+                    self.memo.setdefault(len(self.memo), stack[-1])
+                case "MARK":
+                    stack.append(MARK_ON_STACK)
+                case "POP":
+                    stack.pop()
+                case "POP_MARK":
+                    self._popped()
+                case "DUP":
+                    stack.append(stack[-1])
+                case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                    items = stack[-int(name[-1]) :]
+                    del stack[-int(name[-1]) :]
+                    stack.append(PyValue("tuple", items=items))
+                case "REDUCE" | "NEWOBJ":
+                    arguments = stack.pop()
+                    stack.append(PyValue(stack.pop(), arguments.items))
+                case "NEWOBJ_EX":
+                    by_name, arguments = stack.pop(), stack.pop()
+                    stack.append(PyValue(stack.pop(), arguments.items, pairs=by_name.pairs))
+                case "INST":
+                    stack.append(PyValue(_global(argument), self._popped()))
+                case "OBJ":
+                    what, *values = self._popped()
+                    stack.append(PyValue(what, values))
+                case "GLOBAL":
+                    stack.append(_global(argument))
+                case "STACK_GLOBAL":
+                    inner = stack.pop()
+                    stack.append(Global(str(stack.pop()), str(inner)))
+                case "APPEND":
+                    value = stack.pop()
+                    stack[-1].extend([value])
+                case "APPENDS" | "ADDITEMS":
+                    values = self._popped()
+                    stack[-1].extend(values)
+                case "SETITEM":
+                    value, key = stack.pop(), stack.pop()
+                    stack[-1].update([(key, value)])
+                case "SETITEMS":
+                    values = self._popped()
+                    stack[-1].update(_pairs(values))
+                case "BUILD":
+                    state = stack.pop()
+                    stack[-1].state = state
+                case "BINPERSID":
+                    stack.append(PyValue("persistent", [stack.pop()]))
+                case "PERSID":
+                    stack.append(PyValue("persistent", [argument]))
+                case "EXT1" | "EXT2" | "EXT4":
+                    stack.append(Global("extension", str(argument)))
+                case _:
+                    raise KeyError(name)
 
-    def popped(self) -> list[Any]:
+    def _popped(self) -> list[Any]:
         """Take all values above the last mark, and the mark."""
         at = len(self.stack) - 1
         while self.stack[at] is not MARK_ON_STACK:
@@ -184,116 +241,11 @@ class _Machine:
         del self.stack[at:]
         return values
 
-    def _collect(self, what: str) -> None:
-        values = self.popped()
-        made = PyValue(what)
-        if what == "dict":
-            made.pairs = list(zip(values[::2], values[1::2], strict=True))
-        else:
-            made.items = values
-        self.stack.append(made)
 
-
-def _tuple(count: int) -> Callable[[_Machine, Any], None]:
-    def run(machine: _Machine, _: object) -> None:
-        values = machine.stack[-count:]
-        del machine.stack[-count:]
-        machine.stack.append(PyValue("tuple", items=values))
-
-    return run
-
-
-def _called(machine: _Machine, _: object) -> None:
-    arguments = machine.stack.pop()
-    machine.stack.append(PyValue(machine.stack.pop(), arguments.items))
-
-
-def _called_by_name(machine: _Machine, _: object) -> None:
-    named = machine.stack.pop()
-    _called(machine, None)
-    machine.stack[-1].pairs = named.pairs
-
-
-def _instance(machine: _Machine, argument: str) -> None:
+def _global(argument: str) -> Global:
     module, _, name = argument.partition(" ")
-    machine.stack.append(PyValue(Global(module, name), machine.popped()))
+    return Global(module, name)
 
 
-def _object(machine: _Machine, _: object) -> None:
-    what, *arguments = machine.popped()
-    machine.stack.append(PyValue(what, arguments))
-
-
-def _global(machine: _Machine, argument: str) -> None:
-    module, _, name = argument.partition(" ")
-    machine.stack.append(Global(module, name))
-
-
-def _stack_global(machine: _Machine, _: object) -> None:
-    name = machine.stack.pop()
-    machine.stack.append(Global(str(machine.stack.pop()), str(name)))
-
-
-def _append(machine: _Machine, _: object) -> None:
-    value = machine.stack.pop()
-    machine.stack[-1].extend([value])
-
-
-def _extend(machine: _Machine, _: object) -> None:
-    values = machine.popped()
-    machine.stack[-1].extend(values)
-
-
-def _set_item(machine: _Machine, _: object) -> None:
-    value, key = machine.stack.pop(), machine.stack.pop()
-    machine.stack[-1].update([(key, value)])
-
-
-def _set_items(machine: _Machine, _: object) -> None:
-    values = machine.popped()
-    machine.stack[-1].update(list(zip(values[::2], values[1::2], strict=True)))
-
-
-def _build(machine: _Machine, _: object) -> None:
-    state = machine.stack.pop()
-    machine.stack[-1].state = state
-
-
-def _persistent(machine: _Machine, _: object) -> None:
-    machine.stack.append(PyValue("persistent", [machine.stack.pop()]))
-
-
-def _put(machine: _Machine, argument: int) -> None:
-    machine.memo[argument] = machine.stack[-1]
-
-
-def _get(machine: _Machine, argument: int) -> None:
-    machine.stack.append(machine.memo[argument])
-
-
-ACTIONS: dict[str, Callable[[_Machine, Any], object]] = {
-    "MARK": lambda machine, _: machine.stack.append(MARK_ON_STACK),
-    "POP": lambda machine, _: machine.stack.pop(),
-    "POP_MARK": lambda machine, _: machine.popped(),
-    "DUP": lambda machine, _: machine.stack.append(machine.stack[-1]),
-    **{f"TUPLE{count}": _tuple(count) for count in (1, 2, 3)},
-    **dict.fromkeys(("REDUCE", "NEWOBJ"), _called),
-    "NEWOBJ_EX": _called_by_name,
-    "INST": _instance,
-    "OBJ": _object,
-    "GLOBAL": _global,
-    "STACK_GLOBAL": _stack_global,
-    "APPEND": _append,
-    **dict.fromkeys(("APPENDS", "ADDITEMS"), _extend),
-    "SETITEM": _set_item,
-    "SETITEMS": _set_items,
-    "BUILD": _build,
-    "BINPERSID": _persistent,
-    "PERSID": lambda machine, argument: machine.stack.append(PyValue("persistent", [argument])),
-    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _put),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), _get),
-    "MEMOIZE": lambda machine, _: machine.memo.setdefault(len(machine.memo), machine.stack[-1]),
-    **dict.fromkeys(
-        ("EXT1", "EXT2", "EXT4"), lambda machine, code: machine.stack.append(Global("extension", str(code)))
-    ),
-}
+def _pairs(values: list[Any]) -> list[tuple[object, object]]:
+    return list(zip(values[::2], values[1::2], strict=True))
