@@ -35,14 +35,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.spending import Recent
 from archive.base.strings import decoded
 from archive.debuginfo.unique_handles import DIGITS, HANDLE_DIGITS, looks_unique
-from archive.formats.instructions import INTERFACE_CALL, MAX_NAME
+from archive.formats.bytecode import INTERFACE_CALL, MAX_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.limits import Steps
     from archive.debuginfo.handle_tables import HandleTable
-    from archive.formats.instructions import LiteInstruction
+    from archive.formats.bytecode import LiteInstruction
     from archive.reader.archive import Archive
 
 MAX_HANDLES = 16

@@ -1,4 +1,4 @@
-"""``bytecode.pkl``: the methods of the lite interpreter. Read for names, instruction counts and operators.
+"""``bytecode.pkl``: the methods of the lite interpreter. Read for names, instructions and operators.
 
 ``(version, (method, (("instructions", ((op, x, n), ...)), ("operators", ((name, overload, ...), ...)), ...),
 ...), ...)``. The instructions ``OP`` and ``OPN`` call operator x. PyTorch 1.5 and 1.6 wrote no version;
@@ -12,7 +12,7 @@ readers take it as 3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,12 @@ WARN = b"WARN"
 CALLING = (b"OP", b"OPN")
 METHOD_BYTES, INSTRUCTION_BYTES, OPERATOR_BYTES = 480, 120, 80
 """Bytes of memory that a method, an instruction and an operator cost besides their names."""
+INTERFACE_CALL = b"INTERFACE_CALL"
+HOLDERS = (ValueKind.TUPLE, ValueKind.LIST)
+ITEM_BYTES = 220
+"""Bytes of memory that an item of a tuple or list costs while it is looked through."""
+MAX_NAME = 4096
+"""Bytes of an opcode or a method's name; a longer one counts as none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +199,84 @@ def _unexpected(tree: Tree, node: int, expected: str) -> ArchiveError:
     error = tree.tokens.fault(node, "")
     error.expected, error.found = expected, found_at(tree, node)
     return error
+
+
+class LiteInstruction(NamedTuple):
+    """An instruction: its opcode, and the name of the method that it calls through an interface, or b""."""
+
+    opcode: bytes
+    calls: bytes
+
+
+class InstructionTable:
+    """The instructions of each method, each looked up in the pickle's columns when it is asked for.
+
+    Explaining a log needs few of them, and of each only the opcode and the method that it calls. No constant
+    is followed, however deep it is. A record of another form has no instructions here; it is no error.
+
+    Args:
+        tree: values of pickles.
+        pickle: the number of the bytecode among them.
+        allowance: the memory that looking through the methods may cost.
+
+    Raises:
+        LimitError: there are more methods, or entries of one, than that.
+    """
+
+    def __init__(self, tree: Tree, pickle: int, allowance: Allowance) -> None:
+        self._tree = tree
+        self._allowance = allowance
+        self._tables = self._by_name(int(tree.roots[pickle]))
+        self._parts: dict[int, tuple[int, int]] = {}
+
+    def at(self, method: bytes, number: int) -> LiteInstruction | None:
+        """An instruction, by its method's qualified name and its number; None where there is none."""
+        table = self._tables.get(method)
+        if table is None:
+            return None
+        if table not in self._parts:
+            self._parts[table] = self._part(table, b"instructions"), self._part(table, b"constants")
+        instructions, constants = self._parts[table]
+        row = self._item(instructions, number)
+        opcode = self._text(self._item(row, 0))
+        called = self._text(self._item(constants, self._int(self._item(row, 1))))
+        return None if row < 0 else LiteInstruction(opcode, called if opcode == INTERFACE_CALL else b"")
+
+    def _by_name(self, root: int) -> dict[bytes, int]:
+        """Each method's table; of equal names the last."""
+        methods = self._distinct(root)
+        return {self._text(self._item(one, 0)): self._item(one, 1) for one in methods if self._holds(one)}
+
+    def _distinct(self, node: int) -> dict[int, None]:
+        """The distinct items of a tuple or list, in order; none of another node."""
+        if not self._holds(node):
+            return {}
+        count = int(self._tree.count[node])
+        self._allowance.take(ITEM_BYTES * count, "entries of bytecode", record=BYTECODE)
+        return dict.fromkeys(self._tree.items(node))
+
+    def _part(self, table: int, wanted: bytes) -> int:
+        """The value under a key of a method's table; -1 where there is none."""
+        entries = self._distinct(table)
+        return next((self._item(one, 1) for one in entries if self._text(self._item(one, 0)) == wanted), -1)
+
+    def _holds(self, node: int) -> bool:
+        """Whether a node is a tuple or a list."""
+        return node >= 0 and self._tree.kind(node) in HOLDERS
+
+    def _item(self, node: int, number: int) -> int:
+        """A child of a tuple or list; -1 where there is none."""
+        if not self._holds(node) or not 0 <= number < int(self._tree.count[node]):
+            return -1
+        return int(self._tree.children[int(self._tree.first[node]) + number])
+
+    def _int(self, node: int) -> int:
+        """A node's number; -1 for other kinds."""
+        return int(self._tree.value[node]) if node >= 0 and self._tree.kind(node) == ValueKind.INT else -1
+
+    def _text(self, node: int) -> bytes:
+        """A node's text; b"" for other kinds, and for one that is too long."""
+        if node < 0 or self._tree.kind(node) != ValueKind.TEXT:
+            return b""
+        data = self._tree.strings.data(int(self._tree.value[node]))
+        return bytes(data) if len(data) <= MAX_NAME else b""

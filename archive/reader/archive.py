@@ -12,8 +12,8 @@ from archive.debuginfo.symbolicate import Style, Symbolication, symbolicate
 from archive.debuginfo.tables import FactMapping, RangeRows
 from archive.formats import callstack_map
 from archive.formats.archive_id import archive_id
+from archive.formats.bytecode import InstructionTable
 from archive.formats.effects import EFFECTS
-from archive.formats.instructions import InstructionTable
 from archive.formats.lowered import find_lowered
 from archive.formats.method_handles import method_records
 from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, DATA, place_of_companion, range_records_of

@@ -17,7 +17,7 @@ from archive.debuginfo.symbolicate import Style, Symbolication
 from archive.debuginfo.unique_handles import PLAIN, HandleForm
 from archive.failures.handles import HandleSplits
 from archive.failures.lite import LiteAnswers, LiteFailure
-from archive.formats.instructions import InstructionTable
+from archive.formats.bytecode import InstructionTable
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.support.corpus import ORACLES

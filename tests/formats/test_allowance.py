@@ -12,9 +12,9 @@ import pytest
 
 from archive import ArchiveError, Limits
 from archive.debuginfo.model import Generation
+from archive.formats.bytecode import InstructionTable
 from archive.formats.callstack_map import parse_callstack_map
 from archive.formats.effects.record import parse_effects
-from archive.formats.instructions import InstructionTable
 from archive.formats.method_handles import parse_methods
 from archive.formats.schema import (
     Chain,

@@ -10,8 +10,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.formats.bytecode import parse_bytecode, parse_operators, renumber_warnings
-from archive.formats.instructions import InstructionTable
+from archive.formats.bytecode import InstructionTable, parse_bytecode, parse_operators, renumber_warnings
 from archive.formats.record_kinds import BYTECODE
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
