@@ -21,15 +21,15 @@ from archive.backend.delegate import Delegate
 from archive.backend.effectful import Effectful
 from archive.backend.errors import BackendError, OperationError
 from archive.backend.graph.folding import folded
-from archive.backend.lower.ahead import Ahead
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.handles import DebugHandles, generate_debug_handles
+from archive.backend.lower.links import Ahead
 from archive.backend.lower.lowering import lower
 from archive.backend.lower.reloading import load_archive
 from archive.backend.lower.saving import Saved, lowered_archive, save_lowered
-from archive.backend.profile.events import Recording
 from archive.backend.profile.profile import Profile
 from archive.backend.profile.stock.running import profile_archive
+from archive.backend.profile.timeline import Recording
 from archive.backend.registry import (
     Backend,
     Link,

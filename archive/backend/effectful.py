@@ -29,8 +29,7 @@ from archive.backend.lower.lowering import (
     EFFECTS_STATE,
     EFFECTS_TENSORS,
 )
-from archive.backend.lower.members import Member
-from archive.backend.members import Members
+from archive.backend.members import Members, ModuleMember
 from archive.base.errors import ArchiveError, shown
 from archive.effects.errors import LoweringError, StateError
 from archive.effects.placeholders import LEFT_OUT
@@ -386,7 +385,7 @@ def _kept(delegate: Delegate, name: str, kind: type) -> Any:  # noqa: ANN401
     return found
 
 
-def _members(delegate: Delegate) -> tuple[list[Member], list[torch.Tensor]]:
+def _members(delegate: Delegate) -> tuple[list[ModuleMember], list[torch.Tensor]]:
     """The members of the module, and their tensors; none where the archive has none.
 
     Raises:
@@ -401,7 +400,7 @@ def _members(delegate: Delegate) -> tuple[list[Member], list[torch.Tensor]]:
     )
     if not is_right:
         raise ArchiveError("members of a module that are no rows of them", file=delegate.archive.file)
-    return [Member(*row) for row in rows], _kept(delegate, EFFECTS_TENSORS, list)
+    return [ModuleMember(*row) for row in rows], _kept(delegate, EFFECTS_TENSORS, list)
 
 
 def _copy(tensor: torch.Tensor) -> torch.Tensor:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.backend.errors import BackendError
-from archive.backend.lower.loading import check_loading
 from archive.backend.lower.reloading import reloaded
-from archive.backend.lower.saving import write_lowered
+from archive.backend.lower.saving import check_loading, write_lowered
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.effects.errors import LoweringError

@@ -127,7 +127,7 @@ class Backend:
         name: the name by which it is found; part of the names of lowered classes.
         preprocess: ``(original, method_compile_spec, generate_debug_handles)`` -> the state that the archive
             keeps, a TorchScript value; for the link ``ahead of time`` an
-            :class:`~archive.backend.lower.ahead.Ahead`. It raises :class:`LoweringError` for operations that
+            :class:`~archive.backend.lower.links.Ahead`. It raises :class:`LoweringError` for operations that
             it cannot compile.
         runtime: the class of its :class:`Runtime`.
         link: the way in which lowered modules run it.

@@ -19,9 +19,8 @@ from archive.backend import LoweringError, save_lowered
 from archive.backend.graph.folding import folded
 from archive.backend.graph.inlining import inlined
 from archive.backend.graph.range_finder import RangeFinder
-from archive.backend.lower.emitting import Emitted, emitted
+from archive.backend.lower.emitting import Emitted, constant, emitted
 from archive.backend.lower.links import TORCHSCRIPT_NAMES, resolved
-from archive.backend.lower.literals import constant
 from tests.support import control_flow, value_functions
 from tests.support.control_flow import Calls
 from tests.support.control_flow_modules import Changing, Copying, Doubled, Failing, Seeding, Shadowing

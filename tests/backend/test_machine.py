@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from archive.backend import BackendError, Delegate, lower
-from archive.backend.aten.memory import allocations
+from archive.backend.aten.machine import allocations
 from archive.backend.aten.program import EACH, JUMP, JUMP_UNLESS, MOVE
 from archive.backend.errors import OperationError
 from tests.support.backend_models import Branching, cases
@@ -36,7 +36,7 @@ def test_real_models_equal_eager(name: str, how: str) -> None:
     inputs = [good, None, None, False][: one.program.parameters]
     with torch.no_grad():
         assert same(one.machine.run(inputs), model(good))
-        assert same(one.machine.run_observed(inputs, Recording()), model(good))
+        assert same(one.machine.run_observed(inputs, []), model(good))
 
 
 def test_branches_are_taken_as_the_arguments_say() -> None:
@@ -99,7 +99,7 @@ def test_failures_lead_to_their_operation(
 ) -> None:
     one = made(Failing())
     machine = one.machine
-    run = partial(machine.run_observed, recording=Recording()) if observed else machine.run
+    run = partial(machine.run_observed, operations=[]) if observed else machine.run
     with pytest.raises(OperationError) as caught:
         run(inputs)
     assert caught.value.message == message
@@ -147,7 +147,7 @@ def test_interrupts_pass_through() -> None:
 def test_each_operation_is_recorded_once_for_each_time_it_runs() -> None:
     one = made(Containers())
     recording = Recording()
-    one.machine.run_observed([torch.ones(3, 2), 2], recording)
+    one.machine.run_observed([torch.ones(3, 2), 2], recording.operations, recording.memory)
     operations = list(one.graph.operations())
     kinds = [kind for _, _, _, kind in recording.operations]
     assert kinds == [operations[handle].kind for _, _, handle, _ in recording.operations]
@@ -161,7 +161,7 @@ def test_each_operation_is_recorded_once_for_each_time_it_runs() -> None:
 def test_straight_programs_record_all_their_operators() -> None:
     model, good, _ = cases()["mlp"]
     one, recording = made(model), Recording()
-    one.machine.run_observed([good], recording)
+    one.machine.run_observed([good], recording.operations, recording.memory)
     assert [handle for _, _, handle, _ in recording.operations] == [
         step.handle for step in one.program.instructions
     ]
@@ -218,7 +218,7 @@ def test_memory_is_not_recorded_within_another_profiler() -> None:
 def test_memory_is_recorded_when_it_is_taken_and_freed() -> None:
     one, recording = made(Remembering()), Recording()
     with torch.no_grad():
-        one.machine.run_observed([torch.ones(100)], recording)
+        one.machine.run_observed([torch.ones(100)], recording.operations, recording.memory)
     operations = list(one.graph.operations())
     changes = [(operations[handle].kind, size) for _, handle, size, _, _ in recording.memory]
     assert [(kind, size) for kind, size in changes if abs(size) > SCALAR] == [

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from archive.backend import lower, lowered_archive
-from archive.backend.lower.padding import APART, LARGE, MOST_COPIED, padding
+from archive.backend.lower.codegen import APART, LARGE, MOST_COPIED, padding
 
 pytestmark = pytest.mark.torch
 BRANCH = b"    if x:\n" + b"        y = f(x)\n" * 100

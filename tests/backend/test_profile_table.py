@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch", exc_type=ImportError)
 
 
-from archive.backend.profile.text import duration, size, table
+from archive.backend.profile.profile import duration, size, table
 from tests.support.profiles import ADD_0, FC_0, HEAD, one_run, profiled, recording
 
 pytestmark = pytest.mark.torch

@@ -19,11 +19,9 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import Delegate, lower, lowered_archive
-from archive.backend.profile.events import Recording
 from archive.backend.profile.places import SourceLine, place_of
-from archive.backend.profile.profile import Profile
-from archive.backend.profile.text import table
-from archive.backend.profile.timeline import Row
+from archive.backend.profile.profile import Profile, table
+from archive.backend.profile.timeline import Recording, Row
 from tests.support.listed_models import Listed
 from tests.support.profiles import (
     ADD_1,

@@ -12,13 +12,13 @@ import torch
 from torch import nn
 
 from archive.backend.aten.blob import encoded
-from archive.backend.aten.calls import PYTHON_CALLS as RUN_BY_PYTHON
+from archive.backend.aten.operators import PYTHON_CALLS as RUN_BY_PYTHON
 from archive.backend.aten.operators import supported
 from archive.backend.aten.program import program_of
 from archive.backend.graph.inlining import inlined
 from archive.backend.graph.range_finder import RangeFinder
 from tests.support.backend_models import Branching
-from tests.support.machines import Containers, Listed, Recording, Searching, made, same
+from tests.support.machines import Containers, Listed, Searching, made, same
 
 pytestmark = pytest.mark.torch
 
@@ -82,7 +82,7 @@ def test_programs_equal_eager_and_scripted(model: type[nn.Module], inputs: list[
     assert same(torch.jit.script(model())(*inputs), expected)
     for _ in range(2):
         assert same(machine.run(inputs), expected)
-        assert same(machine.run_observed(inputs, Recording()), expected)
+        assert same(machine.run_observed(inputs, []), expected)
 
 
 def test_tensors_are_shared_by_all_methods() -> None:

@@ -15,9 +15,8 @@ import torch
 
 from archive.backend import Delegate, lower, save_lowered
 from archive.backend.profile.places import common_place
-from archive.backend.profile.stock.bytecode import LiteMethod
 from archive.backend.profile.stock.places import Code
-from archive.backend.profile.stock.running import example_tensor, profile_archive
+from archive.backend.profile.stock.running import LiteMethod, example_tensor, profile_archive
 from tests.support.chrome_trace import problems
 from tests.support.listed_models import Deciding, InTurns, Listed, counts
 from tests.support.profiles import ADD_0, FC_0, HEAD, placing

@@ -15,8 +15,7 @@ import torch
 from torch.nn import functional
 
 from archive.backend import BackendError, Effectful, effectful, lower, lowered_archive
-from archive.backend.lower.members import Member
-from archive.backend.members import Members
+from archive.backend.members import Members, ModuleMember
 from archive.base.errors import ArchiveError
 from archive.effects import GuardError, Plain, StateError
 from archive.formats.effects.model import EffectTable
@@ -368,10 +367,10 @@ def test_an_archive_without_members_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 # --- rows of an archive -----------------------------------------------------------------------------------
 
-ROOT = Member("", "module", "", 1)
+ROOT = ModuleMember("", "module", "", 1)
 
 
-def members(*rows: Member, table: EffectTable | None = None) -> Members:
+def members(*rows: ModuleMember, table: EffectTable | None = None) -> Members:
     table = EffectTable((), ()) if table is None else table
     return Members(Plain(), [ROOT, *rows], [torch.ones(2)], lambda _: None, table, file="model.pt")
 
@@ -379,14 +378,14 @@ def members(*rows: Member, table: EffectTable | None = None) -> Members:
 @pytest.mark.parametrize(
     "row",
     [
-        Member("a.b", "parameter", "", 0),
-        Member("a", "parameter", "", 1),
-        Member("a", "same", "b", 0),
-        Member("a", "function", "", 0),
+        ModuleMember("a.b", "parameter", "", 0),
+        ModuleMember("a", "parameter", "", 1),
+        ModuleMember("a", "same", "b", 0),
+        ModuleMember("a", "function", "", 0),
     ],
     ids=attrgetter("kind", "detail"),
 )
-def test_rows_that_contradict_each_other_are_refused(row: Member) -> None:
+def test_rows_that_contradict_each_other_are_refused(row: ModuleMember) -> None:
     with pytest.raises(ArchiveError, match=r"model\.pt: .*members of a module that contradict each other"):
         members(row)
 
@@ -394,10 +393,10 @@ def test_rows_that_contradict_each_other_are_refused(row: Member) -> None:
 def test_a_module_in_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archive.backend.members.MOST_MODULES", 100)
     with pytest.raises(StateError, match="more than 100 modules, or some that are in themselves"):
-        list(members(Member("a", "same", "", 0)).tensors())
+        list(members(ModuleMember("a", "same", "", 0)).tensors())
 
 
 def test_what_a_backend_keeps_in_a_form_of_its_own_is_no_parameter() -> None:
-    assert [name for name, _ in members(Member("a", "parameter", "", 0)).parameters()] == ["a"]
+    assert [name for name, _ in members(ModuleMember("a", "parameter", "", 0)).parameters()] == ["a"]
     with pytest.raises(StateError, match=r"self\.a is not kept as a dense tensor"):
-        list(members(Member("a", "parameter", "read", 0)).parameters())
+        list(members(ModuleMember("a", "parameter", "read", 0)).parameters())

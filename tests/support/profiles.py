@@ -13,9 +13,9 @@ from tests.support.corpus import ORACLES
 pytest.importorskip("torch", exc_type=ImportError)
 
 
-from archive.backend.profile.events import Recording
 from archive.backend.profile.places import place_of
 from archive.backend.profile.profile import Profile
+from archive.backend.profile.timeline import Recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable

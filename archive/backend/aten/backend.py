@@ -17,11 +17,10 @@ from archive.backend.aten.constants import copied
 from archive.backend.aten.machine import Machine
 from archive.backend.aten.program import MachineProgram, program_of
 from archive.backend.errors import NO_HANDLE
-from archive.backend.graph.attributes import folded_with_state, held_attributes
-from archive.backend.graph.contexts import with_plain_contexts
+from archive.backend.graph.attributes import folded_with_state, held_attributes, with_plain_contexts
 from archive.backend.graph.graphs import Block, Graph, Operation
-from archive.backend.lower.ahead import Ahead
 from archive.backend.lower.codegen import results
+from archive.backend.lower.links import Ahead
 from archive.backend.registry import Backend, Link
 from archive.base.errors import ArchiveError
 
@@ -66,7 +65,7 @@ class Aten:
     Attributes:
         last_handle: always -1, as errors carry the handles of the operations that failed.
         profiling: whether to record operations.
-        operations: the recorded operations; see :class:`~archive.backend.aten.memory.EventSink`.
+        operations: the recorded operations: start and end (ns), debug handle, kind.
         memory: the recorded changes of memory; None if they are not recorded.
         of_allocator: always true, as these are all that PyTorch's allocator makes.
     """
@@ -104,7 +103,11 @@ class Aten:
         Raises:
             OperationError: an operation failed.
         """
-        return list(handle.run_observed(inputs, self) if self.profiling else handle.run(inputs))
+        return list(
+            handle.run_observed(inputs, self.operations, self.memory)
+            if self.profiling
+            else handle.run(inputs)
+        )
 
 
 def _is_state(processed: object) -> bool:

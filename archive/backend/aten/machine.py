@@ -1,43 +1,42 @@
 """The register machine: runs a program in Python, one call of a PyTorch operator for each instruction.
 
-Use the register machine to profile and debug, TorchScript to deploy.
-
 Making a machine finds, once for all runs, the function that runs each operation, the last reader of each
-register, and the constants that an instruction might mutate: each run gets new copies of these. See
-:mod:`archive.backend.aten.machine`.
-
-Basic blocks: the instructions of a program between jumps, made ready for the register machine.
+register, and the constants that an instruction might mutate: each run gets new copies of these. The
+instructions between jumps are *basic blocks*.
 
 A register is cleared after its last reader, so that its tensor's memory is freed. Only loops jump back, so
 the last reader is the last instruction in the program that reads the register. But if a register is written
 above a loop and read in it, it is cleared at the loop's end. If a jump skips the last reader, the jump clears
 the register.
+
+The memory of a run is what PyTorch's allocator gives to operations, and takes back.
+``torch.autograd.profiler`` records the allocator's events, those inside operators too. A mark around each
+operation tells to which one an event belongs; what is freed behind an operation belongs to this one. What
+libraries such as oneDNN allocate by themselves is not seen.
 """
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from contextlib import nullcontext
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import torch
+from torch._C._profiler import _RecordFunctionFast
 
-from archive.backend.aten.calls import PYTHON_CALLS
 from archive.backend.aten.constants import copied, resolved
-from archive.backend.aten.memory import Memory
-from archive.backend.aten.operators import kind_of, prepared
+from archive.backend.aten.operators import PYTHON_CALLS, kind_of, prepared
 from archive.backend.aten.program import CONTROL, EACH, JUMP_UNLESS, MOVE
 from archive.backend.errors import NO_HANDLE, OperationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from archive.backend.aten.memory import EventSink
     from archive.backend.aten.program import MachineInstruction, MachineProgram
 
     Take: TypeAlias = Callable[[list[Any]], Sequence[Any]]
@@ -55,6 +54,74 @@ if TYPE_CHECKING:
     - its debug handle,
     - the kind by which it is recorded; None for moves and for operations without a handle.
     """
+
+    TimedOperation = tuple[int, int, int, str]
+    """Start (ns), end (ns), debug handle, kind."""
+    MemoryEvent = tuple[int, int, int, int, int]
+    """Time (ns), debug handle, bytes (negative when freed), bytes in use then, address."""
+
+# --- memory
+
+MARK = "debug-archive: an operation"
+
+
+class AllocatorEvents:
+    """The allocator's events in a ``with`` block, within which operations run in ``mark``.
+
+    Attributes:
+        mark: a context for each operation.
+
+    Raises:
+        RuntimeError: PyTorch's profiler runs already; there is one in a process.
+    """
+
+    def __init__(self) -> None:
+        if torch._C._autograd._profiler_enabled():
+            raise RuntimeError("memory is recorded by torch.profiler, which runs already")
+        self.mark = _RecordFunctionFast(MARK)
+        self._profiler = torch.autograd.profiler.profile(profile_memory=True)
+
+    def __enter__(self) -> Self:
+        self._profiler.__enter__()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._profiler.__exit__(*failure)
+
+    def events(self, operations: Sequence[TimedOperation]) -> Iterator[MemoryEvent]:
+        """The events; memory from before the run does not count.
+
+        Args:
+            operations: those that have run in ``mark``, in their order.
+        """
+        results: Any = self._profiler.kineto_results
+        marks = [(one.start_ns(), one.end_ns()) for one in results.events() if one.name() == MARK]
+        starts = [start for start, _ in marks][: len(operations)]
+        live: dict[int, int] = {}
+        total = 0
+        for at_time, size, address in sorted(allocations(results)):
+            if size < 0 and address not in live:
+                continue  # it was allocated before
+            live[address] = size
+            if size < 0:
+                del live[address]
+            total += size
+            at = max(0, bisect_right(starts, at_time) - 1)
+            if starts:
+                start, end, handle, _ = operations[at]
+                inside = min(max(at_time - marks[at][0], 0), end - start)
+                yield start + inside + max(0, at_time - marks[at][1]), handle, size, total, address
+
+
+def allocations(results: Any) -> Iterator[tuple[int, int, int]]:  # noqa: ANN401 (PyTorch's own)
+    """The events of the CPU's allocator that a profiler has recorded: time in its own ns, bytes, address."""
+    left = [*results.experimental_event_tree()]
+    while left:
+        one = left.pop()
+        left += one.children
+        if one.tag.name == "Allocation" and one.extra_fields.device.type == "cpu":
+            yield one.start_time_ns, one.extra_fields.alloc_size, one.extra_fields.ptr
+
 
 # --- blocks
 
@@ -243,10 +310,17 @@ class Machine:
             torch._C._set_grad_enabled(with_gradients)
         return registers[self._program.result]
 
-    def run_observed(self, inputs: Sequence[Any], recording: EventSink) -> Any:  # noqa: ANN401
+    def run_observed(
+        self, inputs: Sequence[Any], operations: list[TimedOperation], memory: list[MemoryEvent] | None = None
+    ) -> Any:  # noqa: ANN401
         """Run the program as :meth:`run` does, and record the times and memory of its operations.
 
         The loop is that of :meth:`run`, with clocks and marks, which unobserved runs do without.
+
+        Args:
+            inputs: a value for each parameter.
+            operations: gets the operations that have run.
+            memory: gets the events of the allocator; None if they are not wanted.
 
         Raises:
             TypeError: there are more inputs or fewer.
@@ -254,15 +328,15 @@ class Machine:
             RuntimeError: memory is wanted, and PyTorch's profiler runs already.
         """
         registers = self._start(inputs)
-        if recording.memory is None:
-            return self._observed(registers, recording.operations, nullcontext())
-        before = len(recording.operations)
-        memory = Memory()
+        if memory is None:
+            return self._observed(registers, operations, nullcontext())
+        before = len(operations)
+        allocator = AllocatorEvents()
         try:
-            with memory:
-                return self._observed(registers, recording.operations, memory.mark)
+            with allocator:
+                return self._observed(registers, operations, allocator.mark)
         finally:
-            recording.memory.extend(memory.events(recording.operations[before:]))
+            memory.extend(allocator.events(operations[before:]))
 
     def _observed(
         self,

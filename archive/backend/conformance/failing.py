@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.conformance.dispatching import Dispatches, observed, of_model
 from archive.backend.conformance.findings import Differs, Unseen, of_error
+from archive.backend.conformance.subject import Dispatches, observed, of_model
 from archive.backend.delegate import Delegate
 from archive.backend.errors import NO_HANDLE, BackendError
 from archive.backend.lower.lowering import lower
@@ -21,9 +21,8 @@ from archive.effects.errors import LoweringError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from archive.backend.conformance.dispatching import Event, Observed
     from archive.backend.conformance.findings import Said
-    from archive.backend.conformance.subject import Subject
+    from archive.backend.conformance.subject import Event, Observed, Subject
 
 MAX_FAILURES = 128
 """Most operators that are made to fail; of more operators, every n-th one is."""

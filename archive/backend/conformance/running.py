@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from archive.backend.conformance.dispatching import observed, of_model
 from archive.backend.conformance.findings import Differs, Unseen, of_error
-from archive.backend.conformance.subject import differences, fresh
+from archive.backend.conformance.subject import differences, fresh, observed, of_model
 from archive.backend.delegate import Delegate
 from archive.backend.errors import NO_HANDLE
-from archive.backend.tensors import tensors_in
+from archive.backend.pytorch import tensors_in
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from archive.backend.conformance.dispatching import Observed
     from archive.backend.conformance.findings import Said
-    from archive.backend.conformance.subject import Subject
+    from archive.backend.conformance.subject import Observed, Subject
     from archive.backend.graph.graphs import Operation
     from archive.debuginfo.model import SourceRange
     from archive.reader.archive import Archive

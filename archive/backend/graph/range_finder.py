@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from archive.backend.temporary import temporary_archive
+from archive.backend.pytorch import temporary_archive
 from archive.base.strings import StringView
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange

@@ -2,7 +2,7 @@
 
 PyTorch keeps a range of source for each node of a graph. Copies, frozen and loaded modules keep it, too. So
 statements of generated source name their debug handles, and each lowered method ends with the table of all
-handles of its module (:mod:`archive.backend.lower.tables`), as a comment::
+handles of its module, as a comment::
 
     r5 = torch.ops.aten.linear(r1, r2, r3)  # debug handle 17
     return r5
@@ -22,25 +22,141 @@ A saved archive has the model's own source in place of the generated one. A modu
 
 Of a range that covers its whole source, as traced models have them, PyTorch shows all of the source, but no
 filename. There both stand in the filename.
+
+The table is one line of JSON::
+
+    {"sources": [[text, filename, line], ...],
+     "ranges": [[source, start, end], ...],
+     "handles": [[handle, operator, range, [[function, type, instance, range], ...]], ...],
+     "effects": record}
+
+``source`` and ``range`` are row numbers; a range may be null, and so may type and instance of a call.
+``record`` is the archive record of the module's effects, a character for each byte; "" for modules without.
+Texts that are not UTF-8 keep their bytes as surrogate escapes.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from archive.backend.source_files import GENERATED_FILE
+from archive.backend.pytorch import GENERATED_FILE
 from archive.base.strings import Text
+from archive.debuginfo.sites import Site, Span, CallStep
 from archive.formats.record_kinds import range_records_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Self
 
-    from archive.debuginfo.model import Source
-    from archive.debuginfo.sites import Span
+    from archive.backend.graph.graphs import Operation
+    from archive.debuginfo.model import Source, SourceRange
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
+
+# --- tables
+
+KEEPING_BYTES = "surrogateescape"
+
+
+def write_table(operations: Mapping[int, Operation], effects: bytes = b"") -> str:
+    """The table as text.
+
+    Args:
+        operations: the operations by debug handle.
+        effects: the record of the module's effects.
+    """
+    spans = _Spans()
+    return write_sites({handle: spans.site(one) for handle, one in operations.items()}, effects)
+
+
+class _Spans:
+    """Turns the source ranges of operations into spans, each once."""
+
+    def __init__(self) -> None:
+        self._spans: dict[int, Span | None] = {}
+        self._texts: dict[int, tuple[bytes, bytes]] = {}
+        self._calls: dict[int, tuple[CallStep, ...]] = {}
+
+    def site(self, one: Operation) -> Site:
+        """The site of an operation."""
+        if id(one.stack) not in self._calls:
+            self._calls[id(one.stack)] = tuple(
+                CallStep(call.function, call.type_name, call.instance, self._span(call.range))
+                for call in one.stack
+            )
+        return Site(one.kind, self._span(one.range), self._calls[id(one.stack)])
+
+    def _span(self, found: SourceRange | None) -> Span | None:
+        """A range; None for one without text."""
+        if id(found) not in self._spans:
+            span = None
+            if found is not None and len(found.source.text):
+                source = found.source
+                if id(source) not in self._texts:
+                    self._texts[id(source)] = bytes(source.text), bytes(source.filename or b"")
+                span = Span(*self._texts[id(source)], source.starting_line, found.start, found.end)
+            self._spans[id(found)] = span
+        return self._spans[id(found)]
+
+
+def write_sites(sites: Mapping[int, Site], effects: bytes = b"") -> str:
+    """The table of sites by debug handle, as text; see :func:`write_table`."""
+    sources: dict[tuple[bytes, bytes, int], int] = {}
+    ranges: dict[tuple[int, int, int], int] = {}
+
+    def row(span: Span | None) -> int | None:
+        if span is None:
+            return None
+        source = sources.setdefault((span.text, span.filename, span.line), len(sources))
+        return ranges.setdefault((source, span.start, span.end), len(ranges))
+
+    handles = [
+        [
+            handle,
+            site.op,
+            row(site.span),
+            [[step.function, step.type_name, step.instance, row(step.span)] for step in site.steps],
+        ]
+        for handle, site in sites.items()
+    ]
+    table = {
+        "sources": [
+            [text.decode("utf-8", KEEPING_BYTES), filename.decode("utf-8", KEEPING_BYTES), line]
+            for text, filename, line in sources
+        ],
+        "ranges": list(ranges),
+        "handles": handles,
+        "effects": effects.decode("latin-1"),
+    }
+    return json.dumps(table, separators=(",", ":"))
+
+
+def read_table(text: str) -> tuple[dict[int, Site], bytes]:
+    """The sites of a table by debug handle, and the record of effects."""
+    read = json.loads(text)
+    sources = [
+        (body.encode("utf-8", KEEPING_BYTES), name.encode("utf-8", KEEPING_BYTES), line)
+        for body, name, line in read["sources"]
+    ]
+    spans: list[Span] = []
+    for source, start, end in read["ranges"]:
+        body, name, line = sources[source]
+        spans.append(Span(body, name, line, start, end))
+
+    def at(number: int | None) -> Span | None:
+        return None if number is None else spans[number]
+
+    sites = {
+        handle: Site(op, at(span), tuple(CallStep(name, kind, own, at(call)) for name, kind, own, call in calls))
+        for handle, op, span, calls in read["handles"]
+    }
+    return sites, read["effects"].encode("latin-1")
+
+
+# --- carried
 
 HANDLE_COMMENT = "  # debug handle "
 """The comment behind a statement that runs one operation; the operation's debug handle follows."""
@@ -111,11 +227,11 @@ class Carried:
             return None
         self.plain[number] = text, filename
         handle = None
-        for digits, json in MARK.findall(tail.decode("ascii")):
+        for digits, table in MARK.findall(tail.decode("ascii")):
             if digits:
                 handle = int(digits)
             else:
-                self.tables[json] = None
+                self.tables[table] = None
                 self.carriers.add(number)
         return handle
 

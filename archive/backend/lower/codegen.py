@@ -3,23 +3,55 @@
 The texts are those that PyTorch's own lowering generates (``torch/csrc/jit/backends/backend_detail.cpp``), to
 the blank, because errors show them. They differ where PyTorch's would be wrong: keyword-only arguments,
 defaults, and a tuple without elements.
+
+Sources are made large, so that PyTorch compiles them in a time and memory that follow from their size. For
+each variable that only one branch of an ``if`` defines, PyTorch's compiler copies the whole source, in case
+that an error must show the place: 3.4 GB for a lowered model of eight attention layers. It does without if
+the source has 512 KiB or more (``reportSourceLocation`` in ``torch/csrc/jit/frontend/ir_emitter.cpp``). So a
+comment is put behind the code of such models; compressed, it takes half a KiB.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.lower.padding import padding
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from archive.backend.graph.graphs import Operation, Schema
+
+# --- padding
+
+LARGE = 1 << 19
+"""Size from which PyTorch does not copy a source, in bytes."""
+MOST_COPIED = 1 << 24
+"""Bytes of copies that PyTorch may make: some 10 ms."""
+ASSIGNMENT = re.compile(rb"^( *)[\w, ]+(?: : [^=\n]+)? = ", re.MULTILINE)
+APART = b"\n" * 5
+"""Empty lines before the comment: errors show three lines behind the one that failed."""
+
+
+def padding(source: bytes, body: int) -> bytes:
+    """What to put behind a source; nothing if PyTorch compiles it quickly.
+
+    Args:
+        source: the source.
+        body: how many blanks stand before a statement of a method, in no branch.
+    """
+    inner = sum(len(one) > body for one in ASSIGNMENT.findall(source))
+    if len(source) >= LARGE or inner * len(source) <= MOST_COPIED:
+        return b""
+    return APART + b"#" * (LARGE - len(source) - len(APART))
+
+
+# --- methods
 
 MARGIN = " " * 12
 ESCAPED_LETTERS = "\\'"
@@ -54,10 +86,11 @@ def with_comment(method: str, comment: str) -> str:
 
 def forwarding(method: str, schema: Schema) -> str:
     """A method of the wrapper that calls the lowered module's method of the same name."""
+    passed = [f"{one.name}={one.name}" if one.kwarg_only else one.name for one in arguments(schema)]
     return block(
         [
             f"def {method}(self{parameters(schema)}):",
-            f"    return self.__loweredModule__.{method}({', '.join(_passed(schema))})",
+            f"    return self.__loweredModule__.{method}({', '.join(passed)})",
         ]
     )
 
@@ -102,10 +135,6 @@ def parameters(schema: Schema) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-def _passed(schema: Schema) -> list[str]:
-    return [f"{one.name}={one.name}" if one.kwarg_only else one.name for one in arguments(schema)]
-
-
 def arguments(schema: Schema) -> list[Any]:
     """The arguments of a method after ``self``."""
     return list(schema.arguments)[1:]
@@ -147,7 +176,14 @@ def literal(value: object) -> str:
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else f'float("{value}")'
     if isinstance(value, str):
-        return "'" + "".join(map(_letter, value)) + "'"
+        # Octal escapes are the only numeric ones that TorchScript reads.
+        letters = (
+            letter
+            if letter.isprintable() and letter not in ESCAPED_LETTERS
+            else "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
+            for letter in value
+        )
+        return f"'{''.join(letters)}'"
     if value is None or isinstance(value, bool | int):
         return repr(value)
     if isinstance(value, list | tuple):
@@ -159,13 +195,6 @@ def literal(value: object) -> str:
 def tuple_literal(items: Sequence[str]) -> str:
     """A tuple of expressions; that of one item has a comma behind it."""
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
-
-
-def _letter(letter: str) -> str:
-    """A letter of a string literal. Octal escapes are the only numeric ones that TorchScript reads."""
-    if letter.isprintable() and letter not in ESCAPED_LETTERS:
-        return letter
-    return "".join(f"\\{byte:03o}" for byte in letter.encode("utf-8", "surrogatepass"))
 
 
 IS_AVAILABLE = block(["def __is_available(self):", "    return self.__backend.is_available()"])

@@ -4,8 +4,6 @@ Values are named ``r0``, ``r1`` …: no name may begin with ``in`` or ``is``, wh
 take for operators. A value that a loop carries has one name, which is assigned before the loop and at the end
 of its body. Constant tensors are items of a list, an attribute of the module.
 
-Writes an operation as one TorchScript statement.
-
 Operators are called through ``torch.ops``, with keyword-only arguments by name. Operators on numbers, texts,
 lists and dicts are, too, so that TorchScript chooses the overload that it chose in the model. Operations that
 ``torch.ops`` does not have are written as in Python.
@@ -21,16 +19,103 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from archive.backend.graph.aliasing import Sharing, changes
-from archive.backend.graph.attributes import READ, WRITE, is_object
-from archive.backend.graph.contexts import ENTER, EXIT
-from archive.backend.lower.codegen import tuple_literal
-from archive.backend.lower.literals import annotated, constant, placeholder
+from archive.backend.graph.attributes import ENTER, EXIT, OBJECT_TYPE, OWN_TYPE, READ, WRITE, is_object
+from archive.backend.graph.graphs import elements
+from archive.backend.lower.codegen import literal, tuple_literal
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from archive.backend.graph.graphs import Block, Graph, Operation
+
+# --- constants
+
+PLACEHOLDERS = {
+    "Tensor": "torch.empty([0])",
+    "bool": "False",
+    "int": "0",
+    "float": "0.",
+    "complex": "0j",
+    "number": "0",
+    "str": '""',
+    "NoneType": "None",
+    "Device": 'torch.device("cpu")',
+}
+
+
+def annotated(kind: str, text: str) -> str:
+    """An expression with its type written down.
+
+    Args:
+        kind: the type.
+        text: the expression.
+
+    Raises:
+        LoweringError: the type is a class of the model's own, which a lowered module does not know.
+    """
+    if OWN_TYPE in kind.replace(OBJECT_TYPE, ""):
+        raise LoweringError(f"a value of type {kind}")
+    return f"torch.jit.annotate({kind}, {text})"
+
+
+def constant(value: object, kind: str, tensor: Callable[[torch.Tensor], str]) -> str:
+    """The expression for a constant.
+
+    Args:
+        value: the constant.
+        kind: its type.
+        tensor: gives the expression for a tensor.
+
+    Raises:
+        LoweringError: TorchScript has no literal for it.
+    """
+    if value is not None and kind.startswith("Optional["):
+        (kind,) = elements(kind)
+    if isinstance(value, list | dict) or (isinstance(value, tuple) and "[" in kind):
+        text = _items(value, kind, tensor)
+        return annotated(kind, text) if not value or "[" in kind[5:] else text
+    if isinstance(value, torch.Tensor):
+        return tensor(value)
+    if isinstance(value, torch.device):
+        return f'torch.device("{value}")'
+    return repr(value) if isinstance(value, complex) else literal(value)
+
+
+def _items(
+    value: list[object] | tuple[object, ...] | dict[object, object],
+    kind: str,
+    tensor: Callable[[torch.Tensor], str],
+) -> str:
+    """A list, tuple or dict; see :func:`constant` for the arguments."""
+    if "[" not in kind:
+        raise LoweringError(f"a constant of type {kind}")
+    kinds = elements(kind)
+    if isinstance(value, dict):
+        key, held = kinds
+        pairs = [f"{constant(k, key, tensor)}: {constant(v, held, tensor)}" for k, v in value.items()]
+        return f"{{{', '.join(pairs)}}}"
+    kinds = kinds * len(value) if isinstance(value, list) else kinds
+    items = [constant(item, one, tensor) for item, one in zip(value, kinds, strict=True)]
+    return f"[{', '.join(items)}]" if isinstance(value, list) else tuple_literal(items)
+
+
+def placeholder(kind: str) -> str:
+    """Some value of a type, for values that TorchScript passes on but nobody reads, as after early returns.
+
+    Raises:
+        LoweringError: no value of this type is known.
+    """
+    if kind.startswith(("List[", "Dict[")):
+        return annotated(kind, "[]" if kind[0] == "L" else "{}")
+    if kind.startswith("Optional["):
+        return annotated(kind, "None")
+    if kind.startswith("Tuple["):
+        return tuple_literal([placeholder(item) for item in elements(kind)])
+    if kind not in PLACEHOLDERS:
+        raise LoweringError(f"a value of type {kind}")
+    return PLACEHOLDERS[kind]
+
 
 # --- statements
 
@@ -43,7 +128,7 @@ EXPRESSION_TEMPLATES = {
 }
 """Expressions for operators that ``torch.ops`` lacks, or has with another result type."""
 EXPRESSION_WRITERS: dict[str, Callable[[list[str], str], str]] = {
-    "prim::DictConstruct": lambda words, kind: _collected(kind, "{" + ", ".join(_pairs(words)) + "}"),
+    "prim::DictConstruct": lambda words, kind: _dict(kind, words),
     "prim::ListConstruct": lambda words, kind: _collected(kind, f"[{', '.join(words)}]"),
     "prim::TupleConstruct": lambda words, _: tuple_literal(words),
     "prim::tolist": lambda words, kind: annotated(kind, f"{words[0]}.tolist()"),
@@ -77,7 +162,9 @@ def statement(operation: Operation, words: list[str], outputs: list[str], kind: 
     if operation.kind in EXPRESSION_TEMPLATES:
         made = EXPRESSION_TEMPLATES[operation.kind].format(*words)
     elif operation.schema.startswith(DICT_OF_PAIRS):
-        made = _collected(kind, _dict_of_pairs(f"{outputs[0]}_pair", words[0]))
+        # PyTorch's operator for a dict of a list of pairs fails in the lite interpreter.
+        pair = f"{outputs[0]}_pair"
+        made = _collected(kind, f"{{{pair}[0]: {pair}[1] for {pair} in {words[0]}}}")
     elif operation.kind in EXPRESSION_WRITERS:
         made = EXPRESSION_WRITERS[operation.kind](words, kind)
     else:
@@ -97,18 +184,9 @@ def _collected(kind: str, text: str) -> str:
     return text if "__torch__" in kind and len(text) > len("[]") else annotated(kind, text)
 
 
-def _pairs(words: list[str]) -> list[str]:
-    return [f"{key}: {value}" for key, value in zip(words[::2], words[1::2], strict=True)]
-
-
-def _dict_of_pairs(pair: str, pairs: str) -> str:
-    """A dict of a list of pairs: PyTorch's operator for it fails in the lite interpreter.
-
-    Args:
-        pair: the name of each pair in turn.
-        pairs: the expression for the list.
-    """
-    return f"{{{pair}[0]: {pair}[1] for {pair} in {pairs}}}"
+def _dict(kind: str, words: list[str]) -> str:
+    pairs = (f"{key}: {value}" for key, value in zip(words[::2], words[1::2], strict=True))
+    return _collected(kind, f"{{{', '.join(pairs)}}}")
 
 
 def _call(operation: Operation, words: list[str]) -> str:

@@ -3,18 +3,27 @@
 A backend keeps only the number of each operation; when the operation fails or is timed, the number leads back
 to the model's source. Numbers come from a :class:`DebugHandles` with a start value, never from a counter of
 the process, so that a model lowered twice gives the same archive.
+
+TorchScript's archives have one range for a place in the code, and none for the calls on the way. So
+TorchScript shows the innermost range on the way to an operation that is not in PyTorch's own source:
+:func:`shown_range`.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from dataclasses import replace
 from itertools import chain, count
 from typing import TYPE_CHECKING
 
-from archive.backend.lower.tables import write_table
+from archive.backend.lower.carried import write_table
+from archive.backend.pytorch import is_pytorchs
+from archive.base.strings import decoded
+from archive.debuginfo.sites import Site, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from archive.backend.graph.graphs import Graph, Operation
 
@@ -63,3 +72,68 @@ def generate_debug_handles(recorder: DebugHandles, graph: Graph) -> dict[Operati
     All operations of a block come first, then those of its inner blocks, the last inner block first.
     """
     return {operation: recorder.record(operation) for operation in graph.operations()}
+
+
+# --- the range that is shown
+
+NULL_SPAN = Span(b"", b"", 0, 0, 0)
+"""The range for handles without one. PyTorch writes ``NO_TAG`` for these, and then refuses to load it."""
+
+
+def has_source(site: Site) -> bool:
+    """Whether an operation, or a call on the way to it, has a range."""
+    return any(span is not NULL_SPAN for span in _spans(site))
+
+
+def placed(site: Site) -> Site:
+    """The site of an operation; without a range, that of the innermost call that has one."""
+    while site.span is None and has_source(site):
+        *steps, last = site.steps
+        site = Site(site.op, last.span, tuple(steps))
+    return site
+
+
+def shown_range(site: Site) -> Span:
+    """The range that TorchScript shows; PyTorch's own if all are."""
+    return _spans(site)[_shown(site)]
+
+
+def with_owners(sites: Mapping[int, Site], shown: Collection[int]) -> dict[int, Site]:
+    """The sites, in which operations that are statements do not share the tag of the range that is shown.
+
+    So whoever loads the archive again knows whose row is whose; see :mod:`archive.backend.lower.reloading`.
+
+    Args:
+        sites: the sites by debug handle.
+        shown: the handles of statements.
+    """
+    users = Counter(shown_range(site) for site in sites.values())
+    owned = dict(sites)
+    for handle, site in sites.items():
+        if handle not in shown or users[shown_range(site)] == 1:
+            continue
+        place = _shown(site)
+        if place == len(site.steps):
+            owned[handle] = replace(site, span=site.span and replace(site.span, owner=handle))
+        else:
+            steps = list(site.steps)
+            span = steps[place].span
+            steps[place] = replace(steps[place], span=span and replace(span, owner=handle))
+            owned[handle] = replace(site, steps=tuple(steps))
+    return owned
+
+
+def _spans(site: Site) -> list[Span]:
+    """The ranges of the calls on the way to an operation, and its own."""
+    return [span or NULL_SPAN for span in (*(step.span for step in site.steps), site.span)]
+
+
+def _shown(site: Site) -> int:
+    """The place in ``_spans`` of the innermost range not in PyTorch's source; the last one's if all are."""
+    spans = _spans(site)
+    models = (
+        place
+        for place in reversed(range(len(spans)))
+        if spans[place] is not NULL_SPAN and not is_pytorchs(decoded(spans[place].filename))
+    )
+    return next(models, len(spans) - 1)

@@ -1,6 +1,11 @@
 """Links: the attributes and generated methods by which a lowered module runs its backend.
 
 One function for each :class:`~archive.backend.registry.Link`: ``_as_class``, ``_inline``, ``_ahead_of_time``.
+
+Lowered modules of the link ``ahead of time`` give and take the state ``(blob, tensors)``. A module that holds
+attributes besides (see :mod:`archive.backend.graph.attributes`) has an attribute ``__held_0``, ``__held_1`` …
+for each, and the state ``(blob, tensors, held)``, where ``held`` is the tuple of their values when the module
+is saved.
 """
 
 from __future__ import annotations
@@ -17,18 +22,47 @@ import torch
 
 from archive.backend.graph.attributes import OBJECT_TYPE
 from archive.backend.lower import codegen
-from archive.backend.lower.ahead import Ahead
 from archive.backend.lower.carried import HANDLE_COMMENT
 from archive.backend.lower.codegen import compile_error
 from archive.backend.lower.emitting import CONSTANTS_ATTRIBUTE, emitted
-from archive.backend.lower.holding import get_state, held_attributes, held_names, set_state
 from archive.backend.registry import Link
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from archive.backend.graph.attributes import HeldAttribute
+    from archive.backend.graph.graphs import Graph, Operation
     from archive.backend.registry import Backend
+
+
+# --- ahead of time
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Graphs to write as TorchScript, and a program for the backend's own runtime.
+
+    The state that the archive keeps is ``(blob, tensors)``, or ``(blob, tensors, held)``; ``held`` is the
+    tuple of the values of :attr:`held`.
+
+    Attributes:
+        graphs: the graph of each method; each of its operations becomes a statement.
+        handles: the debug handles of the graphs' operations.
+        blob: the program for the runtime, as text.
+        tensors: tensors that the runtime and the statements use; writing statements may add some.
+        unsupported: operations that the runtime cannot execute. Lowering refuses them, together with those
+            that TorchScript has no statement for.
+        held: attributes of the original that the lowered module holds, by their paths: those that its methods
+            write, and objects of C++ classes. None by default: then they are refused.
+    """
+
+    graphs: Mapping[str, Graph]
+    handles: Mapping[Operation, int]
+    blob: str
+    tensors: list[torch.Tensor]
+    unsupported: list[Operation] = field(default_factory=list)
+    held: Mapping[str, HeldAttribute] = field(default_factory=dict)
 
 
 TORCHSCRIPT_NAMES = {
@@ -37,6 +71,74 @@ TORCHSCRIPT_NAMES = {
     "Exception": Exception,
     **{name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple")},
 }
+PLAIN_STATE = "Tuple[str, List[Tensor]]"
+EXPECTED = "'expected a text and tensors as state'"
+
+
+def held_names(held: Mapping[str, HeldAttribute]) -> dict[str, str]:
+    """The expression for each attribute that is held, by its path."""
+    return {path: f"self.__held_{number}" for number, path in enumerate(held)}
+
+
+def held_attributes(held: Mapping[str, HeldAttribute]) -> list[tuple[str, Any, Any]]:
+    """Name, type (a ``torch._C.Type``) and value of each attribute that is held."""
+    names = [name.removeprefix("self.") for name in held_names(held).values()]
+    known = TORCHSCRIPT_NAMES | {"Device": torch.device}
+    types = [
+        one.value._type() if one.type.startswith(OBJECT_TYPE) else _type(one.type, known)
+        for one in held.values()
+    ]
+    return list(zip(names, types, (one.value for one in held.values()), strict=True))
+
+
+def get_state(held: Mapping[str, HeldAttribute]) -> str:
+    """The method ``__getstate__``."""
+    if not held:
+        return codegen.GET_STATE
+    values = codegen.tuple_literal(list(held_names(held).values()))
+    return codegen.block(
+        [
+            "def __getstate__(self):",
+            "    processed = self.__processed_module",
+            f"    assert isinstance(processed, {PLAIN_STATE}), {EXPECTED}",
+            f"    state: Any = (processed[0], processed[1], {values})",
+            "    return self.__method_compile_spec, state, True",
+        ]
+    )
+
+
+def set_state(held: Mapping[str, HeldAttribute]) -> str:
+    """The method ``__setstate__``. When the module is made, its attributes hold their values already."""
+    types = f"Tuple[{', '.join(one.type for one in held.values())}]"
+    taken = [f"{name} = held[{number}]" for number, name in enumerate(held_names(held).values())]
+    with_held = [
+        "    if state[2]:",
+        f"        assert isinstance(given, Tuple[str, List[Tensor], {types}]), {EXPECTED}",
+        "        held = given[2]",
+        *(f"        {line}" for line in taken),
+        "        self.__processed_module = (given[0], given[1])",
+    ]
+    return codegen.block(
+        [
+            f"def __setstate__(self, {codegen.STATE_PARAMETER}):",
+            "    self.__method_compile_spec = state[0]",
+            f"    {'given' if held else 'processed'} = state[1]",
+            f"    self.__processed_module = {'given' if held else 'processed'}",
+            "    self.__handles = state[0]",
+            "    if state[2]:",
+            "        self.__create_backend()",
+            "        self.__create_backend_debug_info()",
+            "    if not self.__is_available():",
+            f'        raise Exception("{codegen.UNAVAILABLE}")',
+            *([*with_held, "    processed = self.__processed_module"] if held else []),
+            f"    assert isinstance(processed, {PLAIN_STATE}), {EXPECTED}",
+            f"    {CONSTANTS_ATTRIBUTE} = processed[1]",
+        ]
+    )
+
+
+# --- links
+
 STR_TYPE = torch._C.StringType.get()
 TENSOR_LIST_TYPE = torch._C.ListType(torch._C.TensorType.get())
 
@@ -215,7 +317,8 @@ def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any)
         [
             codegen.block(["def __create_backend(self):", f'    self.__backend = "{backend.name}"']),
             CREATE_DEBUG_INFO,
-            _availability(backend),
+            # The runtime's method ``is_available``, as a method of the lowered module.
+            _own([method for method in _methods(backend.runtime) if method.name == "is_available"]),
             get_state(processed.held),
             set_state(processed.held),
         ],
@@ -230,11 +333,6 @@ CREATE_DEBUG_INFO = codegen.block(
         "    self.__backend_debug_info = torch.classes.backendutils.BackendDebugInfo()",
     ]
 )
-
-
-def _availability(backend: Backend) -> str:
-    """The runtime's method ``is_available``, as a method of the lowered module."""
-    return _own([method for method in _methods(backend.runtime) if method.name == "is_available"])
 
 
 def _methods(kind: Any) -> list[ast.FunctionDef]:  # noqa: ANN401
@@ -269,7 +367,7 @@ def _type(annotation: str, names: dict[str, Any]) -> Any:  # noqa: ANN401
     Raises:
         LoweringError: TorchScript has no such type.
     """
-    kind = torch.jit.annotations.try_ann_to_type(eval(annotation, dict(names)), None)  # noqa: S307 (the backend's own source)
+    kind = torch.jit.annotations.try_ann_to_type(eval(annotation, dict(names)), None)  # noqa: S307 (the backend's own source, or TorchScript's)
     if kind is None:
         raise LoweringError(f"TorchScript has no type {annotation}")
     return kind

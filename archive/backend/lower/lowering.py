@@ -23,21 +23,28 @@ no longer available           running raises the same
 ============================  ===========================================================================
 
 The compile spec says for each method to lower which options the backend gets.
+
+Parts of a module can be lowered, each named by its path: ``encoder``, ``blocks.1``; the module around them
+stays. The parts of an eager module are replaced, and then the module is scripted. A scripted or loaded module
+has no Python source any more: PyTorch replaces the parts in a copy, and with them their types wherever they
+stand. So a part whose type another module has, too, is refused.
 """
 
 from __future__ import annotations
 
+import copy
 import re
 import warnings
 from collections.abc import Mapping
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from archive.backend.graph.inlining import compiled_name, inlined, unmangled
 from archive.backend.lower import codegen
-from archive.backend.lower.carried import carrying
+from archive.backend.lower.carried import carrying, write_table
 from archive.backend.lower.effects import with_effects
 from archive.backend.lower.handles import DebugHandles, generate_debug_handles
 from archive.backend.lower.links import (
@@ -47,19 +54,124 @@ from archive.backend.lower.links import (
     linked,
     resolved,
 )
-from archive.backend.lower.parts import called_methods, with_lowered_parts
 from archive.backend.lower.scripting import ranges_of, refusal, scripted_module
-from archive.backend.lower.tables import write_table
 from archive.backend.registry import Original, find_backend
 from archive.base.json_text import without_collecting
 from archive.effects.capture.capture import MOST_ENTRIES
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from archive.backend.lower.links import Linked
     from archive.backend.registry import Backend
+
+    Lower = Callable[[torch.nn.Module, str], torch.jit.ScriptModule]
+
+# --- parts
+
+
+def with_lowered_parts(
+    module: torch.nn.Module, paths: Sequence[str], lower: Lower
+) -> torch.nn.Module | torch.jit.ScriptModule:
+    """A copy of a module whose parts are lowered; parameters and buffers are shared.
+
+    Args:
+        module: an eager, scripted or loaded module.
+        paths: the attributes that lead to each part, joined by dots.
+        lower: lowers a part, which is given with its path.
+
+    Returns:
+        A scripted module if ``module`` is one, else an eager one.
+
+    Raises:
+        LoweringError: a path is no text, leads to no module, twice to one, or into another part; or PyTorch
+            cannot replace a part of a scripted module.
+    """
+    if isinstance(paths, str) or not all(isinstance(path, str) for path in paths):
+        raise LoweringError(f"expected a list of paths, found {paths!r}")
+    for number, path in enumerate(paths):
+        _check_part(module, path)
+        if path in paths[:number]:
+            raise LoweringError(f"{path} is named twice")
+        for other in paths[:number]:
+            if f"{path}.".startswith(f"{other}.") or f"{other}.".startswith(f"{path}."):
+                raise LoweringError(f"{path} and {other} are in one another; lower parts that are not")
+    if not paths:
+        raise LoweringError("expected the path of a part to lower, found none")
+    if isinstance(module, torch.jit.ScriptModule):
+        return _with_replaced_parts(module, paths, lower)
+    for path in paths:
+        module = _with_part(module, path.split("."), lower(module.get_submodule(path), path))
+    return module
+
+
+def called_methods(module: torch.jit.ScriptModule, path: str) -> list[str]:
+    """The methods of a scripted module's part that other modules call; ``forward`` if there are none.
+
+    A traced module that is called twice has a method for each call: ``forward``, ``forward1``.
+    """
+    kind = attrgetter(path)(module)._c._type().annotation_str
+    others = [one._c for one in module.modules() if one._c._type().annotation_str != kind]
+    methods = (other._get_method(name) for other in others for name in other._method_names())
+    calls = (call for method in methods for call in method.graph.findAllNodes("prim::CallMethod"))
+    names = [call.s("name") for call in calls if next(call.inputs()).type().annotation_str == kind]
+    return sorted(set(names)) or ["forward"]
+
+
+def _check_part(module: torch.nn.Module, path: str) -> None:
+    """Make sure that a path leads to a module that can be called.
+
+    Raises:
+        LoweringError: it does not. The words are PyTorch's, behind the path.
+    """
+    one = module
+    for name in path.split("."):
+        if not hasattr(one, name):
+            known = ", ".join(child for child, _ in one.named_children()) or "none"
+            raise LoweringError(
+                f"part {path!r}: {_type_of(one)} does not have a field with name '{name}'; modules: {known}"
+            )
+        one = getattr(one, name)
+        if not isinstance(one, torch.nn.Module):
+            raise LoweringError(f"part {path!r}: Attribute named {name} is not a Module")
+    if _type_of(one) in ("ModuleList", "ModuleDict"):
+        known = ", ".join(f"{path}.{child}" for child, _ in one.named_children()) or "none"
+        raise LoweringError(f"part {path!r}: a {_type_of(one)} has no forward; lower its modules: {known}")
+
+
+def _type_of(module: torch.nn.Module) -> str:
+    """The class of a module, by its own name."""
+    return getattr(module, "original_name", type(module).__name__)
+
+
+def _with_part(module: torch.nn.Module, names: Sequence[str], part: torch.nn.Module) -> torch.nn.Module:
+    """A copy of an eager module, and of those on the way, in which a part is another one."""
+    copied = copy.copy(module)
+    name, *rest = names
+    held = module.get_submodule(name)
+    copied._modules = {**module._modules, name: _with_part(held, rest, part) if rest else part}
+    return copied
+
+
+def _with_replaced_parts(
+    module: torch.jit.ScriptModule, paths: Sequence[str], lower: Lower
+) -> torch.jit.ScriptModule:
+    """A copy of a scripted module whose parts are lowered.
+
+    Raises:
+        LoweringError: another module has the type of a part.
+    """
+    types = {path: one._c._type().annotation_str for path, one in module.named_modules()}
+    for path in paths:
+        same = [one for one in types if types[one] == types[path] and one != path]
+        if same:
+            raise LoweringError(
+                "Selective lowering is only supported for module hierarchies with unique types: part "
+                f"{path!r} and {same[0]!r} have one; lower parts of the eager module, or the part around both"
+            )
+    left = iter(paths)
+    made: Any = torch._C._jit_to_backend_selective(module, lambda part: lower(part, next(left)), list(paths))
+    return made
 
 
 # --- compile spec
@@ -164,7 +276,9 @@ def lower(
         return scripted_module(_with_parts(module, backend, method_compile_spec, paths, recorder))
     captured = with_effects(module, calls or [example_inputs], entries) if effects else None
     scripted = scripted_module(module) if captured is None else captured.scripted
-    _refuse_lowered_parts(scripted)
+    for path in lowered_parts(scripted._c):
+        where = f"its part {path}" if path else "the module"
+        raise LoweringError(f"{where} is lowered already; lower parts that are not in one another")
     spec = checked_spec(scripted, method_compile_spec)
     if captured is not None:
         spec |= dict.fromkeys(captured.relocating, spec["forward"])
@@ -185,7 +299,20 @@ def lower(
     own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
     table = write_table(own, record)
     unit = torch._C.CompilationUnit()
-    lowered = _lowered_module(unit, f"torch.jit.LoweredModule.{backend}.{original}", spec, parts, table)
+    info = torch.classes.backendutils.BackendDebugInfo()
+    lowered = _module_of(
+        unit,
+        f"torch.jit.LoweredModule.{backend}.{original}",
+        [
+            ("__processed_module", ANY_TYPE, parts.state),
+            ("__method_compile_spec", DICT_BY_METHOD_TYPE, spec),
+            ("__handles", DICT_BY_METHOD_TYPE, spec),
+            ("__backend_debug_info", torch._C.OptionalType(info._type()), info),
+            *parts.attributes,
+        ],
+        [*parts.sources, *(codegen.with_comment(method, carrying(table)) for method in parts.methods)],
+        parts.names,
+    )
     _set_up(lowered, backend, (spec, parts.state, False))
     state: list[tuple[str, Any, Any]] = []
     if captured is not None:
@@ -194,7 +321,7 @@ def lower(
         members, tensors = captured.members
         state.append((EFFECTS_MEMBERS, MEMBERS_TYPE, [tuple(one) for one in members]))
         state.append((EFFECTS_TENSORS, TENSOR_LIST_TYPE, tensors))
-    wrapper = _made(
+    wrapper = _module_of(
         unit,
         f"torch.jit.LoweredWrapper.{backend}.{original}",
         [("__loweredModule__", lowered._type(), lowered), *state],
@@ -235,49 +362,13 @@ def _with_parts(
         if spec is None and isinstance(module, torch.jit.ScriptModule):
             spec = {method: {} for method in called_methods(module, path)}
         if shared is None:
-            shared = _recorder(scripted_module(part), spec)
+            scripted = scripted_module(part)
+            places = ranges_of(scripted)
+            methods = checked_spec(scripted, spec)
+            shared = DebugHandles.of(inlined(scripted._c, method, places) for method in methods)
         return lower(part, backend, spec, recorder=shared)
 
     return with_lowered_parts(module, paths, lowered)
-
-
-def _recorder(
-    scripted: torch.jit.ScriptModule, method_compile_spec: Mapping[str, Any] | None
-) -> DebugHandles:
-    """Debug handles whose start depends on a module."""
-    places = ranges_of(scripted)
-    spec = checked_spec(scripted, method_compile_spec)
-    return DebugHandles.of(inlined(scripted._c, method, places) for method in spec)
-
-
-def _refuse_lowered_parts(scripted: torch.jit.ScriptModule) -> None:
-    """Make sure that no part of a module is lowered already.
-
-    Raises:
-        LoweringError: a part is.
-    """
-    for path in lowered_parts(scripted._c):
-        where = f"its part {path}" if path else "the module"
-        raise LoweringError(f"{where} is lowered already; lower parts that are not in one another")
-
-
-def _lowered_module(
-    unit: Any,  # noqa: ANN401
-    name: str,
-    spec: dict[str, dict[str, Any]],
-    parts: Linked,
-    table: str,
-) -> Any:  # noqa: ANN401
-    """The lowered module itself, a ``torch._C.ScriptModule``; its backend has compiled nothing yet."""
-    sources = [*parts.sources, *(codegen.with_comment(one, carrying(table)) for one in parts.methods)]
-    attributes = [
-        ("__processed_module", ANY_TYPE, parts.state),
-        ("__method_compile_spec", DICT_BY_METHOD_TYPE, spec),
-        ("__handles", DICT_BY_METHOD_TYPE, spec),
-        ("__backend_debug_info", *_debug_info()),
-        *parts.attributes,
-    ]
-    return _made(unit, name, attributes, sources, parts.names)
 
 
 def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -297,12 +388,6 @@ def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401
     return found
 
 
-def _debug_info() -> tuple[Any, Any]:
-    """The type of PyTorch's own object for debug handles, and an empty object."""
-    info = torch.classes.backendutils.BackendDebugInfo()
-    return torch._C.OptionalType(info._type()), info
-
-
 def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  # noqa: ANN401
     """Have the backend compile the module, if it is available; warn if not.
 
@@ -319,7 +404,7 @@ def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  
         raise LoweringError(f"{backend} does not compile what it was preprocessed to: {said}") from error
 
 
-def _made(
+def _module_of(
     unit: Any,  # noqa: ANN401
     name: str,
     attributes: list[tuple[str, Any, Any]],

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from archive.backend.errors import BackendError
-from archive.backend.lower.carried import carrying, marked
+from archive.backend.lower.carried import carrying, marked, write_sites
 from archive.backend.lower.codegen import UNAVAILABLE
-from archive.backend.lower.rewriting import LOWERED_CODE, padded_code, rewrite
-from archive.backend.lower.shown import shown_range
-from archive.backend.lower.tables import write_sites
-from archive.backend.source_files import GENERATED_FILE
+from archive.backend.lower.handles import shown_range
+from archive.backend.lower.saving import LOWERED_CODE, padded_code, rewrite
+from archive.backend.pytorch import GENERATED_FILE
 from archive.base.errors import ArchiveError
 from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import CallStep, Site, Span

@@ -8,39 +8,45 @@ PyTorch writes the archive; then its debug records are changed:
   the calls on the way. In archives for TorchScript, a source range has no calls: it becomes the innermost
   line that is not PyTorch's own.
 - PyTorch numbers the handles of instructions, and warnings, by counters of its process. They are numbered
-  anew in the order of instructions, so that the same model gives the same bytes.
+  again in the order of instructions, so that the same model gives the same bytes.
+
+Last, PyTorch loads the archive in the way in which it will be used.
 """
 
 from __future__ import annotations
 
 import io
+import re
+import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+import torch.jit.mobile
 
-from archive.backend.graph.contexts import ENTER
-from archive.backend.lower.carried import Carried
+from archive.backend.graph.attributes import ENTER
+from archive.backend.lower.carried import Carried, read_table
+from archive.backend.lower.codegen import UNAVAILABLE, padding
+from archive.backend.lower.handles import NULL_SPAN, has_source, placed, shown_range, with_owners
 from archive.backend.lower.links import FAILING_OPERATOR
-from archive.backend.lower.loading import check_loading
 from archive.backend.lower.lowering import EFFECTS_STATE
-from archive.backend.lower.rewriting import padded_code, rewrite
-from archive.backend.lower.shown import NULL_SPAN, has_source, placed, shown_range, with_owners
-from archive.backend.lower.tables import read_table
-from archive.backend.temporary import temporary_archive
+from archive.backend.pytorch import temporary_archive
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing
 from archive.base.strings import decoded
+from archive.container.container import member_from, new_member, write_archive
+from archive.container.serialization_id import RECORD_NAME, renewed_id
+from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import NO_TAG
 from archive.effects.errors import LoweringError
 from archive.formats import bytecode
 from archive.formats.archive_id import archive_id
 from archive.formats.effects import EFFECTS
-from archive.formats.record_kinds import BYTECODE
+from archive.formats.record_kinds import BYTECODE, VERSION_RECORDS, range_records_of
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
 from archive.normalform.relocate import Attachment
@@ -51,10 +57,107 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from archive.base.output import Target
+    from archive.debuginfo.model import SourceRange
     from archive.debuginfo.sites import Site
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
     from archive.reader.archive import Archive
+
+# --- writing an archive again
+
+LOWERED_CODE, CODE_BODY = "code/torch/jit/LoweredModule/", 4
+"""Start of the records that hold lowered modules' code, and the blanks before its statements."""
+
+
+def padded_code(opened: Archive) -> dict[str, bytes]:
+    """The code of lowered modules that PyTorch compiles quickly only with a comment behind it."""
+    padded = {}
+    for name, record in opened.records.items():
+        if name.startswith(LOWERED_CODE) and name.endswith(".py"):
+            source = bytes(record.view())
+            if comment := padding(source, CODE_BODY):
+                padded[name] = source + comment
+    return padded
+
+
+def rewrite(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int:
+    """Write an archive with records replaced, and new ones before its ``version``; its length in bytes."""
+    held = opened.container.records
+    members = [
+        new_member(name, records[name]) if name in records else member_from(record)
+        for name, record in held.items()
+        if name != RECORD_NAME
+    ]
+    added = [new_member(name, data) for name, data in records.items() if name not in held]
+    place = next((n for n, name in enumerate(held) if name in VERSION_RECORDS), len(members))
+    members[place:place] = added
+    found = held[RECORD_NAME].view() if RECORD_NAME in held else None
+    if found is not None:
+        members.append(new_member(RECORD_NAME, renewed_id(members, held.values(), found)))
+    return write_archive(file, opened.root, members)
+
+
+# --- loading what was saved
+
+GENERATED_FRAME = re.compile(rb'  File "(code/[^"\n]+)", line (\d+).*\n(?:(?! *~).*\n)*?( *)~')
+"""A frame in generated code, as PyTorch shows it. Groups: record, line number, blanks before the ``~~~``."""
+
+
+def check_loading(file: BinaryIO, opened: Archive, *, lite: bool) -> None:
+    """Have PyTorch load an archive. An archive whose backend is not available here passes.
+
+    Args:
+        file: the archive.
+        opened: the same archive, opened by this library.
+        lite: whether the lite interpreter loads it, instead of TorchScript.
+
+    Raises:
+        LoweringError: PyTorch refuses the archive. The error has PyTorch's message, and the model's source if
+            the message names a line of generated code.
+    """
+    load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch gave the same warnings when it saved the archive
+            load(_name_of(file))
+    except Exception as error:  # of any kind, as code generated from the model runs
+        said = str(error).strip()
+        if any(line.endswith(UNAVAILABLE) for line in said.splitlines()):
+            return
+        # PyTorch's message without frames: the text before them, or the last line if they come first.
+        before, _, places = said.partition('\n  File "')
+        last = places.rstrip().rpartition("\n")[2]
+        reason = last if before.startswith("The following") else before.rstrip(":\n ")
+        message = f"PyTorch does not load what it saved; nothing is written: {reason}"
+        span = _model_source(said.encode(), opened)
+        shown = "" if span is None else excerpt(span, b"").decode("utf-8", "backslashreplace")
+        raise LoweringError(f"{message}. Source code: {shown}" if shown else message) from error
+
+
+def _name_of(file: BinaryIO) -> BinaryIO | str:
+    """A name of an open file, if the system has one: by that, PyTorch reads it tensor by tensor."""
+    file.seek(0)
+    try:
+        file.flush()
+        name = f"/proc/self/fd/{file.fileno()}"
+    except OSError:  # a file in memory
+        return file
+    return name if Path(name).exists() else file
+
+
+def _model_source(said: bytes, opened: Archive) -> SourceRange | None:
+    """The model's source for the last frame in generated code that PyTorch shows; None if it shows none."""
+    span = None
+    for name, line, blanks in GENERATED_FRAME.findall(said):
+        record = name.decode("utf-8", "surrogateescape")
+        if record in opened.records and any(one in opened.records for one in range_records_of(record)):
+            lines = bytes(opened.records[record].view()).split(b"\n")
+            starts = list(accumulate((len(one) + 1 for one in lines), initial=0))
+            span = opened.locate(record, starts[int(line) - 1] + len(blanks))
+    return span
+
+
+# --- saving
 
 CHANGED = (BYTECODE, EFFECTS)
 """Records of the model, not of its debug info, that saving changes."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.backend.source_files import GENERATED_FILE, is_pytorchs
+from archive.backend.pytorch import GENERATED_FILE, is_pytorchs
 from archive.base.errors import one_line
 from archive.base.strings import decoded
 from archive.debuginfo.sites import SELF

@@ -1,12 +1,17 @@
 """A profile: a timeline that can be shown as text, and saved for viewers of traces and flame graphs.
 
-As text it is the model's source with the times of each line, like that of ``line_profiler``.
+As a *table*, 100 columns wide, plain, numbers first as in ``perf report``: a name that is too long loses its
+beginning, a text its end, and the last row sums up the rows that are not shown. Only modules have a total
+time besides their self time: it includes the modules inside them. Memory is shown where it was recorded: that
+of results, where a backend records these, which may be a small part of what operators allocate and free
+inside; or all of PyTorch's allocator.
 
-A profile in the Trace Event Format, for Chrome and Perfetto.
+As a *listing*: the model's source with the times of each line, like that of ``line_profiler``.
 
-Names and arguments are those of kineto, PyTorch's own profiler. Times are in µs and counted from the first
-event. Each lane of operations has a second track for the modules that the operations belong to. Memory is a
-counter. Operations of TorchScript have no debug handle.
+As a *trace* in the Trace Event Format, for Chrome and Perfetto. Names and arguments are those of kineto,
+PyTorch's own profiler. Times are in µs and counted from the first event. Each lane of operations has a second
+track for the modules that the operations belong to. Memory is a counter. Operations of TorchScript have no
+debug handle.
 """
 
 from __future__ import annotations
@@ -14,14 +19,13 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from archive.backend.errors import NO_HANDLE
 from archive.backend.profile.places import NO_SOURCE
 from archive.backend.profile.stacks import folded_stacks, speedscope
-from archive.backend.profile.text import TABLE_WIDTH, duration, table
 from archive.backend.profile.timeline import Timeline
-from archive.backend.source_files import is_pytorchs
+from archive.backend.pytorch import is_pytorchs
 from archive.base.errors import ArchiveError, one_line
 from archive.base.output import replacing
 from archive.base.strings import decoded
@@ -29,14 +33,113 @@ from archive.base.strings import decoded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from archive.backend.profile.events import MemoryChange, Recording, TimedOperation
     from archive.backend.profile.places import ModuleLevel, OperationPlace
-    from archive.backend.profile.text import By
-    from archive.backend.profile.timeline import Row, Segment
+    from archive.backend.profile.timeline import MemoryChange, Recording, Row, Segment, TimedOperation
     from archive.base.output import Target
     from archive.debuginfo.model import Source
 
     Event = dict[str, Any]
+    By = Literal["module", "line", "operator"]
+
+# --- table
+
+TABLE_WIDTH = 100
+NAME_WIDTH = 26
+NUMBER_WIDTHS = (10, 6, 10, 8, 11, 10)
+"""Widths of self time, share, total, calls, bytes, and bytes at the peak."""
+UNIT = 1024
+"""Bytes in a KiB, and so on."""
+HEADINGS = {"module": ("module", "class"), "line": ("line", "source"), "operator": ("operator", "")}
+
+
+def table(timeline: Timeline, *, by: By = "module", most: int = 20) -> str:
+    """The rows with the longest self times.
+
+    Args:
+        timeline: the recording.
+        by: what a row stands for.
+        most: rows to show; the others are summed up in one.
+
+    Raises:
+        ValueError: ``by`` is none of the three.
+    """
+    if by not in HEADINGS:
+        raise ValueError(f"by {by!r}: expected one of {', '.join(HEADINGS)}")
+    rows = {"module": timeline.by_module, "line": timeline.by_line, "operator": timeline.by_operator}[by]()
+    shown = [True, True, by == "module", True, *[bool(timeline.memory)] * 2]
+    memory = "allocated" if timeline.of_allocator else "results"
+    lines = [
+        _head(timeline),
+        "",
+        _line(("self", "share", "total", "calls", memory, "at peak"), *HEADINGS[by], shown),
+    ]
+    lines += [
+        _line(_numbers([row], duration(row.total_ns)), row.name, row.text, shown) for row in rows[:most]
+    ]
+    if rest := rows[most:]:
+        lines.append(_line(_numbers(rest, ""), f"[{len(rest):,} others]", "", shown))
+    return "\n".join(lines)
+
+
+def duration(ns: int) -> str:
+    """A time in the unit that suits it: ``17 ns``, ``1.234 µs``, ``1.234 ms``, ``1.234 s``."""
+    if ns < 1000:  # noqa: PLR2004 (ns in a µs)
+        return f"{ns} ns"
+    for unit, size in (("µs", 1e3), ("ms", 1e6)):
+        if round(ns / size, 3) < 1000:  # noqa: PLR2004
+            return f"{ns / size:.3f} {unit}"
+    return f"{ns / 1e9:.3f} s"
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that suits them: ``17 B``, ``1.2 KiB``, ``1.2 MiB``, ``1.2 GiB``, ``1.2 TiB``."""
+    value = float(count)
+    if abs(value) < UNIT:
+        return f"{count} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= UNIT
+        if abs(round(value, 1)) < UNIT:
+            return f"{value:.1f} {unit}"
+    return f"{value / UNIT:.1f} TiB"
+
+
+def _head(timeline: Timeline) -> str:
+    calls = len(timeline.events)
+    head = f"backend {timeline.backend}: {calls:,} operation{'' if calls == 1 else 's'}"
+    head += f" in {duration(timeline.total_ns)}"
+    if timeline.memory:
+        what = "memory" if timeline.of_allocator else "results"
+        head += f", {what} of up to {size(timeline.peak)} at a time"
+    return head
+
+
+def _numbers(rows: Sequence[Row], total: str) -> tuple[str, ...]:
+    """The numbers of one row, or of several together.
+
+    Self times add up. Total times overlap, so the caller gives what to show of them.
+    """
+    share, calls = sum(row.share for row in rows), sum(row.calls for row in rows)
+    own, allocated = sum(row.self_ns for row in rows), sum(row.allocated for row in rows)
+    at_peak = sum(row.at_peak for row in rows)
+    return duration(own), f"{share:.1%}", total, f"{calls:,}", size(allocated), size(at_peak)
+
+
+def _line(numbers: tuple[str, ...], name: str, text: str, shown: list[bool]) -> str:
+    columns = zip(numbers, NUMBER_WIDTHS, shown, strict=True)
+    line = " ".join(f"{number:>{width}}" for number, width, is_shown in columns if is_shown) + "  "
+    if not text:
+        return line + _end(name, TABLE_WIDTH - len(line))
+    line += f"{_end(name, NAME_WIDTH):<{NAME_WIDTH}} "
+    return line + _start(text, TABLE_WIDTH - len(line))
+
+
+def _end(text: str, width: int) -> str:
+    return text if len(text) <= width else f"…{text[1 - width :]}"
+
+
+def _start(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
 
 # --- trace
 
@@ -201,7 +304,7 @@ class Profile(Timeline):
         return f"{table(self, by='module')}\n\n{lines}"
 
     def table(self, *, by: By = "module", most: int = 20) -> str:
-        """The sums as text: see :func:`archive.backend.profile.text.table`."""
+        """The sums as text: see :func:`archive.backend.profile.profile.table`."""
         return table(self, by=by, most=most)
 
     def listing(self) -> str:

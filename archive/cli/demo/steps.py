@@ -17,7 +17,7 @@ from rich.console import Console
 
 import archive
 from archive.backend import BackendError, Delegate, LoweringError, example, save_lowered
-from archive.backend.profile.text import duration
+from archive.backend.profile.profile import duration
 from archive.base.output import check_target
 from archive.cli.demo.stock import (
     PRINTED_HANDLES,

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.backend.source_files import GENERATED_FILE
+from archive.backend.pytorch import GENERATED_FILE
 from archive.cli.demo import stock_program
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from archive.backend.profile.places import (
     model_line,
     place_of,
 )
-from archive.backend.source_files import is_pytorchs
+from archive.backend.pytorch import is_pytorchs
 from archive.base.errors import one_line
 
 if TYPE_CHECKING:

@@ -1,0 +1,65 @@
+"""Facts about PyTorch: archives that it writes for a moment, whose source a line is, tensors in values."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "archive"
+"""The name that PyTorch gives to archives in memory; that of a file is part of its records' names."""
+
+
+@contextmanager
+def temporary_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> Iterator[Path]:
+    """The archive of a module as PyTorch writes it, in the folder for temporary files.
+
+    In memory, it would cost twice the model's size.
+
+    Args:
+        module: the module.
+        lite: write it for the lite interpreter.
+
+    Raises:
+        RuntimeError: PyTorch cannot write it.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / NAME
+        if lite:
+            module._save_for_lite_interpreter(str(path), _save_mobile_debug_info=True)
+        else:
+            torch.jit.save(module, path)
+        yield path
+
+
+GENERATED_FILE = "<string>"
+"""The filename that PyTorch records for source that was compiled from a string."""
+PYTORCH_FILE = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
+"""Matches inside filenames of PyTorch's own Python code: ``…/torch/nn/functional.py``."""
+
+
+def is_pytorchs(filename: str) -> bool:
+    """Whether a source file is part of PyTorch."""
+    return PYTORCH_FILE.search(filename) is not None
+
+
+def tensors_in(value: object) -> Iterator[torch.Tensor]:
+    """All tensors in a value: in lists, tuples, and the values of dicts, at any depth."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from tensors_in(one)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from tensors_in(one)
+
+
+# --- stock
