@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from archive.base.mapped import Source as File
-    from archive.effects.replay.code_names import Allowed
+    from archive.effects.replay.classes import Allowed
     from archive.effects.replay.replay import Prepared
     from archive.formats.effects.model import Effect, Local, Value
 
 
-class Entry(NamedTuple):
+class MethodEntry(NamedTuple):
     """One entry of the method.
 
     Attributes:
@@ -116,7 +116,7 @@ class Effectful:
                 file=delegate.archive.file,
             )
         self._entries = [
-            Entry(
+            MethodEntry(
                 _of_torchscript(delegate, name) if stock else partial(delegate.run, name),
                 prepared(effects, allow, delegate.archive.symbolicate, delegate.tensors),
                 any(isinstance(guard.subject, Output) for guard in effects.guards),
@@ -328,7 +328,7 @@ class Effectful:
             bound.apply_defaults()
         return bound.arguments
 
-    def _made(self, entry: Entry, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    def _made(self, entry: MethodEntry, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """Run an entry, and make its changes.
 
         Raises:

@@ -13,7 +13,7 @@ import torch
 from archive.effects import places
 from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET
-from archive.effects.python_containers import is_container
+from archive.effects.places import is_container
 from archive.formats.effects.gate import SETTING_NAMES
 from archive.formats.effects.model import Look
 

@@ -15,7 +15,7 @@ import torch
 
 from archive.backend import Delegate, lower, save_lowered
 from archive.backend.profile.places import common_place
-from archive.backend.profile.stock.places import Code
+from archive.backend.profile.stock.places import GeneratedCode
 from archive.backend.profile.stock.running import LiteMethod, example_tensor, profile_archive
 from tests.support.chrome_trace import problems
 from tests.support.listed_models import Deciding, InTurns, Listed, counts
@@ -238,7 +238,7 @@ class List(Module):
 
 
 def test_generated_code_tells_the_modules_that_it_calls() -> None:
-    code = Code(
+    code = GeneratedCode(
         ["code/__torch__.py", "code/broken.py"], lambda name: CODE if name == "code/__torch__.py" else b""
     )
     record = code.record("code/__torch__.py")
@@ -251,4 +251,4 @@ def test_generated_code_tells_the_modules_that_it_calls() -> None:
         "",
     )
     assert code.record("code/none.py") is None
-    assert Code(["x.py"], lambda _: b"def f(:").record("x.py") is None
+    assert GeneratedCode(["x.py"], lambda _: b"def f(:").record("x.py") is None

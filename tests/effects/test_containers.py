@@ -16,7 +16,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 
 from archive.effects import CaptureError, GuardError, ReplayError, State, replay
-from archive.effects.python_containers import items_of
+from archive.effects.places import items_of
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import Attribute, Constant, Effect, Made, Op, Temporary
 from tests.support.effect_cases import tensor

@@ -162,13 +162,13 @@ def test_a_saved_tensor_that_changes_is_an_error() -> None:
 
 def test_nothing_is_left_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     links: list[Any] = []
-    made = custom_backward.Link.__init__
+    made = custom_backward.BackwardLink.__init__
 
     def noted(self: Any, *args: Any) -> None:  # noqa: ANN401
         links.append(weakref.ref(self))
         made(self, *args)
 
-    monkeypatch.setattr(custom_backward.Link, "__init__", noted)
+    monkeypatch.setattr(custom_backward.BackwardLink, "__init__", noted)
     model = loaded("exponential")
     result = model(x())
     assert links[0]() is not None

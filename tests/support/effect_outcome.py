@@ -15,7 +15,7 @@ from torch.utils.hooks import RemovableHandle
 
 from archive.backend import BackendError, Effectful, LoweringError, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, ReplayError, State
-from archive.effects.python_containers import items_of
+from archive.effects.places import items_of
 from tests.support.effect_cases import Cases, fresh
 from tests.support.effect_output import shown
 from tests.support.effect_running import Direct

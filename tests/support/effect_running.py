@@ -13,7 +13,7 @@ from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 
 if TYPE_CHECKING:
-    from archive.effects.replay.code_names import Allowed
+    from archive.effects.replay.classes import Allowed
     from archive.formats.effects.model import Source
 
 

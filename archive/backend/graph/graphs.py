@@ -20,7 +20,7 @@ Schema: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class InlinedCall:
     """One call of an inlined call stack.
 
     Attributes:
@@ -64,7 +64,7 @@ class Operation:
     blocks: list[Block] = field(default_factory=list)
     range: SourceRange | None = None
     shown: str = ""
-    stack: tuple[Call, ...] = ()
+    stack: tuple[InlinedCall, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

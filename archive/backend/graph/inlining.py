@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.graph.graphs import Block, Call, Graph, Operation
+from archive.backend.graph.graphs import Block, Graph, InlinedCall, Operation
 from archive.backend.graph.nodes import Graphs
-from archive.backend.graph.objects import Held, Objects, attribute_of, class_of
+from archive.backend.graph.objects import HeldObject, OwnObjects, attribute_of, class_of
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import SourceRange
 from archive.debuginfo.sites import SELF
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
-    from archive.backend.graph.nodes import Node, Nodes, Value
+    from archive.backend.graph.nodes import GraphNode, GraphValue, NodeBlock
     from archive.backend.graph.range_finder import RangeFinder
 
     Module = Any
@@ -228,13 +228,13 @@ class _Scope:
         stack: the calls that lead there, outermost first.
     """
 
-    graph: Nodes
+    graph: NodeBlock
     numbers: dict[str, int]
     modules: dict[str, _Known]
-    stack: tuple[Call, ...]
+    stack: tuple[InlinedCall, ...]
 
 
-def _is_followed(node: Node, scope: _Scope) -> bool:
+def _is_followed(node: GraphNode, scope: _Scope) -> bool:
     """Whether a method or attribute belongs to a known module, and not to another object."""
     return node.inputs[0].name in scope.modules
 
@@ -250,17 +250,17 @@ class _Inliner:
     def __init__(self, places: RangeFinder) -> None:
         self.types: dict[int, str] = {}
         self.graphs = Graphs(places)
-        self._objects = Objects()
+        self._objects = OwnObjects()
         self._paths: dict[Module, str] = {}
 
-    def new(self, value: Value, scope: _Scope) -> int:
+    def new(self, value: GraphValue, scope: _Scope) -> int:
         """Give a value its number."""
         number = len(self.types)
         self.types[number] = value.type_text
         scope.numbers[value.name] = number
         return number
 
-    def number(self, value: Value, scope: _Scope) -> int:
+    def number(self, value: GraphValue, scope: _Scope) -> int:
         """The number of a value that has one.
 
         Raises:
@@ -271,7 +271,7 @@ class _Inliner:
             raise LoweringError(f"a module is used as a value: {value.type_text}. {place}")
         return scope.numbers[value.name]
 
-    def nodes(self, block: Nodes, scope: _Scope, out: Block) -> None:
+    def nodes(self, block: NodeBlock, scope: _Scope, out: Block) -> None:
         """Add the operations of a block to ``out``."""
         for node in block.nodes:
             kind = node.kind
@@ -289,7 +289,7 @@ class _Inliner:
             if not self._of_object(node, scope, out):
                 self._operation(node, scope, out)
 
-    def _get(self, node: Node, scope: _Scope, out: Block) -> bool:
+    def _get(self, node: GraphNode, scope: _Scope, out: Block) -> bool:
         """Follow a node that gets an attribute: add a constant, or note that its value is a module.
 
         Returns:
@@ -307,17 +307,17 @@ class _Inliner:
             self._attribute(value, path, node, scope, out)
         return True
 
-    def _attribute(self, value: Any, path: str, node: Node, scope: _Scope, out: Block) -> None:  # noqa: ANN401
+    def _attribute(self, value: Any, path: str, node: GraphNode, scope: _Scope, out: Block) -> None:  # noqa: ANN401
         """Add the constant that an attribute is; an object's own attributes are constants, too."""
         (output,) = node.outputs
         number = self.new(output, scope)
         if of := class_of(output.type, value):
             self.types[number] = of
-            self._objects.held[number] = Held(value, path)
+            self._objects.held[number] = HeldObject(value, path)
         constant = Operation("prim::Constant", [], [number], value=value, path=path)
         out.operations.append(self._placed(constant, node, scope))
 
-    def _of_object(self, node: Node, scope: _Scope, out: Block) -> bool:
+    def _of_object(self, node: GraphNode, scope: _Scope, out: Block) -> bool:
         """Follow a node that uses an object of a class of the model's own.
 
         Returns:
@@ -343,14 +343,14 @@ class _Inliner:
         """The attributes that lead to an attribute of a module, by the first way to this module."""
         return f"{self._paths.setdefault(holder.module, holder.path)}.{name}".removeprefix(".")
 
-    def _placed(self, operation: Operation, node: Node, scope: _Scope) -> Operation:
+    def _placed(self, operation: Operation, node: GraphNode, scope: _Scope) -> Operation:
         """The same operation, given the range and the call stack of a node."""
         operation.shown = node.shown
         operation.range = node.range
         operation.stack = scope.stack
         return operation
 
-    def _operation(self, node: Node, scope: _Scope, out: Block) -> None:
+    def _operation(self, node: GraphNode, scope: _Scope, out: Block) -> None:
         """Add a node that is no call of a known method or function, with its inner blocks."""
         taken, path = node.inputs, None
         if node.kind == "prim::SetAttr" and _is_followed(node, scope):
@@ -379,7 +379,7 @@ class _Inliner:
                 scope.numbers[names[output]] = one
         out.operations.append(self._placed(operation, node, scope))
 
-    def _call(self, node: Node, scope: _Scope, out: Block) -> None:
+    def _call(self, node: GraphNode, scope: _Scope, out: Block) -> None:
         """Add the operations of the graph that a node calls."""
         called, parameters = self._called(node, scope)
         if len(scope.stack) >= MAX_CALL_DEPTH:
@@ -397,7 +397,7 @@ class _Inliner:
             else:
                 scope.numbers[value.name] = self.number(result, called)
 
-    def _called(self, node: Node, scope: _Scope) -> tuple[_Scope, list[Value]]:
+    def _called(self, node: GraphNode, scope: _Scope) -> tuple[_Scope, list[GraphValue]]:
         """What a node calls, and its parameters without ``self``; what it forks runs at once."""
         if node.kind == "prim::fork":
             graph = self.graphs.read(node.forked)
@@ -405,7 +405,7 @@ class _Inliner:
         is_method = node.kind == "prim::CallMethod" and _is_followed(node, scope)
         return self._method(node, scope) if is_method else self._function(node, scope)
 
-    def _function(self, node: Node, scope: _Scope) -> tuple[_Scope, list[Value]]:
+    def _function(self, node: GraphNode, scope: _Scope) -> tuple[_Scope, list[GraphValue]]:
         """The function, or the method of an object, that a node calls, and its parameters without ``self``.
 
         Raises:
@@ -418,7 +418,7 @@ class _Inliner:
         function = torch.jit._state._python_cu.find_function(name)
         if function is None:
             raise LoweringError(f"cannot follow the call of {name}. Source code: {node.shown}")
-        call = Call(name.rpartition(".")[2], None, None, node.range)
+        call = InlinedCall(name.rpartition(".")[2], None, None, node.range)
         called = _Scope(self.graphs.read(function.graph), {}, {}, (*scope.stack, call))
         parameters = called.graph.inputs
         if node.kind == "prim::CallMethod":
@@ -426,12 +426,12 @@ class _Inliner:
             called.numbers[itself.name] = scope.numbers[first.name]
         return called, parameters
 
-    def _method(self, node: Node, scope: _Scope) -> tuple[_Scope, list[Value]]:
+    def _method(self, node: GraphNode, scope: _Scope) -> tuple[_Scope, list[GraphValue]]:
         """The method that a node calls, and its parameters without ``self``."""
         known = scope.modules[node.inputs[0].name]
         graph = self.graphs.read(known.module._get_method(node.name).graph)
         itself, *parameters = graph.inputs
         class_name = unmangled(known.module._type().annotation_str)
-        call = Call(node.name, class_name, known.instance, node.range)
+        call = InlinedCall(node.name, class_name, known.instance, node.range)
         modules = {itself.name: _Known(known.module, known.path, SELF)}
         return _Scope(graph, {}, modules, (*scope.stack, call)), parameters

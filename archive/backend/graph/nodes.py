@@ -29,7 +29,7 @@ def without_futures(kind: str) -> str:
     return kind
 
 
-class Value:
+class GraphValue:
     """A value of a graph.
 
     Attributes:
@@ -57,7 +57,7 @@ class Value:
         return self._value.toIValue()
 
 
-class Node:
+class GraphNode:
     """A node of a graph.
 
     Args:
@@ -76,9 +76,9 @@ class Node:
         self._node = node
         self._places = places
         self.kind: str = node.kind()
-        self.inputs = [Value(one) for one in node.inputs()]
-        self.outputs = [Value(one) for one in node.outputs()]
-        self.blocks = [Nodes(one, places) for one in node.blocks()]
+        self.inputs = [GraphValue(one) for one in node.inputs()]
+        self.outputs = [GraphValue(one) for one in node.outputs()]
+        self.blocks = [NodeBlock(one, places) for one in node.blocks()]
         self.shown: str = node.sourceRange()
 
     @cached_property
@@ -120,7 +120,7 @@ class Node:
         return [kind.annotation_str for kind in self._node.tys("types")]
 
 
-class Nodes:
+class NodeBlock:
     """The nodes of a graph or block.
 
     Args:
@@ -133,9 +133,9 @@ class Nodes:
     """
 
     def __init__(self, block: Any, places: RangeFinder) -> None:  # noqa: ANN401
-        self.inputs = [Value(one) for one in block.inputs()]
-        self.outputs = [Value(one) for one in block.outputs()]
-        self.nodes = [Node(one, places) for one in block.nodes()]
+        self.inputs = [GraphValue(one) for one in block.inputs()]
+        self.outputs = [GraphValue(one) for one in block.outputs()]
+        self.nodes = [GraphNode(one, places) for one in block.nodes()]
 
 
 class Graphs:
@@ -147,10 +147,10 @@ class Graphs:
 
     def __init__(self, places: RangeFinder) -> None:
         self._places = places
-        self._read: dict[Any, Nodes] = {}
+        self._read: dict[Any, NodeBlock] = {}
 
-    def read(self, graph: Any) -> Nodes:  # noqa: ANN401
+    def read(self, graph: Any) -> NodeBlock:  # noqa: ANN401
         """What a ``torch._C.Graph`` holds. While the object is kept, PyTorch gives no other one for it."""
         if graph not in self._read:
-            self._read[graph] = Nodes(graph, self._places)
+            self._read[graph] = NodeBlock(graph, self._places)
         return self._read[graph]

@@ -20,14 +20,14 @@ from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
     from archive.backend.graph.graphs import Block, Operation
-    from archive.backend.graph.nodes import Node
+    from archive.backend.graph.nodes import GraphNode
 
 CASTS = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional")
 """Operations whose result is the object that they are given."""
 
 
 @dataclass(slots=True)
-class Made:
+class MadeObject:
     """An object that the graph makes.
 
     Attributes:
@@ -49,7 +49,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldObject:
     """An object that is an attribute of a module.
 
     Attributes:
@@ -61,7 +61,7 @@ class Held:
     path: str
 
 
-class Objects:
+class OwnObjects:
     """The objects among the values of a graph.
 
     Attributes:
@@ -69,8 +69,8 @@ class Objects:
     """
 
     def __init__(self) -> None:
-        self.held: dict[int, Held] = {}
-        self._made: dict[int, Made] = {}
+        self.held: dict[int, HeldObject] = {}
+        self._made: dict[int, MadeObject] = {}
         self._tuples: dict[int, list[int]] = {}
         self._uninitialized: set[int] = set()
 
@@ -81,7 +81,7 @@ class Objects:
     def add(self, operation: Operation, block: Block) -> None:
         """Note an operation that was added to a block, if it makes an object or a tuple with one."""
         if operation.kind == "prim::CreateObject":
-            self._made[operation.outputs[0]] = Made(block)
+            self._made[operation.outputs[0]] = MadeObject(block)
         elif operation.kind == "prim::TupleConstruct" and any(one in self for one in operation.inputs):
             self._tuples[operation.outputs[0]] = operation.inputs
         elif operation.kind == "prim::Uninitialized":
@@ -108,7 +108,7 @@ class Objects:
         branch.outputs = [branch.outputs[place] for place in kept]
         return found
 
-    def results(self, node: Node, taken: list[int], block: Block) -> list[int] | None:
+    def results(self, node: GraphNode, taken: list[int], block: Block) -> list[int] | None:
         """The values that a node gives.
 
         Args:
@@ -129,7 +129,7 @@ class Objects:
         return None
 
 
-def _items(items: list[int], node: Node) -> list[int] | None:
+def _items(items: list[int], node: GraphNode) -> list[int] | None:
     """The items that a node takes from a tuple; None if it does something else."""
     if node.kind == "prim::TupleIndex":
         *_, place = node.inputs
@@ -137,7 +137,7 @@ def _items(items: list[int], node: Node) -> list[int] | None:
     return items if node.kind == "prim::TupleUnpack" else None
 
 
-def attribute_of(module: Any, node: Node) -> Any:  # noqa: ANN401 (a torch._C.ScriptModule; any value)
+def attribute_of(module: Any, node: GraphNode) -> Any:  # noqa: ANN401 (a torch._C.ScriptModule; any value)
     """The attribute of a module that a node reads.
 
     Raises:

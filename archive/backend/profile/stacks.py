@@ -25,7 +25,7 @@ SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 EXPORTER = "debug-archive"
 
 
-class Frame(NamedTuple):
+class StackFrame(NamedTuple):
     """A frame of a stack: a module, a line, or an operator.
 
     Attributes:
@@ -39,13 +39,15 @@ class Frame(NamedTuple):
     line: int | None = None
 
 
-def stack_of(place: OperationPlace, operator: str) -> tuple[Frame, ...]:
+def stack_of(place: OperationPlace, operator: str) -> tuple[StackFrame, ...]:
     """The frames that lead to an operator, outermost first."""
     source = place.source
     line = (
-        Frame(NO_SOURCE) if source is None else Frame(f"{source}: {source.text}", source.file, source.number)
+        StackFrame(NO_SOURCE)
+        if source is None
+        else StackFrame(f"{source}: {source.text}", source.file, source.number)
     )
-    return (*(Frame(str(level)) for level in place.levels), line, Frame(operator))
+    return (*(StackFrame(str(level)) for level in place.levels), line, StackFrame(operator))
 
 
 def folded_stacks(timeline: Timeline) -> str:
@@ -56,7 +58,7 @@ def folded_stacks(timeline: Timeline) -> str:
     return "".join(f"{stack} {time}\n" for stack, time in times.items() if time)
 
 
-def _plain(frame: Frame) -> str:
+def _plain(frame: StackFrame) -> str:
     """A frame's name without the letter that separates frames; of a line only its place."""
     name = frame.name if frame.file is None else f"{frame.file}:{frame.line}"
     return name.replace(";", ":")
@@ -64,7 +66,7 @@ def _plain(frame: Frame) -> str:
 
 def speedscope(timeline: Timeline) -> dict[str, Any]:
     """The timeline as a speedscope file."""
-    frames: dict[Frame, int] = {}
+    frames: dict[StackFrame, int] = {}
     profiles = []
     for number, segments in enumerate(timeline.lanes):
         name = "operations" + (f" {number + 1}" if number else "")
@@ -81,11 +83,11 @@ def speedscope(timeline: Timeline) -> dict[str, Any]:
     }
 
 
-def _shown(frame: Frame) -> dict[str, Any]:
+def _shown(frame: StackFrame) -> dict[str, Any]:
     return {key: value for key, value in frame._asdict().items() if value is not None}
 
 
-def _evented(name: str, segments: Sequence[Segment], frames: dict[Frame, int]) -> dict[str, Any]:
+def _evented(name: str, segments: Sequence[Segment], frames: dict[StackFrame, int]) -> dict[str, Any]:
     """A lane: an event for each frame that is opened or closed.
 
     Args:
@@ -102,13 +104,13 @@ def _evented(name: str, segments: Sequence[Segment], frames: dict[Frame, int]) -
     return {"type": "evented", "name": name, "unit": "nanoseconds", **times, "events": events}
 
 
-def _changes(segments: Sequence[Segment]) -> Iterator[tuple[str, Frame, int]]:
+def _changes(segments: Sequence[Segment]) -> Iterator[tuple[str, StackFrame, int]]:
     """The frames that open (``O``) and close (``C``), each with its time in ns.
 
     A frame stays open where the next operation follows at once and has it, too. Each operation has a frame of
     its own for its operator.
     """
-    entered: list[tuple[Frame, int]] = []
+    entered: list[tuple[StackFrame, int]] = []
     last = 0
     for start, end, one in segments:
         stack = stack_of(one.place, one.name)
@@ -127,7 +129,7 @@ def _common(one: Sequence[object], other: Sequence[object]) -> int:
     )
 
 
-def _allocated(timeline: Timeline, frames: dict[Frame, int]) -> dict[str, Any]:
+def _allocated(timeline: Timeline, frames: dict[StackFrame, int]) -> dict[str, Any]:
     """A profile of the bytes that are allocated at each stack, in the order of time."""
     names = {event.handle: event.name for event in timeline.events}
     samples, weights = [], []

@@ -32,7 +32,7 @@ from archive.effects.capture.table.snapshot import instance_dict
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import type_name
 from archive.effects.placeholders import LEFT_OUT
-from archive.effects.python_containers import base_of
+from archive.effects.places import base_of
 from archive.formats.effects.model import Item, Local, Look
 
 if TYPE_CHECKING:

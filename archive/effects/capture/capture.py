@@ -26,7 +26,7 @@ from archive.effects.capture.initial import initial_state
 from archive.effects.capture.table.call import Found
 from archive.effects.capture.table.snapshot import Snapshot
 from archive.effects.errors import CaptureError
-from archive.effects.python_containers import base_of
+from archive.effects.places import base_of
 from archive.formats.effects.model import Attribute, ClosureCell, GlobalName, Item, Local
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from archive.effects.capture.initial import initial_state, sources_in
 from archive.effects.capture.table.pending import Reach
 from archive.effects.errors import ITEM_CHANGED, CaptureError
 from archive.effects.looking import WITHOUT_MODES
-from archive.effects.python_containers import base_of, is_container, items_of
+from archive.effects.places import base_of, is_container, items_of
 from archive.formats.effects.model import (
     Attribute,
     ClosureCell,

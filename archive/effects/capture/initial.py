@@ -19,7 +19,7 @@ from archive.effects.capture.graph.sources import (
 from archive.effects.capture.table.pending import InitialState
 from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES
-from archive.effects.python_containers import BASES, base_of, is_container, items_of
+from archive.effects.places import BASES, base_of, is_container, items_of
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,
     At,

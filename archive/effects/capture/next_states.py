@@ -30,7 +30,7 @@ from archive.effects.capture.graph.variables import (
 from archive.effects.capture.proxies.containers import ContainerType, contents
 from archive.effects.capture.proxies.type_proxies import NumberType, ObjectType
 from archive.effects.looking import computed
-from archive.effects.python_containers import base_of, is_container
+from archive.effects.places import base_of, is_container
 from archive.formats.effects.model import (
     At,
     Attribute,

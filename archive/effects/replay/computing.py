@@ -20,9 +20,8 @@ from archive.effects.errors import StateError
 from archive.effects.looking import check_shown, checked_int, checked_tensor, computed
 from archive.effects.placeholders import UNSET
 from archive.effects.places import attribute, checked_data, has_names, item, items, length
-from archive.effects.replay.container_classes import BASE_CLASSES, factory, tuple_maker
+from archive.effects.replay.classes import BASE_CLASSES, NAMED, factory, tuple_maker
 from archive.effects.replay.hooks import made_function
-from archive.effects.replay.named_values import NAMED
 from archive.formats.effects.containers import PAIRED, contents, head
 from archive.formats.effects.model import (
     At,
@@ -45,7 +44,7 @@ from archive.formats.effects.rows import FactNumbers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from archive.effects.replay.code_names import Allowed
+    from archive.effects.replay.classes import Allowed
     from archive.effects.replay.state import State
     from archive.formats.effects.model import Literal, Source, Value
 

@@ -85,7 +85,7 @@ class _Like(NamedTuple):
         return torch.zeros(self.shape, dtype=self.dtype, device=self.device)
 
 
-class Link:
+class BackwardLink:
     """The ``backward`` of one call of a function.
 
     Args:
@@ -178,7 +178,7 @@ def set_backward(
         results: of the function, as the graph gives them: those without a way back get no gradient.
         arguments: clones of its arguments, from which the results were made; None for those without gradient.
     """
-    link = Link(context, function, results, arguments)
+    link = BackwardLink(context, function, results, arguments)
     for number, one in enumerate(results):
         if one is not None and one.grad_fn is not None:
             one.register_hook(link.noting(number))

@@ -12,9 +12,8 @@ import torch
 from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET, Plain
 from archive.effects.places import check_settable, item_or_unset, own, set_own
-from archive.effects.replay.base_methods import set_item
-from archive.effects.replay.container_classes import container_maker, tuple_maker
-from archive.effects.replay.named_values import device, dtype
+from archive.effects.replay.changes import set_item
+from archive.effects.replay.classes import container_maker, device, dtype, tuple_maker
 from archive.formats.effects.containers import BASES, PAIRED, contents, head
 from archive.formats.effects.model import (
     ATTRIBUTE_OPS,

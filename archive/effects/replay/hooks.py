@@ -9,8 +9,7 @@ from __future__ import annotations
 import builtins
 import importlib
 from collections.abc import Mapping
-from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -23,7 +22,7 @@ from archive.effects.places import is_code
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from archive.effects.replay.backups import Backup
+    from archive.effects.replay.changes import Backup
     from archive.effects.replay.state import State
 
 RemovableHandle = torch.utils.hooks.RemovableHandle
@@ -99,14 +98,13 @@ def _defined(cls: Any, part: str, name: str) -> Any:  # noqa: ANN401
     if isinstance(found, staticmethod | classmethod):
         found = found.__func__
     function = found.fget if isinstance(found, property) else found
-    if not isinstance(function, FunctionType | type) or not _is_written_in(cls, part, function):
+    # A class may also hold a function or class that it took from elsewhere.
+    if not isinstance(function, FunctionType | type) or (function.__module__, function.__qualname__) != (
+        cls.__module__,
+        f"{cls.__qualname__}.{part}",
+    ):
         raise StateError(f"{name!r} is not allowed: {part!r} is no function or class that is defined there")
     return found
-
-
-def _is_written_in(cls: type, part: str, found: FunctionType | type) -> bool:
-    """Whether a class has a function or class of its own by a name, not one that it took from elsewhere."""
-    return (found.__module__, found.__qualname__) == (cls.__module__, f"{cls.__qualname__}.{part}")
 
 
 class StateGlobals(dict[str, Any]):
@@ -142,16 +140,6 @@ def made_function(
     function = FunctionType(code, seen, code.co_name, defaults, cells)
     function.__kwdefaults__ = named
     return function
-
-
-HOOK_NAMES: dict[str, object] = {
-    "CellType": CellType,
-    "MethodType": MethodType,
-    "RemovableHandle": RemovableHandle,
-    "made_function": made_function,
-    "partial": partial,
-}
-"""Names that the expressions of hooks use."""
 
 
 # --- handles -------------------------------------------------------------------------------------------

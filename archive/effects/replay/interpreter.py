@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from archive.effects.errors import StateError
 from archive.effects.looking import check_shown, condition, memory
 from archive.effects.places import checked_data, items
-from archive.effects.replay.backups import restore
+from archive.effects.replay.changes import restore
+from archive.effects.replay.classes import container_maker
 from archive.effects.replay.computing import NOTHING, Computing
-from archive.effects.replay.container_classes import container_maker
 from archive.effects.replay.errors import GuardError
 from archive.effects.replay.hooks import RemovableHandle
 from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEPS
@@ -56,11 +56,10 @@ from archive.formats.effects.source_text import HANDLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from archive.effects.replay.backups import Backup
-    from archive.effects.replay.code_names import Allowed
+    from archive.effects.replay.changes import Backup
+    from archive.effects.replay.classes import Allowed
     from archive.effects.replay.computing import Compute, Frame
     from archive.effects.replay.state import State
-    from archive.effects.replay.steps import Step
     from archive.formats.effects.model import Effect, Guard, MethodEffects, Source
 
 
@@ -137,7 +136,7 @@ OWN_CLASSES: dict[str, Callable[[], Any]] = {
 """Classes that an effect ``new`` may make without permission."""
 
 
-class Change(NamedTuple):
+class PreparedChange(NamedTuple):
     """One change: its number, what is computed right before it, its backup if it has one, and its slots."""
 
     number: int
@@ -319,7 +318,7 @@ class Interpreter:
 
         return replay
 
-    def _changes(self, body: Computing) -> tuple[list[Change], int]:
+    def _changes(self, body: Computing) -> tuple[list[PreparedChange], int]:
         """The changes in their order, and the slot of the result; what they need is computed in ``body``."""
         numbered = list(enumerate(self._effects.effects))
         for number, effect in numbered:
@@ -347,7 +346,7 @@ class Interpreter:
         cls: Any = self._code[name]
         return lambda _: object.__new__(cls)
 
-    def _change(self, body: Computing, number: int, effect: Effect) -> Change:
+    def _change(self, body: Computing, number: int, effect: Effect) -> PreparedChange:
         """One effect."""
         target, key = self._target(body, effect), self._key(body, effect)
         value = NOTHING
@@ -356,19 +355,21 @@ class Interpreter:
             value = body.snapshot(effect.value, (one.source for one in earlier if one.op is Op.COPY))
         elif effect.value is not None:
             value = body.value(effect.value)
-        step = self._step(effect)
-        # A tensor's backup is dear, and nothing can fail after this.
-        needless = effect.op is Op.COPY and self._is_last(number)
-        return Change(
+        step = STEPS[effect.op]
+        if effect.op in KEPT and isinstance(effect.value, New):
+            step = KEPT[effect.op]
+        elif effect.op is Op.SET_ATTRIBUTE and isinstance(effect.source, Temporary):
+            step = SET_NEW_ATTRIBUTE
+        # A tensor's backup is dear. The last effect needs none if nothing is read after it, as results below
+        # temporaries are.
+        needless = (
+            effect.op is Op.COPY
+            and number == len(self._effects.effects) - 1
+            and not any(isinstance(root_of(source), Temporary) for source in reads(self._effects.result))
+        )
+        return PreparedChange(
             number, body.take_late(), None if needless else step.backup, step.change, target, key, value
         )
-
-    def _step(self, effect: Effect) -> Step:
-        if effect.op in KEPT and isinstance(effect.value, New):
-            return KEPT[effect.op]
-        if effect.op is Op.SET_ATTRIBUTE and isinstance(effect.source, Temporary):
-            return SET_NEW_ATTRIBUTE
-        return STEPS[effect.op]
 
     def _key(self, body: Computing, effect: Effect) -> int:
         """The slot of an effect's key: of a global name's or a cell's, the name."""
@@ -397,11 +398,6 @@ class Interpreter:
         if effect.op in ATTRIBUTE_OPS and isinstance(source, Local) and source.name != "self":
             return body.compute(lambda frame: checked_data(frame[slot]))
         return slot
-
-    def _is_last(self, number: int) -> bool:
-        """Whether nothing is changed or read after an effect; results below temporaries are."""
-        late = any(isinstance(root_of(source), Temporary) for source in reads(self._effects.result))
-        return number == len(self._effects.effects) - 1 and not late
 
     def _undone(self, number: int, error: BaseException, made: list[tuple[int, Backup]]) -> BaseException:
         """The error to raise, after undoing all effects up to and including the one that failed."""

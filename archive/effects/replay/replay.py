@@ -25,7 +25,7 @@ import torch
 from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
 from archive.effects.looking import FOUND, SHOWN_TYPES
-from archive.effects.replay.code_names import resolved
+from archive.effects.replay.classes import resolved
 from archive.effects.replay.custom_backward import CONTEXT, BackwardContext
 from archive.effects.replay.errors import GuardError, ReplayError
 from archive.effects.replay.hooks import allowed_code, hook_code
@@ -38,7 +38,7 @@ from archive.formats.effects.source_text import effect_text, guard_text, source_
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from archive.effects.replay.code_names import Allowed
+    from archive.effects.replay.classes import Allowed
     from archive.effects.replay.state import State
     from archive.formats.effects.model import Effect, Guard, MethodEffects, Source
 

@@ -1,7 +1,7 @@
 """Steps: for each op, the change itself, and the backup that is made before it.
 
 Both are functions of ``(state, target, key, value)``: the state, what the effect's source leads to, and its
-key and value, which are ``UNSET`` if it has none. ``backups.restore`` puts back what a backup holds.
+key and value, which are ``UNSET`` if it has none. ``changes.restore`` puts back what a backup holds.
 
 Full backward hooks of modules are put on aliases that a graph has in the place of PyTorch's own function.
 """
@@ -16,7 +16,7 @@ from archive.effects import places
 from archive.effects.errors import StateError
 from archive.effects.looking import checked_tensor
 from archive.effects.placeholders import METHODS, UNSET, Plain
-from archive.effects.replay import backups, base_methods, hooks
+from archive.effects.replay import changes, hooks
 from archive.effects.replay.custom_backward import checked_context, set_backward
 from archive.formats.effects.model import Op
 
@@ -72,7 +72,7 @@ def forget() -> None:
 # --- steps
 
 
-class Step(NamedTuple):
+class OpStep(NamedTuple):
     """How effects of one op are made.
 
     Attributes:
@@ -80,7 +80,7 @@ class Step(NamedTuple):
         change: makes the change.
     """
 
-    backup: Callable[[State, Any, Any, Any], backups.Backup] | None
+    backup: Callable[[State, Any, Any, Any], changes.Backup] | None
     change: Callable[[State, Any, Any, Any], object]
 
 
@@ -91,16 +91,16 @@ def copy_into(target: Any, value: Any) -> None:  # noqa: ANN401
     target.copy_(checked_tensor(value))
 
 
-def _backup_all(_: State, target: Any, __: Any, ___: Any) -> backups.Backup:  # noqa: ANN401
-    return backups.backup_all(target)
+def _backup_all(_: State, target: Any, __: Any, ___: Any) -> changes.Backup:  # noqa: ANN401
+    return changes.backup_all(target)
 
 
-def _backup_length(_: State, target: Any, __: Any, ___: Any) -> backups.Backup:  # noqa: ANN401
-    return backups.backup_length(target)
+def _backup_length(_: State, target: Any, __: Any, ___: Any) -> changes.Backup:  # noqa: ANN401
+    return changes.backup_length(target)
 
 
-def _backup_attribute(_: State, target: Any, key: Any, value: Any) -> backups.Backup:  # noqa: ANN401
-    return backups.backup_attribute(target, key, value)
+def _backup_attribute(_: State, target: Any, key: Any, value: Any) -> changes.Backup:  # noqa: ANN401
+    return changes.backup_attribute(target, key, value)
 
 
 def _set_attribute(_: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
@@ -114,14 +114,14 @@ def _set_item(_: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN
     if type(target) is dict:
         target[key] = value
     else:
-        base_methods.set_item(target, key, value)
+        changes.set_item(target, key, value)
 
 
 def _append(_: State, target: Any, __: Any, value: Any) -> None:  # noqa: ANN401
     if type(target) is list:
         target.append(value)
     else:
-        base_methods.append(target, value)
+        changes.append(target, value)
 
 
 def _register(state: State, target: Any, key: Any, value: Any) -> None:  # noqa: ANN401
@@ -133,87 +133,91 @@ def _register_grad(state: State, target: Any, key: Any, value: Any) -> None:  # 
 
 
 STEPS = {
-    Op.SET_ATTRIBUTE: Step(_backup_attribute, _set_attribute),
-    Op.DELETE_ATTRIBUTE: Step(_backup_all, lambda _, target, key, __: places.delete_own(target, key)),
-    Op.REGISTER_BUFFER: Step(
+    Op.SET_ATTRIBUTE: OpStep(_backup_attribute, _set_attribute),
+    Op.DELETE_ATTRIBUTE: OpStep(_backup_all, lambda _, target, key, __: places.delete_own(target, key)),
+    Op.REGISTER_BUFFER: OpStep(
         _backup_all, lambda _, target, key, value: places.register_buffer(target, key, value)
     ),
-    Op.REGISTER_TRANSIENT: Step(
+    Op.REGISTER_TRANSIENT: OpStep(
         _backup_all,
         lambda _, target, key, value: places.register_buffer(target, key, value, persistent=False),
     ),
-    Op.SET_ITEM: Step(lambda _, target, key, __: backups.backup_item(target, key), _set_item),
-    Op.DELETE_ITEM: Step(
-        lambda _, target, key, __: backups.backup_removal(target, key),
-        lambda _, target, key, __: base_methods.delete_item(target, key),
+    Op.SET_ITEM: OpStep(lambda _, target, key, __: changes.backup_item(target, key), _set_item),
+    Op.DELETE_ITEM: OpStep(
+        lambda _, target, key, __: changes.backup_removal(target, key),
+        lambda _, target, key, __: changes.delete_item(target, key),
     ),
-    Op.APPEND: Step(_backup_length, _append),
-    Op.EXTEND: Step(_backup_length, lambda _, target, __, value: base_methods.extend(target, value)),
-    Op.INSERT: Step(
-        lambda _, target, key, __: backups.backup_insertion(target, key),
-        lambda _, target, key, value: base_methods.insert(target, key, value),
+    Op.APPEND: OpStep(_backup_length, _append),
+    Op.EXTEND: OpStep(_backup_length, lambda _, target, __, value: changes.extend(target, value)),
+    Op.INSERT: OpStep(
+        lambda _, target, key, __: changes.backup_insertion(target, key),
+        lambda _, target, key, value: changes.insert(target, key, value),
     ),
-    Op.POP: Step(
-        lambda _, target, key, __: backups.backup_removal(target, -1 if key is UNSET else key),
-        lambda _, target, key, __: base_methods.pop(target, key),
+    Op.POP: OpStep(
+        lambda _, target, key, __: changes.backup_removal(target, -1 if key is UNSET else key),
+        lambda _, target, key, __: changes.pop(target, key),
     ),
-    Op.APPEND_LEFT: Step(_backup_all, lambda _, target, __, value: base_methods.append_left(target, value)),
-    Op.POP_LEFT: Step(_backup_all, lambda _, target, __, ___: base_methods.pop_left(target)),
-    Op.ADD: Step(
-        lambda _, target, __, value: backups.backup_element(target, value),
-        lambda _, target, __, value: base_methods.add(target, value),
+    Op.APPEND_LEFT: OpStep(_backup_all, lambda _, target, __, value: changes.append_left(target, value)),
+    Op.POP_LEFT: OpStep(_backup_all, lambda _, target, __, ___: changes.pop_left(target)),
+    Op.ADD: OpStep(
+        lambda _, target, __, value: changes.backup_element(target, value),
+        lambda _, target, __, value: changes.add(target, value),
     ),
-    Op.DISCARD: Step(
-        lambda _, target, __, value: backups.backup_element(target, value),
-        lambda _, target, __, value: base_methods.discard(target, value),
+    Op.DISCARD: OpStep(
+        lambda _, target, __, value: changes.backup_element(target, value),
+        lambda _, target, __, value: changes.discard(target, value),
     ),
-    Op.CLEAR: Step(_backup_all, lambda _, target, __, ___: base_methods.clear(target)),
-    Op.SET_GLOBAL: Step(
-        lambda _, target, key, __: (backups.restore_entry, target, key, target.get(key, UNSET)),
+    Op.CLEAR: OpStep(_backup_all, lambda _, target, __, ___: changes.clear(target)),
+    Op.SET_GLOBAL: OpStep(
+        lambda _, target, key, __: (changes.restore_entry, target, key, target.get(key, UNSET)),
         lambda _, target, key, value: target.__setitem__(key, value),
     ),
-    Op.SET_CELL: Step(
-        lambda _, target, __, ___: backups.backup_cell(target),
+    Op.SET_CELL: OpStep(
+        lambda _, target, __, ___: changes.backup_cell(target),
         lambda _, target, __, value: setattr(target, "cell_contents", value),
     ),
-    Op.COPY: Step(
-        lambda _, target, __, ___: backups.backup_tensor(target),
+    Op.COPY: OpStep(
+        lambda _, target, __, ___: changes.backup_tensor(target),
         lambda _, target, __, value: copy_into(target, value),
     ),
-    Op.SAVE_FOR_BACKWARD: Step(
-        lambda _, target, __, ___: backups.backup_all(checked_context(target)),
+    Op.SAVE_FOR_BACKWARD: OpStep(
+        lambda _, target, __, ___: changes.backup_all(checked_context(target)),
         lambda _, target, __, value: target.save_for_backward(*places.items(value)),
     ),
-    Op.REGISTER_HOOK: Step(lambda state, _, __, value: backups.backup_registration(state, value), _register),
-    Op.REGISTER_GRAD_HOOK: Step(
-        lambda state, _, __, value: backups.backup_registration(state, value), _register_grad
+    Op.REGISTER_HOOK: OpStep(
+        lambda state, _, __, value: changes.backup_registration(state, value), _register
     ),
-    Op.REGISTER_BACKWARD_HOOKS: Step(
+    Op.REGISTER_GRAD_HOOK: OpStep(
+        lambda state, _, __, value: changes.backup_registration(state, value), _register_grad
+    ),
+    Op.REGISTER_BACKWARD_HOOKS: OpStep(
         None, lambda _, target, key, value: put_on_backward_hooks(target, key, value)
     ),  # on aliases that are the graph's: nobody gets them from a call that fails
-    Op.TAKE_OFF: Step(
+    Op.TAKE_OFF: OpStep(
         lambda _, target, __, ___: hooks.backup_taking_off(target), lambda _, target, __, ___: target.remove()
     ),
-    Op.REMOVE_HOOK: Step(
-        lambda state, _, __, value: backups.backup_hook(state, value),
+    Op.REMOVE_HOOK: OpStep(
+        lambda state, _, __, value: changes.backup_hook(state, value),
         lambda state, _, __, value: state.hooks.pop(value).remove(),
     ),
-    Op.SET_BACKWARD: Step(
+    Op.SET_BACKWARD: OpStep(
         None, lambda _, target, key, value: set_backward(target, key, *map(places.items, value))
     ),
-    Op.CALL: Step(None, lambda state, target, key, value: target(state, key, value)),  # comes last
+    Op.CALL: OpStep(None, lambda state, target, key, value: target(state, key, value)),  # comes last
 }
 """Every op but ``NEW``, whose objects nobody has seen before."""
 KEPT = {
-    Op.REGISTER_HOOK: Step(
+    Op.REGISTER_HOOK: OpStep(
         lambda _, __, ___, value: hooks.backup_filling(value),
         lambda _, target, key, value: hooks.fill(value, target.register_hook(key)),
     ),
-    Op.REGISTER_GRAD_HOOK: Step(
+    Op.REGISTER_GRAD_HOOK: OpStep(
         lambda _, __, ___, value: hooks.backup_filling(value),
         lambda _, target, key, value: hooks.fill(value, target.register_post_accumulate_grad_hook(key)),
     ),
 }
 """Steps of hooks whose handles are new objects."""
-SET_NEW_ATTRIBUTE = Step(_backup_attribute, lambda _, target, key, value: places.set_new(target, key, value))
+SET_NEW_ATTRIBUTE = OpStep(
+    _backup_attribute, lambda _, target, key, value: places.set_new(target, key, value)
+)
 """Sets an attribute of a new object, which may be of a frozen dataclass."""

@@ -89,7 +89,7 @@ class CodeFunction:
 
 
 @dataclass(frozen=True)
-class CodeRecord:
+class ParsedCode:
     """A record of generated code.
 
     Attributes:
@@ -118,7 +118,7 @@ class CodeRecord:
         return next((one for one in self.functions if one.first_line <= line <= one.last_line), None)
 
 
-class Code:
+class GeneratedCode:
     """The generated code of an archive.
 
     Args:
@@ -131,7 +131,7 @@ class Code:
         self._read = read
         self.record = cache(self._record)
 
-    def _record(self, name: str) -> CodeRecord | None:
+    def _record(self, name: str) -> ParsedCode | None:
         """A code record; None if the archive has none of this name, or it is not Python's syntax."""
         if name not in self._names:
             return None
@@ -140,7 +140,7 @@ class Code:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-        made = CodeRecord(name, text)
+        made = ParsedCode(name, text)
         module = name.removeprefix(CODE_FOLDER).removesuffix(CODE_ENDING).replace("/", ".")
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
@@ -176,7 +176,7 @@ def _module_types(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
                 yield key.value, ast.unparse(one.value)
 
 
-def _function(node: ast.FunctionDef, type_name: str, record: CodeRecord) -> CodeFunction:
+def _function(node: ast.FunctionDef, type_name: str, record: ParsedCode) -> CodeFunction:
     """A function with the calls of modules in it."""
     known: dict[str, Path] = {node.args.args[0].arg: ()} if type_name and node.args.args else {}
     calls = []
@@ -217,7 +217,7 @@ def _path(node: ast.expr, known: dict[str, Path]) -> Path | None:
     return None if base is None else (*base, name)
 
 
-def _site(node: ast.Call, method: str, path: Path, record: CodeRecord) -> CallSite:
+def _site(node: ast.Call, method: str, path: Path, record: ParsedCode) -> CallSite:
     last = node.end_lineno or node.lineno
     start = record.line_starts[node.lineno - 1] + node.col_offset
     end = record.line_starts[last - 1] + (node.end_col_offset or 0)
@@ -233,7 +233,7 @@ EITHER = "|"
 """Stands between the names of modules where it cannot be told which one is called."""
 
 
-class Step(NamedTuple):
+class StackStep(NamedTuple):
     """A step of a call stack in generated code.
 
     Attributes:
@@ -242,7 +242,7 @@ class Step(NamedTuple):
         function: the function that the line belongs to.
     """
 
-    record: CodeRecord
+    record: ParsedCode
     line: int
     function: CodeFunction
 
@@ -256,7 +256,7 @@ class StockPlaces:
 
     def __init__(self, opened: Archive) -> None:
         self._opened = opened
-        self._code = Code(opened.records, lambda name: bytes(opened.records[name].view()))
+        self._code = GeneratedCode(opened.records, lambda name: bytes(opened.records[name].view()))
 
     def of_handle(self, handle: int) -> OperationPlace:
         """The place that a debug handle stands for; modules in lists have their whole path."""
@@ -308,7 +308,7 @@ class StockPlaces:
         source, innermost = self._source([*_positions(steps, op)])
         return OperationPlace(tuple(levels), f"{hierarchy}.{op}", source, innermost, op)
 
-    def _levels_between(self, steps: Sequence[Step]) -> Iterator[ModuleLevel]:
+    def _levels_between(self, steps: Sequence[StackStep]) -> Iterator[ModuleLevel]:
         """The modules whose methods the steps of a call stack call, outermost first."""
         path = ""
         for (_, line, caller), (_, _, callee) in pairwise(steps):
@@ -319,7 +319,7 @@ class StockPlaces:
                     path = f"{path}.{one_line(attributes)}".removeprefix(".")
                     yield ModuleLevel(path, callee.type_name.rpartition(".")[2], one_line(attributes))
 
-    def _step(self, entry: str) -> Step | None:
+    def _step(self, entry: str) -> StackStep | None:
         """The step of an entry of a call stack; None if it is none of the archive's."""
         found = STACK_ENTRY.fullmatch(entry)
         if found is None or not found["record"].startswith(CODE_FOLDER):
@@ -329,10 +329,10 @@ class StockPlaces:
             return None
         line = int(found["line"])
         function = record.function_at(line)
-        return None if function is None else Step(record, line, function)
+        return None if function is None else StackStep(record, line, function)
 
     def _source(
-        self, positions: Sequence[tuple[CodeRecord, Sequence[int]]]
+        self, positions: Sequence[tuple[ParsedCode, Sequence[int]]]
     ) -> tuple[SourceLine | None, SourceLine | None]:
         """The innermost line that is not in PyTorch's source, and the innermost one; None if not one alone.
 
@@ -362,7 +362,7 @@ def _only(lines: set[SourceLine]) -> SourceLine | None:
     return lines.pop() if len(lines) == 1 else None
 
 
-def _positions(steps: Sequence[Step], op: str) -> Iterator[tuple[CodeRecord, Sequence[int]]]:
+def _positions(steps: Sequence[StackStep], op: str) -> Iterator[tuple[ParsedCode, Sequence[int]]]:
     """The positions in code of an operator and of the calls that lead to it, innermost first."""
     for number in reversed(range(len(steps))):
         record, line, function = steps[number]
@@ -373,7 +373,7 @@ def _positions(steps: Sequence[Step], op: str) -> Iterator[tuple[CodeRecord, Seq
         yield record, found or [record.line_starts[line - 1]]
 
 
-def _named(record: CodeRecord, line: int, op: str) -> list[int]:
+def _named(record: ParsedCode, line: int, op: str) -> list[int]:
     """The positions in a line of code at which an operator is called."""
     start, end = record.line_starts[line - 1], record.line_starts[line]
     name = re.escape(op.rpartition("::")[2].encode())
@@ -381,7 +381,11 @@ def _named(record: CodeRecord, line: int, op: str) -> list[int]:
 
 
 def _one_path(
-    sites: Iterable[tuple[CodeFunction, CallSite]], caller: str, callee: str, code: Code, last: str = ""
+    sites: Iterable[tuple[CodeFunction, CallSite]],
+    caller: str,
+    callee: str,
+    code: GeneratedCode,
+    last: str = "",
 ) -> str:
     """The attributes that lead from a module to the one that is called, joined by dots.
 

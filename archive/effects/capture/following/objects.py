@@ -39,7 +39,7 @@ from archive.effects.capture.proxies.proxies import (
     proxy_class,
 )
 from archive.effects.capture.table.snapshot import REGISTERED
-from archive.effects.python_containers import BASES, base_of
+from archive.effects.places import BASES, base_of
 from archive.formats.effects.model import Attribute, GlobalName, Look
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.proxies.tracked_set import TrackedSet
 from archive.effects.capture.proxies.untouchable import Untouchable
 from archive.effects.looking import WITHOUT_MODES, type_name
-from archive.effects.python_containers import is_container
+from archive.effects.places import is_container
 from archive.formats.effects.model import Attribute, Item, Local, Look
 
 if TYPE_CHECKING:

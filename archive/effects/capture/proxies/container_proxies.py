@@ -27,7 +27,7 @@ from archive.effects.capture.proxies.containers import TrackedList, plain
 from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.looking import type_name
-from archive.effects.python_containers import BASES, base_of
+from archive.effects.places import BASES, base_of
 from archive.formats.effects.model import Look
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.proxies.tracked_set import ORDER, TrackedSet, is_unordered
-from archive.effects.python_containers import base_of
+from archive.effects.places import base_of
 from archive.formats.effects.model import Item, Op
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from archive.effects.capture.proxies.hooks import (
     register_forward_pre_hook,
 )
 from archive.effects.capture.table.snapshot import REGISTERED
-from archive.effects.python_containers import BASES, base_of
+from archive.effects.places import BASES, base_of
 from archive.formats.effects.model import Look, Op
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from archive.effects.capture.graph.variables import (
 )
 from archive.effects.capture.table.pending import Reach
 from archive.effects.errors import ValueRefusedError
-from archive.effects.python_containers import BASES
+from archive.effects.places import BASES
 from archive.formats.effects.containers import BASES as CLASSES
 from archive.formats.effects.model import (
     At,

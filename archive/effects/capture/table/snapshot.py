@@ -9,7 +9,7 @@ import torch
 
 from archive.effects.capture.graph.function_code import contents_of
 from archive.effects.capture.graph.variables import ABSENT, DELETED
-from archive.effects.python_containers import base_of, items_of
+from archive.effects.places import base_of, items_of
 
 if TYPE_CHECKING:
     from types import CellType

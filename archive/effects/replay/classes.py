@@ -1,34 +1,85 @@
-"""Classes of containers: Python's own, those that the caller allows, and stand-ins for all others.
+"""Classes, functions, dtypes and devices that a table names.
 
-A stand-in has the name of the model's class and derives from the same container. So it holds the same items
-and attributes; it has no methods of the model.
+Classes and functions are looked up only if the caller allows them. A container whose class is not allowed has
+a stand-in, which has the name of the model's class and derives from the same container. So it holds the same
+items and attributes; it has no methods of the model.
 """
 
 from __future__ import annotations
 
-import collections
 import functools
+import importlib
 import operator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
 
 from archive.effects.errors import StateError
-from archive.effects.replay.code_names import resolved
+from archive.effects.places import BASES as CONTAINERS
 from archive.formats.effects.containers import BASES, FACTORIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from archive.effects.replay.code_names import Allowed
+Allowed: TypeAlias = "Collection[str] | Mapping[str, object]"
+"""Names ``module:qualname``, or a mapping from such names to the objects to use."""
 
-BASE_CLASSES: dict[str, Any] = {
-    "list": list,
-    "dict": dict,
-    "set": set,
-    "deque": collections.deque,
-    "OrderedDict": collections.OrderedDict,
-    "defaultdict": collections.defaultdict,
-}
-"""Python's containers by kind."""
+
+def resolved(name: str, allow: Allowed) -> object:
+    """The class or function of a name.
+
+    Raises:
+        StateError: the name is not allowed.
+        ImportError: there is no such module.
+        AttributeError: the module has no such class or function.
+    """
+    if name not in allow:
+        raise StateError(f"{name!r} is not allowed; pass allow=[{name!r}] if you trust it")
+    if isinstance(allow, Mapping):
+        return allow[name]
+    module, _, qualified = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in qualified.split("."):
+        found = getattr(found, part)
+    return found
+
+
+# --- dtypes and devices
+
+
+def dtype(text: str) -> torch.dtype:
+    """The dtype with a name: ``torch.float32``.
+
+    Raises:
+        StateError: there is none.
+    """
+    found = vars(torch).get(text.removeprefix("torch."))
+    if not isinstance(found, torch.dtype):
+        raise StateError(f"{text} is no dtype")
+    return found
+
+
+def device(text: str) -> torch.device:
+    """The device with a name: ``cuda:0``.
+
+    Raises:
+        StateError: this PyTorch knows no such device.
+    """
+    try:
+        return torch.device(text)
+    except RuntimeError as error:
+        raise StateError(f"{text} is no device") from error
+
+
+NAMED: dict[str, Callable[[str], object]] = {"dtype": dtype, "device": device}
+"""By kind of ``Made``."""
+
+
+# --- classes of containers
+
+BASE_CLASSES: dict[str, Any] = {kind: one for one, kind in CONTAINERS.items() if kind in BASES}
+"""Python's containers that classes derive from, by kind."""
 OWN_FACTORIES: dict[str, Callable[[], object]] = {
     f"builtins:{one.__name__}": one
     for one in (list, dict, set, int, float, bool, str, tuple)

@@ -1,4 +1,7 @@
-"""Backups of what an effect is about to change, and their restoration.
+"""Changes of containers, backups of what an effect is about to change, and their restoration.
+
+Containers are changed by the methods of Python's own classes, past those of a class that derives from them. A
+capture runs the methods of such a class, and notes what they change. Replay makes only these changes.
 
 A backup is ``(function, *arguments)``; :func:`restore` calls it. It describes the state before the change,
 not the change: restoring is right whether the change was made, was made in part, or was not made at all.
@@ -9,12 +12,25 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from archive.effects.errors import StateError
 from archive.effects.looking import checked_tensor
-from archive.effects.placeholders import UNSET, Plain
-from archive.effects.places import REGISTERED, delete_own, names, own, set_own, static
-from archive.effects.python_containers import base_of, items_of
-from archive.effects.replay.base_methods import add, discard, refill
+from archive.effects.placeholders import UNSET, Plain, items_of_plain
+from archive.effects.places import (
+    REGISTERED,
+    base,
+    base_of,
+    check_settable,
+    delete_own,
+    items,
+    items_of,
+    names,
+    own,
+    parameter_name,
+    set_own,
+    static,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +39,100 @@ if TYPE_CHECKING:
     from archive.effects.replay.state import State
 
     Backup = tuple[Any, ...]
+
+# --- containers
+
+
+def _base(target: object) -> Any:  # noqa: ANN401
+    """The class whose methods change an object.
+
+    Raises:
+        StateError: it is no container that can change.
+    """
+    found = base(target)
+    if found in (tuple, frozenset, str, bytes):
+        raise StateError(f"expected a container that can change, found a {type(target).__name__}")
+    return found
+
+
+def set_item(target: Any, key: Any, value: object) -> None:  # noqa: ANN401
+    """Set an item; an object whose class is not here has items, too."""
+    if type(target) is Plain:
+        items_of_plain(target)[key] = value
+        return
+    own_base = _base(target)
+    if own_base is torch.nn.ParameterDict:
+        check_settable(target, parameter_name(key))
+    own_base.__setitem__(target, key, value)
+
+
+def delete_item(target: Any, key: Any) -> None:  # noqa: ANN401
+    """Delete an item."""
+    if type(target) is Plain:
+        del items_of_plain(target)[key]
+        return
+    _base(target).__delitem__(target, key)
+
+
+def append(target: Any, value: object) -> None:  # noqa: ANN401
+    """Append an item."""
+    _base(target).append(target, value)
+
+
+def extend(target: Any, values: Any) -> None:  # noqa: ANN401
+    """Append items."""
+    _base(target).extend(target, items(values))
+
+
+def insert(target: Any, key: Any, value: object) -> None:  # noqa: ANN401
+    """Insert an item."""
+    _base(target).insert(target, key, value)
+
+
+def pop(target: Any, key: Any = UNSET) -> None:  # noqa: ANN401
+    """Take an item out: that of a key, or the last one."""
+    _base(target).pop(target, *(() if key is UNSET else (key,)))
+
+
+def append_left(target: Any, value: object) -> None:  # noqa: ANN401
+    """Put an item before all others of a deque."""
+    _base(target).appendleft(target, value)
+
+
+def pop_left(target: Any) -> None:  # noqa: ANN401
+    """Take the first item out of a deque."""
+    _base(target).popleft(target)
+
+
+def add(target: Any, value: object) -> None:  # noqa: ANN401
+    """Add an element to a set."""
+    _base(target).add(target, value)
+
+
+def discard(target: Any, value: object) -> None:  # noqa: ANN401
+    """Take an element out of a set, if it is there."""
+    _base(target).discard(target, value)
+
+
+def clear(target: Any) -> None:  # noqa: ANN401
+    """Take everything out."""
+    _base(target).clear(target)
+
+
+def refill(target: Any, inside: list[Any]) -> None:  # noqa: ANN401
+    """Give a container other items."""
+    own = _base(target)
+    own.clear(target)
+    if isinstance(target, dict):
+        for key, value in inside:
+            own.__setitem__(target, key, value)
+    elif isinstance(target, set):
+        own.update(target, inside)
+    else:
+        own.extend(target, inside)
+
+
+# --- backups
 
 CONTAINERS = (dict, list, deque, set)
 MODULE_COLLECTIONS = (*REGISTERED, "_non_persistent_buffers_set")
