@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import io
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from archive.backend.errors import NO_HANDLE, BackendError, OperationError
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     import torch
 
-    from archive.backend.graph.graphs import Schema
     from archive.base.mapped import Source
     from archive.debuginfo.symbolicate import Symbolication
     from archive.reader.archive import Archive
@@ -101,9 +100,17 @@ class Delegate:
             ArchiveError: the backend does not compile the state.
         """
         path, lowered = _part(module, part)
-        debug = partial(_archived, module)
-        if _is_loaded(lowered):
-            found = debug()  # now, as it may not know the model's source
+
+        def debug() -> Archive:
+            """The archive of the module, as saving would write it."""
+            buffer = io.BytesIO()
+            write_lowered(module, buffer, "the module", lite=False)
+            return open_archive(buffer.getvalue(), name="the module")
+
+        methods = map(lowered._get_method, lowered.getattr("__method_compile_spec"))
+        if any(OF_LOADED_CODE in node.sourceRange() for one in methods for node in one.graph.nodes()):
+            # It was read from a file, and may not know the model's source: that must be told now.
+            found = debug()
             return cls(module, (path, lowered), lambda: found)
         return cls(module, (path, lowered), debug)
 
@@ -124,7 +131,11 @@ class Delegate:
             BackendError: the backend is not available.
         """
         debug = open_archive(source, companion=companion)
-        module = _loaded(source, debug.file)
+        mapped = Mapped(source)
+        try:
+            module = loaded_by_pytorch(io.BytesIO(mapped.data), debug.file)
+        finally:
+            mapped.close()
         return cls(module, _part(module, part), lambda: debug)
 
     def __call__(self, *inputs: object, **named: object) -> Any:  # noqa: ANN401
@@ -173,7 +184,16 @@ class Delegate:
             types, is_tuple = codegen.results(schema)
             arguments = codegen.arguments(schema)
             positions = -1 if any(one.kwarg_only for one in arguments) else len(arguments)
-            self._methods[method] = _signature(schema), positions, len(types), is_tuple
+            by_name, by_place = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+            parameters = [
+                inspect.Parameter(
+                    one.name,
+                    by_name if one.kwarg_only else by_place,
+                    default=one.default_value if one.has_default_value() else inspect.Parameter.empty,
+                )
+                for one in arguments
+            ]
+            self._methods[method] = inspect.Signature(parameters), positions, len(types), is_tuple
         return self._methods[method]
 
     def symbolicate(self, handles: Sequence[int]) -> Symbolication:
@@ -231,29 +251,6 @@ class Delegate:
         )
 
 
-def _archived(module: torch.jit.ScriptModule) -> Archive:
-    """The archive of a module that was lowered in this process, as saving would write it."""
-    buffer = io.BytesIO()
-    write_lowered(module, buffer, "the module", lite=False)
-    return open_archive(buffer.getvalue(), name="the module")
-
-
-def _is_loaded(lowered: Any) -> bool:  # noqa: ANN401
-    """Whether a lowered module was read from a file: its code is that of an archive."""
-    methods = lowered.getattr("__method_compile_spec")
-    nodes = (node for method in methods for node in lowered._get_method(method).graph.nodes())
-    return any(OF_LOADED_CODE in node.sourceRange() for node in nodes)
-
-
-def _loaded(source: Source, name: str) -> torch.jit.ScriptModule:
-    """The module of an archive, loaded by PyTorch; see :func:`loaded_by_pytorch`."""
-    mapped = Mapped(source)
-    try:
-        return loaded_by_pytorch(io.BytesIO(mapped.data), name)
-    finally:
-        mapped.close()
-
-
 def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
     """A lowered module in a module, with its path.
 
@@ -273,17 +270,3 @@ def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
         known = ", ".join(sorted(map(repr, found)))
         raise LoweringError(f"expected a lowered module's path ({known}), found {part!r}")
     return part, found[part]
-
-
-def _signature(schema: Schema) -> inspect.Signature:
-    """The signature of a method, without ``self``."""
-    return inspect.Signature(
-        [
-            inspect.Parameter(
-                one.name,
-                inspect.Parameter.KEYWORD_ONLY if one.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=one.default_value if one.has_default_value() else inspect.Parameter.empty,
-            )
-            for one in codegen.arguments(schema)
-        ]
-    )

@@ -95,7 +95,10 @@ class Effectful:
             raise LoweringError("the module was not lowered with effects: lower(..., effects=True)")
         parameters = {_place(one): one for one in delegate.tensors if one.requires_grad}
         kept = _kept(delegate, EFFECTS_STATE, list)
-        tensors = [parameters.get(_place(one), _copy(one)) for one in kept]
+        tensors = [
+            parameters.get(_place(one), one.detach().clone().requires_grad_(one.requires_grad))
+            for one in kept
+        ]
         every = [one for effects in table.methods for one in effects.effects]
         if stock and any(one.op is Op.SET_BACKWARD for one in every):
             raise LoweringError("TorchScript runs no backward of an autograd function: stock=False")
@@ -194,7 +197,7 @@ class Effectful:
         for number in (likely, *range(likely), *range(likely + 1, len(self._entries))):
             entry = self._entries[number]
             try:
-                result = self._made(entry, arguments)
+                result = self._run(entry, arguments)
             except GuardError as error:
                 refusals[number] = error
             except BackendError as error:
@@ -328,7 +331,7 @@ class Effectful:
             bound.apply_defaults()
         return bound.arguments
 
-    def _made(self, entry: MethodEntry, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    def _run(self, entry: MethodEntry, arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """Run an entry, and make its changes.
 
         Raises:
@@ -401,10 +404,6 @@ def _members(delegate: Delegate) -> tuple[list[ModuleMember], list[torch.Tensor]
     if not is_right:
         raise ArchiveError("members of a module that are no rows of them", file=delegate.archive.file)
     return [ModuleMember(*row) for row in rows], _kept(delegate, EFFECTS_TENSORS, list)
-
-
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:

@@ -275,7 +275,9 @@ class Members:
         """Seal all objects; each has the name of the place at which it is met first."""
         settable = self._by_object(_settable(table))
         set_later = self._by_object(_set_later(table))
-        is_open = _runs_code(table)
+        # Hooks may run code of the model, which sets other attributes than the table tells.
+        hooks = [hook for method in table.methods for effect in method.effects for hook in hooks_of(effect)]
+        is_open = any(digest for hook in hooks for _, digest in functions_of(hook))
         waiting: list[tuple[Plain, Source]] = [(one, _source(path)) for path, one in self._objects.items()]
         done = set[int]()
         for holder, source in waiting:  # which grows
@@ -477,12 +479,6 @@ def _set_later(table: EffectTable) -> Iterator[tuple[Source, str]]:
         for effect in method.effects:
             if effect.op in ATTRIBUTE_OPS:
                 yield effect.source, _text(effect.key)
-
-
-def _runs_code(table: EffectTable) -> bool:
-    """Whether hooks run code of the model, which may set other attributes than the table tells."""
-    hooks = [hook for method in table.methods for effect in method.effects for hook in hooks_of(effect)]
-    return any(digest for hook in hooks for _, digest in functions_of(hook))
 
 
 class _Others(Container[str]):

@@ -208,7 +208,7 @@ def basic_blocks(program: MachineProgram, known: dict[int, Any]) -> BasicBlock:
 def _step(one: MachineInstruction, dead: tuple[int, ...], known: dict[int, Any]) -> Step:
     """An instruction that is no jump, made ready; see :data:`Step`."""
     if one.op == MOVE:
-        call, ins = (_same if len(one.outs) == 1 else _all), one.ins
+        call, ins = (_same if len(one.outs) == 1 else _all), one.ins  # copies of the registers
     else:
         call, ins = prepared(one.op, one.ins, known)
     take: Take = itemgetter(*ins) if len(ins) > 1 else itemgetter(_slice_of(ins))

@@ -221,19 +221,14 @@ def differences(
     elif isinstance(expected, dict) and isinstance(found, dict) and expected.keys() == found.keys():
         for key, one in expected.items():
             yield from differences(f"{what}[{key!r}]", one, found[key], tolerance)
-    elif _alike(expected, found):
+    elif any(
+        isinstance(expected, kind) and isinstance(found, kind) and len(expected) == len(found)
+        for kind in (list, tuple)  # named tuples count as tuples
+    ):
         for number, (one, other) in enumerate(zip(expected, found, strict=True)):  # type: ignore[call-overload]
             yield from differences(f"{what}[{number}]", one, other, tolerance)
     elif type(expected) is not type(found) or expected != found:
         yield Differs(f"{what} to be {_shown(expected)}", _shown(found))
-
-
-def _alike(expected: object, found: object) -> bool:
-    """Whether both are lists, or both tuples, named or not, of the same length."""
-    return any(
-        isinstance(expected, kind) and isinstance(found, kind) and len(expected) == len(found)
-        for kind in (list, tuple)
-    )
 
 
 def _shown(value: object, width: int = 100) -> str:

@@ -118,7 +118,8 @@ class _Folding:
         if operation.kind == "prim::If" and known[0] is not NOT_KNOWN:
             self._splice(operation, operation.blocks[0 if known[0] else 1], out)
             return
-        if operation.kind in CASTS and known[0] is NOT_KNOWN and self._is_same(operation, inputs):
+        keeps_type = operation.kind in CASTS and self.types[operation.outputs[0]] == self.types[inputs[0]]
+        if keeps_type and known[0] is NOT_KNOWN:
             self._same[operation.outputs[0]] = inputs[0]
             return
         value = self._fold(operation, inputs, known)
@@ -166,7 +167,7 @@ class _Folding:
         agreed: dict[int, Any] = {}
         for output, *results in zip(branch.outputs, *(block.results for block in branch.blocks), strict=True):
             value, other = map(self._known, results)
-            if _are_equal(value, other):
+            if type(value) is type(other) and isinstance(value, IMMUTABLE_TYPES) and value == other:
                 agreed[output] = value
         kept = [place for place, output in enumerate(branch.outputs) if output not in agreed]
         for block in branch.blocks:
@@ -174,10 +175,6 @@ class _Folding:
         out.operations += [_constant(branch, output, value) for output, value in agreed.items()]
         branch.outputs = [branch.outputs[place] for place in kept]
         self._values |= agreed
-
-    def _is_same(self, operation: Operation, inputs: list[int]) -> bool:
-        """Whether a cast keeps the type."""
-        return self.types[operation.outputs[0]] == self.types[inputs[0]]
 
     def _splice(self, operation: Operation, block: Block, out: Block) -> None:
         """Put the operations of the chosen branch in place of the ``if``."""
@@ -207,7 +204,7 @@ class _Folding:
             or (operation.kind == "aten::mul" and _length(known) > MAX_FOLDED_LENGTH)
         ):
             return NOT_KNOWN
-        if not all(map(_is_ascii, known)):
+        if not all(value.isascii() for value in known if isinstance(value, str)):
             return NOT_KNOWN  # TorchScript counts the bytes of a text
         try:
             value = compute(*known)
@@ -241,15 +238,6 @@ def _constant(operation: Operation, output: int, value: Any) -> Operation:  # no
     """A constant that takes the place of an operation, for one of its outputs."""
     kind = "prim::Constant"
     return replace(operation, kind=kind, inputs=[], outputs=[output], schema="", value=value, blocks=[])
-
-
-def _are_equal(value: object, other: object) -> bool:
-    """Whether two constants are equal, of one type, and immutable."""
-    return type(value) is type(other) and isinstance(value, IMMUTABLE_TYPES) and value == other
-
-
-def _is_ascii(value: object) -> bool:
-    return not isinstance(value, str) or value.isascii()
 
 
 def _length(factors: list[Any]) -> int:

@@ -51,7 +51,11 @@ BUILTIN = re.compile(rb"def (\w+)\([^\n]*\n[^\n]*\Z")
 def fill_ranges(graph: Graph) -> None:
     """Give a range to the operations of a graph that have none."""
     unknown = _take_ranges_of_attributes(graph)
-    _take_ranges_of_makers(graph)
+    makers = {value: one for one in graph.operations() for value in one.outputs}
+    for one in graph.operations():
+        maker = makers.get(one.inputs[-1]) if one.kind in PLACELESS and not one.shown else None
+        if maker is not None and maker.stack is one.stack:
+            one.shown, one.range = maker.shown, maker.range
     _take_ranges_of_neighbours(graph.body, {}, unknown)
 
 
@@ -69,8 +73,11 @@ def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
     for one in graph.operations():
         name = _attribute(one)
         source = sources.get(id(one.stack))
-        places = [] if name is None or source is None else _places(name, bytes(source.text))
-        if source is None or not places:
+        if name is None or source is None:
+            continue
+        # Where the text reads an attribute of this name.
+        places = list(re.finditer(rb"[\w.]*\.%b\b(?!\s*\()" % re.escape(name), bytes(source.text)))
+        if not places:
             continue
         start, end = places[0].start(), places[-1].end()
         if b"\n" not in bytes(source.text)[start:end]:
@@ -107,20 +114,6 @@ def _attribute(operation: Operation) -> bytes | None:
 
 def _is_builtin(span: SourceRange) -> bool:
     return str(span.source.filename or "") == BUILTIN_FILE
-
-
-def _places(name: bytes, text: bytes) -> list[re.Match[bytes]]:
-    """The places in a text that read an attribute of this name."""
-    return list(re.finditer(rb"[\w.]*\.%b\b(?!\s*\()" % re.escape(name), text))
-
-
-def _take_ranges_of_makers(graph: Graph) -> None:
-    """Give ``PLACELESS`` operations without a range that of the operation that makes their last input."""
-    makers = {value: one for one in graph.operations() for value in one.outputs}
-    for one in graph.operations():
-        maker = makers.get(one.inputs[-1]) if one.kind in PLACELESS and not one.shown else None
-        if maker is not None and maker.stack is one.stack:
-            one.shown, one.range = maker.shown, maker.range
 
 
 def _take_ranges_of_neighbours(

@@ -11,7 +11,7 @@ import ast
 import inspect
 import linecache
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.utils import parametrize
@@ -62,10 +62,19 @@ def scripted_module(module: torch.nn.Module) -> torch.jit.ScriptModule:
     """The module, scripted unless it is already.
 
     Raises:
-        LoweringError: PyTorch does not script it, or finds no method to script, or scripting is switched off.
+        LoweringError: PyTorch does not script it, finds no method to script, or would not read its
+            parametrised weights; or scripting is switched off.
     """
-    if not isinstance(module, torch.jit.ScriptModule):
-        _refuse_parametrised(module)
+    for path, part in () if isinstance(module, torch.jit.ScriptModule) else module.named_modules():
+        # PyTorch scripts parametrised weights, and raises an error whenever they are read.
+        if parametrize.is_parametrized(part):
+            names = ", ".join(f"{path}.{name}".removeprefix(".") for name in part.parametrizations)
+            raise LoweringError(
+                f"TorchScript does not read parametrised weights: {names}. lower(..., effects=True, "
+                "example_inputs=...) does, and so does a traced module; remove_parametrizations of "
+                "torch.nn.utils.parametrize leaves plain ones.\n"
+                f"{_class_place(module)}".rstrip()
+            )
     try:
         scripted = module if isinstance(module, torch.jit.ScriptModule) else torch.jit.script(module)
     except Exception as error:  # scripting runs the model's own code, and raises errors of many kinds
@@ -75,23 +84,6 @@ def scripted_module(module: torch.nn.Module) -> torch.jit.ScriptModule:
     if not scripted._c._method_names():
         raise LoweringError(_joined(f"{type(module).__name__} has no method forward", _class_place(module)))
     return scripted
-
-
-def _refuse_parametrised(module: torch.nn.Module) -> None:
-    """Refuse parametrised weights, which PyTorch scripts, and which raise an error whenever they are read.
-
-    Raises:
-        LoweringError: a part of the module has some.
-    """
-    for path, part in module.named_modules():
-        if parametrize.is_parametrized(part):
-            names = ", ".join(f"{path}.{name}".removeprefix(".") for name in part.parametrizations)
-            raise LoweringError(
-                f"TorchScript does not read parametrised weights: {names}. lower(..., effects=True, "
-                "example_inputs=...) does, and so does a traced module; remove_parametrizations of "
-                "torch.nn.utils.parametrize leaves plain ones.\n"
-                f"{_class_place(module)}".rstrip()
-            )
 
 
 def ranges_of(scripted: torch.jit.ScriptModule) -> RangeFinder:
@@ -152,18 +144,15 @@ def _places(error: Exception) -> Iterator[str]:
             end = node.end_col_offset if node.end_lineno == node.lineno else None
             yield one["ctx"].make_range(node.lineno, node.col_offset, end or node.col_offset + 1).highlight()
     functions = [one["fn"].__code__ for one in held if hasattr(one.get("fn"), "__code__")]
-    yield from (_code_place(code) for code in functions if _is_model_s(code.co_filename))
+    for code in functions:
+        if _is_model_s(code.co_filename):
+            text = linecache.getline(code.co_filename, code.co_firstlineno).rstrip()
+            yield f'  File "{code.co_filename}", line {code.co_firstlineno}\n{text}'
 
 
 def _is_model_s(file: str) -> bool:
     """Whether a file is a model's: neither PyTorch's nor made up, as ``<string>``."""
     return not is_pytorchs(file) and not file.startswith("<")
-
-
-def _code_place(code: Any) -> str:  # noqa: ANN401 (a code object)
-    """The first line of a function, as PyTorch shows source."""
-    text = linecache.getline(code.co_filename, code.co_firstlineno).rstrip()
-    return f'  File "{code.co_filename}", line {code.co_firstlineno}\n{text}'
 
 
 def _class_place(module: torch.nn.Module | None) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from archive.backend.profile.places import ModuleLevel, OperationPlace
-    from archive.backend.profile.timeline import MemoryChange, Recording, Row, Segment, TimedOperation
+    from archive.backend.profile.timeline import MemoryChange, Recording, Row, Segment
     from archive.base.output import Target
     from archive.debuginfo.model import Source
 
@@ -130,15 +130,12 @@ def _line(numbers: tuple[str, ...], name: str, text: str, shown: list[bool]) -> 
     if not text:
         return line + _end(name, TABLE_WIDTH - len(line))
     line += f"{_end(name, NAME_WIDTH):<{NAME_WIDTH}} "
-    return line + _start(text, TABLE_WIDTH - len(line))
+    width = TABLE_WIDTH - len(line)
+    return line + (text if len(text) <= width else f"{text[: width - 1]}…")
 
 
 def _end(text: str, width: int) -> str:
     return text if len(text) <= width else f"…{text[1 - width :]}"
-
-
-def _start(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 # --- trace
@@ -146,7 +143,11 @@ def _start(text: str, width: int) -> str:
 
 def chrome_trace(timeline: Timeline) -> dict[str, Any]:
     """The trace, in the JSON Object Format: operations, the modules they belong to, and memory."""
-    timed = [(one.start_ns, one.end_ns, _operation(timeline, one)) for one in timeline.events]
+    timed = []
+    for one in timeline.events:
+        arguments = _arguments(timeline, one.handle, one.place)
+        event = _complete(one.name, "cpu_op", 2 * one.lane + 1, (one.start_ns, one.end_ns), arguments)
+        timed.append((one.start_ns, one.end_ns, event))
     for lane, segments in enumerate(timeline.lanes):
         for start, end, level in reversed([*_slices(segments)]):  # of equal times, the outer module first
             event = _complete(str(level), "module", 2 * lane + 2, (start, end), {"Module": level.path})
@@ -165,11 +166,6 @@ def _names(timeline: Timeline) -> Iterator[Event]:
         name = ("modules" if modules else "operations") + (f" {lane + 1}" if lane else "")
         yield _event("M", "thread_name", thread + 1, {"name": name})
         yield _event("M", "thread_sort_index", thread + 1, {"sort_index": thread})
-
-
-def _operation(timeline: Timeline, one: TimedOperation) -> Event:
-    arguments = _arguments(timeline, one.handle, one.place)
-    return _complete(one.name, "cpu_op", 2 * one.lane + 1, (one.start_ns, one.end_ns), arguments)
 
 
 def _memory_events(timeline: Timeline, one: MemoryChange) -> Iterator[Event]:
@@ -230,20 +226,13 @@ def listing(timeline: Timeline, sources: Iterable[Source]) -> str:
             no line stands as the model has it.
     """
     rows = {row.name: row for row in timeline.by_line()}
-    parts = [part for one in _distinct(sources) if (part := _Part(*one, rows)).time]
+    texts = dict.fromkeys(
+        (one_line(str(one.filename)), one.starting_line, decoded(bytes(one.text)))
+        for one in sources
+        if one.filename is not None and not is_pytorchs(str(one.filename))
+    )
+    parts = [part for file, first, text in texts if (part := _Part(file, first, text, rows)).time]
     return "\n\n".join("\n".join(part.lines()) for part in sorted(parts, key=lambda part: -part.time))
-
-
-def _distinct(sources: Iterable[Source]) -> Iterator[tuple[str, int, str]]:
-    """File, first line and text of each source of the model, each once."""
-    seen = set()
-    for one in sources:
-        if one.filename is None or is_pytorchs(str(one.filename)):
-            continue
-        key = one_line(str(one.filename)), one.starting_line, decoded(bytes(one.text))
-        if key not in seen:
-            seen.add(key)
-            yield key
 
 
 class _Part:

@@ -11,6 +11,7 @@ one has the stack of its own place.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.backend.profile.places import NO_SOURCE
@@ -78,13 +79,14 @@ def speedscope(timeline: Timeline) -> dict[str, Any]:
         "name": f"backend {timeline.backend}",
         "exporter": EXPORTER,
         "activeProfileIndex": 0,
-        "shared": {"frames": [_shown(frame) for frame in frames]},
+        "shared": {
+            "frames": [
+                {key: value for key, value in frame._asdict().items() if value is not None}
+                for frame in frames
+            ]
+        },
         "profiles": profiles,
     }
-
-
-def _shown(frame: StackFrame) -> dict[str, Any]:
-    return {key: value for key, value in frame._asdict().items() if value is not None}
 
 
 def _evented(name: str, segments: Sequence[Segment], frames: dict[StackFrame, int]) -> dict[str, Any]:
@@ -115,18 +117,12 @@ def _changes(segments: Sequence[Segment]) -> Iterator[tuple[str, StackFrame, int
     for start, end, one in segments:
         stack = stack_of(one.place, one.name)
         wanted = [*((frame, 0) for frame in stack[:-1]), (stack[-1], id(one))]
-        kept = _common(entered, wanted) if start == last else 0
+        open_frames = takewhile(lambda pair: pair[0] == pair[1], zip(entered, wanted, strict=False))
+        kept = len(list(open_frames)) if start == last else 0
         yield from (("C", frame, last) for frame, _ in reversed(entered[kept:]))
         yield from (("O", frame, start) for frame, _ in wanted[kept:])
         entered, last = wanted, end
     yield from (("C", frame, last) for frame, _ in reversed(entered))
-
-
-def _common(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many items two sequences have in common from the start."""
-    return next(
-        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
 
 
 def _allocated(timeline: Timeline, frames: dict[StackFrame, int]) -> dict[str, Any]:

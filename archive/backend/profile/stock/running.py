@@ -88,7 +88,9 @@ class LiteMethod:
         if handles is None:
             known = ", ".join(opened.methods) or "none"
             raise ArchiveError(expected=f"debug handles of {wanted}", found=known, file=opened.file)
-        _, *methods = _tuple(opened.value(BYTECODE))
+        record: Any = opened.value(BYTECODE)
+        # The first archives have no version before their methods.
+        methods = record[1:] if record and isinstance(record[0], int) else record
         _, rows, *schema = next(one for one in methods if one[0] == wanted)
         table = dict(rows)
         operators = [str(one[0]) for one in table["operators"]]
@@ -152,11 +154,6 @@ class LiteMethod:
             else:
                 left += [at + 1, at + number] if code in BRANCHES else [at + 1]
         return frozenset(found)
-
-
-def _tuple(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 (inert values)
-    """The record's methods behind its version."""
-    return (0, *value) if value and not isinstance(value[0], int) else tuple(value)
 
 
 def _fits(value: object, kind: str) -> bool:
@@ -294,7 +291,11 @@ def profile_archive(
                 lite_method.check(inputs)
             for _ in range(warmup):
                 run()
-            results = _observed(run, runs, stacks=not on_lite)
+            with profile(profile_memory=True, with_stack=not on_lite) as observed:
+                run()  # without a mark: it fills the profiler's buffers
+                for _ in range(runs):
+                    with record_function(MARK):
+                        run()
         except (RuntimeError, TypeError, ValueError) as error:
             given = (
                 "with these inputs"
@@ -302,7 +303,7 @@ def profile_archive(
                 else "without inputs (give some: --input 1x3x32x32, or profile_archive(file, x))"
             )
             raise ArchiveError(f"{method} fails {given}: {_said(error)}", file=opened.file) from error
-    found = [*runs_of(results, MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
+    found = [*runs_of(observed.kineto_results, MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
     if lite_method is not None:
         return _lite_profile(found, opened, lite_method)
     return _torchscript_profile(found, opened)
@@ -351,16 +352,6 @@ def _said(error: Exception) -> str:
     """The message of an error of PyTorch, without the tracebacks of TorchScript around it."""
     first, *others = str(error).strip().splitlines() or [type(error).__name__]
     return one_line(others[-1] if others and first.startswith(INTERPRETER) else first)
-
-
-def _observed(run: Callable[[], Any], runs: int, *, stacks: bool) -> Any:  # noqa: ANN401 (PyTorch's own)
-    """What ``torch.profiler`` records of some runs. A run before them, without a mark, fills its buffers."""
-    with profile(profile_memory=True, with_stack=stacks) as observed:
-        run()
-        for _ in range(runs):
-            with record_function(MARK):
-                run()
-    return observed.kineto_results
 
 
 def _lite_profile(runs: Sequence[ProfiledRun], opened: Archive, method: LiteMethod) -> Profile:
