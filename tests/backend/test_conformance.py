@@ -20,7 +20,6 @@ from archive.backend import Link, register_backend, unregister_backend
 from archive.backend.conformance import RULES, Report, check, examine
 from archive.backend.conformance.subject import _Executing
 from tests.support import broken_backends as broken
-from tests.support import broken_states as states
 from tests.support.backend_models import cases
 from tests.support.oracle_models import oracle_models
 from tests.support.other_backend import PREPROCESS, Model, Tape, Unsupported, preprocess_ahead
@@ -229,22 +228,22 @@ def test_where_it_is_not_available_only_what_need_not_run_is_examined() -> None:
 
 
 def test_a_state_that_only_this_process_knows_is_found() -> None:
-    assert said(states.InThisProcess, states.in_this_process, elsewhere=True) == {
+    assert said(broken.InThisProcess, broken.in_this_process, elsewhere=True) == {
         "state": "expected the runtime to run in a new process, found ArchiveError: backend other does not "
         "compile the state: expected a key"
     }
 
 
 def test_a_state_that_changes_is_found() -> None:
-    found = said(states.Changing)
+    found = said(broken.Changing)
     assert found["state"].startswith("expected the state, loaded,[1][0] to be equal, found Tensor-likes")
 
 
 @pytest.mark.parametrize(
     ("runtime", "told"),
     [
-        (states.Credulous, "no error"),
-        (states.Crashing, "TypeError: 'NoneType' object is not subscriptable"),
+        (broken.Credulous, "no error"),
+        (broken.Crashing, "TypeError: 'NoneType' object is not subscriptable"),
     ],
 )
 def test_what_takes_anything_for_a_state_is_found(runtime: type[Tape], told: str) -> None:
@@ -252,20 +251,20 @@ def test_what_takes_anything_for_a_state_is_found(runtime: type[Tape], told: str
 
 
 def test_texts_that_are_taken_for_a_state_are_named() -> None:
-    assert said(states.Careless) == {
+    assert said(broken.Careless) == {
         "refusal": "expected a state of garbage texts to be refused with an ArchiveError, "
         "found no error, taken: '\\x00 no state' at state[0]"
     }
 
 
 def test_a_state_that_is_another_each_time_is_found() -> None:
-    assert said(preprocess=states.numbered) == {
+    assert said(preprocess=broken.numbered) == {
         "reproducible": "expected .pt: the same bytes when lowered again, found another data.pkl"
     }
 
 
 def test_what_cannot_be_compiled_without_its_place_is_found() -> None:
-    assert said(preprocess=states.placeless) == {
+    assert said(preprocess=broken.placeless) == {
         "unsupported": "expected a LoweringError at 'torch.sigmoid(y)', found KeyError"
     }
 
@@ -276,7 +275,7 @@ def test_a_runtime_without_its_methods_is_found() -> None:
 
 
 def test_a_backend_that_compiles_nothing_is_one_finding() -> None:
-    assert said(preprocess=states.failing) == {
+    assert said(preprocess=broken.failing) == {
         "interface": "expected the model to run and to be lowered, found ZeroDivisionError: no zero"
     }
 

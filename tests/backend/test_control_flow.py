@@ -21,9 +21,18 @@ from archive.backend.graph.inlining import inlined
 from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.emitting import Emitted, constant, emitted
 from archive.backend.lower.links import TORCHSCRIPT_NAMES, resolved
-from tests.support import control_flow, value_functions
-from tests.support.control_flow import Calls
-from tests.support.control_flow_modules import Changing, Copying, Doubled, Failing, Seeding, Shadowing
+from tests.support.control_flow import (
+    FUNCTIONS,
+    Calls,
+    Changing,
+    Copying,
+    Doubled,
+    Failing,
+    Seeding,
+    Shadowing,
+    talking,
+    thousand,
+)
 from tests.support.made_models import saved
 
 if TYPE_CHECKING:
@@ -32,7 +41,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.torch
 
-FUNCTIONS = control_flow.FUNCTIONS | value_functions.FUNCTIONS
 LINE = re.compile(r'File "<string>", line (\d+)')
 
 
@@ -108,7 +116,7 @@ def test_each_statement_is_the_operation_that_it_stands_for(name: str) -> None:
 
 def test_loops_stay_loops() -> None:
     """However often they run; so that their operations are few, and each has one place."""
-    module = torch.jit.script(Calls(control_flow.thousand))
+    module = torch.jit.script(Calls(thousand))
     assert len(statements(module).lines) < 10
     assert same(lower(module)(torch.ones(2), 0), torch.full((2,), 1001.0))
 
@@ -121,7 +129,7 @@ def test_no_name_is_taken_for_an_operator_or_for_another() -> None:
 
 
 def test_warnings_are_given_and_texts_printed_as_by_the_model(capfd: pytest.CaptureFixture[str]) -> None:
-    model = torch.jit.script(Calls(control_flow.talking))
+    model = torch.jit.script(Calls(talking))
     for module in (model, lower(model)):
         with pytest.warns(UserWarning, match="careful") as caught:
             module(torch.ones(1), 2)
@@ -139,7 +147,7 @@ def test_what_fails_in_a_loop_fails_at_the_model_s_line(number: int, line: str, 
         module(torch.ones(2, 3), number)
     *_, marked, _ = str(caught.value).rpartition(" <--- HERE")[0].splitlines()
     assert line in marked
-    assert 'control_flow_modules.py", line ' in str(caught.value)
+    assert 'control_flow.py", line ' in str(caught.value)
     assert "torch.ops" not in str(caught.value)
 
 
@@ -154,7 +162,7 @@ def test_everything_that_cannot_be_written_is_told_in_loops_and_branches_too() -
     said = str(caught.value)
     assert said.count("The node of aten::manual_seed is not supported in this compiler. Source code: ") == 2
     assert said.count("The node of prim::isinstance is not supported") == 1
-    assert said.count("control_flow_modules.py") == said.count("is not supported in this compiler")
+    assert said.count("control_flow.py") == said.count("is not supported in this compiler")
 
 
 def test_changes_of_a_list_that_the_module_keeps_are_refused() -> None:

@@ -22,7 +22,6 @@ from archive.backend import Delegate, lower, lowered_archive
 from archive.backend.profile.places import SourceLine, place_of
 from archive.backend.profile.profile import Profile, table
 from archive.backend.profile.timeline import Recording, Row
-from tests.support.listed_models import Listed
 from tests.support.profiles import (
     ADD_1,
     FC_0,
@@ -31,6 +30,7 @@ from tests.support.profiles import (
     LOOP,
     START,
     UNKNOWN,
+    Listed,
     handle,
     known,
     one_run,

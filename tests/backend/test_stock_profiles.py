@@ -18,8 +18,7 @@ from archive.backend.profile.places import common_place
 from archive.backend.profile.stock.places import GeneratedCode
 from archive.backend.profile.stock.running import LiteMethod, example_tensor, profile_archive
 from tests.support.chrome_trace import problems
-from tests.support.listed_models import Deciding, InTurns, Listed, counts
-from tests.support.profiles import ADD_0, FC_0, HEAD, placing
+from tests.support.profiles import ADD_0, FC_0, HEAD, Deciding, InTurns, Listed, counts, placing
 from tests.support.speedscope import problems as speedscope_problems
 
 if TYPE_CHECKING:

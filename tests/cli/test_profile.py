@@ -79,7 +79,7 @@ def test_a_saved_profile_is_not_run(tmp_path: Path) -> None:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     torch = pytest.importorskip("torch", exc_type=ImportError)
-    from tests.support.listed_models import Deciding  # noqa: PLC0415 (needs PyTorch)
+    from tests.support.profiles import Deciding  # noqa: PLC0415 (needs PyTorch)
 
     torch.jit.script(Deciding().eval())._save_for_lite_interpreter(
         str(tmp_path / "m.ptl"), _save_mobile_debug_info=True

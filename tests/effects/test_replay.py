@@ -29,10 +29,23 @@ from archive.formats.effects.model import (
     Output,
     Temporary,
 )
-from tests.support.effect_interpreter import interpreted
-from tests.support.effect_programs import ALLOWED, CELL, SELF, Tensor, Thing, X, at, hook, picture, started
-from tests.support.effect_strategies import methods, outputs
-from tests.support.replaying import done, forward
+from tests.support.effect_programs import (
+    ALLOWED,
+    CELL,
+    SELF,
+    Tensor,
+    Thing,
+    X,
+    at,
+    done,
+    forward,
+    hook,
+    interpreted,
+    methods,
+    outputs,
+    picture,
+    started,
+)
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:

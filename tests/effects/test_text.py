@@ -31,9 +31,20 @@ from archive.formats.effects.parts import guarded, output_count
 from archive.formats.effects.program_text import method_program
 from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
 from tests.support import effect_tables
-from tests.support.effect_interpreter import interpreted
-from tests.support.effect_programs import ALLOWED, CELL, SELF, Tensor, X, at, namespace, picture, started
-from tests.support.effect_strategies import methods, outputs
+from tests.support.effect_programs import (
+    ALLOWED,
+    CELL,
+    SELF,
+    Tensor,
+    X,
+    at,
+    interpreted,
+    methods,
+    namespace,
+    outputs,
+    picture,
+    started,
+)
 from tests.support.effect_tables import COUNTING
 from tests.support.sampling import examples
 from tests.support.strategies import patient

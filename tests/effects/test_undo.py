@@ -23,9 +23,20 @@ from archive.formats.effects.model import (
     Output,
     Temporary,
 )
-from tests.support.effect_programs import ALLOWED, SELF, Tensor, X, at, picture, started
-from tests.support.effect_strategies import kinds, methods, outputs
-from tests.support.replaying import done, forward
+from tests.support.effect_programs import (
+    ALLOWED,
+    SELF,
+    Tensor,
+    X,
+    at,
+    done,
+    forward,
+    kinds,
+    methods,
+    outputs,
+    picture,
+    started,
+)
 from tests.support.sampling import examples
 from tests.support.strategies import patient
 

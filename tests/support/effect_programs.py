@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
+import copy
 from collections import OrderedDict
 from dataclasses import dataclass
 from types import CellType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
+from hypothesis import strategies as st
 
 from archive.effects.placeholders import Plain
 from archive.effects.replay.custom_backward import BackwardContext
+from archive.effects.replay.replay import replay
 from archive.effects.replay.state import State
 from archive.formats.effects.model import (
     At,
     Attribute,
     ClosureCell,
     Constant,
+    Effect,
     EffectTable,
     GlobalName,
     Item,
     Local,
     Made,
     MethodEffects,
+    New,
+    Op,
+    Output,
     Stored,
+    Temporary,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
     from archive.formats.effects.model import Source, Value
+
+# --- effect_programs
 
 SELF, X = Local("self"), Local("x")
 
@@ -189,3 +201,223 @@ def namespace(state: State) -> dict[str, Any]:
         "hooks": state.hooks,
         "modules": spaces,
     }
+
+
+# --- strategies
+
+LISTS = ["self.items", "self.same", "self.child.log", "m.one:LIST", "self.items[2].log"]
+
+
+DICTS = ["self.cache"]
+
+
+OBJECTS = ["self", "self.child", "self.items[2]"]
+
+
+TENSORS = ["self.mean", "self.var", "x"]
+
+
+HELD = ["self.a", "self.b", "self.pair", "self.pair[1][0]", "self.items[-1]", "self.cache[k]", "self.child.n"]
+
+
+READ = [*LISTS, *DICTS, *OBJECTS, *HELD, "m.one:COUNT", "self.child.log[0]", "self.none", "x"]
+
+
+GLOBALS = ["m.one:COUNT", "m.one:NEW"]
+
+
+sources = st.sampled_from(READ).map(at) | st.just(CELL)
+
+
+plain: SearchStrategy[Value] = st.one_of(
+    st.builds(Constant, st.sampled_from([0, "s", None, 1.5, (1, "t")])),
+    st.builds(Output, st.integers(0, 2)),
+    sources.map(At),
+)
+
+
+keys = st.builds(Constant, st.sampled_from([0, 1, -1, 5, "k", "new", "l"])) | plain
+
+
+values: SearchStrategy[Value] = plain | st.builds(
+    Made, st.sampled_from(["list", "tuple"]), st.lists(plain, max_size=2).map(tuple)
+)
+
+
+names = st.builds(Constant, st.sampled_from(["a", "b", "fresh", "child", "items", "n", "log", "no name"]))
+
+
+def among(paths: list[str]) -> SearchStrategy[Source]:
+    return st.sampled_from(paths).map(at)
+
+
+lists, containers, objects = among(LISTS), among(LISTS + DICTS), among(OBJECTS)
+
+
+tensor_places = among(TENSORS)
+
+
+tensor_values: SearchStrategy[Value] = tensor_places.map(At) | st.just(Output(2))
+
+
+kinds: list[SearchStrategy[Effect]] = [
+    st.builds(Effect, st.just(Op.SET_ATTRIBUTE), objects, names, values),
+    st.builds(Effect, st.just(Op.SET_ATTRIBUTE), objects, names, values),
+    st.builds(Effect, st.just(Op.DELETE_ATTRIBUTE), objects, names),
+    st.builds(Effect, st.just(Op.REGISTER_BUFFER), objects, names, tensor_values),
+    st.builds(Effect, st.just(Op.REGISTER_TRANSIENT), objects, names, tensor_values),
+    st.builds(Effect, st.just(Op.SET_ITEM), containers, keys, values),
+    st.builds(Effect, st.just(Op.DELETE_ITEM), containers, keys),
+    st.builds(Effect, st.just(Op.APPEND), lists, st.none(), values),
+    st.builds(Effect, st.just(Op.EXTEND), lists, st.none(), values),
+    st.builds(Effect, st.just(Op.INSERT), lists, keys, values),
+    st.builds(Effect, st.just(Op.POP), containers, st.none() | keys),
+    st.builds(Effect, st.just(Op.CLEAR), containers),
+    st.builds(Effect, st.just(Op.SET_GLOBAL), among(GLOBALS), st.none(), values),
+    st.builds(Effect, st.just(Op.SET_CELL), st.just(CELL), st.none(), values),
+    st.builds(Effect, st.just(Op.COPY), tensor_places, st.none(), tensor_values),
+    st.builds(Effect, st.just(Op.SAVE_FOR_BACKWARD), st.just(at("self.context")), st.none(), values),
+    st.builds(Effect, st.just(Op.REGISTER_HOOK), tensor_places, st.just(Constant("package.module:hook")),
+              st.integers(0, 2).map(Constant)),
+    st.builds(Effect, st.just(Op.REMOVE_HOOK), tensor_places, st.none(), st.integers(0, 2).map(Constant)),
+]  # fmt: skip
+
+
+@st.composite
+def methods(draw: DrawFn) -> MethodEffects:
+    """A method whose effects mostly succeed."""
+    effects = draw(st.lists(st.one_of(kinds), max_size=7))
+    if draw(st.booleans()):
+        target, held = Temporary(0), Temporary(1)
+        effects = [
+            Effect(Op.NEW, target, Constant("package.module:Thing")),
+            Effect(Op.NEW, held, Constant("builtins:list")),
+            Effect(Op.SET_ATTRIBUTE, target, Constant("value"), draw(values)),
+            Effect(Op.APPEND, held, None, draw(tensor_values)),
+            Effect(Op.REGISTER_HOOK, Item(held, 0), Constant("package.module:hook"), Constant(3)),
+            *effects,
+            Effect(Op.SET_ATTRIBUTE, SELF, Constant("made"), New(0)),
+        ]
+    inputs = (X, *draw(st.lists(sources, max_size=2)))
+    return MethodEffects("forward", inputs, draw(values), tuple(effects))
+
+
+def outputs() -> list[Any]:
+    return [100, Plain(), Tensor(8, 9)]
+
+
+# --- interpreter
+
+
+def interpreted(effects: MethodEffects, state: State, out: list[Any], arguments: dict[str, Any]) -> Any:  # noqa: ANN401
+    """Make effects one after the other, after everything is read; gives the method's result."""
+    made: dict[int, Any] = {}
+
+    def found(source: Source) -> Any:  # noqa: ANN401 (one a kind)
+        match source:
+            case Local("self"):
+                return state.module
+            case Local(name):
+                return arguments[name]
+            case Attribute(base, name):
+                return getattr(found(base), name)
+            case Item(base, key):
+                return found(base)[key]
+            case GlobalName(module, name):
+                return state.globals[module][name]
+            case ClosureCell(function, name):
+                return state.cells[function, name].cell_contents  # type: ignore[union-attr]
+            case Temporary(number):
+                return made[number]
+
+    def computed(value: Value) -> Any:  # noqa: ANN401
+        match value:
+            case Output(index):
+                return out[index]
+            case Constant(literal):
+                return literal
+            case At(source):
+                return found(source)
+            case New(number):
+                return made[number]
+            case Made("dict", items):
+                return {
+                    computed(key): computed(item) for key, item in zip(items[::2], items[1::2], strict=True)
+                }
+            case Made(kind, items):
+                return {"list": list, "tuple": tuple}[kind](computed(item) for item in items)
+        raise AssertionError(value)
+
+    def is_late(source: Source) -> bool:
+        while isinstance(source, Attribute | Item):
+            source = source.base
+        return isinstance(source, Temporary)
+
+    steps = []
+    for effect in effects.effects:
+        if isinstance(effect.source, Temporary) and effect.op is Op.NEW:
+            new = effect.key == Constant("builtins:list")
+            made[effect.source.number] = [] if new else Thing.__new__(Thing)
+            continue
+        late = is_late(effect.source)
+        place = None if late or effect.op in (Op.SET_GLOBAL, Op.SET_CELL) else found(effect.source)
+        key = None if effect.key is None else computed(effect.key)
+        value = None if effect.value is None else computed(effect.value)
+        if effect.op is Op.COPY:
+            value = copy.deepcopy(value)
+        steps.append((effect, late, place, key, value))
+    result = computed(effects.result)
+    for effect, late, place, key, value in steps:
+        change(state, effect, found(effect.source) if late else place, key, value)
+    return result
+
+
+def change(state: State, effect: Effect, place: Any, key: Any, value: Any) -> None:  # noqa: ANN401
+    match effect.op:
+        case Op.SET_ATTRIBUTE:
+            setattr(place, key, value)
+        case Op.REGISTER_BUFFER | Op.REGISTER_TRANSIENT:
+            setattr(place, key, value)
+        case Op.DELETE_ATTRIBUTE:
+            delattr(place, key)
+        case Op.SET_ITEM:
+            place[key] = value
+        case Op.DELETE_ITEM:
+            del place[key]
+        case Op.INSERT:
+            place.insert(key, value)
+        case Op.POP:
+            place.pop(*([] if effect.key is None else [key]))
+        case Op.CLEAR:
+            place.clear()
+        case Op.SET_GLOBAL:
+            assert isinstance(effect.source, GlobalName)
+            state.globals[effect.source.module][effect.source.name] = value
+        case Op.SET_CELL:
+            assert isinstance(effect.source, ClosureCell)
+            state.cells[effect.source.function, effect.source.name].cell_contents = value  # type: ignore[union-attr]
+        case Op.COPY:
+            place.copy_(value)
+        case Op.SAVE_FOR_BACKWARD:
+            place.save_for_backward(*value)
+        case Op.REGISTER_HOOK:
+            state.hooks[value] = place.register_hook(ALLOWED[key])
+        case Op.REMOVE_HOOK:
+            state.hooks.pop(value).remove()
+        case _:
+            getattr(place, str(effect.op))(value)
+
+
+# --- replaying
+
+
+def forward(*effects: Effect, result: Value = Output(0)) -> MethodEffects:  # noqa: B008 (a fact)
+    return MethodEffects("forward", (X,), result, effects)
+
+
+def done(*effects: Effect, state: State | None = None, out: list[Any] | None = None) -> State:
+    """The state after some effects."""
+    method = forward(*effects)
+    state = started(method) if state is None else state
+    replay(method, state, outputs() if out is None else out, arguments={"x": Tensor(3, 4)}, allow=ALLOWED)
+    return state
