@@ -20,7 +20,7 @@ Schema: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
-class InlinedCall:
+class StackCall:
     """One call of an inlined call stack.
 
     Attributes:
@@ -64,7 +64,7 @@ class Operation:
     blocks: list[Block] = field(default_factory=list)
     range: SourceRange | None = None
     shown: str = ""
-    stack: tuple[InlinedCall, ...] = ()
+    stack: tuple[StackCall, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

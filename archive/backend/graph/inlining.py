@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.graph.graphs import Block, Graph, InlinedCall, Operation
+from archive.backend.graph.graphs import Block, Graph, Operation, StackCall
 from archive.backend.graph.nodes import Graphs
 from archive.backend.graph.objects import HeldObject, OwnObjects, attribute_of, class_of
 from archive.debuginfo.excerpt import excerpt
@@ -224,7 +224,7 @@ class _Scope:
     graph: NodeBlock
     numbers: dict[str, int]
     modules: dict[str, _Known]
-    stack: tuple[InlinedCall, ...]
+    stack: tuple[StackCall, ...]
 
 
 def _is_followed(node: GraphNode, scope: _Scope) -> bool:
@@ -411,7 +411,7 @@ class _Inliner:
         function = torch.jit._state._python_cu.find_function(name)
         if function is None:
             raise LoweringError(f"cannot follow the call of {name}. Source code: {node.shown}")
-        call = InlinedCall(name.rpartition(".")[2], None, None, node.range)
+        call = StackCall(name.rpartition(".")[2], None, None, node.range)
         called = _Scope(self.graphs.read(function.graph), {}, {}, (*scope.stack, call))
         parameters = called.graph.inputs
         if node.kind == "prim::CallMethod":
@@ -425,6 +425,6 @@ class _Inliner:
         graph = self.graphs.read(known.module._get_method(node.name).graph)
         itself, *parameters = graph.inputs
         class_name = unmangled(known.module._type().annotation_str)
-        call = InlinedCall(node.name, class_name, known.instance, node.range)
+        call = StackCall(node.name, class_name, known.instance, node.range)
         modules = {itself.name: _Known(known.module, known.path, SELF)}
         return _Scope(graph, {}, modules, (*scope.stack, call)), parameters

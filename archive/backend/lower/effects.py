@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.backend.graph.graphs import InlinedCall, Operation
+from archive.backend.graph.graphs import Operation, StackCall
 from archive.backend.members import members_of
 from archive.base.strings import StringView
 from archive.debuginfo.excerpt import excerpt
@@ -58,7 +58,7 @@ class Relocating:
     def __init__(self, sites: Mapping[str, Site]) -> None:
         self._sites = sites
         self._ranges: dict[Span, SourceRange] = {}
-        self._stacks: dict[tuple[CallStep, ...], tuple[InlinedCall, ...]] = {}
+        self._stacks: dict[tuple[CallStep, ...], tuple[StackCall, ...]] = {}
 
     def effect(self, site: Site) -> Operation:
         """An operation that stands for an effect, so that the effect can have a debug handle."""
@@ -111,10 +111,10 @@ class Relocating:
         operation.range, operation.stack = span, calls
         operation.shown = "" if span is None else excerpt(span, b"").decode("utf-8", "backslashreplace")
 
-    def _calls(self, steps: tuple[CallStep, ...]) -> tuple[InlinedCall, ...]:
+    def _calls(self, steps: tuple[CallStep, ...]) -> tuple[StackCall, ...]:
         if steps not in self._stacks:
             self._stacks[steps] = tuple(
-                InlinedCall(
+                StackCall(
                     one.function,
                     one.type_name,
                     one.instance,

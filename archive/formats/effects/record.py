@@ -16,7 +16,7 @@ table           one row
 ``conditions``  ``((guard, ...), ((source, value), ...))``
 ==============  ===============================================================
 
-Rows are numbered from 0; where a row refers to a string, constant, source or value, its number stands.
+EffectRows are numbered from 0; where a row refers to a string, constant, source or value, its number stands.
 ``NO_REFERENCE``, -1, stands where there is none.
 
 Constant: a value that Python can write down, see ``model.Literal``.
@@ -70,7 +70,7 @@ op of a computed       ``NO_REFERENCE``                      its operands
 number
 =====================  ====================================  ==================
 
-Method: a row of ``methods``, and the row of the same number in ``conditions``. Rows of one name
+Method: a row of ``methods``, and the row of the same number in ``conditions``. EffectRows of one name
 may follow one another: entries of this method, each with a graph and guards of its own. The graph of
 entry number ``n``, from 1, is the method ``<name>__entry_<n>``; that of the first has the method's own name.
 
@@ -122,8 +122,8 @@ from archive.formats.effects.rows import (
     TEXT_BYTES,
     USING,
     Declared,
-    Row,
-    Rows,
+    EffectRows,
+    FactRow,
     place_of,
 )
 from archive.formats.effects.rules import check_table
@@ -199,7 +199,7 @@ def parse_effects(tree: Tree, pickle: int, allowance: Allowance) -> EffectTable:
         rows = _RowReader(tree, columns, allowance).rows()
         table = rows.facts(allowance)
         check_table(table)
-        _check_order(Rows.of(table), rows)
+        _check_order(EffectRows.of(table), rows)
     except ArchiveError as error:
         raise error.within(record=tree.tokens.pickles[pickle].name) from None
     return table
@@ -221,7 +221,7 @@ class _RowReader:
         self._allowance = allowance
         self._words: dict[int, str] = {}
 
-    def rows(self) -> Rows:
+    def rows(self) -> EffectRows:
         """All rows; what they refer to is not checked.
 
         Raises:
@@ -240,12 +240,12 @@ class _RowReader:
         tables = {
             # Numbers of items are a list: a row is known by its value.
             table: [
-                Row(kind, one, tuple(other) if isinstance(other, list) else other)
+                FactRow(kind, one, tuple(other) if isinstance(other, list) else other)
                 for kind, one, other in read[table]
             ]
             for table in FORMS
         }
-        return Rows(strings, tables, {one.name: read[one.name] for one in USING})
+        return EffectRows(strings, tables, {one.name: read[one.name] for one in USING})
 
     def _read(self, schema: Schema, columns: Any, table: str, field: str) -> list[Any]:  # noqa: ANN401
         """The values of a column: numbers, words, lists of them, or tuples."""
@@ -272,7 +272,7 @@ class _RowReader:
             raise ArchiveError(place=place, expected="UTF-8", found=shown(data)) from None
 
 
-def _check_order(expected: Rows, found: Rows) -> None:
+def _check_order(expected: EffectRows, found: EffectRows) -> None:
     """Refuse rows that stand twice, that nothing uses, or that are not in the order of first use."""
     wanted: dict[str, list[Any]] = {"strings": expected.strings, **expected.tables}
     given: dict[str, list[Any]] = {"strings": found.strings, **found.tables}
@@ -294,7 +294,7 @@ def build_effects(table: EffectTable) -> bytes:
     """
     try:
         check_table(table)
-        rows = Rows.of(table)
+        rows = EffectRows.of(table)
         rows.check_weights(DEFAULT_LIMITS.allowance(0))
         columns, texts = _columns(rows)
     except ArchiveError as error:
@@ -304,7 +304,7 @@ def build_effects(table: EffectTable) -> bytes:
     return build(EFFECTS_SCHEMA, columns, texts, unbounded())
 
 
-def _columns(rows: Rows) -> tuple[dict[str, Any], StringTable]:
+def _columns(rows: EffectRows) -> tuple[dict[str, Any], StringTable]:
     """The columns of a record, and the texts that they refer to: the strings, then kinds, ops and looks.
 
     Raises:

@@ -67,7 +67,7 @@ NUMBER, MAYBE, HANDLE = "number", "values or nothing", "handle"
 """A number from 0, that of a value or ``NO_REFERENCE``, and a debug handle or -1."""
 
 
-class Form(NamedTuple):
+class RowForm(NamedTuple):
     """A kind of rows: what makes their facts of what the two fields behind the kind refer to.
 
     A field that a kind does not have is None here, and ``NO_REFERENCE`` or () in the row.
@@ -80,32 +80,32 @@ class Form(NamedTuple):
 
 ITEM_FIELDS = {CONSTANT: ("string", "items"), SOURCE: ("base", "name"), VALUE: ("number", "items")}
 """The fields behind the kind; ``items`` is a tuple of numbers, any other field one number."""
-FORMS: dict[str, dict[str, Form]] = {
+FORMS: dict[str, dict[str, RowForm]] = {
     CONSTANT: {
-        "none": Form(lambda: None),
-        "true": Form(lambda: True),
-        "false": Form(lambda: False),
-        **{kind: Form(lambda text: text, STRING) for kind in ("int", "float", "str", "bytes")},
-        "tuple": Form(lambda items: items, None, CONSTANT),
+        "none": RowForm(lambda: None),
+        "true": RowForm(lambda: True),
+        "false": RowForm(lambda: False),
+        **{kind: RowForm(lambda text: text, STRING) for kind in ("int", "float", "str", "bytes")},
+        "tuple": RowForm(lambda items: items, None, CONSTANT),
     },
     SOURCE: {
-        "local": Form(Local, None, STRING),
-        "attribute": Form(Attribute, SOURCE, STRING),
-        "item": Form(Item, SOURCE, CONSTANT),
-        "global": Form(GlobalName, STRING, STRING),
-        "cell": Form(ClosureCell, STRING, STRING),
-        "temporary": Form(Temporary, NUMBER),
-        "length": Form(Length, SOURCE),
-        "each": Form(Each, SOURCE),
+        "local": RowForm(Local, None, STRING),
+        "attribute": RowForm(Attribute, SOURCE, STRING),
+        "item": RowForm(Item, SOURCE, CONSTANT),
+        "global": RowForm(GlobalName, STRING, STRING),
+        "cell": RowForm(ClosureCell, STRING, STRING),
+        "temporary": RowForm(Temporary, NUMBER),
+        "length": RowForm(Length, SOURCE),
+        "each": RowForm(Each, SOURCE),
     },
     VALUE: {
-        "output": Form(Output, NUMBER),
-        "new": Form(New, NUMBER),
-        "stored": Form(Stored, NUMBER),
-        "constant": Form(Constant, CONSTANT),
-        "source": Form(At, SOURCE),
-        **{kind: Form(partial(Made, kind), None, VALUE) for kind in (*CONTAINER_KINDS, *HOOK_KINDS)},
-        **{op: Form(partial(Computed, op), None, VALUE) for op in COMPUTED},
+        "output": RowForm(Output, NUMBER),
+        "new": RowForm(New, NUMBER),
+        "stored": RowForm(Stored, NUMBER),
+        "constant": RowForm(Constant, CONSTANT),
+        "source": RowForm(At, SOURCE),
+        **{kind: RowForm(partial(Made, kind), None, VALUE) for kind in (*CONTAINER_KINDS, *HOOK_KINDS)},
+        **{op: RowForm(partial(Computed, op), None, VALUE) for op in COMPUTED},
     },
 }
 KINDS = {
@@ -165,7 +165,7 @@ USING = (METHODS, CONDITIONS, STATE)
 # --- facts -> rows
 
 
-class Row(NamedTuple):
+class FactRow(NamedTuple):
     """A constant, source or value: its kind, and the two fields that ``ITEM_FIELDS`` names."""
 
     kind: str
@@ -203,19 +203,19 @@ class FactNumbers:
             return rows.setdefault(fact, len(rows))
         if table == CONSTANT and type(fact) is not tuple:
             kind, text = build_literal(fact)
-            row = Row(kind) if text is None else Row(kind, self.number(STRING, text))
+            row = FactRow(kind) if text is None else FactRow(kind, self.number(STRING, text))
             return rows.setdefault(row, len(rows))
         if id(fact) not in self._known:
             row = self._row(table, fact)
             self._known[id(fact)] = fact, rows.setdefault(row, len(rows))
         return self._known[id(fact)][1]
 
-    def _row(self, table: str, fact: Any) -> Row:  # noqa: ANN401
+    def _row(self, table: str, fact: Any) -> FactRow:  # noqa: ANN401
         if table == CONSTANT:
-            return Row("tuple", second=tuple([self.number(CONSTANT, item) for item in fact]))
+            return FactRow("tuple", second=tuple([self.number(CONSTANT, item) for item in fact]))
         if isinstance(fact, Made | Computed):
             kind = fact.kind if isinstance(fact, Made) else fact.op
-            return Row(kind, second=tuple([self.number(VALUE, item) for item in fact.items]))
+            return FactRow(kind, second=tuple([self.number(VALUE, item) for item in fact.items]))
         if type(fact) not in KINDS[table]:
             raise ArchiveError(expected=f"a {table.removesuffix('s')}", found=shown(fact))
         kind = KINDS[table][type(fact)]
@@ -227,7 +227,7 @@ class FactNumbers:
             else:
                 value = values.pop(0)
                 numbers.append(value if refers == NUMBER else self.number(refers, value))
-        return Row(kind, numbers[0], numbers[1] if table == SOURCE else ())
+        return FactRow(kind, numbers[0], numbers[1] if table == SOURCE else ())
 
     def using(self, declared: Declared, facts: Iterable[object]) -> list[tuple[Any, ...]]:
         """The rows of facts that use others."""
@@ -257,7 +257,7 @@ class FactNumbers:
 
 
 @dataclass(slots=True)
-class Rows:
+class EffectRows:
     """The rows of a table of effects.
 
     Attributes:
@@ -267,11 +267,11 @@ class Rows:
     """
 
     strings: list[str]
-    tables: dict[str, list[Row]]
+    tables: dict[str, list[FactRow]]
     using: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: EffectTable) -> Rows:
+    def of(cls, table: EffectTable) -> EffectRows:
         """The only rows of a table.
 
         Raises:
@@ -342,7 +342,7 @@ class Rows:
     def check_weights(self, allowance: Allowance) -> None:
         """Refuse rows that are too deep, or too large spelled out, and uses of rows that are not there.
 
-        Rows that share one another describe a text that is exponentially larger than the record, so depth
+        EffectRows that share one another describe a text that is exponentially larger than the record, so depth
         and size of each row are bounded before anything is spelled out.
         """
         weights = {STRING: [(0, len(text)) for text in self.strings]}
