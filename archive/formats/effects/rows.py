@@ -342,7 +342,7 @@ class EffectRows:
     def check_weights(self, allowance: Allowance) -> None:
         """Refuse rows that are too deep, or too large spelled out, and uses of rows that are not there.
 
-        EffectRows that share one another describe a text that is exponentially larger than the record, so depth
+        Rows that share one another describe a text that is exponentially larger than the record, so depth
         and size of each row are bounded before anything is spelled out.
         """
         weights = {STRING: [(0, len(text)) for text in self.strings]}
