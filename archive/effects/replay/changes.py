@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CellType
 
-    from archive.effects.replay.state import State
-
     Backup = tuple[Any, ...]
 
 # --- containers
@@ -294,31 +292,3 @@ def _restore_tensor(target: Any, before: object, needs_grad: bool) -> None:  # n
     if target.requires_grad and not needs_grad:
         target.detach_()
     target.detach().copy_(before)
-
-
-def backup_registration(state: State, number: int) -> Backup:
-    """Back up the hook of a number that is about to be registered."""
-    return _unregister, state.hooks, number, state.hooks.get(number, UNSET)
-
-
-def _unregister(hooks: dict[int, Any], number: int, before: object) -> None:
-    if hooks.get(number, UNSET) is not before:
-        hooks[number].remove()
-        restore_entry(hooks, number, before)
-
-
-def backup_hook(state: State, number: int) -> Backup:
-    """Back up the hook of a number that is about to be removed, with its place among the tensor's hooks."""
-    handle = state.hook(number)
-    reference = getattr(handle, "hooks_dict_ref", None)
-    held = reference() if callable(reference) else None
-    hooks = state.hooks
-    return _register_again, hooks, dict(hooks), held, None if held is None else list(held.items())
-
-
-def _register_again(hooks: dict[int, Any], before: dict[int, Any], held: Any, items: Any) -> None:  # noqa: ANN401
-    hooks.clear()
-    hooks.update(before)
-    if held is not None:
-        held.clear()
-        held.update(items)

@@ -18,6 +18,7 @@ from archive.effects.code import found_code, head_of
 from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET
 from archive.effects.places import is_code
+from archive.effects.replay.changes import restore_entry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -178,6 +179,34 @@ def backup_taking_off(handle: Any) -> Backup:  # noqa: ANN401
 
 
 def _put_back(held: Any, items: Sequence[tuple[int, Any]]) -> None:  # noqa: ANN401
+    if held is not None:
+        held.clear()
+        held.update(items)
+
+
+def backup_registration(state: State, number: int) -> Backup:
+    """Back up the hook of a number that is about to be registered."""
+    return _unregister, state.hooks, number, state.hooks.get(number, UNSET)
+
+
+def _unregister(hooks: dict[int, Any], number: int, before: object) -> None:
+    if hooks.get(number, UNSET) is not before:
+        hooks[number].remove()
+        restore_entry(hooks, number, before)
+
+
+def backup_hook(state: State, number: int) -> Backup:
+    """Back up the hook of a number that is about to be removed, with its place among the tensor's hooks."""
+    handle = state.hook(number)
+    reference = getattr(handle, "hooks_dict_ref", None)
+    held = reference() if callable(reference) else None
+    hooks = state.hooks
+    return _register_again, hooks, dict(hooks), held, None if held is None else list(held.items())
+
+
+def _register_again(hooks: dict[int, Any], before: dict[int, Any], held: Any, items: Any) -> None:  # noqa: ANN401
+    hooks.clear()
+    hooks.update(before)
     if held is not None:
         held.clear()
         held.update(items)

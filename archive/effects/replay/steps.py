@@ -184,11 +184,9 @@ STEPS = {
         lambda _, target, __, ___: changes.backup_all(checked_context(target)),
         lambda _, target, __, value: target.save_for_backward(*places.items(value)),
     ),
-    Op.REGISTER_HOOK: OpStep(
-        lambda state, _, __, value: changes.backup_registration(state, value), _register
-    ),
+    Op.REGISTER_HOOK: OpStep(lambda state, _, __, value: hooks.backup_registration(state, value), _register),
     Op.REGISTER_GRAD_HOOK: OpStep(
-        lambda state, _, __, value: changes.backup_registration(state, value), _register_grad
+        lambda state, _, __, value: hooks.backup_registration(state, value), _register_grad
     ),
     Op.REGISTER_BACKWARD_HOOKS: OpStep(
         None, lambda _, target, key, value: put_on_backward_hooks(target, key, value)
@@ -197,7 +195,7 @@ STEPS = {
         lambda _, target, __, ___: hooks.backup_taking_off(target), lambda _, target, __, ___: target.remove()
     ),
     Op.REMOVE_HOOK: OpStep(
-        lambda state, _, __, value: changes.backup_hook(state, value),
+        lambda state, _, __, value: hooks.backup_hook(state, value),
         lambda state, _, __, value: state.hooks.pop(value).remove(),
     ),
     Op.SET_BACKWARD: OpStep(
