@@ -20,8 +20,7 @@ from archive.backend import Link, register_backend, unregister_backend
 from archive.backend.conformance import RULES, Report, check, examine
 from archive.backend.conformance.subject import _Executing
 from tests.support import broken_backends as broken
-from tests.support.backend_models import cases
-from tests.support.oracle_models import oracle_models
+from tests.support.backend_models import cases, oracle_models
 from tests.support.other_backend import PREPROCESS, Model, Tape, Unsupported, preprocess_ahead
 from tests.support.torch_oracles import argument
 

@@ -20,8 +20,8 @@ from archive.backend.demo.backend import blob
 from archive.backend.demo.runtime import CompilerDemo
 from archive.backend.graph.graphs import Block, Graph, Operation
 from archive.base.errors import ArchiveError
+from tests.support.backend_models import MODELS, oracle_models
 from tests.support.corpus import ORACLES, RELEASES
-from tests.support.oracle_models import MODELS, oracle_models
 from tests.support.tampering import tampered
 from tests.support.torch_oracles import argument
 

@@ -22,8 +22,8 @@ import torch
 import torch.jit.mobile
 
 from archive.backend import DebugHandles, lower, lowered_archive
+from tests.support.backend_models import MODELS, oracle_models
 from tests.support.corpus import ORACLES
-from tests.support.oracle_models import MODELS, oracle_models
 from tests.support.tampering import tampered
 from tests.support.torch_oracles import argument
 

@@ -147,8 +147,6 @@ CASES = {
 }
 
 
-# --- test_module_state
-
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 

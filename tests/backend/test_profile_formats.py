@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from archive.backend.profile.profile import Profile
 
-# --- test_profile_table
-
 pytestmark = pytest.mark.torch
 
 

@@ -32,8 +32,6 @@ from tests.support.strategies import patient
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# --- test_program
-
 pytestmark = pytest.mark.torch
 
 

@@ -151,8 +151,6 @@ def quantised(name: str) -> Quantised:
         return MAKERS[name]()
 
 
-# --- test_quantised
-
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 STOCK = """

@@ -28,8 +28,8 @@ from archive.backend import (
     save_lowered,
     unregister_backend,
 )
-from tests.support.availability import Needy
 from tests.support.corpus import ORACLES
+from tests.support.other_backend import Needy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ def test_an_unknown_method_is_said_in_pytorch_s_words() -> None:
 
 ENTRY = """
 from archive.backend import Backend
-from tests.support.availability import Needy
+from tests.support.other_backend import Needy
 print("imported")
 FOUND = Backend("outside", lambda *_: {"forward": ""}, Needy)
 WRONG = Backend("inside", lambda *_: {"forward": ""}, Needy)

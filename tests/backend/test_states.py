@@ -25,8 +25,7 @@ from archive.backend import (
     save_lowered,
 )
 from archive.base.errors import ArchiveError
-from tests.support.backend_models import Host, cases
-from tests.support.oracle_models import oracle_models
+from tests.support.backend_models import Host, cases, oracle_models
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import importlib.util
+import sys
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+
+from tests.support.corpus import ORACLES
 
 
 class Block(nn.Module):
@@ -77,3 +82,20 @@ def cases() -> dict[str, Case]:
         "resnet": Case(pooled.eval(), torch.randn(2, 4, 8, 8), torch.randn(2, 3, 8, 8)),
         "encoder": Case(encoder.eval(), torch.randn(2, 5, 16), torch.randn(2, 5, 17)),
     }
+
+
+# --- models of fixtures
+
+MODELS = ORACLES / "models" / "lowered.py"
+
+
+@cache
+def oracle_models() -> Any:  # noqa: ANN401 (a module of models)
+    """The module of lowered models."""
+    spec = importlib.util.spec_from_file_location("oracle_models_lowered", MODELS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -116,9 +116,6 @@ def failing(*_: Any) -> Ahead:
     raise ZeroDivisionError("no zero")
 
 
-# --- broken_backends
-
-
 class Wrong(Tape):
     """It adds one to what it computes."""
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
     from archive.formats.effects.model import Source, Value
 
-# --- effect_programs
-
 SELF, X = Local("self"), Local("x")
 
 

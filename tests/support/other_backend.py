@@ -6,11 +6,15 @@ What it keeps is ``(text, tensors)``, with one line a method in the text::
 
 An operand is a value ``v`` (the inputs come first, then the results in their order), a tensor ``t``, or a
 number ``n``. The last result is that of the method. With the link ``ahead of time`` the text is the blob.
+
+Two smaller runtimes: :class:`Needy` is available only where gradients are recorded, which stand for the
+device that it needs; TorchScript must be able to ask for it, here and in a process that loads the archive.
+:class:`Echo` gives its inputs back.
 """
 
-# ruff: noqa: ANN401, PT018, UP006, UP032, UP035 (the runtime is in TorchScript's language)
+# ruff: noqa: ANN401, ARG002, PT018, UP006, UP032, UP035 (the runtime is in TorchScript's language)
 
-from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Tuple
 
 import torch
 
@@ -157,3 +161,39 @@ class Unsupported(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = x + 1
         return torch.sigmoid(y)
+
+
+class Needy:
+    """A runtime that is available where gradients are recorded; it gives its first input back."""
+
+    def __init__(self) -> None:
+        self.last_handle: int = -1
+
+    def is_available(self) -> bool:
+        enabled: bool = torch.is_grad_enabled()
+        return enabled
+
+    def compile(self, processed: Any, method_compile_spec: Dict[str, Any]) -> Dict[str, Any]:
+        return method_compile_spec
+
+    def execute(self, handle: Any, inputs: List[Any]) -> List[Any]:
+        return inputs[:1]
+
+
+class Pair(NamedTuple):
+    a: torch.Tensor
+    b: int
+
+
+class Echo:
+    def __init__(self) -> None:
+        self.last_handle: int = -1
+
+    def is_available(self) -> bool:
+        return True
+
+    def compile(self, processed: Any, method_compile_spec: Dict[str, Any]) -> Dict[str, Any]:
+        return method_compile_spec
+
+    def execute(self, handle: Any, inputs: List[Any]) -> List[Any]:
+        return inputs

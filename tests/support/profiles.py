@@ -82,8 +82,6 @@ def counts(profile: Profile) -> Counter[tuple[str, str, str]]:
     return Counter((one.place.module, str(one.place.source), one.name) for one in profile.events)
 
 
-# --- profiles
-
 pytestmark = pytest.mark.torch
 
 
