@@ -60,6 +60,3 @@ def tensors_in(value: object) -> Iterator[torch.Tensor]:
     elif isinstance(value, dict):
         for one in value.values():
             yield from tensors_in(one)
-
-
-# --- stock
