@@ -37,7 +37,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.record import build_effects, parse_effects
-from archive.formats.effects.words import COMPUTED, LOOKS, OPS, Operand
+from archive.formats.effects.words import COMPUTED, LOOKS, OPS, OperandKind
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.support.tampering import tampered
@@ -365,20 +365,20 @@ def _by_name(made: tuple[int, ...]) -> SearchStrategy[Value]:
     return pairs.map(lambda found: Made("dict", tuple(part for pair in found.items() for part in pair)))
 
 
-def _operand(operand: Operand, made: tuple[int, ...]) -> SearchStrategy[Value | None]:
+def _operand(operand: OperandKind, made: tuple[int, ...]) -> SearchStrategy[Value | None]:
     return {
-        Operand.NOTHING: st.none(),
-        Operand.ANY: values(made),
-        Operand.OPTIONAL: st.none() | values(made),
-        Operand.TEXT: st.builds(Constant, names),
-        Operand.QUALIFIED_NAME: st.builds(Constant, references),
-        Operand.NUMBER: st.builds(Constant, numbers),
-        Operand.HOOK: hooks(made),
-        Operand.HANDLE: st.builds(Constant, numbers)
+        OperandKind.NOTHING: st.none(),
+        OperandKind.ANY: values(made),
+        OperandKind.OPTIONAL: st.none() | values(made),
+        OperandKind.TEXT: st.builds(Constant, names),
+        OperandKind.QUALIFIED_NAME: st.builds(Constant, references),
+        OperandKind.NUMBER: st.builds(Constant, numbers),
+        OperandKind.HOOK: hooks(made),
+        OperandKind.HANDLE: st.builds(Constant, numbers)
         | st.sampled_from(made).flatmap(lambda number: st.just(New(number)))
         if made
         else st.builds(Constant, numbers),
-        Operand.EMPTY: _EMPTY,
+        OperandKind.EMPTY: _EMPTY,
     }[operand]
 
 

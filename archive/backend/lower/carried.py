@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING
 
 from archive.backend.pytorch import GENERATED_FILE
 from archive.base.strings import Text
-from archive.debuginfo.sites import Site, Span, CallStep
+from archive.debuginfo.sites import CallStep, Site, Span
 from archive.formats.record_kinds import range_records_of
 
 if TYPE_CHECKING:
@@ -150,7 +150,9 @@ def read_table(text: str) -> tuple[dict[int, Site], bytes]:
         return None if number is None else spans[number]
 
     sites = {
-        handle: Site(op, at(span), tuple(CallStep(name, kind, own, at(call)) for name, kind, own, call in calls))
+        handle: Site(
+            op, at(span), tuple(CallStep(name, kind, own, at(call)) for name, kind, own, call in calls)
+        )
         for handle, op, span, calls in read["handles"]
     }
     return sites, read["effects"].encode("latin-1")

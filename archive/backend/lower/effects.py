@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.backend.graph.graphs import Graph
     from archive.backend.lower.handles import DebugHandles
     from archive.backend.members import ModuleMember
-    from archive.debuginfo.sites import Site, Span, CallStep
+    from archive.debuginfo.sites import CallStep, Site, Span
     from archive.effects.capture.capture import Captured
     from archive.effects.capture.table.side_effects import SideEffects
     from archive.formats.effects.model import MethodEffects, Source

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from archive.backend.profile.places import ModuleLevel, OperationPlace
-    from archive.backend.profile.timeline import MemoryChange, Recording, Row, Segment
+    from archive.backend.profile.timeline import MemoryChange, ProfileRow, Recording, Segment
     from archive.base.output import Target
     from archive.debuginfo.model import Source
 
@@ -113,7 +113,7 @@ def _head(timeline: Timeline) -> str:
     return head
 
 
-def _numbers(rows: Sequence[Row], total: str) -> tuple[str, ...]:
+def _numbers(rows: Sequence[ProfileRow], total: str) -> tuple[str, ...]:
     """The numbers of one row, or of several together.
 
     Self times add up. Total times overlap, so the caller gives what to show of them.
@@ -245,7 +245,7 @@ class _Part:
         rows: the rows of all lines, by ``file:line``.
     """
 
-    def __init__(self, file: str, first: int, text: str, rows: dict[str, Row]) -> None:
+    def __init__(self, file: str, first: int, text: str, rows: dict[str, ProfileRow]) -> None:
         self._file = file
         self._first = first
         self._text = text.splitlines()

@@ -107,7 +107,7 @@ class MemoryChange:
 
 
 @dataclass(slots=True)
-class Row:
+class ProfileRow:
     """The sums of one module, line or operator.
 
     Attributes:
@@ -202,30 +202,30 @@ class Timeline:
                 in_use.pop(change.address, None)
         return [*in_use.values()]
 
-    def by_module(self) -> list[Row]:
+    def by_module(self) -> list[ProfileRow]:
         """Sums by module, those without operations of their own included; longest self time first."""
         return self._rows(lambda place, _: [(level.path, level.type) for level in place.levels])
 
-    def by_line(self) -> list[Row]:
+    def by_line(self) -> list[ProfileRow]:
         """Sums by line of the model's source; longest self time first."""
         return self._rows(
             lambda place, _: [(str(place.source), place.source.text) if place.source else (NO_SOURCE, "")]
         )
 
-    def by_operator(self) -> list[Row]:
+    def by_operator(self) -> list[ProfileRow]:
         """Sums by operator; longest self time first."""
         return self._rows(lambda _, name: [(name, "")])
 
-    def _rows(self, keys: Callable[[OperationPlace, str], Sequence[tuple[str, str]]]) -> list[Row]:
+    def _rows(self, keys: Callable[[OperationPlace, str], Sequence[tuple[str, str]]]) -> list[ProfileRow]:
         """Sums by keys: an operation counts for its last key, and in the total time of all its keys.
 
         Args:
             keys: of an operation's place and operator, ``(name, text)`` of each row, outermost first.
         """
-        rows: dict[tuple[str, str], Row] = {}
+        rows: dict[tuple[str, str], ProfileRow] = {}
 
-        def rows_of(place: OperationPlace, name: str) -> list[Row]:
-            return [rows.setdefault(key, Row(*key)) for key in keys(place, name)]
+        def rows_of(place: OperationPlace, name: str) -> list[ProfileRow]:
+            return [rows.setdefault(key, ProfileRow(*key)) for key in keys(place, name)]
 
         for event in self.events:
             rows_of(event.place, event.name)[-1].calls += 1

@@ -46,7 +46,7 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.source_text import literal_of, value_text
-from archive.formats.effects.words import COMPUTED, LOOKS, OPS, Operand
+from archive.formats.effects.words import COMPUTED, LOOKS, OPS, OperandKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -286,25 +286,25 @@ def _keys(effect: Effect) -> list[Value | None]:
     return [value for hook in hooks for value in values_in_hook(hook)]
 
 
-def _fits(operand: Operand, value: Value | None) -> bool:
-    if operand is Operand.OPTIONAL:
+def _fits(operand: OperandKind, value: Value | None) -> bool:
+    if operand is OperandKind.OPTIONAL:
         return True
-    if operand is Operand.EMPTY:
+    if operand is OperandKind.EMPTY:
         return value is None or is_base(value, empty=True)
-    if value is None or operand is Operand.NOTHING:
-        return value is None and operand is Operand.NOTHING
-    if operand is Operand.ANY:
+    if value is None or operand is OperandKind.NOTHING:
+        return value is None and operand is OperandKind.NOTHING
+    if operand is OperandKind.ANY:
         return True
-    if operand is Operand.HOOK:
+    if operand is OperandKind.HOOK:
         return hook_problem(value) is None
-    if operand is Operand.HANDLE and isinstance(value, New):
+    if operand is OperandKind.HANDLE and isinstance(value, New):
         return True
     literal = literal_of(value)
-    if operand in (Operand.NUMBER, Operand.HANDLE):
+    if operand in (OperandKind.NUMBER, OperandKind.HANDLE):
         return type(literal) is int and 0 <= literal < 1 << 63
     if not isinstance(literal, str):
         return False
-    return operand is Operand.TEXT or QUALIFIED_NAME.fullmatch(literal) is not None
+    return operand is OperandKind.TEXT or QUALIFIED_NAME.fullmatch(literal) is not None
 
 
 def _check_guard(guard: Guard) -> None:

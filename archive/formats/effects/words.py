@@ -23,7 +23,7 @@ from archive.formats.effects.model import (
 )
 
 
-class Operand(StrEnum):
+class OperandKind(StrEnum):
     """Kinds of keys and values that an op takes."""
 
     NOTHING = "nothing"
@@ -48,40 +48,40 @@ class OpRule(NamedTuple):
     """
 
     text: str = ""
-    key: Operand = Operand.NOTHING
-    value: Operand = Operand.NOTHING
+    key: OperandKind = OperandKind.NOTHING
+    value: OperandKind = OperandKind.NOTHING
     source: type = object
 
 
 OPS = {
-    Op.NEW: OpRule(key=Operand.QUALIFIED_NAME, value=Operand.EMPTY, source=Temporary),
-    Op.SET_ATTRIBUTE: OpRule(key=Operand.TEXT, value=Operand.ANY),
-    Op.DELETE_ATTRIBUTE: OpRule(key=Operand.TEXT),
-    Op.REGISTER_BUFFER: OpRule("{source}.register_buffer({key}, {value})", Operand.TEXT, Operand.ANY),
+    Op.NEW: OpRule(key=OperandKind.QUALIFIED_NAME, value=OperandKind.EMPTY, source=Temporary),
+    Op.SET_ATTRIBUTE: OpRule(key=OperandKind.TEXT, value=OperandKind.ANY),
+    Op.DELETE_ATTRIBUTE: OpRule(key=OperandKind.TEXT),
+    Op.REGISTER_BUFFER: OpRule("{source}.register_buffer({key}, {value})", OperandKind.TEXT, OperandKind.ANY),
     Op.REGISTER_TRANSIENT: OpRule(
-        "{source}.register_buffer({key}, {value}, persistent=False)", Operand.TEXT, Operand.ANY
+        "{source}.register_buffer({key}, {value}, persistent=False)", OperandKind.TEXT, OperandKind.ANY
     ),
-    Op.SET_ITEM: OpRule("{source}[{key}] = {value}", Operand.ANY, Operand.ANY),
-    Op.DELETE_ITEM: OpRule("del {source}[{key}]", Operand.ANY),
-    Op.APPEND: OpRule("{source}.append({value})", value=Operand.ANY),
-    Op.EXTEND: OpRule("{source}.extend({value})", value=Operand.ANY),
-    Op.INSERT: OpRule("{source}.insert({key}, {value})", Operand.ANY, Operand.ANY),
-    Op.POP: OpRule("{source}.pop({key})", Operand.OPTIONAL),
-    Op.APPEND_LEFT: OpRule("{source}.appendleft({value})", value=Operand.ANY),
+    Op.SET_ITEM: OpRule("{source}[{key}] = {value}", OperandKind.ANY, OperandKind.ANY),
+    Op.DELETE_ITEM: OpRule("del {source}[{key}]", OperandKind.ANY),
+    Op.APPEND: OpRule("{source}.append({value})", value=OperandKind.ANY),
+    Op.EXTEND: OpRule("{source}.extend({value})", value=OperandKind.ANY),
+    Op.INSERT: OpRule("{source}.insert({key}, {value})", OperandKind.ANY, OperandKind.ANY),
+    Op.POP: OpRule("{source}.pop({key})", OperandKind.OPTIONAL),
+    Op.APPEND_LEFT: OpRule("{source}.appendleft({value})", value=OperandKind.ANY),
     Op.POP_LEFT: OpRule("{source}.popleft()"),
-    Op.ADD: OpRule("{source}.add({value})", value=Operand.ANY),
-    Op.DISCARD: OpRule("{source}.discard({value})", value=Operand.ANY),
+    Op.ADD: OpRule("{source}.add({value})", value=OperandKind.ANY),
+    Op.DISCARD: OpRule("{source}.discard({value})", value=OperandKind.ANY),
     Op.CLEAR: OpRule("{source}.clear()"),
-    Op.SET_GLOBAL: OpRule(value=Operand.ANY, source=GlobalName),
-    Op.SET_CELL: OpRule(value=Operand.ANY, source=ClosureCell),
-    Op.COPY: OpRule("{source}.copy_({value})", value=Operand.ANY),
-    Op.SAVE_FOR_BACKWARD: OpRule("{source}.save_for_backward(*{value})", value=Operand.ANY),
-    Op.REGISTER_HOOK: OpRule(key=Operand.HOOK, value=Operand.HANDLE),
-    Op.REGISTER_GRAD_HOOK: OpRule(key=Operand.HOOK, value=Operand.HANDLE),
-    Op.REMOVE_HOOK: OpRule(value=Operand.NUMBER),
-    Op.SET_BACKWARD: OpRule(key=Operand.QUALIFIED_NAME, value=Operand.ANY, source=Temporary),
-    Op.CALL: OpRule(key=Operand.ANY, value=Operand.ANY, source=GlobalName),
-    Op.REGISTER_BACKWARD_HOOKS: OpRule(key=Operand.ANY, value=Operand.ANY),
+    Op.SET_GLOBAL: OpRule(value=OperandKind.ANY, source=GlobalName),
+    Op.SET_CELL: OpRule(value=OperandKind.ANY, source=ClosureCell),
+    Op.COPY: OpRule("{source}.copy_({value})", value=OperandKind.ANY),
+    Op.SAVE_FOR_BACKWARD: OpRule("{source}.save_for_backward(*{value})", value=OperandKind.ANY),
+    Op.REGISTER_HOOK: OpRule(key=OperandKind.HOOK, value=OperandKind.HANDLE),
+    Op.REGISTER_GRAD_HOOK: OpRule(key=OperandKind.HOOK, value=OperandKind.HANDLE),
+    Op.REMOVE_HOOK: OpRule(value=OperandKind.NUMBER),
+    Op.SET_BACKWARD: OpRule(key=OperandKind.QUALIFIED_NAME, value=OperandKind.ANY, source=Temporary),
+    Op.CALL: OpRule(key=OperandKind.ANY, value=OperandKind.ANY, source=GlobalName),
+    Op.REGISTER_BACKWARD_HOOKS: OpRule(key=OperandKind.ANY, value=OperandKind.ANY),
     Op.TAKE_OFF: OpRule("{source}.remove()"),
 }
 
