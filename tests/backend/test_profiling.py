@@ -21,7 +21,7 @@ import torch
 from archive.backend import Delegate, lower, lowered_archive
 from archive.backend.profile.places import SourceLine, place_of
 from archive.backend.profile.profile import Profile, table
-from archive.backend.profile.timeline import Recording, Row
+from archive.backend.profile.timeline import ProfileRow, Recording
 from tests.support.profiles import (
     ADD_1,
     FC_0,
@@ -101,8 +101,8 @@ def test_an_unknown_handle_is_shown_as_such() -> None:
     place = profile.events[-1].place
     assert (place.module, place.source, place.innermost) == ("(unknown)", None, None)
     assert place.hierarchy == "Debug info for handle(s): debug_handles:{-1}, was not found."
-    assert Row("(unknown)", "", 500, 500, 1, 0.0625, 10) in profile.by_module()
-    assert Row("(no source)", "", 500, 500, 1, 0.0625, 10) in profile.by_line()
+    assert ProfileRow("(unknown)", "", 500, 500, 1, 0.0625, 10) in profile.by_module()
+    assert ProfileRow("(no source)", "", 500, 500, 1, 0.0625, 10) in profile.by_line()
 
 
 def test_inside_a_lowered_module_the_way_starts_outside_of_it() -> None:
@@ -131,13 +131,13 @@ def test_sums() -> None:
     profile = one_run()
     assert profile.total_ns == 8000
     assert profile.by_module() == [
-        Row("blocks.0.fc", "Linear", 4000, 4000, 1, 0.5, 4096, 4096),
-        Row("head", "Linear", 2000, 2000, 1, 0.25, 0),
-        Row("blocks.1", "Block", 1000, 1000, 1, 0.125, 0),
-        Row("blocks.0", "Block", 500, 4500, 1, 0.0625, 1024, 1024),
-        Row("(unknown)", "", 500, 500, 1, 0.0625, 10),
-        Row("top(Stack)", "", 0, 7500, 0, 0.0, 0),
-        Row("blocks", "Sequential", 0, 5500, 0, 0.0, 0),
+        ProfileRow("blocks.0.fc", "Linear", 4000, 4000, 1, 0.5, 4096, 4096),
+        ProfileRow("head", "Linear", 2000, 2000, 1, 0.25, 0),
+        ProfileRow("blocks.1", "Block", 1000, 1000, 1, 0.125, 0),
+        ProfileRow("blocks.0", "Block", 500, 4500, 1, 0.0625, 1024, 1024),
+        ProfileRow("(unknown)", "", 500, 500, 1, 0.0625, 10),
+        ProfileRow("top(Stack)", "", 0, 7500, 0, 0.0, 0),
+        ProfileRow("blocks", "Sequential", 0, 5500, 0, 0.0, 0),
     ]
     assert [(row.name, row.self_ns, row.calls) for row in profile.by_line()] == [
         ("models/plain.py:25", 4000, 1),
