@@ -17,8 +17,7 @@ from archive.cli import options, printing
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.describe.sizes import View
-from archive.describe.sizes.budget import Budget
-from archive.describe.sizes.budget_file import BudgetFile
+from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, Totals, measure
 from archive.reader import recognition
 from archive.report.sizes import changed_files_text, difference_text, files_text, sizes_text
@@ -30,17 +29,17 @@ if TYPE_CHECKING:
     from archive.batches.reading import FoundFiles, Reading
     from archive.cli.ci import Annotations
     from archive.cli.reading import FileReader
-    from archive.describe.sizes.budget_file import Rule
+    from archive.describe.sizes.budgets import BudgetRule
     from archive.describe.sizes.measure import Judged, Measures
 
 MEASURED_KINDS = READ_KINDS | recognition.OPENED_KINDS
 """The kinds of files in folders that are measured."""
 
 
-def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[Budget]:
+def _budgets(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[SizeBudget]:
     """The budget of each ``--budget``."""
     try:
-        return [Budget.parse(value) for value in values]
+        return [SizeBudget.parse(value) for value in values]
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -87,7 +86,7 @@ def command(
     view: str,
     depth: int | None,
     rows: int,
-    budgets: list[Budget],
+    budgets: list[SizeBudget],
     config: str | None,
     reader: FileReader,
 ) -> ExitStatus:
@@ -282,8 +281,8 @@ class _Gate:
         self._over: list[str] = []
         self._kept = 0
         self._without_base = 0
-        self._checked: set[Rule | Budget] = set()
-        self._unknown: dict[Rule | Budget, str] = {}
+        self._checked: set[BudgetRule | SizeBudget] = set()
+        self._unknown: dict[BudgetRule | SizeBudget, str] = {}
 
     def take(self, name: str, measures: Measures) -> None:
         """Take the verdicts on a file."""
@@ -336,7 +335,7 @@ class _Gate:
         """Labels that no file has, and globs that fit none."""
         for asked, problem in self._unknown.items():
             if asked not in self._checked:
-                yield f"--budget: {problem}" if isinstance(asked, Budget) else f"{asked.place}: {problem}"
+                yield f"--budget: {problem}" if isinstance(asked, SizeBudget) else f"{asked.place}: {problem}"
         if many and self._file:
             yield from (f"{place}: fits no file" for place in self._file.idle())
 

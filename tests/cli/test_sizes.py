@@ -12,7 +12,7 @@ import archive
 from archive.cli.main import group
 from archive.describe.listing import listed
 from archive.describe.sizes.account import Part
-from archive.describe.sizes.budget import Budget
+from archive.describe.sizes.budgets import SizeBudget
 from archive.formats.record_kinds import MetadataKind, SpareKind
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, RELEASES
@@ -125,16 +125,16 @@ def test_the_others_of_a_difference_are_summed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "budget"),
     [
-        ("5MB", Budget("", 5_000_000, growth=False)),
-        ("source ranges=100KiB", Budget("source ranges", 102_400, growth=False)),
-        ("debug=+1.5 kb", Budget("debug", 1_500, growth=True)),
-        ("a=b=7", Budget("a=b", 7, growth=False)),
-        ("+0", Budget("", 0, growth=True)),
-        ("1GiB", Budget("", 1 << 30, growth=False)),
+        ("5MB", SizeBudget("", 5_000_000, growth=False)),
+        ("source ranges=100KiB", SizeBudget("source ranges", 102_400, growth=False)),
+        ("debug=+1.5 kb", SizeBudget("debug", 1_500, growth=True)),
+        ("a=b=7", SizeBudget("a=b", 7, growth=False)),
+        ("+0", SizeBudget("", 0, growth=True)),
+        ("1GiB", SizeBudget("", 1 << 30, growth=False)),
     ],
 )
-def test_budgets_are_a_label_and_a_size(text: str, budget: Budget) -> None:
-    assert Budget.parse(text) == budget
+def test_budgets_are_a_label_and_a_size(text: str, budget: SizeBudget) -> None:
+    assert SizeBudget.parse(text) == budget
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-5", "5TB", "=5", "data=", "1e3", "5 5", "9" * 5_000])

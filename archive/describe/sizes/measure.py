@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.describe.sizes import sizes
 from archive.describe.sizes.account import Size, View, by_size, changes
-from archive.describe.sizes.budget import verdict
+from archive.describe.sizes.budgets import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.base.mapped import Source
     from archive.describe.sizes.account import Account, SizeChange
-    from archive.describe.sizes.budget import Budget, Verdict
-    from archive.describe.sizes.budget_file import Rule
+    from archive.describe.sizes.budgets import BudgetRule, SizeBudget, Verdict
 
 VIEWS_OF_INSIDES = {View.PART, View.SOURCE}
 """Views that tell the bytes inside of records apart."""
@@ -35,7 +34,7 @@ class Question:
 
     view: View
     depth: int | None = None
-    budgets: Sequence[Budget] = ()
+    budgets: Sequence[SizeBudget] = ()
     limits: Limits = DEFAULT_LIMITS
 
     def account(self, source: Source) -> Account:
@@ -52,7 +51,7 @@ class Question:
 class Judged:
     """A budget's outcome, and the rule of a TOML file that it comes from; None for one of the question."""
 
-    rule: Rule | None
+    rule: BudgetRule | None
     verdict: Verdict
 
 
@@ -144,7 +143,9 @@ def _sizes(sums: Mapping[str, list[int]]) -> dict[str, Size]:
     return {label: Size(*numbers) for label, numbers in sums.items()}
 
 
-def measure(source: Source, base: Source | None, question: Question, rules: Sequence[Rule] = ()) -> Measures:
+def measure(
+    source: Source, base: Source | None, question: Question, rules: Sequence[BudgetRule] = ()
+) -> Measures:
     """Measure a file, and check its budgets.
 
     Args:

@@ -17,7 +17,7 @@ from archive.container.end import read_end
 from archive.container.headers import CENTRAL, LOCAL, PADDING_FIELD, extra_fields, widened
 from archive.container.names import encoded
 from archive.describe.sizes.account import Part, Piece
-from archive.describe.sizes.contents import Cell, debug_contents
+from archive.describe.sizes.cells import Cell, debug_contents
 from archive.formats.record_kinds import (
     code_of,
     holds_ranges,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from archive.container.container import Container
     from archive.container.headers import CentralHeader
     from archive.container.record import Record
-    from archive.describe.sizes.contents import Contents
+    from archive.describe.sizes.cells import RecordCells
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
 
@@ -110,17 +110,17 @@ def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
             yield Piece(kind, cell.part, label, cell.module or module, cell.source, stored, cell.size)
 
 
-def _contents(archive: Archive, *, inside: bool) -> tuple[Contents, dict[str, str]]:
+def _contents(archive: Archive, *, inside: bool) -> tuple[RecordCells, dict[str, str]]:
     """The cells of records that are looked into, and the modules of records that others tell, by record."""
     contents = debug_contents(archive) if inside else {}
     modules: dict[str, str] = {}
     if archive.programs.records:
-        from archive.describe.sizes.programs import program_contents, tensor_modules  # noqa: PLC0415 (few archives have programs)
+        from archive.describe.sizes.exported import program_contents, tensor_modules  # noqa: PLC0415 (few archives have programs)
 
         contents |= program_contents(archive)
         modules = tensor_modules(archive)
     if archive.compiled:
-        from archive.describe.sizes.compiled import compiled_contents  # noqa: PLC0415 (few archives have compiled models)
+        from archive.describe.sizes.exported import compiled_contents  # noqa: PLC0415 (few archives have compiled models)
 
         contents |= compiled_contents(archive)
     return contents, modules

@@ -1,7 +1,11 @@
-"""The bytes of exported programs: of which node's module and source they are, and which are metadata.
+"""The bytes of exported programs and compiled models.
 
-A node of a graph inside of another has no modules in non-strict export. Then it has those of the node that
-holds the graph.
+Of a program, the bytes of a node are its module's and source's; some are metadata. A node of a graph inside
+of another has no modules in non-strict export. Then it has those of the node that holds the graph.
+
+Of a compiled model, the loader needs some bytes, and others are debug information: of a shared object, those
+behind all that the loader maps. ``split`` takes just these, where it can cut the object. Bytes that were
+appended to it are not: they may be weights.
 """
 
 from __future__ import annotations
@@ -13,17 +17,21 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.describe.sizes.account import Part
-from archive.describe.sizes.contents import Cell
-from archive.describe.sizes.stretches import UNNAMED_FILE
+from archive.describe.sizes.cells import UNNAMED_FILE, Cell
 from archive.failures.lookups.nodes import ONLY
+from archive.formats.compiled.spare import spare_records
+from archive.formats.elf.model import ObjectPart
+from archive.formats.elf.parse import is_elf, other_object, parse_object
 from archive.formats.exported.modules import parse_modules
 from archive.formats.exported.node_metadata import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
 from archive.formats.exported.places import node_bytes
 from archive.formats.exported.traces import OWN_FILES, parse_trace
+from archive.formats.record_kinds import RecordKind, SpareKind, kind_in_exported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from archive.describe.sizes.cells import RecordCells
     from archive.formats.exported.modules import Instance
     from archive.formats.exported.places import NodeBytes
     from archive.reader.archive import Archive
@@ -43,7 +51,7 @@ def program_contents(archive: Archive) -> dict[str, list[Cell]]:
 
 def _cells(archive: Archive, name: str, record: str) -> list[Cell]:
     size = archive.records[record].size
-    labels = _Labels(name)
+    labels = _NodeLabels(name)
     sums: Counter[Cell] = Counter()
     try:
         with archive.allowance.part() as part:
@@ -54,7 +62,7 @@ def _cells(archive: Archive, name: str, record: str) -> list[Cell]:
     return [rest, *(cell._replace(size=count) for cell, count in sums.items() if count)]
 
 
-def _add(sums: Counter[Cell], nodes: Sequence[NodeBytes], labels: _Labels, outer: str | None) -> None:
+def _add(sums: Counter[Cell], nodes: Sequence[NodeBytes], labels: _NodeLabels, outer: str | None) -> None:
     """Add the bytes of some nodes, and of those inside of them.
 
     Args:
@@ -74,7 +82,7 @@ def _add(sums: Counter[Cell], nodes: Sequence[NodeBytes], labels: _Labels, outer
         _add(sums, node.inner, labels, module)
 
 
-class _Labels:
+class _NodeLabels:
     """The modules and sources of a program's nodes.
 
     Args:
@@ -143,3 +151,39 @@ def _tensors(archive: Archive, record: str) -> Iterator[tuple[str, str]]:
     for name, one in config.items() if isinstance(config, dict) else ():
         if isinstance(one, dict) and isinstance(path := one.get("path_name"), str):
             yield name, path
+
+
+# --- compiled models
+
+
+def compiled_contents(archive: Archive) -> RecordCells:
+    """The cells of records of compiled models that are debug information, or have some inside, by name."""
+    records = archive.records
+    found = {
+        name: [Cell(None, None, records[name].size, kind)] for name, kind in spare_records(records).items()
+    }
+    for name, record in records.items():
+        if kind_in_exported(name) is RecordKind.SHARED_OBJECT:
+            try:
+                found[name] = list(_object_cells(record.view()))
+            except ArchiveError:
+                found[name] = [Cell(Part.UNREADABLE, None, record.size)]
+    return found
+
+
+def _object_cells(data: memoryview) -> Iterator[Cell]:
+    """The cells of a shared object; one of another format than ELF is one cell, called by its format.
+
+    Raises:
+        ArchiveError: its headers contradict one another.
+    """
+    if not is_elf(data):
+        yield Cell(other_object(data) or None, None, len(data))
+        return
+    made = parse_object(data)
+    sums: Counter[Cell] = Counter()
+    for one in made.stretches():
+        spare = one.start >= made.needed and one.part is not ObjectPart.APPENDED
+        kind = SpareKind.OBJECT if spare else None
+        sums[Cell(f"ELF {one.part}", None, 0, kind)] += one.end - one.start
+    yield from (cell._replace(size=size) for cell, size in sums.items())

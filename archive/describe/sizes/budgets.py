@@ -1,0 +1,270 @@
+"""Budgets: bounds on the size or the growth of a file, or of a label in a view; and TOML files with some.
+
+    [tool.debug-archive.budgets]
+    "models/*.ptl" = ["5MB", "debug=100KB"]
+    "models/large/**" = "source ranges=+10KB"
+
+A glob is relative to the folder of the TOML file; ``*`` and ``?`` stay within a folder, ``**`` is for any
+number of folders. A file has the budgets of all globs that fit. Labels are kinds of bytes: those of the view
+``kind``, ``debug`` for all debug info, none for the whole file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from archive.base import settings
+from archive.base.errors import ArchiveError, one_line, shown
+from archive.base.globs import Globs, check_amount
+from archive.base.urls import is_url
+from archive.describe.sizes.account import STRUCTURE, Part, View
+from archive.formats.exported.node_metadata import KIND_BY_KEY
+from archive.formats.record_kinds import MetadataKind, RecordKind, SpareKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from archive.describe.sizes.account import Account
+
+BUDGET = re.compile(
+    r"""
+    (?: (?P<label> .+ ) = )? (?P<growth> \+ )?
+    (?P<number> [0-9]{1,15} (?: \. [0-9]{1,9} )? ) \s* (?P<unit> [KMG]i?B | B )?
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+UNITS = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+}
+FILE, DEBUG = "", "debug"
+"""Labels in every view: the whole file, and all debug info without headers of records."""
+
+ALWAYS_KNOWN = {
+    View.KIND: [*RecordKind, *MetadataKind, *SpareKind, *STRUCTURE],
+    View.PART: [*Part, *KIND_BY_KEY, *(f"[{kind}]" for kind in RecordKind)],
+}
+"""Labels that a budget may name even if a file has no such bytes."""
+
+LISTED = 20
+"""Labels that a message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeBudget:
+    """A bound on stored bytes.
+
+    Attributes:
+        label: one of the view; "debug" for all debug records; "" for the file.
+        most: the bound in bytes.
+        growth: whether it bounds the difference from the base file.
+    """
+
+    label: str
+    most: int
+    growth: bool
+
+    @classmethod
+    def parse(cls, text: str) -> SizeBudget:
+        """Read ``5MB``, ``source ranges=100KiB`` or ``debug=+10 kB``; a number alone is in bytes.
+
+        Raises:
+            ValueError: the text is no budget.
+        """
+        words = BUDGET.fullmatch(text)
+        if not words:
+            raise ValueError(
+                f"expected SIZE or LABEL=SIZE like 5MB, 'source ranges=+10KiB'; found {shown(text)}"
+            )
+        most = int(Decimal(words["number"]) * UNITS[(words["unit"] or "B").lower()])
+        return cls(words["label"] or FILE, most, bool(words["growth"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of one budget for one file.
+
+    Attributes:
+        budget: the budget.
+        measured: stored bytes, or those by which they grew; None if that was not checked.
+        problem: why it was not checked; "" if it was.
+    """
+
+    budget: SizeBudget
+    measured: int | None
+    problem: str = ""
+
+    @property
+    def over(self) -> int:
+        """Bytes over the budget; 0 if it is kept, or was not checked."""
+        return max(0, (self.measured or 0) - self.budget.most)
+
+    def __str__(self) -> str:
+        where = f"{one_line(self.budget.label)}: " if self.budget.label else ""
+        if self.problem:
+            return f"{where}not checked: {self.problem}"
+        grown = "grew by " if self.budget.growth else ""
+        return f"{where}{grown}{self.measured:,} bytes, {self.over:,} over the budget of {self.budget.most:,}"
+
+
+def verdict(
+    budget: SizeBudget, account: Account, base: Account | None, view: View, depth: int | None = None
+) -> Verdict:
+    """Check a budget. Growth without a base, and a label that the view lacks, are problems.
+
+    Args:
+        budget: the budget.
+        account: the file's.
+        base: of the file from which growth is measured.
+        view: the one whose label the budget names.
+        depth: as for :meth:`Account.by`.
+    """
+    new = _measures(account, view, depth)
+    old = _measures(base, view, depth) if base else {}
+    known = dict.fromkeys([*new, *old, *ALWAYS_KNOWN.get(view, [])])
+    if budget.label not in known:
+        problem = f"no label {shown(budget.label)} by {view}; there are: {_listed(known)}"
+        return Verdict(budget, None, problem)
+    size = new.get(budget.label, 0)
+    if not budget.growth:
+        return Verdict(budget, size)
+    if base is None:
+        return Verdict(budget, None, f"a budget of +{budget.most:,} bytes is for the difference from a BASE")
+    return Verdict(budget, size - old.get(budget.label, 0))
+
+
+def _measures(account: Account, view: View, depth: int | None) -> dict[str, int]:
+    by_label = {label: size.stored for label, size in account.by(view, depth).items()}
+    return {**by_label, DEBUG: account.debug_bytes, FILE: account.size}
+
+
+def _listed(known: Collection[str]) -> str:
+    names = [one_line(label) for label in known if label != FILE]
+    more = f", and {len(names) - LISTED} others" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
+
+
+# --- TOML files
+
+BUDGETS: settings.TableName = "budgets"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRule:
+    """A budget for all files that a glob fits.
+
+    Attributes:
+        glob: relative to the folder of the TOML file.
+        place: the TOML file, and where in there it stands.
+        budget: the budget.
+    """
+
+    glob: str
+    place: str
+    budget: SizeBudget
+
+
+@dataclass(frozen=True)
+class BudgetFile:
+    """The budgets of a TOML file.
+
+    Attributes:
+        path: of the TOML file.
+        rules: in its order.
+    """
+
+    path: str
+    rules: Sequence[BudgetRule]
+
+    @classmethod
+    def nearest(cls) -> BudgetFile | None:
+        """The budgets of the nearest ``pyproject.toml`` that has some: here, or in a folder above.
+
+        Raises:
+            ArchiveError: one on the way is no TOML, or its budgets are none.
+            OSError: one on the way cannot be read.
+        """
+        table = settings.nearest(BUDGETS)
+        return cls(table.path, list(_rules(table))) if table else None
+
+    @classmethod
+    def read(cls, path: str) -> BudgetFile:
+        """The budgets of a TOML file.
+
+        Raises:
+            ArchiveError: it is no TOML, or has no budgets, or what stands there is none.
+            OSError: it cannot be read.
+        """
+        return cls(path, list(_rules(settings.read(path, BUDGETS))))
+
+    @property
+    def folder(self) -> Path:
+        """The folder that globs are relative to, without links."""
+        return Path(os.path.realpath(Path(self.path).parent))
+
+    def rules_of(self, file: str | Path) -> list[BudgetRule]:
+        """The rules for a file; none for one that is not below the folder, or elsewhere."""
+        if is_url(file):
+            return []
+        place = Path(os.path.realpath(Path(file).parent), Path(file).name)
+        if not place.is_relative_to(self.folder):
+            return []
+        fitting = self._globs.fitting(place.relative_to(self.folder).parts)
+        return [self.rules[number] for number in sorted(fitting)]
+
+    def idle(self) -> list[str]:
+        """The places of globs that fit no file below the folder."""
+        idle = set(range(len(self.rules)))
+        for path, fitting in self._globs.found(self.folder):
+            if not fitting.isdisjoint(idle) and Path(path).is_file():
+                idle -= fitting
+            if not idle:
+                break
+        globs = dict.fromkeys(self.rules[number].glob for number in sorted(idle))
+        return [_place(self.path, glob) for glob in globs]
+
+    @cached_property
+    def _globs(self) -> Globs:
+        return Globs(PurePosixPath(rule.glob).parts for rule in self.rules)
+
+
+def _rules(table: settings.Table) -> Iterator[BudgetRule]:
+    """The rules of a table.
+
+    Raises:
+        ArchiveError: a glob leads out of the folder, or there are too many, or there is no budget where one
+            should be.
+    """
+    check_amount(list(table.values), f"{table.path}: {settings.header(BUDGETS)}")
+    for glob, budgets in table.values.items():
+        parts = PurePosixPath(glob)
+        if not parts.parts or parts.is_absolute() or ".." in parts.parts:
+            raise ArchiveError(file=_place(table.path, glob), expected="a glob below the folder of this file")
+        texts = budgets if isinstance(budgets, list) else [budgets]
+        for number, text in enumerate(texts, 1):
+            place = _place(table.path, glob) + (f", item {number}" if isinstance(budgets, list) else "")
+            yield BudgetRule(glob, place, _budget(place, text))
+
+
+def _place(path: str, glob: str) -> str:
+    return f"{path}: {settings.header(BUDGETS)}, {shown(glob)}"
+
+
+def _budget(place: str, text: object) -> SizeBudget:
+    if not isinstance(text, str):
+        raise ArchiveError(file=place, expected='text like "debug=100KB"', found=shown(text))
+    try:
+        return SizeBudget.parse(text)
+    except ValueError as error:
+        raise ArchiveError(str(error), file=place) from None
