@@ -17,8 +17,17 @@ from archive.reader.provenance import Evidence
 from archive.report.migrate import migration_facts, plan_text
 from tests.support.commands import called, files, outcomes, row, run, size, told, well
 from tests.support.corpus import RELEASES
-from tests.support.migrated_folders import NEW, OLD, OLDER, contents, digest, entry, lines
-from tests.support.migrations import migrated, records
+from tests.support.migrations import (
+    NEW_ARCHIVE,
+    OLD_ARCHIVE,
+    OLDER_ARCHIVE,
+    contents,
+    digest,
+    entry,
+    lines,
+    migrated,
+    records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +43,9 @@ def models(tmp_path: Path) -> Path:
     """A folder with three archives, two of them below, something broken, and something else."""
     folder = tmp_path / "models"
     (folder / "deep" / "deeper").mkdir(parents=True)
-    shutil.copy(OLD, folder / "old.ptl")
-    shutil.copy(OLDER, folder / "deep" / "deeper" / "older.PTH")
-    shutil.copy(NEW, folder / "deep" / "new.ptl")
+    shutil.copy(OLD_ARCHIVE, folder / "old.ptl")
+    shutil.copy(OLDER_ARCHIVE, folder / "deep" / "deeper" / "older.PTH")
+    shutil.copy(NEW_ARCHIVE, folder / "deep" / "new.ptl")
     (folder / "broken.pt").write_bytes(b"PK\x03\x04 garbage")
     (folder / "notes.txt").write_text("no archive")
     return folder
@@ -60,10 +69,10 @@ def out(tmp_path: Path) -> Path:
 
 def test_one_file_is_migrated_and_told_of(tmp_path: Path) -> None:
     target = tmp_path / "new.ptl"
-    said = well("migrate", OLD, "-o", target, "--to", "latest")
+    said = well("migrate", OLD_ARCHIVE, "-o", target, "--to", "latest")
     kept = len(records(target.read_bytes())["extra/migrated.ptdbg"])
     assert said.splitlines() == [
-        f"{OLD}, of PyTorch 1.9, for PyTorch 2.13",
+        f"{OLD_ARCHIVE}, of PyTorch 1.9, for PyTorch 2.13",
         "",
         "mended",
         "  call-stack map completed, 3 to 4 elements, rows: 202",
@@ -73,24 +82,24 @@ def test_one_file_is_migrated_and_told_of(tmp_path: Path) -> None:
         "  record delegated_backends.debug_pkl in",
         "  record byteorder in",
         "",
-        f"{target}: {size(OLD)} -> {size(target)} bytes",
+        f"{target}: {size(OLD_ARCHIVE)} -> {size(target)} bytes",
         f"{kept:,} of them keep what it was: migrated back, it is the original file, byte for byte",
     ]
-    assert target.read_bytes() == migrated(OLD, "2.13").data
+    assert target.read_bytes() == migrated(OLD_ARCHIVE, "2.13").data
 
     back = tmp_path / "back.ptl"
     assert well("migrate", target, "-o", back, "--to", "1.9").splitlines()[-1].startswith(f"{back}: ")
-    assert back.read_bytes() == OLD.read_bytes()
+    assert back.read_bytes() == OLD_ARCHIVE.read_bytes()
 
 
 def test_one_file_as_json_has_all_facts_but_the_bytes(tmp_path: Path) -> None:
     target = tmp_path / "new.ptl"
-    facts = told("migrate", OLD, "-o", target, "--to", "2.13")
-    paths = {"file": str(OLD), "out": str(target), "outcome": "done"}
+    facts = told("migrate", OLD_ARCHIVE, "-o", target, "--to", "2.13")
+    paths = {"file": str(OLD_ARCHIVE), "out": str(target), "outcome": "done"}
     assert {name: facts.pop(name) for name in paths} == paths
-    assert facts.keys() == migration_facts(migrated(OLD, "2.13")).keys()
-    sizes = {"size": OLD.stat().st_size, "out_size": target.stat().st_size}
-    digests = {"source_digest": digest(OLD), "digest": digest(target)}
+    assert facts.keys() == migration_facts(migrated(OLD_ARCHIVE, "2.13")).keys()
+    sizes = {"size": OLD_ARCHIVE.stat().st_size, "out_size": target.stat().st_size}
+    digests = {"source_digest": digest(OLD_ARCHIVE), "digest": digest(target)}
     assert {name: facts[name] for name in (*sizes, *digests)} == sizes | digests
     assert facts["exact"] is True
     plan = facts["plan"]
@@ -101,20 +110,20 @@ def test_one_file_as_json_has_all_facts_but_the_bytes(tmp_path: Path) -> None:
 
 def test_a_dry_run_tells_and_writes_nothing(tmp_path: Path) -> None:
     target = tmp_path / "new.ptl"
-    said = well("migrate", OLD, "-o", target, "--to", "2.13", "--dry-run")
-    facts = told("migrate", OLD, "-o", target, "--to", "2.13", "--dry-run")
+    said = well("migrate", OLD_ARCHIVE, "-o", target, "--to", "2.13", "--dry-run")
+    facts = told("migrate", OLD_ARCHIVE, "-o", target, "--to", "2.13", "--dry-run")
     assert files(tmp_path) == []
     *plan, would = said.splitlines()
-    assert well("migrate", OLD, "-o", target, "--to", "2.13").splitlines()[: len(plan)] == plan
+    assert well("migrate", OLD_ARCHIVE, "-o", target, "--to", "2.13").splitlines()[: len(plan)] == plan
     assert would == f"would write {target}: {size(target)} bytes"
     target.unlink()
-    assert (facts.pop("outcome"), facts["digest"]) == ("to do", migrated(OLD, "2.13").digest)
-    made = told("migrate", OLD, "-o", target, "--to", "2.13")
+    assert (facts.pop("outcome"), facts["digest"]) == ("to do", migrated(OLD_ARCHIVE, "2.13").digest)
+    made = told("migrate", OLD_ARCHIVE, "-o", target, "--to", "2.13")
     assert (made.pop("outcome"), made) == ("done", facts)
 
 
 def test_a_dry_run_refuses_what_the_work_refuses(tmp_path: Path) -> None:
-    words = ("migrate", NEW, "-o", tmp_path / "x", "--to", "1.8")
+    words = ("migrate", NEW_ARCHIVE, "-o", tmp_path / "x", "--to", "1.8")
     dry, done = run(*words, "--dry-run"), run(*words)
     assert (dry.returncode, dry.stderr) == (2, done.stderr)
     assert dry.stdout.decode().splitlines()[-1] == "pass --lossy to go on without what is lost"
@@ -123,43 +132,43 @@ def test_a_dry_run_refuses_what_the_work_refuses(tmp_path: Path) -> None:
 
 def test_what_is_lost_is_counted_and_needs_consent(tmp_path: Path) -> None:
     target = tmp_path / "old.ptl"
-    done = run("migrate", NEW, "-o", target, "--to", "1.8")
-    with archive.open(NEW) as opened:
+    done = run("migrate", NEW_ARCHIVE, "-o", target, "--to", "1.8")
+    with archive.open(NEW_ARCHIVE) as opened:
         count = len(opened.handles)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.decode() == (
-        f"debug-archive: {NEW}: PyTorch 1.8 has no place for source ranges and call stacks of debug handles: "
-        f"{count}; pass --lossy (lossy=True) to go on without\n"
+        f"debug-archive: {NEW_ARCHIVE}: PyTorch 1.8 has no place for source ranges and call stacks of debug "
+        f"handles: {count}; pass --lossy (lossy=True) to go on without\n"
     )
     assert files(tmp_path) == []
-    said = well("migrate", NEW, "-o", target, "--to", "1.8", "--lossy")
+    said = well("migrate", NEW_ARCHIVE, "-o", target, "--to", "1.8", "--lossy")
     assert f"\nlost\n  source ranges and call stacks of debug handles: {count}\n" in said
     assert "pass --lossy" not in said
 
 
 def test_nothing_is_kept_aside_if_it_is_not_wanted(tmp_path: Path) -> None:
-    said = well("migrate", OLD, "-o", tmp_path / "x", "--to", "2.13", "--no-aside")
+    said = well("migrate", OLD_ARCHIVE, "-o", tmp_path / "x", "--to", "2.13", "--no-aside")
     assert "keep what it was" not in said
     assert "extra/migrated.ptdbg" not in records((tmp_path / "x").read_bytes())
 
 
 def test_an_archive_of_that_release_is_copied_byte_for_byte(tmp_path: Path) -> None:
-    said = well("migrate", NEW, "-o", tmp_path / "same.ptl", "--to", "v2.13.0")
+    said = well("migrate", NEW_ARCHIVE, "-o", tmp_path / "same.ptl", "--to", "v2.13.0")
     assert "\n\nnothing to rewrite: it is as that release may have written it\n" in said
-    assert (tmp_path / "same.ptl").read_bytes() == NEW.read_bytes()
+    assert (tmp_path / "same.ptl").read_bytes() == NEW_ARCHIVE.read_bytes()
 
 
 def test_another_file_is_not_replaced_unasked(tmp_path: Path) -> None:
     target = tmp_path / "mine.ptl"
     target.write_bytes(b"mine")
-    done = run("migrate", OLD, "-o", target, "--to", "2.13")
+    done = run("migrate", OLD_ARCHIVE, "-o", target, "--to", "2.13")
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == f"debug-archive: {target}: the file exists; pass --force ".encode() + (
         b"to replace it\n"
     )
     assert target.read_bytes() == b"mine"
-    well("migrate", OLD, "-o", target, "--to", "2.13", "--force")
-    assert target.read_bytes() == migrated(OLD, "2.13").data
+    well("migrate", OLD_ARCHIVE, "-o", target, "--to", "2.13", "--force")
+    assert target.read_bytes() == migrated(OLD_ARCHIVE, "2.13").data
 
 
 @pytest.mark.parametrize("options", [[], ["--force"], ["--force", "--dry-run"]])
@@ -174,7 +183,7 @@ def test_nothing_is_written_over_what_is_read(options: list[str], models: Path) 
 
 @pytest.mark.parametrize("to", ["2.14", "", "newest", "1.9.x", "pair"])
 def test_an_unknown_target_is_answered_with_those_that_are_known(to: str, models: Path, out: Path) -> None:
-    for source in (OLD, models):
+    for source in (OLD_ARCHIVE, models):
         done = called("migrate", source, "-o", out, "--to", to)
         assert isinstance(done.exception, ArchiveError)
         assert str(done.exception) == (
@@ -185,7 +194,7 @@ def test_an_unknown_target_is_answered_with_those_that_are_known(to: str, models
 
 
 def test_foreign_names_do_not_reach_the_terminal_as_they_are() -> None:
-    facts = archive.migrate(OLD, to="2.13", dry_run=True)
+    facts = archive.migrate(OLD_ARCHIVE, to="2.13", dry_run=True)
     against = Evidence("data.pkl, a\x1b[31m\nb\udcff", "old", (1, 9), (1, 9))
     odd = replace(facts, origin=replace(facts.origin, against=(against,)))
     console = Console(width=200)
@@ -211,7 +220,8 @@ def test_a_folder_is_migrated_and_one_broken_file_stops_nothing(models: Path, ou
     assert len(each) == 3
     line = row(done.stdout.decode(), f"{models / 'old.ptl'}:")
     assert " ".join(line) == (
-        f"PyTorch 1.9 -> PyTorch 2.13: 1 mended, 3 rewritten; {size(OLD)} -> {size(out / 'old.ptl')} bytes"
+        "PyTorch 1.9 -> PyTorch 2.13: 1 mended, 3 rewritten; "
+        f"{size(OLD_ARCHIVE)} -> {size(out / 'old.ptl')} bytes"
     )
     assert outcomes(total) == {"done": 2, "nothing to do": 1, "failed": 1}
 
@@ -231,7 +241,7 @@ def test_a_folder_is_migrated_and_one_broken_file_stops_nothing(models: Path, ou
             "outputs": [entry(out / name, f"{out.name}/{name}")],
             "from": origin,
         }
-    for name, source in zip(RESULTS, (OLDER, NEW, OLD), strict=True):
+    for name, source in zip(RESULTS, (OLDER_ARCHIVE, NEW_ARCHIVE, OLD_ARCHIVE), strict=True):
         assert (out / name).read_bytes() == migrated(source, "2.13").data
 
 

@@ -1,11 +1,14 @@
-"""``migrate`` of a folder again: after all is done, or after something has changed."""
+"""``migrate`` of a folder again: after all is done, after a change, or after an interruption."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
@@ -16,15 +19,24 @@ from archive import ArchiveError
 from tests.support.commands import called, files, outcomes, well
 from tests.support.corpus import RELEASES
 from tests.support.many_archives import beside
-from tests.support.migrated_folders import NEW, OLD, OLDER, again, contents, digest, lines
-from tests.support.migrations import migrated
+from tests.support.migrations import (
+    NEW_ARCHIVE,
+    OLD_ARCHIVE,
+    OLDER_ARCHIVE,
+    again,
+    contents,
+    digest,
+    lines,
+    migrated,
+)
+from tests.support.sampling import sampled
+from tests.support.waiting import becomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
 NAMES = ["deep/new.ptl", "deep/older.pt", "old.ptl"]
-SOURCES = dict(zip(NAMES, (NEW, OLDER, OLD), strict=True))
+SOURCES = dict(zip(NAMES, (NEW_ARCHIVE, OLDER_ARCHIVE, OLD_ARCHIVE), strict=True))
 ALL_SAME = {"same": 3}
 ONE_DONE = {"done": 1, "same": 2}
 CHANGED = "the file is not what the manifest tells; pass --force to replace it"
@@ -91,9 +103,9 @@ def test_a_file_that_failed_is_tried_again(models: Path, out: Path) -> None:
         found = {one["file"]: one["outcome"] for one in json.loads(done.stdout)}
         assert found.pop(str(models / "late.pt")) == "failed"
         assert set(found.values()) == {"same"}
-    shutil.copy(OLD, models / "late.pt")
+    shutil.copy(OLD_ARCHIVE, models / "late.pt")
     assert f"{models / 'late.pt'}: PyTorch 1.9 -> PyTorch 2.13: " in again(models, out).stdout
-    assert (out / "late.pt").read_bytes() == migrated(OLD, "2.13").data
+    assert (out / "late.pt").read_bytes() == migrated(OLD_ARCHIVE, "2.13").data
 
 
 def test_names_of_any_characters_are_known_again(models: Path, out: Path) -> None:
@@ -105,7 +117,7 @@ def test_names_of_any_characters_are_known_again(models: Path, out: Path) -> Non
         b'"{.pt',
     ]
     for name in names:
-        shutil.copy(OLDER, models / os.fsdecode(name))
+        shutil.copy(OLDER_ARCHIVE, models / os.fsdecode(name))
     dry = again(models, out, "--dry-run")
     assert (dry.exit_code, dry.stderr) == (0, "")
     assert outcomes(dry.stdout) == {"to do": len(names), "same": len(NAMES)}
@@ -158,7 +170,7 @@ def test_a_file_that_is_broken_now_leaves_the_result_it_gave(models: Path, out: 
         assert done.exit_code == 2
         assert str(models / "old.ptl") in done.stderr
         assert as_expected(out)
-    shutil.copy(OLD, models / "old.ptl")
+    shutil.copy(OLD_ARCHIVE, models / "old.ptl")
     assert outcomes(again(models, out).stdout) == ALL_SAME
 
 
@@ -317,3 +329,77 @@ def test_a_manifest_is_a_regular_file(kind: str, models: Path, tmp_path: Path) -
 def test_a_folder_in_the_place_of_the_manifest_is_an_error(models: Path) -> None:
     beside(models.parent / "new").mkdir(parents=True)
     assert isinstance(again(models, models.parent / "new").exception, IsADirectoryError)
+
+
+# --- interrupted
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    """A folder that takes some time, and what is made of it without an interruption."""
+    folder = tmp_path_factory.mktemp("many")
+    sources = sorted(RELEASES.glob("torch-1.[89].0/*.pt*"))
+    (folder / "models" / "inner").mkdir(parents=True)
+    for source in sources:
+        shutil.copy(source, folder / "models" / "inner" / f"{source.parent.name}-{source.name}")
+    well("migrate", folder / "models", "-o", folder / "whole", "--to", "2.13", "-j", 1)
+    return folder / "models", contents(folder / "whole")
+
+
+MAIN = "from archive.cli import main; main()"
+
+
+def started(models: Path, out: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", MAIN, "migrate", str(models), "-o", str(out), "--to", "2.13", "-j", "2"],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "to_all"),
+    sampled([(signal.SIGINT, True), (signal.SIGTERM, False), (signal.SIGKILL, True)], most=1),
+    ids=str,
+)
+def test_after_an_interruption_the_end_is_the_same(
+    number: signal.Signals,
+    to_all: bool,  # noqa: FBT001
+    many: tuple[Path, dict[str, bytes]],
+    tmp_path: Path,
+) -> None:
+    models, expected = many
+    out = tmp_path / "out"
+    interrupted = 0
+    for least in (1, len(expected) // 2):
+        with started(models, out) as command:
+            assert becomes(lambda: _told(out) >= least or command.poll() is not None)  # noqa: B023 (called at once)
+            if to_all:
+                os.killpg(command.pid, number)
+            else:
+                command.send_signal(number)
+            said = command.communicate()[1]
+        interrupted += command.returncode != 0
+        if command.returncode == 130:
+            assert said.endswith(b"debug-archive: interrupted\n")
+        made = contents(out)
+        whole = {name: data for name, data in made.items() if name in expected}
+        assert whole == {name: expected[name] for name in whole}
+        assert number == signal.SIGKILL or whole == made  # no drafts stay behind
+    assert interrupted == 2
+    assert 0 < len(whole) < len(expected)
+
+    with started(models, out) as command:
+        told, said = command.communicate()
+    assert (command.returncode, said) == (0, b"")
+    assert 0 < outcomes(told.decode())["same"] < len(expected)
+    made = contents(out)
+    assert {name: made[name] for name in expected} == expected
+    assert number == signal.SIGKILL or made == expected
+    assert outcomes(again(models, out).stdout) == {"same": len(expected)}
+
+
+def _told(out: Path) -> int:
+    path = beside(out)
+    return path.read_bytes().count(b"\n") if path.exists() else 0

@@ -1,8 +1,10 @@
-"""Archives migrated, and what they say in a form that compares across layouts."""
+"""Migrated archives and folders, and what manifests and results say of them."""
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import zipfile
 from contextlib import nullcontext
 from functools import cache, lru_cache
@@ -15,12 +17,16 @@ from archive.reader import opening
 from archive.reader.provenance import provenance
 from archive.rewrite.migrate.aside import kept_aside
 from tests.support import slow_reader
+from tests.support.commands import called, files
 from tests.support.corpus import ARCHIVES, RELEASES, raw_records
+from tests.support.many_archives import beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from click.testing import Result
 
     from archive import Archive, Migration
     from archive.base.mapped import Source
@@ -113,3 +119,37 @@ def release_of(path: Path) -> str:
 
 def original(path: Path) -> dict[str, bytes]:
     return {one.name: one.data for one in raw_records(path)}
+
+
+# --- folders
+
+
+OLD_ARCHIVE = RELEASES / "torch-1.9.0" / "nested.ptl"
+
+OLDER_ARCHIVE = RELEASES / "torch-1.8.0" / "nested.pt"
+
+NEW_ARCHIVE = RELEASES / "torch-2.13.0" / "nested.ptl"
+
+
+def digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+
+
+def entry(path: Path, told: str) -> dict[str, object]:
+    """A file as a manifest has it."""
+    return {"path": told, "bytes": path.stat().st_size, "digest": digest(path)}
+
+
+def lines(out: Path) -> dict[str, dict[str, Any]]:
+    """The lines of a manifest by input, each of which is there once."""
+    read = [json.loads(line) for line in beside(out).read_text("utf-8").splitlines()]
+    assert len({line["input"] for line in read}) == len(read)
+    return {line["input"]: line for line in read}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in files(folder)}
+
+
+def again(models: Path, out: Path, *options: object, to: str = "2.13") -> Result:
+    return called("migrate", models, "-o", out, "--to", to, "-j", 1, *options)
