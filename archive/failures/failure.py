@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -38,7 +39,7 @@ class LoggedLines(Protocol):
         """The lines of the log that the failure takes, with its explanation in them."""
 
 
-class Failure:
+class Failure(ABC):
     """A failure in a log, as far as the log tells. Its explanation stands below its lines.
 
     Attributes:
@@ -53,14 +54,14 @@ class Failure:
         self.stream = stream
 
     @property
+    @abstractmethod
     def what(self) -> str:
         """The failure in words."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def key(self) -> object:
         """The same for failures that get the same answer."""
-        raise NotImplementedError
 
     def may_be_of(self, facts: Facts) -> bool:  # noqa: ARG002 (of most kinds, they do not tell)
         """Whether a model with these facts may have failed so."""

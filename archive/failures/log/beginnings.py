@@ -49,20 +49,16 @@ def form_of(above: Iterable[bytes], below: Callable[[int], bytes | None]) -> For
     if not any(b"<" in line or b'"' in line for line in nearest):
         return None
     behind += [line for at in range(4, MOST_LINES) if (line := below(at)) is not None]
-    if _is_in_cell(nearest, behind):
+    opening = next((line for line in nearest if line.count(b'"') % 2), b"")
+    closing = next((line for line in behind if line.count(b'"') % 2), b"")
+    if OPENED.search(opening) is not None and CLOSED.match(closing) is not None:
         return doubled
     return entities if _is_in_element(nearest, behind) else None
 
 
-def _is_in_cell(above: list[bytes], below: list[bytes]) -> bool:
-    opening = next((line for line in above if line.count(b'"') % 2), b"")
-    closing = next((line for line in below if line.count(b'"') % 2), b"")
-    return OPENED.search(opening) is not None and CLOSED.match(closing) is not None
-
-
 def _is_in_element(above: list[bytes], below: list[bytes]) -> bool:
     """Whether the last tag above begins an element, or an attribute of it, which ends below."""
-    tags = next((found for line in above if (found := [*TAG.finditer(line)])), None)
+    tags = next((tags for line in above if (tags := [*TAG.finditer(line)])), None)
     last = tags[-1] if tags else None
     if last is None or last["mark"] or not last["name"] or last["name"] in EMPTY:
         return False
@@ -104,7 +100,7 @@ MAX_TEXTS = 5
 
 
 def begins_failure(line: bytes) -> bool:
-    """Whether a line has a failure's words, which are to be explained, or told."""
+    """Whether a line has the words of a failure, which is explained, or noted."""
     return BEGINS.search(line) is not None
 
 
@@ -173,11 +169,13 @@ class Beginning(NamedTuple):
         """
         plain, quotes, has_end = PlainStream(first, lines), list[Quoted](), False
         text = without_end(first.data)
-        while strings := [found for found in LITERAL.finditer(text) if has_failure(found[0])]:
+        while strings := [string for string in LITERAL.finditer(text) if has_failure(string[0])]:
             start, stop = strings[0].span()
-            if _is_cell(text, start, stop):
-                break
-            quote = Quoted(text[:start], text[stop:])
+            before, behind = text[:start], text[stop:]
+            is_between = before.endswith(SEPARATORS) and (not behind or behind.startswith(SEPARATORS))
+            if is_between and not {*b"{["} & {*before} and b"\\" not in text[start:stop]:
+                break  # a cell of a table in CSV, whose quotes are doubled and not escaped
+            quote = Quoted(before, behind)
             part = quote.part(0, text)
             if part is None or len(strings) > 1 or len(quotes) == MOST_NESTED:
                 return None
@@ -237,7 +235,9 @@ class Beginning(NamedTuple):
         for stream in self._forms(prefix, tail):
             if line is not None and _is(FRAME_HEADER.fullmatch, stream.text_of(line)) and shows_frame(stream):
                 return stream
-        return None if tail.strip(b" ") else self.followed(prefix, _is_frame)
+        if tail.strip(b" "):
+            return None
+        return self.followed(prefix, lambda line: FRAME_HEADER.fullmatch(line) or is_source(line))
 
     def _forms(self, prefix: bytes, tail: bytes) -> Iterator[LogStream]:
         """The streams that a failure's lines may be, by what stands around the first one."""
@@ -247,10 +247,11 @@ class Beginning(NamedTuple):
             bases = [InnerStream(self.stream(), Ended(prefix, tail))]
         else:
             bases = [self.stream(prefix), *([self.stream()] if prefix else [])]
-        for base in (one for exact in bases for one in (exact, exact.loosened)):
-            yield base
-            for form in recodings():
-                yield InnerStream(base, form)
+        for exact in bases:
+            for base in (exact, exact.loosened):
+                yield base
+                for form in recodings():
+                    yield InnerStream(base, form)
         yield from (cells, cells.loosened) if cells else ()
 
     def _cells(self, prefix: bytes, tail: bytes) -> LogStream | None:
@@ -271,23 +272,24 @@ class Beginning(NamedTuple):
             above: the lines above.
         """
         for stream in self._ended(prefix, tail):
-            for one in preceding(stream, above):
-                if one.is_near:
-                    return one
+            for lines in preceding(stream, above):
+                if lines.is_near:
+                    return lines
         if STRUCTURE & {*tail} and not FRAME_HEADER.fullmatch(tail):  # as PyTorch 1.9 goes on
             return None
-        if not self.quotes and (document := form_of(map(without_end, above.nearest()), self._below)):
+        if not self.quotes and (
+            document := form_of(
+                map(without_end, above.nearest()), lambda at: self.plain.text(at, is_patient=False)
+            )
+        ):
             return preceding(InnerStream(self.stream(), document), above)[0]
         exact, numbered = preceding(self.stream(prefix), above)
         options: list[Preceding] = [exact, numbered, *(preceding(self.stream(), above) if prefix else ())]
-        for one in options:
-            if one.ends_message:
-                return one
+        for option in options:
+            if option.ends_message:
+                return option
         # What stands before the text is a logger's prefix only if the line above has it, too.
         return (exact if exact.texts else numbered) if numbered.texts else options[-1]
-
-    def _below(self, at: int) -> bytes | None:
-        return self.plain.text(at, is_patient=False)
 
     def _ended(self, prefix: bytes, tail: bytes) -> Iterator[LogStream]:
         """The streams of lines that have a tail, or are cells of a table."""
@@ -326,7 +328,7 @@ class Preceding(NamedTuple):
 def preceding(stream: LogStream, above: Above) -> tuple[Preceding, Preceding]:
     """The lines of a stream above a failure, and those directly above it that differ in numbers, too."""
     exact = (text for line in above.nearest() if (text := stream.text_of(line)) is not None)
-    numbered = takewhile(_is_there, map(stream.loosened.text_of, above.nearest()))
+    numbered = takewhile(lambda text: text is not None, map(stream.loosened.text_of, above.nearest()))
     near = [text for text in islice(numbered, MAX_TEXTS) if text is not None]
     is_near = bool(near)
     return (
@@ -347,10 +349,6 @@ def texts_above(head: bytes, tail: bytes, above: Above) -> Above:
     return Above(reversed(exact.texts or numbered.texts))
 
 
-def _is_frame(line: bytes) -> bool:
-    return FRAME_HEADER.fullmatch(line) is not None or is_source(line)
-
-
 def shows_frame(stream: LogStream) -> bool:
     """Whether the first frame of a traceback is marked, so that its lines are those of the log."""
     for at in range(2, 2 + MOST_SHOWN):
@@ -360,17 +358,6 @@ def shows_frame(stream: LogStream) -> bool:
         if RANGE_MARKING.fullmatch(line) and line.endswith(HERE):
             return True
     return False
-
-
-def _is_cell(line: bytes, start: int, stop: int) -> bool:
-    """Whether a string is a cell of a table in CSV, whose quotes are doubled and not escaped."""
-    before, behind = line[:start], line[stop:]
-    is_between = before.endswith(SEPARATORS) and (not behind or behind.startswith(SEPARATORS))
-    return is_between and not {*b"{["} & {*before} and b"\\" not in line[start:stop]
-
-
-def _is_there(text: bytes | None) -> bool:
-    return text is not None
 
 
 def _is(is_second: Callable[[bytes], object], text: bytes | None) -> bool:

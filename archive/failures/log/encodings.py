@@ -60,16 +60,16 @@ def unescaped(data: bytes, *, is_text: bool = True) -> bytes:
         is_text: whether ``\xfc`` is a character, and no byte.
     """
 
-    def one(found: re.Match[bytes]) -> bytes:
-        octal, byte, *units, letter = found.groups()
+    def meant(escape: re.Match[bytes]) -> bytes:
+        octal, byte, *units, letter = escape.groups()
         if letter:
             return bytes([LETTERS[letter]]) if letter in LETTERS else letter
         number = int(octal, 8) if octal else int(byte or units[0] or units[1], 16)
         if not is_text and (octal or byte):
             return bytes([number & MAX_NUMBER])
-        return chr(number).encode("utf-8", "surrogatepass") if number <= sys.maxunicode else found[0]
+        return chr(number).encode("utf-8", "surrogatepass") if number <= sys.maxunicode else escape[0]
 
-    return BACKSLASHED.sub(one, data)
+    return BACKSLASHED.sub(meant, data)
 
 
 PYTHON = re.compile(
@@ -261,16 +261,11 @@ def quoted(text: bytes, *, is_ascii: bool) -> bytes:
         text: the text; lines of it that are no UTF-8, as a model's source may be, are replaced.
         is_ascii: whether other characters become ``\u`` escapes.
     """
-    # Half of a surrogate pair has no form in UTF-8: it stays an escape.
-    dumped = json.dumps(_decoded(text), ensure_ascii=is_ascii)
-    return dumped.encode("utf-8", "backslashreplace")
-
-
-def _decoded(data: bytes) -> str:
     lines = []
-    for line in data.split(b"\n"):
+    for line in text.split(b"\n"):
         try:
             lines.append(line.decode("utf-8", "surrogatepass"))
         except UnicodeDecodeError:
             lines.append(line.decode("utf-8", "replace"))
-    return "\n".join(lines)
+    # Half of a surrogate pair has no form in UTF-8: it stays an escape.
+    return json.dumps("\n".join(lines), ensure_ascii=is_ascii).encode("utf-8", "backslashreplace")

@@ -219,19 +219,21 @@ class Cells(Recoded):
     """Cells of a table in CSV: in quotes all of them, or those that need some."""
 
     def __init__(self) -> None:
-        super().__init__(self._of_cell, self._as_cell)
-        self._has_bare = False
+        has_bare = False
 
-    def _of_cell(self, line: bytes) -> bytes | None:
-        if line.startswith(b'"'):
-            is_whole = len(line) > 1 and line.endswith(b'"')
-            return _undoubled(line[1:-1]) if is_whole else None
-        self._has_bare = True
-        return None if b'"' in line else line
+        def read(line: bytes) -> bytes | None:
+            nonlocal has_bare
+            if line.startswith(b'"'):
+                is_whole = len(line) > 1 and line.endswith(b'"')
+                return _undoubled(line[1:-1]) if is_whole else None
+            has_bare = True
+            return None if b'"' in line else line
 
-    def _as_cell(self, text: bytes) -> bytes:
-        is_bare = self._has_bare and not NEEDS_QUOTES.search(text)
-        return text if is_bare else b'"%b"' % text.replace(b'"', b'""')
+        def write(text: bytes) -> bytes:
+            is_bare = has_bare and not NEEDS_QUOTES.search(text)
+            return text if is_bare else b'"%b"' % text.replace(b'"', b'""')
+
+        super().__init__(read, write)
 
 
 def _undoubled(line: bytes) -> bytes | None:
@@ -239,8 +241,7 @@ def _undoubled(line: bytes) -> bytes | None:
 
 
 def _unslashed(line: bytes) -> bytes | None:
-    text = SLASHED.sub(rb"\1", line)
-    return None if SLASHED.sub(b"", line).count(b'"') else text
+    return None if SLASHED.sub(b"", line).count(b'"') else SLASHED.sub(rb"\1", line)
 
 
 class Quoted:

@@ -17,7 +17,7 @@ from archive.failures.models.sources import models_in
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Self, TypeAlias
 
     from archive.failures.models.models import Models
@@ -176,16 +176,16 @@ def explain(
         >>> print(lines[3])
           Module hierarchy:top(Ranker)::<unknown>.aten::mul
     """
-    explainer = partial(Explainer, models, ids=ids, names=names, style=style, limits=limits)
+    opened = partial(Explainer, models, ids=ids, names=names, style=style, limits=limits)
     if isinstance(log, str | bytes):
-        with explainer() as one:
-            return one.explain(log)
-    return _pieces(log, explainer)
+        with opened() as explainer:
+            return explainer.explain(log)
 
+    def pieces() -> Iterator[bytes]:
+        with opened() as explainer:
+            yield from explainer.explain(log)
 
-def _pieces(log: Iterable[bytes], explainer: Callable[[], Explainer]) -> Iterator[bytes]:
-    with explainer() as one:
-        yield from one.explain(log)
+    return pieces()
 
 
 def explainer_of(

@@ -6,7 +6,6 @@ import os
 from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import takewhile
 from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -222,22 +221,20 @@ class Models:
 
     def of_id(self, word: str) -> Sequence[Model]:
         """The models that an id stands for, or eight or more digits with which an archive id begins."""
-        found = self.by_id.get(word)
-        if found is not None:
-            return found
-        begun = (
-            (self.by_id[one] for one in self.by_id if one.startswith(word)) if len(word) >= BEGINNING else ()
-        )
-        return list(dict.fromkeys(model for models in begun for model in models))
+        models = self.by_id.get(word)
+        if models is not None:
+            return models
+        ids = [key for key in self.by_id if key.startswith(word)] if len(word) >= BEGINNING else []
+        return list(dict.fromkeys(model for key in ids for model in self.by_id[key]))
 
     def _grouped(self, keys: Callable[[Model], Iterable[K]]) -> Mapping[K, Sequence[Model]]:
         """The models of each key."""
-        found: defaultdict[K, list[Model]] = defaultdict(list)
+        grouped: defaultdict[K, list[Model]] = defaultdict(list)
         for model in self.all:
             with self.noting_unread(model):
                 for key in keys(model):
-                    found[key].append(model)
-        return dict(found)
+                    grouped[key].append(model)
+        return dict(grouped)
 
     @contextmanager
     def noting_unread(self, model: Model) -> Iterator[None]:
@@ -277,8 +274,8 @@ class Models:
                     opened.made[user] = make(opened.archive)
                 yield opened.made[user]
         finally:
-            for one in self._given_back(model, opened):
-                one.close()
+            for closing in self._given_back(model, opened):
+                closing.close()
 
     def _given_back(self, model: Model, opened: OpenModel) -> list[OpenModel]:
         """What is to be closed when a thread has used a model: those that were not used for longest."""
@@ -288,13 +285,13 @@ class Models:
                 return [] if opened.users else [opened]
             if opened.archive is None and not opened.users:
                 self._take_out(model)
-            unused = (one for one, other in list(self._open.items()) if not other.users)
-            return [self._take_out(one) for one in takewhile(lambda _: self._has_many_open, unused)]
-
-    @property
-    def _has_many_open(self) -> bool:
-        count = len(self._open)
-        return count > MOST_OPEN or (count > LEAST_OPEN and self._open_bytes > BYTES_OPEN)
+            closing = []
+            for unused in [model for model, other in self._open.items() if not other.users]:
+                count = len(self._open)
+                if count <= MOST_OPEN and (count <= LEAST_OPEN or self._open_bytes <= BYTES_OPEN):
+                    break
+                closing.append(self._take_out(unused))
+            return closing
 
     def _take_out(self, model: Model) -> OpenModel:
         self._open_bytes -= model.size
@@ -303,8 +300,8 @@ class Models:
     def close(self) -> None:
         """Close all models; one that is in use, by its last user."""
         with self._lock:
-            unused = [one for one in self._open.values() if not one.users]
+            unused = [opened for opened in self._open.values() if not opened.users]
             self._open.clear()
             self._open_bytes = 0
-        for one in unused:
-            one.close()
+        for opened in unused:
+            opened.close()

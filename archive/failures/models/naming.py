@@ -72,29 +72,25 @@ class Pattern:
         self._left = MOST_SLOW
 
     def found_in(self, line: bytes, number: int) -> bytes | None:
-        """The first group of what is found in a line, or all of it without groups; None if nothing is found.
-
-        Args:
-            line: the line.
-            number: its number.
+        """The first group of a match in a line, or all of the match without groups; None if nothing matches.
 
         Raises:
             ArchiveError: searches took too long.
         """
         start = thread_time()
         try:
-            found = self._compiled.search(line, timeout=self._left)
+            match = self._compiled.search(line, timeout=self._left)
         except TimeoutError:
             raise self._too_slow(number) from None
         except MemoryError:
             why = f"the pattern {shown(self._text)} takes too much memory"
             raise ArchiveError(f"line {number}: {why}") from None
-        taken = thread_time() - start
-        if taken > SLOW:
-            self._left -= taken
+        seconds = thread_time() - start
+        if seconds > SLOW:
+            self._left -= seconds
             if self._left <= 0:
                 raise self._too_slow(number)
-        text: bytes | None = found and found[1 if self._compiled.groups else 0]
+        text: bytes | None = match and match[1 if self._compiled.groups else 0]
         return text
 
     def _too_slow(self, number: int) -> ArchiveError:
@@ -111,16 +107,16 @@ def _check_size(pattern: bytes, name: str) -> None:
     Raises:
         ArchiveError: it is, or has what has no bound.
     """
-    for what, found in UNBOUNDED.items():
-        if found.search(pattern):
+    for what, construct in UNBOUNDED.items():
+        if construct.search(pattern):
             raise ArchiveError(f"the pattern {name} is not allowed: {what} has no bound")
     outer, inner = 1, len(pattern)
-    for one in COUNT.finditer(pattern):
-        count = max(int(one[1] or 0), int(one[2] or 0), 1)
-        if pattern[: one.start()][-1:] in BEHIND_GROUPS:
-            outer *= count
+    for count in COUNT.finditer(pattern):
+        times = max(int(count[1] or 0), int(count[2] or 0), 1)
+        if pattern[: count.start()][-1:] in BEHIND_GROUPS:
+            outer *= times
         else:
-            inner += count
+            inner += times
     if outer * inner > MAX_WRITTEN_OUT:
         why = f"with its counts written out it may have more than {MAX_WRITTEN_OUT:,} steps"
         raise ArchiveError(f"the pattern {name} is too large: {why}")
@@ -179,7 +175,7 @@ class Naming:
             for pattern, known in ((ids, "by_id"), (names, "by_name"))
             if pattern is not None
         ]
-        self._found = deque[NamingLine](maxlen=MOST_NAMED)
+        self._by_pattern = deque[NamingLine](maxlen=MOST_NAMED)
         self._near = deque[NamingLine](maxlen=MOST_NAMED)
         self._failed = deque[tuple[int, bytes]](maxlen=MOST_NAMED)
         self._number = 0
@@ -190,22 +186,21 @@ class Naming:
         Args:
             stream: the failure's lines.
         """
-        if self._found:
-            return _latest(self._found, stream)
-        near = [one for one in self._near if self._number - one.line <= NEAR and self._is_for(one, stream)]
+        if self._by_pattern:
+            return _latest(self._by_pattern, stream)
+        near = [
+            naming
+            for naming in self._near
+            if self._number - naming.line <= NEAR and self._is_for(naming, stream)
+        ]
         return _united(near) if near else None
 
-    def _is_for(self, one: NamingLine, stream: LogStream) -> bool:
-        """Whether a line near a failure may name its model: no other process's, and no earlier failure's.
-
-        Args:
-            one: the line.
-            stream: the failure's lines.
-        """
-        is_same = stream.text_of(one.data) is not None
-        if not is_same and _process(one.data, stream) is not None:
+    def _is_for(self, naming: NamingLine, stream: LogStream) -> bool:
+        """Whether a line near a failure may name its model: no other process's, and no earlier failure's."""
+        is_same = stream.text_of(naming.data) is not None
+        if not is_same and _process(naming.data, stream) is not None:
             return False
-        between = [data for number, data in self._failed if one.line <= number < self._number]
+        between = [data for number, data in self._failed if naming.line <= number < self._number]
         return not any(
             not is_same or stream.text_of(data) is not None or _process(data, stream) is None
             for data in between
@@ -219,20 +214,24 @@ class Naming:
             number: its number.
         """
         if number < self._number:  # another log
-            self._found.clear()
+            self._by_pattern.clear()
             self._near.clear()
             self._failed.clear()
         self._number = number
         if len(line) > MAX_SEARCHED:
-            self._found.clear()  # it may name another model further on
+            self._by_pattern.clear()  # it may name another model further on
         for pattern, known in self._patterns:
             name = pattern.found_in(line[:MAX_SEARCHED], number)
             if name:
                 text = decoded(name)
                 by: Mapping[str, Sequence[Model]] = getattr(self._models, known)
-                self._found.append(NamingLine(by.get(text, ()), text, number, line[:MAX_SEARCHED]))
+                self._by_pattern.append(NamingLine(by.get(text, ()), text, number, line[:MAX_SEARCHED]))
                 return
-        self._saw_ids(line, number)
+        # Archive ids count wherever they stand: a failure may be of each model.
+        hexadecimal = [decoded(word[0]) for word in ARCHIVE_ID.finditer(line)]
+        if ids := [word for word in hexadecimal if word in self._models.by_id]:
+            models = [model for archive_id in ids for model in self._models.by_id[archive_id]]
+            self._near.append(NamingLine(models, ids[-1], number, line[:MAX_SEARCHED]))
         if has_failure(line):
             self._failed.append((number, line[:MAX_SEARCHED]))
 
@@ -240,33 +239,20 @@ class Naming:
         """Whether there is nothing in lines that may name a model: patterns are asked of each."""
         return not self._patterns and ARCHIVE_ID.search(lines) is None
 
-    def _saw_ids(self, line: bytes, number: int) -> None:
-        """Take note of the archive ids in a line, wherever they stand: a failure may be of each model."""
-        found = [decoded(one[0]) for one in ARCHIVE_ID.finditer(line)]
-        ids = [one for one in found if one in self._models.by_id]
-        if not ids:
-            return
-        models = [model for one in ids for model in self._models.by_id[one]]
-        self._near.append(NamingLine(models, ids[-1], number, line[:MAX_SEARCHED]))
 
-
-def _latest(found: Sequence[NamingLine], stream: LogStream) -> NamingLine:
-    """The latest of the lines that name a model and may be a failure's own; several where it cannot be told.
-
-    Args:
-        found: the lines.
-        stream: the failure's lines.
-    """
+def _latest(namings: Sequence[NamingLine], stream: LogStream) -> NamingLine:
+    """The latest of lines that name a model and may be a failure's; several where nothing tells which."""
     others: list[NamingLine] = []
-    for one in reversed(found):
-        if stream.text_of(one.data) is not None:
-            return _united([one, *others])
-        if _process(one.data, stream) is None:
-            others.append(one)
-    if others and others[0] is found[-1]:
-        return found[-1]
+    for naming in reversed(namings):
+        if stream.text_of(naming.data) is not None:
+            return _united([naming, *others])
+        if _process(naming.data, stream) is None:
+            others.append(naming)
+    if others and others[0] is namings[-1]:
+        return namings[-1]
     # Numbers differ between lines of one process, too. The latest line of each process may be meant.
-    return _united(list({_process(one.data, stream): one for one in found if one not in others}.values()))
+    latest = {_process(naming.data, stream): naming for naming in namings if naming not in others}
+    return _united(list(latest.values()))
 
 
 def _process(line: bytes, stream: LogStream) -> bytes | None:
@@ -275,8 +261,10 @@ def _process(line: bytes, stream: LogStream) -> bytes | None:
     return None if text is None else TIMES.sub(b"", line.replace(text, b""))
 
 
-def _united(found: Sequence[NamingLine]) -> NamingLine:
+def _united(namings: Sequence[NamingLine]) -> NamingLine:
     """All models that lines name; none if one of the lines names a model that is not there."""
-    models = [model for one in found for model in one.models]
-    stranger = next((one for one in found if not one.models), None)
-    return stranger or max(found, key=lambda one: one.line)._replace(models=list(dict.fromkeys(models)))
+    stranger = next((naming for naming in namings if not naming.models), None)
+    if stranger:
+        return stranger
+    models = [model for naming in namings for model in naming.models]
+    return max(namings, key=lambda naming: naming.line)._replace(models=list(dict.fromkeys(models)))

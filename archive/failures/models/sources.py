@@ -109,24 +109,24 @@ def models_in(
 def _paired(files: Sequence[str | os.PathLike[str]], limits: Limits, *, mapped: bool) -> Iterator[Model]:
     """The models in the files of a folder: an archive beside its companion is one model with it."""
     alone = [Model(file, limits=limits, mapped=mapped) for file in files]
-    kinds = [listed_kind(one.file, limits=limits, mapped=mapped) for one in alone]
+    kinds = [listed_kind(model.file, limits=limits, mapped=mapped) for model in alone]
     if len({kind is FileKind.COMPANION for kind in kinds}) == 1:
         yield from alone
         return
     unread = Models(alone)
     companions, split = dict[str, Model](), dict[str, list[Model]]()
-    for one, kind in zip(alone, kinds, strict=True):
-        with unread.noting_unread(one):
+    for model, kind in zip(alone, kinds, strict=True):
+        with unread.noting_unread(model):
             if kind is FileKind.COMPANION:
-                companions.setdefault(one.facts.archive_id, one)
-            elif one.lacks_debug_info:
-                split.setdefault(one.facts.archive_id, []).append(one)
-    both = {one: companions[key] for key in split.keys() & companions.keys() for one in split[key]}
-    for one in alone:
-        if one in both:
-            yield Model(one.file, both[one].file, limits=limits, mapped=mapped)
-        elif one not in both.values():
-            yield one
+                companions.setdefault(model.facts.archive_id, model)
+            elif model.lacks_debug_info:
+                split.setdefault(model.facts.archive_id, []).append(model)
+    both = {model: companions[key] for key in split.keys() & companions.keys() for model in split[key]}
+    for model in alone:
+        if model in both:
+            yield Model(model.file, both[model].file, limits=limits, mapped=mapped)
+        elif model not in both.values():
+            yield model
 
 
 def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:
