@@ -33,7 +33,7 @@ import archive
 from archive.base.limits import unbounded
 from archive.container.container import Container, new_member, write_archive
 from archive.privacy.redact.proof import prove
-from archive.privacy.redact.rules import Removed
+from archive.privacy.redact.removed import Removed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from archive.cli.ci import sarif_result
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
 from archive.privacy.leaks import SCANNED_KINDS, LeakKind, leaks
-from archive.privacy.leaks.allowed import project_patterns
+from archive.privacy.leaks.findings import project_patterns
 from archive.reader.recognition import FileKind
 from archive.report.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies
 

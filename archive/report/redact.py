@@ -10,8 +10,8 @@ from rich.text import Text
 
 from archive.base.errors import counted, one_line
 from archive.privacy.leaks import LeakKind
-from archive.privacy.pieces.encodings import searched
-from archive.privacy.pieces.parts import MAPPED
+from archive.privacy.pieces.encoded import searched
+from archive.privacy.pieces.piece import MAPPED
 from archive.report.making import SAME_FILE, SAME_RECORDS, size_line, sizes_table
 
 if TYPE_CHECKING:

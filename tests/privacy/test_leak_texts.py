@@ -39,6 +39,7 @@ def of_record(data: bytes) -> set[tuple[LeakKind, str]]:
         ("/scratch/users/ann/m.py", "/scratch/users/ann/m.py", "ann"),
         ("/cygdrive/c/Users/ann/m.py", "/cygdrive/c/Users/ann/m.py", "ann"),
         ("../../home/ann/m.py", "/home/ann/m.py", "ann"),
+        ("../../home2/ann/m.py", "/home2/ann/m.py", "ann"),
         ("c:\\users\\ann\\m.py", "c:\\users\\ann\\m.py", "ann"),
         (r"C:\\Users\\ann\\m.py", r"C:\Users\ann\m.py", "ann"),
         ("C:/Users/ann/m.py", "C:/Users/ann/m.py", "ann"),
@@ -161,6 +162,7 @@ def test_paths_of_pathlib_are_put_together_again(protocol: int) -> None:
 PARTED = {
     "/home/ann/src": ["/", "home", "ann", "src"],
     "/home/ann": ["", "home", "ann"],
+    "/corp/homes2/ann/net.py": ["/", "corp", "homes2", "ann", "net.py"],
     "/home/ann/net.py": ["home", "ann", "net.py"],
     "/nfs/home2/ann": ["/", "nfs", "home2", "ann"],
     "C:\\Users\\ann\\src": ["C:\\", "Users", "ann", "src"],

@@ -1,10 +1,8 @@
 """A file → what it tells strangers about its builders: paths, names, source text, keys, and where they stand.
 
-The room ``pieces`` gives the strings of a file, each line once; ``paths``, ``addresses``, ``keys`` and
-``sources`` find in them, ``parted`` in lists of them, ``entries`` in the bytes; ``findings`` collects.
-``kinds`` names what is found; ``allowed`` tells what may be there.
-
-The lines of source text that source ranges refer to: PyTorch's own, and the model's.
+The room ``pieces`` gives the strings of a file, each line once. ``paths``, ``addresses``, ``entries`` and
+``sources`` detect in them what ``vocabulary`` names; ``findings`` collects that, says what may be there, and
+how the rest gets out.
 """
 
 from __future__ import annotations
@@ -13,10 +11,9 @@ import re
 from contextlib import closing
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
@@ -24,116 +21,19 @@ from archive.container.container import Container
 from archive.container.end import has_end
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.leaks.addresses import addresses
-from archive.privacy.leaks.allowed import Allowed
-from archive.privacy.leaks.entries import entries, variables
-from archive.privacy.leaks.findings import Collection, Finding, Leaks, Place
-from archive.privacy.leaks.keys import keys
-from archive.privacy.leaks.kinds import LeakKind
-from archive.privacy.leaks.parted import parted
-from archive.privacy.leaks.paths import paths
-from archive.privacy.leaks.remedies import remedy
-from archive.privacy.leaks.sources import OWN, names, of_nodes, sources
+from archive.privacy.leaks.entries import entries, keys, variables
+from archive.privacy.leaks.findings import Allowed, Collection, Finding, Leaks, Place, remedy
+from archive.privacy.leaks.paths import parted, paths
+from archive.privacy.leaks.sources import known_lines, names, of_nodes, sources
+from archive.privacy.leaks.vocabulary import HOME, LeakKind
 from archive.privacy.pieces.walker import Walker
-from archive.reader.opening import open as open_archive
-from archive.reader.recognition import (
-    ARCHIVE_KINDS,
-    READ_KINDS,
-    SAVED_KINDS,
-    FileKind,
-    recognise,
-    recognise_zip,
-)
+from archive.reader.recognition import READ_KINDS, SAVED_KINDS, FileKind, recognise, recognise_zip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from archive.base.limits import Allowance, Limits
     from archive.base.mapped import Source
-    from archive.privacy.pieces.piece import Member, Piece
-    from archive.reader.recognition import Recognised
-
-# --- known
-
-HAVE_RANGES = ARCHIVE_KINDS | {FileKind.COMPANION}
-"""Kinds of files that have source ranges."""
-CALL = re.compile(rb"[^\n]+\(\d+\): [^\n]*")
-"""A line of a traced operation's text, which is its Python stack: ``/home/ann/net.py(12): forward``."""
-NO_FILE = {b"", b"<string>"}
-"""Names of the files of text that is from none."""
-WRITTEN = re.compile(
-    rb"\s*def __len__\(self\):\s+return \d+\s*\Z"
-    rb"|.*\bself\.__(?:backend|processed_module|method_compile_spec|create_backend|loweredModule__)",
-    re.DOTALL,
-)
-"""Methods that PyTorch writes itself, for containers of modules and for lowered ones:
-``torch/jit/_recursive.py``, ``torch/csrc/jit/backends/backend_detail.cpp``."""
-BUILT_IN = re.compile(
-    rb"\ndef (?:"
-    rb"(?:mul|lt)\(a : \w+, b : Tensor\) -> Tensor:\n  return b "
-    rb"|_\w+\(x: BroadcastingList\d\[\w+\]\) -> List\[\w+\]:\n  return x\n\Z"
-    rb"|floordiv\(self : Tensor, other : \w+\) -> Tensor:\n  return torch\.floor_divide\(self, other\)\n\Z"
-    rb"|_assert_int_or_pair\(vals: List\[int\], name: str, message: str\):\n  pass\n"
-    rb"|_assert\(condition : Tensor, message : str\):\n  assert bool\(condition\), message\n"
-    rb"|ndim\(a : Tensor\) -> int:\n  return a\.dim\(\)\n"
-    rb"|(?:div|full|linspace|logspace|gelu)\w*_0_\d\()"
-)
-"""What texts begin with that PyTorch has in TorchScript: ``torch/csrc/jit/frontend/builtin_functions.cpp``,
-``torch/csrc/jit/operator_upgraders/upgraders_entry.cpp``."""
-WORD = re.compile(rb"[^\W\d]\w")
-
-
-class Known(NamedTuple):
-    """Lines of source text, without blanks at either end.
-
-    Attributes:
-        own: those that PyTorch's own modules have alone.
-        model: those of others; None where source ranges are not read: lines are told by their looks then.
-        problem: why they are not, though the file should have them; "" else.
-    """
-
-    own: frozenset[bytes]
-    model: frozenset[bytes] | None
-    problem: str = ""
-
-
-BY_LOOKS = "so lines are source text by their looks, PyTorch's own, too"
-
-
-def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> Known:
-    """The lines of source text in a file.
-
-    Args:
-        mapped: the file.
-        kind: its kind.
-        limits: what it may cost; of texts, no more than ``compared_bytes`` are read.
-    """
-    if kind not in HAVE_RANGES:
-        return Known(frozenset(), None)
-    try:
-        with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
-            table = archive.range_table.sources
-            size, most = int(table.lengths.sum()), min(limits.compared_bytes, archive.allowance.memory // 4)
-            if size > most:
-                why = (
-                    f"{size:,} bytes of source text are not compared with PyTorch's own, at most {most:,} are"
-                )
-                return Known(frozenset(), None, f"{why}, {BY_LOOKS}")
-            own: set[bytes] = set()
-            model: set[bytes] = set()
-            for source in (table[number] for number in range(len(table))):
-                name = str(source.filename or "").encode(errors="surrogateescape")
-                text = str(source.text).encode(errors="surrogateescape")
-                is_own = OWN.search(name) or (
-                    name in NO_FILE and (WRITTEN.match(text) or BUILT_IN.match(text))
-                )
-                (own if is_own else model).update(map(bytes.strip, text.split(b"\n")))
-            told = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
-            return Known(frozenset(own - model), frozenset(told))
-    except ArchiveError as problem:
-        return Known(frozenset(), None, f"source ranges cannot be read, {BY_LOOKS}: {problem}")
-
-
-# --- leaks
+    from archive.privacy.pieces.piece import FilePiece, RecordEntry
 
 __all__ = ["SCANNED_KINDS", "Finder", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
 
@@ -155,7 +55,7 @@ SHORTEST_BY_CHANCE = dict.fromkeys((LeakKind.DRIVE, LeakKind.EMAIL, LeakKind.URL
 VERSION = re.compile(rb"(?i:version|release|cuda|cudnn|driver|toolkit|[=<>~]=)[^\n]{0,24}\Z")
 """What stands before a version of four numbers, which looks like the address of a private network."""
 BEFORE_VERSION = 40
-IN_HOME = re.compile(r"(?:^|(?<=[/!]))(?:home\d?|Users)/[^/]+/.+")
+IN_HOME = re.compile(r"(?:^|(?<=[/!]))" + HOME.decode() + r"/[^/]+/.+")
 """A record that is called like a path in somebody's home."""
 NEW_YEAR = 0x21
 """The first of January in MS-DOS's dates, without the year."""
@@ -178,7 +78,7 @@ def leaks(
         source: a path, a bytes-like object, or a binary file: an archive, a companion, or another zip.
         deep: read the bytes of tensors, too.
         allow: patterns of texts that may be there, ``*`` for any characters: ``/opt/*``; with a kind before
-            the pattern, of findings of that kind alone: ``URL=https://example.com/*``.
+            the pattern, of findings of only that kind: ``URL=https://example.com/*``.
         limits: what a hostile file may cost.
 
     Returns:
@@ -202,7 +102,11 @@ def leaks_in(mapped: Mapped, allowed: Allowed, limits: Limits, *, deep: bool) ->
     """
     allowance = limits.allowance(mapped.weight)
     walker = Walker(allowance, deep=deep)
-    recognised, pieces = _recognised(mapped, allowance, walker)
+    if is_companion(mapped.data) or not has_end(mapped.data):
+        recognised, pieces = recognise(mapped.data, limits=limits), walker.file(mapped)
+    else:  # the directory of a zip is read once for its kind and its pieces
+        container = Container(mapped, allowance, rooted=False)
+        recognised, pieces = recognise_zip(container), walker.zip(container)
     if recognised.kind not in SCANNED_KINDS:
         raise recognised.refusal(mapped.name)
     finder = Finder(mapped, recognised.kind, walker, limits)
@@ -224,18 +128,40 @@ class Finder:
     def __init__(self, mapped: Mapped, kind: FileKind, walker: Walker, limits: Limits) -> None:
         self._name, self._kind, self._walker = mapped.name, kind, walker
         self._known = known_lines(mapped, kind, limits)
-        self._found = Collection()
+        self._collection = Collection()
 
-    def take(self, piece: Piece) -> None:
-        """Look at a piece; what is packed comes again."""
-        if not piece.is_packed:
-            _find_in(piece, self._known, self._found)
+    def take(self, piece: FilePiece) -> None:
+        """Collect what the strings of a piece give away, but for PyTorch's own lines of source.
+
+        What is packed comes again.
+        """
+        if piece.is_packed:
+            return
+        strings = piece.strings
+        data, kind = strings.data, piece.kind
+        source = sources(kind, data, self._known.model)
+        detectors = (paths(data), keys(data), addresses(data), variables(data), source, names(kind, data))
+        for detection in chain(*detectors):
+            kind_found, at, text = detection
+            if piece.in_numbers and len(text) < SHORTEST_BY_CHANCE.get(kind_found, 0):
+                continue
+            if kind_found in OF_SOURCE and strings.line(at).strip() in self._known.own:
+                continue
+            if kind_found is LeakKind.HOST and text[:1].isdigit() and _is_version(piece, at):
+                continue
+            place = partial(_place_of_line, piece, at)
+            self._collection.add(kind_found, text, piece.record, place, strings.times(at))
+        for kind_found, byte, text in chain(entries(piece.bytes, data), parted(strings)):
+            self._collection.add(kind_found, text, piece.record, partial(_place, piece, byte))
+        if kind is RecordKind.PROGRAM and strings.json is not None:
+            for (kind_found, byte, text), times in of_nodes(strings.json):
+                self._collection.add(kind_found, text, piece.record, partial(_place, piece, byte), times)
 
     def found(self, allowed: Allowed) -> Leaks:
         """What was found in all pieces, and records; patterns tell what may be there."""
         walker = self._walker
-        _find_records(walker, self._found)
-        findings = self._found.findings()
+        self._take_records()
+        findings = self._collection.findings()
         for finding in findings:
             finding.remedy = remedy(finding.kind, self._kind, finding.places[0])
             finding.allowed = allowed.allows(finding)
@@ -243,80 +169,49 @@ class Finder:
             self._name,
             self._kind,
             findings,
-            self._found.more,
+            self._collection.more,
             walker.read,
             walker.passed_over,
             (*walker.problems, *filter(None, [self._known.problem])),
         )
 
-
-def _recognised(mapped: Mapped, allowance: Allowance, walker: Walker) -> tuple[Recognised, Iterator[Piece]]:
-    """The kind of a file, and its pieces; the directory of a zip is read once for both."""
-    if is_companion(mapped.data) or not has_end(mapped.data):
-        return recognise(mapped.data, limits=allowance.limits), walker.file(mapped)
-    container = Container(mapped, allowance, rooted=False)
-    return recognise_zip(container), walker.zip(container)
-
-
-def _find_records(walker: Walker, found: Collection) -> None:
-    """Collect what records give away as a whole, and the folders that they are in."""
-    for member in walker.members:
-        place = partial(Place, member.record, kind=member.kind)
-        for kind, text in _of_record(member):
-            found.add(kind, text.encode(errors="surrogateescape"), member.record, place)
-        for path in IN_HOME.findall(member.record):
-            for one in paths(b"/" + path.encode(errors="surrogateescape")):
-                found.add(one.kind, one.text, member.record, place)
-    for root in walker.roots - ROOTS:
-        found.add(LeakKind.ROOT, root.encode(errors="surrogateescape"), "", partial(Place, ""))
+    def _take_records(self) -> None:
+        """Collect what records give away as a whole, and the folders that they are in."""
+        collection = self._collection
+        for entry in self._walker.entries:
+            place = partial(Place, entry.record, kind=entry.kind)
+            for kind, text in _of_record(entry):
+                collection.add(kind, text.encode(errors="surrogateescape"), entry.record, place)
+            for path in IN_HOME.findall(entry.record):
+                for detection in paths(b"/" + path.encode(errors="surrogateescape")):
+                    collection.add(detection.kind, detection.text, entry.record, place)
+        for root in self._walker.roots - ROOTS:
+            root_name = root.encode(errors="surrogateescape")
+            collection.add(LeakKind.ROOT, root_name, "", partial(Place, ""))
 
 
-def _find_in(piece: Piece, known: Known, found: Collection) -> None:
-    """Collect what the strings of a piece give away, but for PyTorch's own lines of source."""
-    strings = piece.strings
-    data, kind = strings.data, piece.kind
-    text = sources(kind, data, known.model)
-    for one in chain(paths(data), keys(data), addresses(data), variables(data), text, names(kind, data)):
-        if piece.in_numbers and len(one.text) < SHORTEST_BY_CHANCE.get(one.kind, 0):
-            continue
-        if one.kind not in OF_SOURCE or strings.line(one.at).strip() not in known.own:
-            if one.kind is LeakKind.HOST and one.text[:1].isdigit() and _is_version(piece, one.at):
-                continue
-            place = partial(_place_of_line, piece, one.at)
-            found.add(one.kind, one.text, piece.record, place, strings.times(one.at))
-    for one in chain(entries(piece.bytes, data), parted(strings)):
-        found.add(one.kind, one.text, piece.record, partial(_place, piece, one.at))
-    if kind is RecordKind.PROGRAM and strings.json is not None:
-        for one, times in of_nodes(strings.json):
-            found.add(one.kind, one.text, piece.record, partial(_place, piece, one.at), times)
-
-
-def _is_version(piece: Piece, position: int) -> bool:
+def _is_version(piece: FilePiece, position: int) -> bool:
     """Whether four numbers are a version, by what stands before them."""
     byte = piece.strings.place(position)
     return VERSION.search(piece.bytes[max(byte - BEFORE_VERSION, 0) : byte]) is not None
 
 
-def _place_of_line(piece: Piece, position: int) -> Place:
+def _place_of_line(piece: FilePiece, position: int) -> Place:
     return _place(piece, piece.strings.place(position))
 
 
-def _place(piece: Piece, byte: int) -> Place:
+def _place(piece: FilePiece, byte: int) -> Place:
     return Place(piece.record, piece.place(byte), piece.part(byte), piece.kind)
 
 
-def _of_record(member: Member) -> Iterator[tuple[LeakKind, str]]:
+def _of_record(entry: RecordEntry) -> Iterator[tuple[LeakKind, str]]:
     """What a record tells by its mere being there."""
-    if member.kind in BY_RECORD and member.size:
-        yield BY_RECORD[member.kind], member.record
-    if member.record.endswith(SERIALIZATION_ID):
-        yield LeakKind.ID, member.record
-    if member.modified & 0x1FFFFFF != NEW_YEAR << 16 and member.modified:  # made up: midnight of a new year
-        yield LeakKind.TIME, _time(member.modified)
-
-
-def _time(modified: int) -> str:
-    """A time of MS-DOS, which counts years from 1980 and seconds by twos."""
-    time, date = modified & 0xFFFF, modified >> 16
-    day = f"{1980 + (date >> 9)}-{date >> 5 & 15:02}-{date & 31:02}"
-    return f"{day} {time >> 11:02}:{time >> 5 & 63:02}:{2 * (time & 31):02}"
+    if entry.kind in BY_RECORD and entry.size:
+        yield BY_RECORD[entry.kind], entry.record
+    if entry.record.endswith(SERIALIZATION_ID):
+        yield LeakKind.ID, entry.record
+    if entry.modified & 0x1FFFFFF != NEW_YEAR << 16 and entry.modified:  # made up: midnight of a new year
+        # MS-DOS counts years from 1980 and seconds by twos
+        time, date = entry.modified & 0xFFFF, entry.modified >> 16
+        day = f"{1980 + (date >> 9)}-{date >> 5 & 15:02}-{date & 31:02}"
+        yield LeakKind.TIME, f"{day} {time >> 11:02}:{time >> 5 & 63:02}:{2 * (time & 31):02}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.privacy.leaks.kinds import LeakKind
-from archive.privacy.leaks.vocabulary import Found
+from archive.privacy.leaks.vocabulary import Detection, LeakKind, places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,59 +57,54 @@ SID = re.compile(rb"S-1-5-21(?:-\d{1,10}){3,4}(?!\d)")
 MOST_OF_BYTE = 255
 
 
-def addresses(data: bytes) -> Iterator[Found]:
+def addresses(data: bytes) -> Iterator[Detection]:
     """The e-mail addresses, URLs, network addresses and account numbers in a text."""
     end = 0
-    for one in sorted([*_urls(data), *_mailboxes(data)], key=lambda one: (one.at, -len(one.text))):
-        if one.at >= end:
-            yield one
-            end = one.at + len(one.text)
-    yield from _numbers(data)
+    by_place = sorted([*_urls(data), *_mailboxes(data)], key=lambda address: (address.at, -len(address.text)))
+    for address in by_place:
+        if address.at >= end:
+            yield address
+            end = address.at + len(address.text)
+    for start, pattern in NETWORKS:
+        if start in data:
+            for match in pattern.finditer(data):
+                if max(map(int, match[0].partition(b":")[0].split(b"."))) <= MOST_OF_BYTE:
+                    yield Detection(LeakKind.HOST, match.start(), match[0])
+    if b"S-1-5-21-" in data:
+        for match in SID.finditer(data):
+            yield Detection(LeakKind.USER, match.start(), match[0])
 
 
-def _urls(data: bytes) -> Iterator[Found]:
+def _urls(data: bytes) -> Iterator[Detection]:
     end = 0
     for at, start in _begun(data, b"://", SCHEME):
         rest = LOCATION.match(data, at + 3) if start >= end else None
         if rest is not None:
             end = rest.end()
             if not PUBLIC.match(data, start):
-                yield Found(LeakKind.URL, start, data[start:end].rstrip(URL_TRIMMED))
+                yield Detection(LeakKind.URL, start, data[start:end].rstrip(URL_TRIMMED))
     if b"www." in data:
-        for one in WEB.finditer(data):
-            if not PUBLIC.match(b"http://" + one[0]):
-                yield Found(LeakKind.URL, one.start(), one[0])
+        for match in WEB.finditer(data):
+            if not PUBLIC.match(b"http://" + match[0]):
+                yield Detection(LeakKind.URL, match.start(), match[0])
 
 
-def _mailboxes(data: bytes) -> Iterator[Found]:
+def _mailboxes(data: bytes) -> Iterator[Detection]:
     for at, start in _begun(data, b"@", MAILBOX):
         domain, prompt = DOMAIN.match(data, at + 1), AT_PROMPT.match(data, at + 1)
         if prompt and start + 1 < at:
-            yield Found(LeakKind.USER, start, data[start:at])
-            yield Found(LeakKind.HOST, at + 1, prompt[1])
+            yield Detection(LeakKind.USER, start, data[start:at])
+            yield Detection(LeakKind.HOST, at + 1, prompt[1])
         elif domain:
             repository = REPOSITORY.match(data, domain.end())
             end, kind = (repository.end(), LeakKind.URL) if repository else (domain.end(), LeakKind.EMAIL)
-            yield Found(kind, start, data[start:end])
-
-
-def _numbers(data: bytes) -> Iterator[Found]:
-    for start, pattern in NETWORKS:
-        if start in data:
-            for one in pattern.finditer(data):
-                if max(map(int, one[0].partition(b":")[0].split(b"."))) <= MOST_OF_BYTE:
-                    yield Found(LeakKind.HOST, one.start(), one[0])
-    if b"S-1-5-21-" in data:
-        for one in SID.finditer(data):
-            yield Found(LeakKind.USER, one.start(), one[0])
+            yield Detection(kind, start, data[start:end])
 
 
 def _begun(data: bytes, mark: bytes, before: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
     """Where a mark stands, and where what belongs before it begins."""
-    at = data.find(mark)
-    while at >= 0:
+    for at in places_of(data, mark):
         low = max(at - MOST_BEFORE, 0)
         begun = before.search(data[low:at])
         if begun:
             yield at, low + begun.start()
-        at = data.find(mark, at + len(mark))

@@ -1,7 +1,10 @@
-r"""Entries that give away users, hosts and keys by what they are called: ``{"api_key": …}``, ``USER=ann``.
+r"""Keys, and entries that tell of users, hosts and keys by their names: ``{"api_key": …}``, ``USER=ann``.
 
-Name and value are strings of their own in pickles and JSON, so bytes are read as they stand: a name, what a
-pickle, JSON or a shell has between, and a value.
+A key is known by the prefix that its issuer gives it, or stands behind a word like ``token =`` and has the
+entropy of random letters and digits. Digests, which builds are full of, have neither.
+
+Name and value of an entry are strings of their own in pickles and JSON, so bytes are read as they stand: a
+name, what a pickle, JSON or a shell has between, and a value.
 """
 
 from __future__ import annotations
@@ -9,12 +12,111 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from archive.privacy.leaks.keys import CALLED, WORDS, is_key
-from archive.privacy.leaks.kinds import LeakKind
-from archive.privacy.leaks.vocabulary import HOSTS, NOBODY, USERS, Found, is_word_of_code, matched
+from archive.privacy.leaks.vocabulary import (
+    HOSTS,
+    NOBODY,
+    USERS,
+    Detection,
+    LeakKind,
+    is_word_of_code,
+    matched,
+    places_of,
+)
+from archive.privacy.pieces.encoded import entropy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# --- keys
+
+ISSUED = (
+    (b"AKIA", rb"(?<![A-Za-z0-9])AKIA[A-Z0-9]{16}(?![A-Za-z0-9])"),  # Amazon
+    (b"ASIA", rb"(?<![A-Za-z0-9])ASIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    (b"AIza", rb"AIza[\w-]{35}"),  # Google
+    (b"ya29.", rb"(?<!\w)ya29\.[\w-]{20,}"),
+    (b"GOCSPX-", rb"GOCSPX-[\w-]{20,}"),
+    (b"AccountKey=", rb"(?<=AccountKey=)[A-Za-z0-9+/]{40,}={0,2}"),  # Azure
+    (b"ghp_", rb"ghp_[A-Za-z0-9]{36,}"),  # GitHub
+    (b"gho_", rb"gho_[A-Za-z0-9]{36,}"),
+    (b"ghs_", rb"ghs_[A-Za-z0-9]{36,}"),
+    (b"ghu_", rb"ghu_[A-Za-z0-9]{36,}"),
+    (b"ghr_", rb"ghr_[A-Za-z0-9]{36,}"),
+    (b"github_pat_", rb"github_pat_\w{50,}"),
+    (b"glpat-", rb"glpat-[\w-]{20,}"),  # GitLab
+    (b"hf_", rb"(?<![A-Za-z0-9_])hf_[A-Za-z]{34}(?![A-Za-z0-9])"),  # Hugging Face
+    (b"api_org_", rb"(?<![A-Za-z0-9_])api_org_[A-Za-z]{34}(?![A-Za-z0-9])"),
+    (b"npm_", rb"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
+    (b"pypi-", rb"pypi-[\w-]{60,}"),
+    (b"dckr_pat_", rb"dckr_pat_[\w-]{20,}"),  # Docker
+    (b"sk-", rb"(?<![A-Za-z0-9-])sk-(?:proj-|ant-|live-)?[\w-]{32,}"),  # OpenAI, Anthropic
+    (b"gsk_", rb"(?<![A-Za-z0-9_])gsk_[A-Za-z0-9]{40,}"),  # Groq
+    (b"nvapi-", rb"nvapi-[\w-]{40,}"),  # NVIDIA
+    (b"r8_", rb"(?<![A-Za-z0-9_])r8_[A-Za-z0-9]{37}(?![A-Za-z0-9])"),  # Replicate
+    (b"k_live_", rb"[sr]k_live_[A-Za-z0-9]{20,}"),  # Stripe
+    (b"k_test_", rb"[sr]k_test_[A-Za-z0-9]{20,}"),
+    (b"xox", rb"xox[abprs]-[A-Za-z0-9-]{20,}"),  # Slack
+    (b"xapp-", rb"xapp-[A-Za-z0-9-]{20,}"),
+    (b"SG.", rb"(?<![A-Za-z0-9])SG\.[\w-]{22}\.[\w-]{43}"),  # SendGrid
+    (b"eyJ", rb"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),  # JSON Web Token
+    (b"-----BEGIN ", rb"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"),
+)
+ISSUED_PATTERNS = [(word, re.compile(pattern)) for word, pattern in ISSUED]
+"""A word that is looked for first, and the pattern of keys that have it."""
+BEFORE = {b"k_live_": 1, b"k_test_": 1, b"AccountKey=": -len(b"AccountKey=")}
+"""Bytes of a key before its word; most begin with it."""
+WORDS = (
+    b"apikey",
+    b"api_key",
+    b"accesskey",
+    b"access_key",
+    b"private_key",
+    b"secret",
+    b"token",
+    b"passw",
+    b"pwd",
+    b"credential",
+    b"auth",
+)
+CALLED = (
+    rb"(?i:api_?key|access_?key|private_key|secret|token(?!iz)|passw(?:or)?d|pwd|credential|auth(?!ors?(?![a-z])))"
+    rb"\w{0,20}"
+)
+"""What a key is called."""
+CALLED_KEY = re.compile(
+    CALLED + rb"[\"']?[ \t]{0,4}(?:=|:)[ \t]{0,4}(?:(?:Bearer|Basic|Token) )?[\"']?([A-Za-z0-9+/_=-]{20,})"
+)
+BITS = 3.8
+"""Bits of entropy a character, of strings of 20 and more; words have some 3."""
+BITS_OF_HEX = 3.0
+"""The same of hexadecimal digits, of which each has 4 at most."""
+HEX = re.compile(rb"[a-f0-9]{32,}|[A-F0-9]{32,}")
+
+
+def keys(data: bytes) -> Iterator[Detection]:
+    """The key-like strings in a text."""
+    for word, pattern in ISSUED_PATTERNS:
+        for match in matched(data, word, BEFORE.get(word, 0), pattern):
+            yield Detection(LeakKind.KEY, match.start(), match[0])
+    lowered = data.lower()
+    end = 0
+    for at in sorted({at for word in WORDS for at in places_of(lowered, word)}):
+        called = CALLED_KEY.match(data, at) if at >= end else None
+        end = called.end() if called else end
+        if called and is_key(called[1]):
+            yield Detection(LeakKind.KEY, called.start(1), called[1])
+
+
+def is_key(text: bytes) -> bool:
+    """Whether a text behind a word is a key, and not of those that are known by their prefix."""
+    has_letters = re.search(rb"[A-Za-z]", text) is not None
+    if not has_letters or re.search(rb"[0-9]", text) is None:
+        return False
+    if entropy(text) < (BITS_OF_HEX if HEX.fullmatch(text) else BITS):
+        return False
+    return not any(issued.search(text) for _, issued in ISSUED_PATTERNS)
+
+
+# --- entries
 
 QUOTED = rb"(\\{0,7}[\"'])?[ \t]{0,4}[:=][ \t]{0,4}\\{0,7}[\"'](?P<quoted>[^\"'\\\n]{2,500})\\{0,7}[\"']"
 PICKLED = rb"(?:q.|r.{4}|\x94)?(?:X(?P<four>.{4})|[\x8cU](?P<one>.))"
@@ -36,7 +138,7 @@ VARIABLES = {
 }
 SECRET_VARIABLE = re.compile(rb"PASSW(?:OR)?D=[\"']?([^\s\"'\x00$(<]{6,200})")
 PASSWORD = re.compile(rb"(?i:passw(?:or)?d|passphrase|pwd|secret(?:_?key)?)\Z")
-PRIVATE = b"PRIVATE KEY"
+PRIVATE_KEY = b"PRIVATE KEY"
 BODY = re.compile(
     rb"PRIVATE KEY(?: BLOCK)?-----(?:(?:\s|\\{1,4}[nr])+(?:[\w-]+: [^\n\\]{0,200}|[A-Za-z0-9+/=]{16,4096}))+"
 )
@@ -47,14 +149,12 @@ NAME = re.compile(
 )
 SECRET = re.compile(rb"[^\s<>{}\[\]()]{6,200}")
 KEY = re.compile(rb"(?:(?:Bearer|Basic|Token) )?([A-Za-z0-9+/_=.~-]{20,})")
-NO_NAMES = {
-    *("localhost", "None", "none", "null", "str", "string", "unknown", "username", "hostname", "name")
-}
-NO_SECRETS = {*("password", "passwd", "string", "secret", "required", "optional", "hidden", "private")}
+NO_NAMES = frozenset(b"localhost None none null str string unknown username hostname name".split())
+NO_SECRETS = frozenset(b"password passwd string secret required optional hidden private".split())
 WIDEST = 1 << 16
 
 
-def entries(data: bytes, strings: bytes) -> Iterator[Found]:
+def entries(data: bytes, strings: bytes) -> Iterator[Detection]:
     """The entries in some bytes that give something away.
 
     Args:
@@ -62,25 +162,30 @@ def entries(data: bytes, strings: bytes) -> Iterator[Found]:
         strings: the lines that are in them, each once: what these have not need not be looked for.
     """
     for kind, names in CALLS.items():
-        for at, value in _named(data, [one for one in names if one in strings], ENTRIES[kind]):
-            if _is_name(value):
-                yield Found(kind, at, value)
-    yield from _keys(data, strings)
-    if PRIVATE in data:
+        for name in names:
+            if name not in strings:
+                continue
+            for match in matched(data, name, 0, ENTRIES[kind]):
+                if _is_whole(data, match.start()):
+                    at, value = _value(data, match)
+                    if _is_name(value):
+                        yield Detection(kind, at, value)
+    yield from _keys_of_entries(data, strings)
+    if PRIVATE_KEY in data:
         for key in BODY.finditer(data):
             for line in LINE.finditer(data, *key.span()):
-                yield Found(LeakKind.KEY, line.start(1), line[1])
+                yield Detection(LeakKind.KEY, line.start(1), line[1])
 
 
-def variables(strings: bytes) -> Iterator[Found]:
+def variables(strings: bytes) -> Iterator[Detection]:
     """The variables of an environment in lines of text that give something away: ``USER=ann``."""
     for kind, names in CALLS.items():
         for name in filter(bytes.isupper, names):
-            for one in matched(strings, name, 0, VARIABLES[kind]):
-                if _is_whole(strings, one.start()) and _is_name(one[1]):
-                    yield Found(kind, one.start(1), one[1])
-    for one in matched(strings, b"PASSW", 0, SECRET_VARIABLE):
-        yield Found(LeakKind.KEY, one.start(1), one[1])
+            for match in matched(strings, name, 0, VARIABLES[kind]):
+                if _is_whole(strings, match.start()) and _is_name(match[1]):
+                    yield Detection(kind, match.start(1), match[1])
+    for match in matched(strings, b"PASSW", 0, SECRET_VARIABLE):
+        yield Detection(LeakKind.KEY, match.start(1), match[1])
 
 
 def _is_whole(data: bytes, at: int) -> bool:
@@ -90,53 +195,40 @@ def _is_whole(data: bytes, at: int) -> bool:
 
 
 def _is_name(value: bytes) -> bool:
-    known = value.decode(errors="replace") in NOBODY | NO_NAMES or is_word_of_code(value)
+    """Whether a value names somebody, or a machine."""
+    known = value in NOBODY or value in NO_NAMES or is_word_of_code(value)
     return NAME.fullmatch(value) is not None and not known and not value.isdigit()
 
 
-def _named(data: bytes, names: list[bytes], pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The values behind names, and where they stand."""
-    for name in names:
-        for one in matched(data, name, 0, pattern):
-            if _is_whole(data, one.start()):
-                yield _value(data, one)
-
-
-def _keys(data: bytes, strings: bytes) -> Iterator[Found]:
-    """The values of entries that have a key's name, and what a key or a password looks like."""
+def _keys_of_entries(data: bytes, strings: bytes) -> Iterator[Detection]:
+    """The values of entries that have a key's name, and look like a key or a password."""
     lowered = strings.lower()
     words = [word for word in WORDS if word in lowered]
     if not words:
         return
     lowered, told = data.lower(), set()
     for word in words:
-        at = lowered.find(word)
-        while at >= 0:
-            one = KEYS.match(data, at)
-            if one is not None:
-                start, value = _value(data, one)
-                if start not in told and (_is_key(value) or _is_password(one["name"], value)):
-                    told.add(start)
-                    yield Found(LeakKind.KEY, start, value)
-            at = lowered.find(word, at + 1)
+        for at in places_of(lowered, word):
+            match = KEYS.match(data, at)
+            if match is None:
+                continue
+            start, value = _value(data, match)
+            if start in told:
+                continue
+            key = KEY.fullmatch(value)
+            is_password = (
+                PASSWORD.search(match["name"]) is not None
+                and SECRET.fullmatch(value) is not None
+                and value.lower() not in NO_SECRETS
+            )
+            if is_password or (key is not None and is_key(key[1])):
+                told.add(start)
+                yield Detection(LeakKind.KEY, start, value)
 
 
-def _is_key(value: bytes) -> bool:
-    key = KEY.fullmatch(value)
-    return key is not None and is_key(key[1])
-
-
-def _is_password(name: bytes, value: bytes) -> bool:
-    return (
-        PASSWORD.search(name) is not None
-        and SECRET.fullmatch(value) is not None
-        and value.lower().decode(errors="replace") not in NO_SECRETS
-    )
-
-
-def _value(data: bytes, one: re.Match[bytes]) -> tuple[int, bytes]:
-    """The value that was found behind a name, and its first byte."""
-    if one["quoted"] is not None:
-        return one.start("quoted"), one["quoted"]
-    length = int.from_bytes(one["four"] or one["one"], "little")
-    return one.end(), data[one.end() : one.end() + min(length, WIDEST)]
+def _value(data: bytes, match: re.Match[bytes]) -> tuple[int, bytes]:
+    """The value behind a name, and its first byte."""
+    if match["quoted"] is not None:
+        return match.start("quoted"), match["quoted"]
+    length = int.from_bytes(match["four"] or match["one"], "little")
+    return match.end(), data[match.end() : match.end() + min(length, WIDEST)]

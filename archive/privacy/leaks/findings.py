@@ -1,17 +1,27 @@
-"""Findings of a file, each text once: how often it was found, and where."""
+"""Findings of a file, each text once: how often, where, whether it may be there, and how it gets out.
+
+Patterns of texts that may be there are given, or kept by a project in a TOML file:
+
+[tool.debug-archive.leaks]
+allow = ["/opt/*", "URL=https://example.com/*"]
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from archive.base import settings
+from archive.base.errors import ArchiveError, shown
+from archive.base.globs import check_amount, wild
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.leaks.kinds import LeakKind
+from archive.privacy.leaks.vocabulary import OTHERWISE, PATHS, LeakKind
+from archive.privacy.pieces.piece import MAPPED
+from archive.reader.recognition import PROGRAM_KINDS, REDACTED_KINDS, FileKind
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable, Sequence
-
-    from archive.reader.recognition import FileKind
 
 MOST_TEXTS = 10_000
 """Texts of a kind that are kept apart; others are counted."""
@@ -96,18 +106,22 @@ class Leaks:
         """
         wanted = set(kinds)
         return [
-            one
-            for one in self.findings
-            if not one.allowed and (one.kind in wanted if wanted else one.kind.counts)
+            finding
+            for finding in self.findings
+            if not finding.allowed and (finding.kind in wanted if wanted else finding.kind.counts)
         ]
 
 
 class Collection:
-    """Findings as they come."""
+    """Findings as they come.
+
+    Attributes:
+        more: as :class:`Leaks` has it.
+    """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[LeakKind, bytes], Finding] = {}
-        self._kept: dict[LeakKind, int] = {}
+        self._findings: dict[tuple[LeakKind, bytes], Finding] = {}
+        self._counts: dict[LeakKind, int] = {}
         self.more: dict[LeakKind, int] = {}
 
     def add(
@@ -123,18 +137,145 @@ class Collection:
             count: how often it stands there.
         """
         key = kind, text[:MOST_CHARACTERS]
-        found = self._found.get(key)
-        if found is None:
-            if self._kept.get(kind, 0) >= MOST_TEXTS:
+        finding = self._findings.get(key)
+        if finding is None:
+            texts = self._counts.get(kind, 0)
+            if texts >= MOST_TEXTS:
                 self.more[kind] = self.more.get(kind, 0) + count
                 return
-            self._kept[kind] = self._kept.get(kind, 0) + 1
-            found = self._found[key] = Finding(kind, key[1].decode(errors="backslashreplace"), key[1])
-        found.count += count
-        if len(found.places) < MOST_PLACES and all(record != one.record for one in found.places):
-            found.places.append(place())
+            self._counts[kind] = texts + 1
+            finding = self._findings[key] = Finding(kind, key[1].decode(errors="backslashreplace"), key[1])
+        finding.count += count
+        if len(finding.places) < MOST_PLACES and all(record != known.record for known in finding.places):
+            finding.places.append(place())
 
     def findings(self) -> list[Finding]:
         """All, by kind, the most frequent first."""
         order = {kind: number for number, kind in enumerate(LeakKind)}
-        return sorted(self._found.values(), key=lambda one: (order[one.kind], -one.count, one.text))
+        return sorted(
+            self._findings.values(), key=lambda known: (order[known.kind], -known.count, known.text)
+        )
+
+
+# --- texts that may be there
+
+KEY = "allow"
+
+
+def project_patterns(config: str | None = None) -> list[str]:
+    """The patterns of a TOML file; without one, those of the nearest ``pyproject.toml`` that has some.
+
+    Raises:
+        ArchiveError: a file is no TOML, has no such table, or something else stands in there.
+        OSError: a file cannot be read.
+    """
+    table = settings.read(config, "leaks") if config else settings.nearest("leaks")
+    if table is None:
+        return []
+    place = f"{table.path}: {settings.header('leaks')}"
+    if set(table.values) != {KEY}:
+        raise ArchiveError(file=place, expected=KEY, found=shown(list(table.values)))
+    patterns = table.values[KEY]
+    if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
+        raise ArchiveError(file=f"{place}, {KEY}", expected="a list of texts", found=shown(patterns))
+    return patterns
+
+
+class Allowed:
+    """Patterns of texts that may be in a file, each read once.
+
+    Args:
+        patterns: of texts; with a kind and ``=`` before it, of findings of only that kind.
+
+    Raises:
+        ArchiveError: they are too many, or too long.
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        check_amount(patterns, "allowed texts")
+        self._patterns: list[tuple[str | None, re.Pattern[str]]] = []
+        for pattern in dict.fromkeys(patterns):
+            kind, equals, text = pattern.partition("=")
+            of_kind = bool(equals) and kind in set(LeakKind)
+            self._patterns.append((kind, wild(text)) if of_kind else (None, wild(pattern)))
+
+    def allows(self, finding: Finding) -> bool:
+        """Whether a pattern fits a finding."""
+        return any(
+            kind in (None, finding.kind) and wanted.match(finding.text) for kind, wanted in self._patterns
+        )
+
+
+# --- remedies
+
+TEXTS = {LeakKind.SOURCE, LeakKind.COMMENT, LeakKind.EMAIL, LeakKind.URL}
+"""Kinds that are part of source text where debug information is."""
+REWRITTEN = {
+    *(RecordKind.RANGES, RecordKind.DELEGATED, RecordKind.CALLSTACKS, RecordKind.EFFECTS),
+    *(RecordKind.PROGRAM, RecordKind.KERNELS, RecordKind.CPP, RecordKind.SHARED_OBJECT),
+}
+"""Records of debug information, in which ``redact`` changes paths and source text."""
+NO_PATHS, NO_SOURCE = "`redact --paths basename` takes folders out", "`redact --source none` takes it out"
+NO_PATHS_MAPPED = (
+    "`redact --paths basename` overwrites paths of source files in mapped data; others are of the model"
+)
+METADATA = ".metadata"
+"""Part of the place of each text in a program that PyTorch runs the program without."""
+NO_INPUTS, NO_EXTRA = "`redact --no-inputs` takes them out", "`redact --no-extra` takes it out"
+OF_MODEL = "it is a part of the model: change it in the model's source"
+FLAGS = "PyTorch asks for what compilers were told; `redact --map OLD=NEW` changes paths in it"
+IN_CODE = "no option changes paths in such code: compile it with others (-ffile-prefix-map=OLD=NEW)"
+MACHINE_CODE = (".o", ".cubin", ".hsaco", ".spv", ".fatbin")
+"""Files of a compiled model with code for processors and GPUs."""
+NEW_ROOT = "`redact --paths basename` calls the folder `archive`"
+NO_TIMES = "`redact` writes no times"
+NEW_IDS = "`redact --ids anew` numbers ids of exported programs anew"
+CHECKSUM = "PyTorch computes it of the other records; any change of these changes it"
+HASHED_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE}
+"""Files whose names ``redact --names hash`` changes."""
+HASHED = "`redact --names hash` hashes names that loading does not need"
+
+
+def remedy(kind: LeakKind, file: FileKind, place: Place) -> str:
+    """A sentence that tells how a finding of a kind gets out of a file of a kind."""
+    record = place.kind
+    if file is FileKind.COMPANION and kind in PATHS | TEXTS:
+        return NO_PATHS if kind in PATHS else NO_SOURCE
+    if file not in REDACTED_KINDS:
+        return kind.remedy
+    by_kind = {
+        LeakKind.INPUTS: NO_INPUTS if file in PROGRAM_KINDS else OF_MODEL,
+        LeakKind.EXTRA: NO_EXTRA,
+        LeakKind.ROOT: NEW_ROOT,
+        LeakKind.TIME: NO_TIMES,
+    }
+    if record is RecordKind.PROGRAM and file in PROGRAM_KINDS:
+        by_kind[LeakKind.ID] = NEW_IDS
+    if record is RecordKind.FORMAT:
+        by_kind[LeakKind.ID] = CHECKSUM
+    if file in HASHED_KINDS:
+        by_kind |= dict.fromkeys((LeakKind.CLASS, LeakKind.ATTRIBUTE), HASHED)
+    if kind in by_kind:
+        return by_kind[kind]
+    if record is RecordKind.INPUTS and file in PROGRAM_KINDS:
+        return NO_INPUTS
+    if record is RecordKind.EXTRA:
+        return NO_EXTRA
+    return _remedy_of_text(kind, place) if kind in PATHS | TEXTS else kind.remedy
+
+
+def _remedy_of_text(kind: LeakKind, place: Place) -> str:
+    """The remedy of a path or of source text by its place."""
+    record = place.kind
+    if record is RecordKind.PROGRAM and place.within and METADATA not in place.within:
+        return OF_MODEL
+    if kind in PATHS and record is RecordKind.COMPILED:
+        return IN_CODE if place.record.endswith(MACHINE_CODE) else FLAGS
+    if kind in PATHS and record is RecordKind.SHARED_OBJECT:
+        if not place.within:  # of another format than ELF
+            return IN_CODE
+        if place.within.endswith(MAPPED):
+            return NO_PATHS_MAPPED
+    if record in REWRITTEN:
+        return NO_PATHS if kind in PATHS else NO_SOURCE
+    return OTHERWISE if record is RecordKind.OTHER else OF_MODEL

@@ -1,22 +1,45 @@
-r"""Absolute paths in texts; what they give away tells ``places``.
+r"""Absolute paths in texts, and paths that stand in parts: in lists, tuples, and pickles of ``pathlib``.
 
 A path begins where no name, URL or other path goes on: ``torch/nn`` and ``//`` are none. Below roots that are
 known to be people's, any path counts and may have spaces; below those of machines, any; elsewhere it needs
 three folders, two and a file with an ending, or one and a file that models are made of. ``\\`` counts as
 ``\``, as source text has it in literals, and ``%2F`` as ``/``.
+
+A list may be anything, so it is a path only if it leads from a root into a home, or from ``home`` or
+``Users`` to a file; :class:`pathlib.Path` says itself that it is one.
 """
 
 from __future__ import annotations
 
+import pickletools
 import re
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from io import BytesIO
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from archive.privacy.leaks.kinds import LeakKind
-from archive.privacy.leaks.vocabulary import HOMES, TEMPORARY, Found, is_telling, matched, named, textual
+from archive.privacy.leaks.vocabulary import (
+    ENDING,
+    HOME,
+    HOME_FOLDERS,
+    HOMES,
+    TEMPORARY,
+    Detection,
+    LeakKind,
+    is_telling,
+    matched,
+    of_path,
+    textual,
+)
+from archive.privacy.pieces.layers import SpanLayer
+from archive.privacy.pieces.pickle_strings import MOST_IN_ROW, MOST_OPCODES, PickleLayer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from archive.privacy.pieces.layers import Layer
+    from archive.privacy.pieces.strings import PieceStrings
 
 NAME = rb"[^\x00-\x20\x7f\"'<>|:*?`\\,;(){}\[\]/]++"
 SPACED = NAME + rb"(?: " + NAME + rb"){0,2}"
@@ -40,7 +63,7 @@ SHARE = re.compile(
     rb"[A-Za-z][\w-]{2,62}\$?(?=[\x00-\x20\"']|$)"
 )
 """A network path of two names, without anything around: formulas and patterns look alike."""
-UP = re.compile(rb"(?<=\.\.)/(?:home|Users)/(?:" + NAME + rb"/){0,64}+" + NAME)
+UP = re.compile(rb"(?<=\.\.)/" + HOME + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A home in a relative path: ``../../home/ann/net.py``."""
 TILDE = re.compile(rb"~(?:" + BEGINS + rb"~))/(?!\.)" + NAME + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A path in the home of whoever runs."""
@@ -53,52 +76,171 @@ DRIVE_BEFORE = re.compile(rb"(?<![A-Za-z0-9])[A-Z]:\Z")
 TRIMMED = b".,!#&=+^"
 
 
-def paths(data: bytes) -> Iterator[Found]:
+def paths(data: bytes) -> Iterator[Detection]:
     """The absolute paths in a text, and the names in them."""
     if b"/" in data:
         yield from _posix(data)
     for mark in (b":\\", b":/"):
-        for one in matched(data, mark, 1, DRIVE):
-            yield from named(one.start(), _single(textual(one[0])), LeakKind.DRIVE)
-    yield from _network(data)
-    for one in matched(data, b"../", -2, UP):
-        yield from named(one.start(), one[0].rstrip(TRIMMED), LeakKind.PATH)
-    for one in matched(data, b"~/", 0, TILDE):
-        yield from named(one.start(), one[0].rstrip(TRIMMED), LeakKind.HOME)
-    if any(quoted in data for quoted in QUOTED):
-        for one in IN_URL.finditer(data):
-            for found in _plain(TWO.sub(b"/", unquote_to_bytes(one[0]))):
-                yield found._replace(at=one.start())
-
-
-def _plain(path: bytes) -> Iterator[Found]:
-    """The paths in a text that was in a URL."""
-    yield from _posix(path)
-    for one in DRIVE.finditer(path):
-        yield from named(one.start(), _single(one[0]), LeakKind.DRIVE)
-
-
-def _network(data: bytes) -> Iterator[Found]:
+        for match in matched(data, mark, 1, DRIVE):
+            yield from of_path(match.start(), _single(textual(match[0])), LeakKind.DRIVE)
     for pattern in (UNC, SHARE):
-        for one in matched(data, b"\\\\", 0, pattern):
-            number = one.lastindex or 1
-            yield from named(one.start(), b"\\" + _single(one[0]), LeakKind.UNC)
-            yield Found(LeakKind.HOST, one.start(number), one[number])
+        for match in matched(data, b"\\\\", 0, pattern):
+            host = match.lastindex or 1
+            yield from of_path(match.start(), b"\\" + _single(match[0]), LeakKind.UNC)
+            yield Detection(LeakKind.HOST, match.start(host), match[host])
+    for match in matched(data, b"../", -2, UP):
+        yield from of_path(match.start(), match[0].rstrip(TRIMMED), LeakKind.PATH)
+    for match in matched(data, b"~/", 0, TILDE):
+        yield from of_path(match.start(), match[0].rstrip(TRIMMED), LeakKind.HOME)
+    if any(quoted in data for quoted in QUOTED):
+        for match in IN_URL.finditer(data):
+            path = TWO.sub(b"/", unquote_to_bytes(match[0]))
+            drives = (of_path(0, _single(drive[0]), LeakKind.DRIVE) for drive in DRIVE.finditer(path))
+            for detection in chain(_posix(path), *drives):
+                yield detection._replace(at=match.start())
 
 
-def _posix(data: bytes) -> Iterator[Found]:
+def _posix(data: bytes) -> Iterator[Detection]:
     rooted: set[int] = set()
-    for one in ROOTED.finditer(data):
-        rooted.add(one.start())
-        path = textual(one[0]).rstrip(TRIMMED)
-        if IN_ROOT.match(path) and not DRIVE_BEFORE.search(data, max(one.start() - 3, 0), one.start()):
-            yield from named(one.start(), path, LeakKind.PATH)
-    for one in POSIX.finditer(data):
-        path = textual(one[0]).rstrip(TRIMMED)
-        if one.start() not in rooted and is_telling(path):
-            yield from named(one.start(), path, LeakKind.PATH)
+    for match in ROOTED.finditer(data):
+        at = match.start()
+        rooted.add(at)
+        path = textual(match[0]).rstrip(TRIMMED)
+        if IN_ROOT.match(path) and not DRIVE_BEFORE.search(data, max(at - 3, 0), at):
+            yield from of_path(at, path, LeakKind.PATH)
+    for match in POSIX.finditer(data):
+        path = textual(match[0]).rstrip(TRIMMED)
+        if match.start() not in rooted and is_telling(path):
+            yield from of_path(match.start(), path, LeakKind.PATH)
 
 
 def _single(path: bytes) -> bytes:
     """A path whose backslashes are doubled no longer."""
     return re.sub(rb"\\+", rb"\\", path)
+
+
+# --- paths in parts
+
+PATHLIB, PATH = b"pathlib", "pathlib.Path"
+PATH_CLASS = re.compile(r"pathlib\S* (?:Pure)?(?:Posix|Windows)?Path\Z")
+QUOTED_HOME = re.compile(rb"[\"'](?:" + b"|".join(sorted(HOME_FOLDERS)) + rb")\\{0,7}[\"']")
+MARKS = (b"home", b"omes", b"sers", b"people")
+FIRST_PART = re.compile(rb"|/|[A-Za-z]:[\\/]?")
+BARE = re.compile(HOME)
+"""Begins a path that has no root."""
+FEWEST_BARE = 3
+"""Parts of a path without a root."""
+MOST_PARTS = 32
+QUOTED_TEXT = rb"\\{0,7}+[\"']((?:[^\"'\\\n]|\\(?!\\{0,6}+[\"'])){0,255}+)\\{0,7}+[\"']"
+"""A string; backslashes before a quote are a part of that, so that there is one way alone to read it."""
+LISTED = re.compile(
+    rb"[\[(]\s{0,40}(\\{0,7})[\"'](?:(?:" + FIRST_PART.pattern + rb"|" + BARE.pattern + rb")\\{0,7}[\"'])"
+    rb"(?:\s{0,40},\s{0,40}" + QUOTED_TEXT + rb"){1,%d}+\s{0,40},?\s{0,40}[\])]" % (MOST_PARTS - 1)
+)
+QUOTED_STRING = re.compile(QUOTED_TEXT)
+TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+WHOLE = {"APPENDS", "TUPLE", "LIST", "ADDITEMS", "FROZENSET"}
+
+
+class PathParts(NamedTuple):
+    """Texts in a row.
+
+    Attributes:
+        at: the first byte.
+        texts: what may be the parts of a path.
+        is_path: whether they are.
+    """
+
+    at: int
+    texts: Sequence[bytes]
+    is_path: bool = False
+
+
+def parted(strings: PieceStrings) -> Iterator[Detection]:
+    """The paths that stand in parts; each is at a byte of the record."""
+    for layer in strings.layers:
+        lists: Iterator[PathParts] = iter(())
+        if isinstance(layer, PickleLayer):
+            lists = _in_pickle(layer)
+        elif isinstance(layer, SpanLayer):
+            lists = _in_text(layer)
+        for parts in lists:
+            for detection in _joined(parts):
+                yield detection._replace(at=layer.outer(parts.at))
+
+
+def _in_text(layer: Layer) -> Iterator[PathParts]:
+    """Lists of strings, as JSON and Python write them.
+
+    In a list in a string in a string …, backslashes before its quotes tell how deep it stands.
+    """
+    data = layer.data
+    if any(mark in data for mark in MARKS) and QUOTED_HOME.search(data):
+        for match in LISTED.finditer(data):
+            texts = [text[1] for text in QUOTED_STRING.finditer(match[0])]
+            for _ in range((len(match[1]) + 1).bit_length()):
+                texts = list(map(layer.decoded, texts))
+            yield PathParts(match.start(), texts)
+
+
+def _in_pickle(layer: PickleLayer) -> Iterator[PathParts]:
+    """Lists and tuples of texts; texts may be remembered from before."""
+    if PATHLIB not in layer.data and HOME_FOLDERS.isdisjoint(layer.counts):
+        return
+    file, row, last = BytesIO(layer.data), list[tuple[int, str]](), None
+    memo: dict[int, str | None] = {}
+    is_path = is_list = False
+    with suppress(ValueError, OverflowError, UnicodeError):  # no pickle from there on
+        ops = chain.from_iterable(pickletools.genops(file) for _ in range(MOST_IN_ROW))
+        for op, argument, at in islice(ops, MOST_OPCODES):
+            if "PUT" in op.name or op.name == "MEMOIZE":
+                memo[len(memo) if argument is None else argument] = last
+            elif op.name == "APPEND":
+                is_list = True
+            elif (last := _pushed(op.name, argument, memo, row)) == PATH:
+                row, is_path, is_list = [], True, False
+            elif last is not None:
+                row.append((at or 0, last))
+            else:
+                items = row[-TUPLES[op.name] :] if op.name in TUPLES else row
+                if items and (is_list or op.name in TUPLES or op.name in WHOLE):
+                    texts = [text.encode(errors="surrogateescape") for _, text in items]
+                    yield PathParts(items[0][0], texts, is_path)
+                    is_path = False
+                row, is_list = [], False
+            if op.name == "STOP":
+                memo = {}
+
+
+def _pushed(
+    op: str, argument: object, memo: dict[int, str | None], row: Sequence[tuple[int, str]]
+) -> str | None:
+    """What an opcode pushes: a text, ``PATH`` for a class of paths, None for anything else."""
+    if "GET" in op and isinstance(argument, int):
+        return memo.get(argument)
+    if op == "GLOBAL":
+        return PATH if PATH_CLASS.match(str(argument)) else None
+    if op == "STACK_GLOBAL":
+        return PATH if PATH_CLASS.match(" ".join(text for _, text in row[-2:])) else None
+    return argument if ("UNICODE" in op or "STRING" in op) and isinstance(argument, str) else None
+
+
+def _joined(parts: PathParts) -> Iterator[Detection]:
+    """The path that texts are the parts of, and whose home it is in."""
+    first, *names = parts.texts
+    if not 0 < len(names) < MOST_PARTS or not all(names):
+        return
+    if FIRST_PART.fullmatch(first):
+        slash = b"\\" if b":" in first and not first.endswith(b"/") else b"/"
+        path = first.rstrip(b"\\/") + slash + slash.join(names)
+    elif (
+        BARE.fullmatch(first)
+        and len(names) + 1 >= FEWEST_BARE
+        and (parts.is_path or ENDING.search(names[-1]))
+    ):
+        path = b"/" + b"/".join(parts.texts)
+    else:
+        return
+    detections = list(paths(path))
+    if parts.is_path or any(detection.kind is LeakKind.HOME for detection in detections):
+        yield from detections

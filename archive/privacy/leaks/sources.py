@@ -1,25 +1,31 @@
 """Source text in texts: functions, lines of Python that tracebacks quote, comments, docstrings; names.
 
-Lines of PyTorch's own modules are nobody's secret: in a traceback its frame tells, elsewhere the caller.
+Lines of PyTorch's own modules are nobody's secret: in a traceback its frame tells, elsewhere the lines that
+source ranges refer to, PyTorch's own and the model's (``known_lines``).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.errors import ArchiveError
 from archive.formats.record_kinds import BUNDLED_INPUTS, RecordKind
-from archive.privacy.leaks.kinds import LeakKind
-from archive.privacy.leaks.vocabulary import Found
+from archive.privacy.leaks.vocabulary import CALL, PACKAGES, Detection, LeakKind, places_of
+from archive.reader.opening import open as open_archive
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
+
+    from archive.base.limits import Limits
+    from archive.base.mapped import Mapped
 
 TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]{0,300}\n[ \t]+([^\n\0]+)')
 """A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
 OWN = re.compile(
-    rb"[\\/](?:site|dist)-packages[\\/]torch[\\/]"
+    rb"[\\/]" + PACKAGES + rb"[\\/]torch[\\/]"
     rb"|(?:^|[\\/])torch[\\/](?:nn[\\/]modules[\\/]\w+|nn[\\/](?:functional|init)|jit[\\/]_\w+|_?[a-z]\w+)\.py\Z"
 )
 """Files of PyTorch itself."""
@@ -31,9 +37,9 @@ STATEMENT = re.compile(
 )
 COMMENT = re.compile(rb"(?:^|(?<=[ \t\n\0]))#(?!:)[ \t]*([A-Za-z\x80-\xff][^\n\0]{2,})")
 DOCSTRING = re.compile(rb"[\"']{3}[ \t]*([A-Za-z\x80-\xff][^\n\0\"]{3,})")
-WORD = re.compile(r"[^\W\d_]{3}")
+LETTERS = re.compile(r"[^\W\d_]{3}")
 """Letters in a row, of any script: the bytes of a checksum may be a `#` and a letter or two."""
-HANDLE = re.compile(
+OF_TOOLS = re.compile(
     rb"(?:debug handle \d|type: |noqa|No stacktrace|File: |include [<\"]"
     rb"|(?:define|undef|ifdef|ifndef|pragma) \w|(?:el)?if (?:defined|!)|endif\b|else\s*\Z)"
 )
@@ -71,7 +77,7 @@ HOLD_NAMES = {RecordKind.MODULES, RecordKind.OBJECT}
 """Records whose strings are names of attributes."""
 
 
-def sources(kind: RecordKind, data: bytes, known: frozenset[bytes] | None = None) -> Iterator[Found]:
+def sources(kind: RecordKind, data: bytes, known: frozenset[bytes] | None = None) -> Iterator[Detection]:
     """The source text, comments and docstrings in a text of a record.
 
     Args:
@@ -81,107 +87,155 @@ def sources(kind: RecordKind, data: bytes, known: frozenset[bytes] | None = None
     """
     if kind not in HOLD_SOURCE:
         return
-    for one in TRACED.finditer(data):
-        if not OWN.search(one[1]):
-            yield Found(LeakKind.SOURCE, one.start(2), one[2])
+    for frame in TRACED.finditer(data):
+        if not OWN.search(frame[1]):
+            yield Detection(LeakKind.SOURCE, frame.start(2), frame[2])
             if kind is RecordKind.PROGRAM:
-                yield from _comments(one[2], one.start(2))
+                yield from _comments(frame[2], frame.start(2))
     if kind is RecordKind.PROGRAM:
         return
     if known is not None and kind in HOLD_RANGES:
-        yield from _lines(data, known)
+        at = 0
+        for line in data.split(b"\0"):
+            text = line.strip()
+            if text in known and not text.startswith(b"#"):
+                yield Detection(LeakKind.SOURCE, at, text)
+            at += len(line) + 1
     if known is None or kind not in HOLD_RANGES or kind in HOLD_PROGRAMS:
-        yield from _like_lines(data, known or frozenset())
+        for pattern in (DEFINED, STATEMENT):
+            for statement in pattern.finditer(data):
+                if statement[0].strip() not in (known or ()):
+                    yield Detection(LeakKind.SOURCE, statement.start(), statement[0].strip())
     yield from _comments(data, 0)
 
 
-def _lines(data: bytes, known: Container[bytes]) -> Iterator[Found]:
-    """The lines that are known to be source text, but for those that are comments alone."""
-    at = 0
-    for line in data.split(b"\0"):
-        text = line.strip()
-        if text in known and not text.startswith(b"#"):
-            yield Found(LeakKind.SOURCE, at, text)
-        at += len(line) + 1
-
-
-def _like_lines(data: bytes, known: Container[bytes]) -> Iterator[Found]:
-    """What looks like a line of source text, but for lines that are known."""
-    for pattern in (DEFINED, STATEMENT):
-        for one in pattern.finditer(data):
-            if one[0].strip() not in known:
-                yield Found(LeakKind.SOURCE, one.start(), one[0].strip())
-
-
-def _comments(data: bytes, at: int) -> Iterator[Found]:
+def _comments(data: bytes, at: int) -> Iterator[Detection]:
     for pattern in (COMMENT, DOCSTRING):
-        for one in pattern.finditer(data):
-            if not HANDLE.match(one[1]) and _has_word(one[1]):
-                yield Found(LeakKind.COMMENT, at + one.start(1), one[1].strip())
+        for comment in pattern.finditer(data):
+            if not OF_TOOLS.match(comment[1]) and _has_letters(comment[1]):
+                yield Detection(LeakKind.COMMENT, at + comment.start(1), comment[1].strip())
 
 
-def _has_word(text: bytes) -> bool:
+def _has_letters(text: bytes) -> bool:
     try:
-        return WORD.search(text.decode()) is not None
+        return LETTERS.search(text.decode()) is not None
     except UnicodeDecodeError:
         return False
 
 
-def names(kind: RecordKind, data: bytes) -> Iterator[Found]:
+# --- names
+
+
+def names(kind: RecordKind, data: bytes) -> Iterator[Detection]:
     """The names of classes and attributes that are not PyTorch's, and ids of a run."""
     if b"__torch__" in data:
-        for one in TORCHSCRIPT_CLASS.finditer(data):
-            yield from _class(one.start(1) + 1, MANGLED.sub(b"", one[1])[1:])
+        for name in TORCHSCRIPT_CLASS.finditer(data):
+            yield from _class(name.start(1) + 1, MANGLED.sub(b"", name[1])[1:])
     if kind is RecordKind.PROGRAM:
-        for one in ADDRESS.finditer(data):
-            yield Found(LeakKind.ID, one.start(), one[0])
+        for address in ADDRESS.finditer(data):
+            yield Detection(LeakKind.ID, address.start(), address[0])
     if kind in HOLD_NAMES:
-        yield from _in_pickle(data)
+        for name in PYTHON_CLASS.finditer(data):
+            if not name[1].startswith(b"__torch__."):
+                yield from _class(name.start(1), name[1])
+        for name in IDENTIFIER.finditer(data):
+            if name[0].startswith(BUNDLED_INPUTS):
+                yield Detection(LeakKind.INPUTS, name.start(), name[0])
+            elif name[0] not in COMMON_NAMES:
+                yield Detection(LeakKind.ATTRIBUTE, name.start(), name[0])
 
 
-def of_nodes(json: bytes) -> Iterator[tuple[Found, int]]:
-    """Names of classes and parameters in a program's JSON, and ids of a run, with how often each is there.
-
-    Args:
-        json: the program.
-    """
+def of_nodes(json: bytes) -> Iterator[tuple[Detection, int]]:
+    """Names of classes and parameters in a program's JSON, and ids of a run, with how often each is there."""
     times: Counter[bytes] = Counter()
     first: dict[bytes, tuple[bytes, int]] = {}
     for stack, count in Counter(MODULE_STACK.findall(json)).items():
-        for one in INSTANCE_CLASS.finditer(stack):
-            times[one[1]] += count
-            first.setdefault(one[1], (stack, one.start(1)))
-    for name, (stack, at) in first.items():
-        for found in _class(json.find(stack) + at, name):
-            yield found, times[name]
-    parameters = [one for key in PARAMETERS for one in _texts(json, key)]
-    for at, name in sorted(parameters):
-        yield Found(LeakKind.ATTRIBUTE, at, name), 1
+        for name in INSTANCE_CLASS.finditer(stack):
+            times[name[1]] += count
+            first.setdefault(name[1], (stack, name.start(1)))
+    for class_name, (stack, at) in first.items():
+        for detection in _class(json.find(stack) + at, class_name):
+            yield detection, times[class_name]
+    texts = (TEXT.match(json, at + len(key)) for key in PARAMETERS for at in places_of(json, key))
+    for at, parameter in sorted((text.start(1), text[1]) for text in texts if text):
+        yield Detection(LeakKind.ATTRIBUTE, at, parameter), 1
     for number, count in Counter(GRAPH_ID.findall(json)).items():
-        yield Found(LeakKind.ID, json.find(number), number), count
+        yield Detection(LeakKind.ID, json.find(number), number), count
 
 
-def _texts(json: bytes, key: bytes) -> Iterator[tuple[int, bytes]]:
-    """The texts behind a key of JSON, and where they begin: bytes are found much sooner than patterns."""
-    at = json.find(key)
-    while at >= 0:
-        one = TEXT.match(json, at + len(key))
-        if one:
-            yield one.start(1), one[1]
-        at = json.find(key, at + len(key))
-
-
-def _in_pickle(data: bytes) -> Iterator[Found]:
-    for one in PYTHON_CLASS.finditer(data):
-        if not one[1].startswith(b"__torch__."):
-            yield from _class(one.start(1), one[1])
-    for one in IDENTIFIER.finditer(data):
-        if one[0].startswith(BUNDLED_INPUTS):
-            yield Found(LeakKind.INPUTS, one.start(), one[0])
-        elif one[0] not in COMMON_NAMES:
-            yield Found(LeakKind.ATTRIBUTE, one.start(), one[0])
-
-
-def _class(at: int, name: bytes) -> Iterator[Found]:
+def _class(at: int, name: bytes) -> Iterator[Detection]:
     if name and not (name + b".").startswith(OWN_MODULES):
-        yield Found(LeakKind.CLASS, at, name)
+        yield Detection(LeakKind.CLASS, at, name)
+
+
+# --- lines that source ranges refer to
+
+HAVE_RANGES = ARCHIVE_KINDS | {FileKind.COMPANION}
+"""Kinds of files that have source ranges."""
+NO_FILE = {b"", b"<string>"}
+"""Names of the files of text that is from none."""
+WRITTEN = re.compile(
+    rb"\s*def __len__\(self\):\s+return \d+\s*\Z"
+    rb"|.*\bself\.__(?:backend|processed_module|method_compile_spec|create_backend|loweredModule__)",
+    re.DOTALL,
+)
+"""Methods that PyTorch writes itself, for containers of modules and for lowered ones:
+``torch/jit/_recursive.py``, ``torch/csrc/jit/backends/backend_detail.cpp``."""
+BUILT_IN = re.compile(
+    rb"\ndef (?:"
+    rb"(?:mul|lt)\(a : \w+, b : Tensor\) -> Tensor:\n  return b "
+    rb"|_\w+\(x: BroadcastingList\d\[\w+\]\) -> List\[\w+\]:\n  return x\n\Z"
+    rb"|floordiv\(self : Tensor, other : \w+\) -> Tensor:\n  return torch\.floor_divide\(self, other\)\n\Z"
+    rb"|_assert_int_or_pair\(vals: List\[int\], name: str, message: str\):\n  pass\n"
+    rb"|_assert\(condition : Tensor, message : str\):\n  assert bool\(condition\), message\n"
+    rb"|ndim\(a : Tensor\) -> int:\n  return a\.dim\(\)\n"
+    rb"|(?:div|full|linspace|logspace|gelu)\w*_0_\d\()"
+)
+"""What texts begin with that PyTorch has in TorchScript: ``torch/csrc/jit/frontend/builtin_functions.cpp``,
+``torch/csrc/jit/operator_upgraders/upgraders_entry.cpp``."""
+WORD = re.compile(rb"[^\W\d]\w")
+
+
+class SourceLines(NamedTuple):
+    """Lines of source text, without blanks at either end.
+
+    Attributes:
+        own: those that PyTorch's own modules have alone.
+        model: those of others; None where source ranges are not read: lines are told by their looks then.
+        problem: why they are not, though the file should have them; "" else.
+    """
+
+    own: frozenset[bytes]
+    model: frozenset[bytes] | None
+    problem: str = ""
+
+
+BY_LOOKS = "so lines are source text by their looks, PyTorch's own, too"
+
+
+def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> SourceLines:
+    """The lines of source text in a file of a kind; of texts, no more than ``compared_bytes`` are read."""
+    if kind not in HAVE_RANGES:
+        return SourceLines(frozenset(), None)
+    try:
+        with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
+            table = archive.range_table.sources
+            size, most = int(table.lengths.sum()), min(limits.compared_bytes, archive.allowance.memory // 4)
+            if size > most:
+                why = (
+                    f"{size:,} bytes of source text are not compared with PyTorch's own, at most {most:,} are"
+                )
+                return SourceLines(frozenset(), None, f"{why}, {BY_LOOKS}")
+            own: set[bytes] = set()
+            model: set[bytes] = set()
+            for source in (table[number] for number in range(len(table))):
+                name = str(source.filename or "").encode(errors="surrogateescape")
+                text = str(source.text).encode(errors="surrogateescape")
+                is_own = OWN.search(name) or (
+                    name in NO_FILE and (WRITTEN.match(text) or BUILT_IN.match(text))
+                )
+                (own if is_own else model).update(map(bytes.strip, text.split(b"\n")))
+            telling = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
+            return SourceLines(frozenset(own - model), frozenset(telling))
+    except ArchiveError as problem:
+        return SourceLines(frozenset(), None, f"source ranges cannot be read, {BY_LOOKS}: {problem}")

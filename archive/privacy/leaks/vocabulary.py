@@ -1,30 +1,126 @@
-"""What paths, homes and users are: the words of ``leaks``, of ``redact``, and of its proof.
+"""What tells of people and machines: the kinds of findings, and the words by which they are known.
 
-A path leads home, to what is temporary, to packages, or elsewhere; a home is somebody's.
+This is the one vocabulary of ``leaks``, of ``redact``, and of its proof: what a path, a home, a user and a
+name are, and which kinds are which. A path leads home, to what is temporary, to packages, or elsewhere; a
+home is somebody's.
 """
 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
-
-from archive.privacy.leaks.kinds import LeakKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# --- kinds
+
+
+class LeakKind(StrEnum):
+    """What a text or a record of a model gives away."""
+
+    HOME = "home path"
+    TEMPORARY = "temporary path"
+    PACKAGES = "site-packages path"
+    DRIVE = "drive path"
+    UNC = "network path"
+    PATH = "other path"
+    USER = "user name"
+    HOST = "host name"
+    EMAIL = "e-mail address"
+    URL = "URL"
+    KEY = "key"
+    SOURCE = "source text"
+    COMMENT = "comment"
+    TIME = "time stamp"
+    INPUTS = "sample inputs"
+    EXTRA = "extra file"
+    COMPANION = "companion"
+    ROOT = "root folder"
+    CLASS = "class name"
+    ATTRIBUTE = "attribute name"
+    GENERATED = "generated code"
+    ID = "id"
+
+    @property
+    def counts(self) -> bool:
+        """Whether findings of this kind make the exit status 1, unless kinds are asked for."""
+        return self not in LISTED_ONLY
+
+    @property
+    def is_path(self) -> bool:
+        """Whether findings of this kind are paths or URLs."""
+        return self in PATHS or self is LeakKind.URL
+
+    @property
+    def remedy(self) -> str:
+        """A sentence that tells how such findings get out of a file that ``redact`` does not rewrite."""
+        return REMEDIES[self]
+
+
+LISTED_ONLY = {LeakKind.ROOT, LeakKind.CLASS, LeakKind.ATTRIBUTE, LeakKind.GENERATED, LeakKind.ID}
+"""Kinds that nearly every model has, as PyTorch loads none without: they name neither person nor machine."""
+
+PATHS = frozenset(
+    {
+        *(LeakKind.HOME, LeakKind.TEMPORARY, LeakKind.PACKAGES),
+        *(LeakKind.DRIVE, LeakKind.UNC, LeakKind.PATH),
+    }
+)
+NAMES = frozenset({LeakKind.USER, LeakKind.HOST})
+"""Names of people and machines, which are looked for as words and parts of names."""
+OTHERWISE = "save the model without it"
+OF_THE_MODEL = "PyTorch needs it to load the model; rename it in the model's source"
+REMEDIES = dict.fromkeys((*PATHS, LeakKind.EMAIL, LeakKind.URL, LeakKind.SOURCE, LeakKind.COMMENT), OTHERWISE)
+REMEDIES |= dict.fromkeys(NAMES, "goes with the path or address that it is part of")
+REMEDIES |= {
+    LeakKind.KEY: "revoke it first; then save the model without it",
+    LeakKind.TIME: "save the model with PyTorch 1.4 or later, which writes no times",
+    LeakKind.INPUTS: "export the model without example inputs, or with made-up ones",
+    LeakKind.EXTRA: "save the model without it in `_extra_files`",
+    LeakKind.COMPANION: "`restore`, then `split`: the companion becomes a file of its own",
+    LeakKind.ROOT: "PyTorch takes it from the file's name; save under another one",
+    LeakKind.CLASS: OF_THE_MODEL,
+    LeakKind.ATTRIBUTE: OF_THE_MODEL,
+    LeakKind.GENERATED: "PyTorch runs it",
+    LeakKind.ID: "`convert --canonical` numbers ids of exported programs anew",
+}
+
+
+class Detection(NamedTuple):
+    """What a detector finds in a text.
+
+    Attributes:
+        kind: of the finding.
+        at: its first byte in the text.
+        text: what stands there.
+    """
+
+    kind: LeakKind
+    at: int
+    text: bytes
+
+
+# --- paths and homes
+
 SHARED = rb"(?:var|usr|nfs|net|data|scratch|gpfs|lustre|export|work|shared|mnt|(?:mnt|cygdrive)/[a-z]|[a-z])/"
 """Folders in which those of people may be."""
-OF_PEOPLE = rb"(?:home\d?|Users|" + SHARED + rb"(?:home\d?|[Uu]sers))"
+HOME = rb"(?:home\d?|Users)"
+"""The folder of homes at a root."""
+OF_PEOPLE = rb"(?:" + HOME + rb"|" + SHARED + rb"(?:home\d?|[Uu]sers))"
 FOLDER = rb"[^/\x00-\x20\"'<>|:*?`\\,;(){}\[\]]++"
 OF_MANY = (
     rb"(?!(?:api|rest|v\d+)/)"
     + FOLDER
     + rb"/(?:"
     + FOLDER
-    + rb"/){0,2}?(?:homes?\d?|Users|users|people|user/[a-z])"
+    + rb"/){0,2}?(?:homes?\d?|[Uu]sers|people|user/[a-z])"
 )
 """The same where more has to follow than a name: the folder of homes may lie in others, of any name."""
+HOME_FOLDERS = {b"home", b"homes", b"Homes", b"users", b"Users", b"people"}
+HOME_FOLDERS |= {b"home%d" % number for number in range(10)} | {b"homes%d" % number for number in range(10)}
+"""What the folders of homes are called, wherever they lie."""
 HOMES = rb"(?:root|" + OF_PEOPLE + rb")"
 TEMPORARY = rb"(?:tmp|var/tmp|var/folders|private/tmp|private/var|dev/shm|scratch)"
 MACHINES = re.compile(
@@ -40,33 +136,15 @@ HOME_OF = re.compile(
 )
 """Begins a path in somebody's home; the last part is whose it is, unless somebody is root."""
 IN_TEMPORARY = re.compile(rb"/" + TEMPORARY + rb"/|[\\/](?:Temp|TEMP|tmp)[\\/]")
-IN_PACKAGES = re.compile(rb"[\\/](?:site|dist)-packages(?:[\\/]|$)")
-NOBODY = {
-    *("Default", "Public", "Shared", "Administrator", "runneradmin", "runner", "ubuntu", "user", "jovyan"),
-    *(
-        "circleci",
-        "ec2-user",
-        "vsts",
-        "jenkins",
-        "root",
-        "conda",
-        "builder",
-        "pytorch",
-        "nobody",
-        "linuxbrew",
-    ),
-    *(
-        "vscode",
-        "codespace",
-        "gitpod",
-        "azureuser",
-        "sagemaker-user",
-        "vagrant",
-        "centos",
-        "debian",
-        "airflow",
-    ),
-}
+PACKAGES = rb"(?:site|dist)-packages"
+IN_PACKAGES = re.compile(rb"[\\/]" + PACKAGES + rb"(?:[\\/]|$)")
+CALL = re.compile(rb"(?P<path>[^\n]+)(?P<line>\([0-9]+\): )(?P<function>[^\n]*)")
+"""A line of a traced operation's text, which is its Python stack: ``/home/ann/net.py(12): forward``."""
+NOBODY = frozenset(
+    b"Default Public Shared Administrator runneradmin runner ubuntu user jovyan circleci ec2-user vsts "
+    b"jenkins root conda builder pytorch nobody linuxbrew vscode codespace gitpod azureuser sagemaker-user "
+    b"vagrant centos debian airflow".split()
+)
 """Accounts that a machine or a service comes with."""
 USERS = (
     *(b"LOGNAME", b"USERNAME", b"USER", b"SLURM_JOB_USER", b"SUDO_USER", b"username", b"user_name", b"user"),
@@ -89,28 +167,13 @@ WORDS_OF_CODE = frozenset(
     b"float tensor double long half string text token tokens image label labels class default auto meta "
     b"master".split()
 )
-"""Words of PyTorch and of its users, which are names of accounts, too: they tell of nobody where they stand
-alone."""
+"""Words of PyTorch and of its users that are names of accounts, too: alone, they tell of nobody."""
 ENDING = re.compile(rb"\.[A-Za-z][A-Za-z0-9_+]{0,5}(?:\.\d+)*")
 PARTS = re.compile(
     rb"\.(?:py|ipynb|c|cc|cpp|cxx|cu|h|hpp|so|pt|pth|pt2|ptl|pte|ckpt|safetensors|onnx|npy|npz|ya?ml|csv|log|pkl)\Z"
 )
 """Endings of files that models are made of."""
 FEWEST_FOLDERS = 3
-
-
-class Found(NamedTuple):
-    """What a detector finds in a text.
-
-    Attributes:
-        kind: of the finding.
-        at: its first byte in the text.
-        text: what stands there.
-    """
-
-    kind: LeakKind
-    at: int
-    text: bytes
 
 
 def home_of(path: bytes) -> tuple[int, bytes] | None:
@@ -143,11 +206,11 @@ def textual(path: bytes) -> bytes:
     if path.isascii():
         return path
     text = path.decode(errors="surrogateescape")
-    odd = next((at for at, one in enumerate(text) if not one.isprintable()), len(text))
+    odd = next((at for at, character in enumerate(text) if not character.isprintable()), len(text))
     return path if odd == len(text) else text[:odd].rstrip("/").encode()
 
 
-def named(at: int, path: bytes, other: LeakKind) -> Iterator[Found]:
+def of_path(at: int, path: bytes, other: LeakKind) -> Iterator[Detection]:
     """A path by its kind, and the user whose home it is in.
 
     Args:
@@ -157,21 +220,16 @@ def named(at: int, path: bytes, other: LeakKind) -> Iterator[Found]:
     """
     home = home_of(path)
     if home:
-        yield Found(LeakKind.HOME, at, path)
+        yield Detection(LeakKind.HOME, at, path)
     elif IN_TEMPORARY.search(path):
-        yield Found(LeakKind.TEMPORARY, at, path)
+        yield Detection(LeakKind.TEMPORARY, at, path)
     elif IN_PACKAGES.search(path):
-        yield Found(LeakKind.PACKAGES, at, path)
+        yield Detection(LeakKind.PACKAGES, at, path)
     else:
-        yield Found(other, at, path)
-    if home and is_somebody(home[1]):
+        yield Detection(other, at, path)
+    if home and home[1] not in NOBODY:
         end, user = home
-        yield Found(LeakKind.USER, at + end - 1 - len(user), user)
-
-
-def is_somebody(name: bytes) -> bool:
-    """Whether a name of a user is not one that machines come with."""
-    return name.decode(errors="replace") not in NOBODY
+        yield Detection(LeakKind.USER, at + end - 1 - len(user), user)
 
 
 def is_word_of_code(name: bytes) -> bool:
@@ -179,18 +237,22 @@ def is_word_of_code(name: bytes) -> bool:
     return len(name) < SHORTEST_NAME or name.lower() in WORDS_OF_CODE
 
 
-def matched(data: bytes, mark: bytes, before: int, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
-    """What matches around a mark: bytes are found much sooner than patterns.
+# --- search
 
-    Args:
-        data: a text.
-        mark: what each match has.
-        before: bytes of a match before the mark.
-        pattern: what has to match.
-    """
+
+def places_of(data: bytes, mark: bytes) -> Iterator[int]:
+    """Where a mark stands: bytes are found much sooner than patterns."""
     at = data.find(mark)
     while at >= 0:
-        one = pattern.match(data, at - before) if at >= before else None
-        if one is not None:
-            yield one
-        at = data.find(mark, max(one.end() if one else 0, at + 1))
+        yield at
+        at = data.find(mark, at + 1)
+
+
+def matched(data: bytes, mark: bytes, before: int, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    """What matches around a mark, and begins ``before`` bytes before it; matches do not overlap."""
+    at = data.find(mark)
+    while at >= 0:
+        match = pattern.match(data, at - before) if at >= before else None
+        if match is not None:
+            yield match
+        at = data.find(mark, max(match.end() if match else 0, at + 1))

@@ -17,6 +17,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.privacy.pieces.layers import ESCAPES
+from archive.privacy.pieces.packed import PACKED
 from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle
 
 if TYPE_CHECKING:
@@ -185,7 +187,7 @@ WAYS = (BASE64, HEX, BASE32, BASE85, ASCII85)
 """All ways that are read."""
 
 
-class Run(NamedTuple):
+class EncodedRun(NamedTuple):
     """A stretch of a text that is encoded.
 
     Attributes:
@@ -203,14 +205,16 @@ class Run(NamedTuple):
     how: str
 
 
-def runs(text: bytes) -> Iterator[Run]:
+def runs(text: bytes) -> Iterator[EncodedRun]:
     """What is encoded in a text: runs that are decoded, or masked."""
     for way in WAYS:
         for at, end in _begun(text, way):
             data = way.decoded(text[at:end]) if way.head.match(text, at) else None
-            is_masked = way is BASE64 and end - at >= MASKED and _is_random(text[at : min(end, at + SAMPLE)])
+            is_masked = (
+                way is BASE64 and end - at >= MASKED and entropy(text[at : min(end, at + SAMPLE)]) >= BITS
+            )
             if data is not None or is_masked:
-                yield Run(at, end, data, is_masked, way.name)
+                yield EncodedRun(at, end, data, is_masked, way.name)
 
 
 def has_runs(joined: bytes, texts: Sequence[bytes]) -> Iterator[int]:
@@ -220,20 +224,18 @@ def has_runs(joined: bytes, texts: Sequence[bytes]) -> Iterator[int]:
         joined: the texts with NUL between them.
         texts: the same.
     """
-    begun = [
-        one.start()
-        for way in WAYS
-        for one in way.long.finditer(joined.translate(way.classes))
-        if way.head.match(joined, one.start()) or (way is BASE64 and _goes_on(joined, *one.span()))
-    ]
+    begun = []
+    for way in WAYS:
+        for letters in way.long.finditer(joined.translate(way.classes)):
+            at, end = letters.span()
+            if way.head.match(joined, at) or (
+                way is BASE64
+                and (end - at >= MASKED or (end - at >= LINE and joined[end : end + 1] in b"\r\n"))
+            ):
+                begun.append(at)
     starts = [0, *accumulate(len(text) + 1 for text in texts)] if begun else []
     for at in begun:
         yield bisect_right(starts, at) - 1
-
-
-def _goes_on(joined: bytes, at: int, end: int) -> bool:
-    """Whether letters that stand for no text are so many that they are masked, in one line or in several."""
-    return end - at >= MASKED or (end - at >= LINE and joined[end : end + 1] in b"\r\n")
 
 
 def _begun(text: bytes, way: Letters) -> Iterator[tuple[int, int]]:
@@ -241,8 +243,8 @@ def _begun(text: bytes, way: Letters) -> Iterator[tuple[int, int]]:
     end = 0
     for letters in way.long.finditer(text.translate(way.classes)):
         if letters.start() >= end:
-            one = way.run.match(text, letters.start())
-            end = one.end() if one else letters.end()
+            run = way.run.match(text, letters.start())
+            end = run.end() if run else letters.end()
             yield letters.start(), end
 
 
@@ -274,6 +276,28 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-def _is_random(letters: bytes) -> bool:
+def entropy(letters: bytes) -> float:
+    """Bits of entropy a letter."""
     counts = Counter(letters).values()
-    return -sum(count / len(letters) * math.log2(count / len(letters)) for count in counts) >= BITS
+    return -sum(count / len(letters) * math.log2(count / len(letters)) for count in counts)
+
+
+# --- all ways to write a text
+
+WIDE = ("UTF-16", "UTF-32")
+AS_STORED = ("UTF-8", *WIDE)
+"""What texts are looked for in everywhere, in the bytes of tensors, too."""
+ENCODINGS = (*AS_STORED, "JSON's escapes", *ESCAPES, *(way.name for way in WAYS))
+"""What texts are looked for in outside of tensors."""
+
+
+def searched() -> str:
+    """What ``leaks`` and the proof of ``redact`` go through, in words."""
+
+    def listed(names: tuple[str, ...]) -> str:
+        return f"{', '.join(names[:-1])} and {names[-1]}"
+
+    return (
+        f"in {listed(ENCODINGS)}, in what {listed(PACKED)} packed; in tensors in {listed(AS_STORED)}; "
+        "a list of folders that has no root and no file is not read as a path"
+    )

@@ -18,8 +18,7 @@ import zstandard
 
 from archive.formats.elf.headers import headers_of
 from archive.formats.elf.parse import is_elf, parse_object
-from archive.privacy.pieces.layer import SHORTEST
-from archive.privacy.pieces.plain_strings import ASCII_TEXT
+from archive.privacy.pieces.layers import ASCII_TEXT, SHORTEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +29,7 @@ HEADS |= dict.fromkeys((b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"), "zl
 """First bytes of streams."""
 ALONE = re.compile(rb"\x5d\0\0(?:[\x01-\x80]\0|\0[\x01-\x08])(?:\xff{8}|.{4}[\0\1]\0{3})", re.DOTALL)
 """The first bytes of lzma's own format, as all encoders write it: properties, window, size."""
-NAMES = ("deflate", "gzip", "zlib", "zstd", "xz", "lzma", "bzip2")
+PACKED = ("deflate", "gzip", "zlib", "zstd", "xz", "lzma", "bzip2")
 """What is unpacked, in words."""
 TRIED = 1 << 10
 """Bytes of what bare deflate may stand for that have to be text."""
@@ -55,7 +54,7 @@ CHUNK = 1 << 14
 """Bytes of a stream that are read at once."""
 
 
-class _Stream(Protocol):
+class _Decompressor(Protocol):
     """What decompressors have in common."""
 
     @property
@@ -66,7 +65,7 @@ class _Stream(Protocol):
         """What is in more of the stream."""
 
 
-class Stream(NamedTuple):
+class PackedStream(NamedTuple):
     """Compressed bytes.
 
     Attributes:
@@ -108,17 +107,17 @@ def is_deflate(data: memoryview) -> bool:
     return len(made) >= SHORTEST and len(made.translate(None, ASCII_TEXT)) * 8 <= len(made)
 
 
-def streams(data: bytes) -> Iterator[Stream]:
+def streams(data: bytes) -> Iterator[PackedStream]:
     """Where streams may begin behind the first byte."""
     if data.isascii():
         return
     for how, magic, shift in ELSEWHERE:
         at = data.find(magic, shift + 1)
         while at >= 0:
-            yield Stream(how, at - shift)
+            yield PackedStream(how, at - shift)
             at = data.find(magic, at + 1)
-    for one in ALONE.finditer(data, 1):
-        yield Stream("lzma", one.start())
+    for head in ALONE.finditer(data, 1):
+        yield PackedStream("lzma", head.start())
 
 
 def unread(data: memoryview) -> str:
@@ -135,11 +134,10 @@ def unpacked(how: str, data: memoryview, limit: int) -> Unpacked:
         limit: bytes that are unpacked, at most.
     """
     pieces: list[bytes] = []
-    parts = _by_length(how, data) if how in ("bzip2", "xz", "lzma") else _by_chunk(how, data)
     size = read = 0
     problem = ""
     try:
-        for piece, taken in parts:
+        for piece, taken in _parts(how, data):
             size += len(piece)
             read += taken
             pieces.append(piece)
@@ -151,31 +149,28 @@ def unpacked(how: str, data: memoryview, limit: int) -> Unpacked:
     return Unpacked(b"".join(pieces), problem, size + read)
 
 
-def _by_chunk(how: str, data: memoryview) -> Iterator[tuple[bytes, int]]:
-    """Parts of a stream of which a chunk holds little: zlib makes 1 KB of a byte at most, zstd 32 KB."""
-    if how == "zstd":
-        return _parts(zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj(), data, CHUNK >> 4)
-    return _parts(zlib.decompressobj(WBITS[how]), data, CHUNK)
-
-
-def _parts(stream: _Stream, data: memoryview, chunk: int) -> Iterator[tuple[bytes, int]]:
-    for at in range(0, len(data), chunk):
-        yield stream.decompress(bytes(data[at : at + chunk])), chunk
-        if stream.eof:
-            return
-    raise EOFError("its end is missing")
-
-
-def _by_length(how: str, data: memoryview) -> Iterator[tuple[bytes, int]]:
-    """Parts of a stream of which a chunk may hold much."""
-    form = lzma.FORMAT_XZ if how == "xz" else lzma.FORMAT_ALONE
-    stream = bz2.BZ2Decompressor() if how == "bzip2" else lzma.LZMADecompressor(form, WINDOW)
-    for at in range(0, len(data), CHUNK):
-        yield stream.decompress(data[at : at + CHUNK], PART), CHUNK
-        while not stream.eof and not stream.needs_input:
-            yield stream.decompress(b"", PART), 0
-        if stream.eof:
-            return
+def _parts(how: str, data: memoryview) -> Iterator[tuple[bytes, int]]:
+    """What a stream holds, part by part, each with how many bytes of the stream were read for it."""
+    if how in ("bzip2", "xz", "lzma"):  # a chunk may hold much, so its parts are asked for by length
+        form = lzma.FORMAT_XZ if how == "xz" else lzma.FORMAT_ALONE
+        stream = bz2.BZ2Decompressor() if how == "bzip2" else lzma.LZMADecompressor(form, WINDOW)
+        for at in range(0, len(data), CHUNK):
+            yield stream.decompress(data[at : at + CHUNK], PART), CHUNK
+            while not stream.eof and not stream.needs_input:
+                yield stream.decompress(b"", PART), 0
+            if stream.eof:
+                return
+    else:  # zlib makes 1 KB of a byte at most, zstd 32 KB
+        small: _Decompressor = (
+            zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
+            if how == "zstd"
+            else zlib.decompressobj(WBITS[how])
+        )
+        chunk = CHUNK >> 4 if how == "zstd" else CHUNK
+        for at in range(0, len(data), chunk):
+            yield small.decompress(bytes(data[at : at + chunk])), chunk
+            if small.eof:
+                return
     raise EOFError("its end is missing")
 
 
@@ -201,13 +196,13 @@ def packed_sections(data: memoryview) -> Iterator[PackedSection]:
     """
     if not is_elf(data):
         return
-    made = parse_object(data)
-    for one in made.sections:
-        section = data[one.offset : one.end]
-        if one.flags & SHF_COMPRESSED:
-            head = headers_of(made.bits, made.order).compression
-            if len(section) >= head.size:
-                how = BY_NUMBER.get(head.read(section).type, "")
-                yield PackedSection(one.name, how, section[head.size :])
-        elif one.name.startswith(".zdebug_") and bytes(section[:4]) == b"ZLIB":
-            yield PackedSection(one.name, "zlib", section[OLD_HEAD:])
+    shared_object = parse_object(data)
+    for section in shared_object.sections:
+        content = data[section.offset : section.end]
+        if section.flags & SHF_COMPRESSED:
+            head = headers_of(shared_object.bits, shared_object.order).compression
+            if len(content) >= head.size:
+                how = BY_NUMBER.get(head.read(content).type, "")
+                yield PackedSection(section.name, how, content[head.size :])
+        elif section.name.startswith(".zdebug_") and bytes(content[:4]) == b"ZLIB":
+            yield PackedSection(section.name, "zlib", content[OLD_HEAD:])

@@ -24,15 +24,13 @@ from archive.pickles.ops import (
     PROTO,
     STOP,
 )
-from archive.privacy.pieces.escapes import shift
-from archive.privacy.pieces.layer import PART, Layer, counted
-from archive.privacy.pieces.plain_strings import TO_NUL
+from archive.privacy.pieces.layers import PART, TO_NUL, Layer, counted, shift
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.base.limits import Allowance
-    from archive.privacy.pieces.layer import Outer
+    from archive.privacy.pieces.layers import Outer
 
 GLOBAL = CODE_OF["GLOBAL"]
 PROTOCOL = b"\x80\2"
@@ -83,9 +81,9 @@ class PickleLayer(Layer):
 
     Args:
         data: the pickle.
-        starts: where each string begins.
+        starts: where each string begins that is there first.
         counts: how often each is there.
-        classes: those that are a class: two lines.
+        classes: the strings that are a class: two lines.
         lines: what strings of protocol 0 stand for, which have escapes.
         outer: tells where ``data`` comes from.
     """
@@ -122,7 +120,7 @@ class PickleLayer(Layer):
         return self._starts
 
 
-class Spans(NamedTuple):
+class PickleSpans(NamedTuple):
     """Where strings of a pickle are, first byte and the one behind the last.
 
     Attributes:
@@ -156,7 +154,7 @@ def of_pickle(data: bytes, allowance: Allowance, outer: Outer) -> PickleLayer:
         LimitError: they would take more memory than allowed.
     """
     with allowance.part() as part:
-        spans, end = Spans([], [], [], []), 0
+        spans, end = PickleSpans([], [], [], []), 0
         for _ in range(MOST_IN_ROW):
             rest = data[end:] if end else data
             try:
@@ -190,14 +188,14 @@ def _of_line(data: bytes, begin: int, end: int) -> bytes:
         return line
 
 
-def _of_torch(data: bytes, allowance: Allowance) -> tuple[Spans, int]:
+def _of_torch(data: bytes, allowance: Allowance) -> tuple[PickleSpans, int]:
     """Where the strings of a pickle of PyTorch's opcodes are, and the byte behind its last instruction.
 
     Raises:
         ValueError: it is none.
         LimitError: they would take more memory than allowed.
     """
-    spans = Spans([], [], [], [])
+    spans = PickleSpans([], [], [], [])
     found = 0
     kinds = {BINUNICODE: spans.texts, BINUNICODE8: spans.long}
     at = len(PROTOCOL) if data.startswith(PROTOCOL) else len(data)
@@ -241,9 +239,9 @@ def _behind_integer(data: bytes, at: int) -> int:
     return end
 
 
-def _of_python(data: bytes) -> tuple[Spans, int]:
+def _of_python(data: bytes) -> tuple[PickleSpans, int]:
     """Where texts and names of classes are, by Python, which has more opcodes than those of TorchScript."""
-    spans = Spans([], [], [], [])
+    spans = PickleSpans([], [], [], [])
     begin, kept, end, behind = 0, spans.texts, 0, 0
     with suppress(ValueError, OverflowError, UnicodeError):  # no pickle from there on
         for op, argument, at in islice(pickletools.genops(data), MOST_OPCODES):

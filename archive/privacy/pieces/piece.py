@@ -1,27 +1,38 @@
-"""A piece of a file: bytes that can be read, and where they stand."""
+"""A piece of a file: bytes that can be read, and where they stand.
+
+A piece tells what part of its record a byte is in: the path in JSON, like
+``graph_module.graph.nodes[3].metadata.stack_trace``, or the section of a shared object. Brackets, commas and
+colons of JSON outside of strings are found in columns. What encloses a byte at some depth is the last bracket
+of that depth before it: an earlier one has been closed.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from archive.formats.elf.parse import is_elf
+import numpy as np
+
+from archive.base.errors import ArchiveError, LimitError
+from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.record_kinds import RecordKind
-from archive.privacy.pieces.parts import json_parts, object_parts
-from archive.privacy.pieces.strings import Strings
+from archive.privacy.pieces.layers import unescaped
+from archive.privacy.pieces.strings import PieceStrings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from archive.base.limits import Allowance
 
+MAPPED = ", mapped"
+"""Ends the name of a part of a shared object that the loader maps: taken out, the object would not run."""
 SHORTEST = {RecordKind.PROGRAM: 4}
 """Bytes of strings of JSON that may tell something, by kind of record: names in module trees have fewer."""
 
 
-class Piece:
+class FilePiece:
     """Bytes of a file.
 
     Args:
@@ -67,14 +78,14 @@ class Piece:
         return bytes(self.data)
 
     @cached_property
-    def strings(self) -> Strings:
+    def strings(self) -> PieceStrings:
         """The strings in the bytes.
 
         Raises:
             LimitError: they would take more memory than allowed.
         """
         shortest = SHORTEST.get(self.kind, 1)
-        return Strings(self.bytes, self.allowance, shortest, in_numbers=self.in_numbers)
+        return PieceStrings(self.bytes, self.allowance, shortest, in_numbers=self.in_numbers)
 
     @cached_property
     def part(self) -> Callable[[int], str]:
@@ -83,17 +94,32 @@ class Piece:
         Raises:
             LimitError: that would take more memory than allowed.
         """
-        if is_elf(self.data) or self.strings.json is None:
-            return object_parts(self.data)
-        return json_parts(self.strings.json, self.allowance)
+        if not is_elf(self.data):
+            json = self.strings.json
+            return (lambda _: "") if json is None else JsonPlaces(json, self.allowance).path
+        try:
+            stretches = list(parse_object(self.data).stretches())
+        except LimitError:
+            raise
+        except ArchiveError:  # headers that contradict one another name no section
+            return lambda _: ""
+
+        def section(position: int) -> str:
+            number = bisect_right(stretches, position, key=lambda stretch: stretch.start) - 1
+            if number < 0:
+                return ""
+            stretch = stretches[number]
+            return f"{stretch.name or stretch.part}{MAPPED if stretch.mapped else ', not mapped'}"
+
+        return section
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class RecordEntry:
     """A record, whose bytes are read or passed over.
 
     Attributes:
-        record: its name, as in :class:`Piece`.
+        record: its name, as in :class:`FilePiece`.
         kind: its kind.
         size: inflated bytes.
         modified: MS-DOS time and date; 0 for none.
@@ -106,7 +132,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ShiftedPlaces:
     """Where bytes that were put together come from.
 
     Attributes:
@@ -121,3 +147,74 @@ class Places:
         """The place that a position stands for."""
         piece = bisect_right(self.at, position) - 1
         return self.source[piece] + position - self.at[piece]
+
+
+# --- places in JSON
+
+QUOTE = ord('"')
+OPEN, CLOSE, OPEN_LIST = b"{[", b"}]", ord("[")
+STRUCTURE = bytes(code in OPEN + CLOSE + b':,"' for code in range(256))
+STEP = np.array([(code in OPEN) - (code in CLOSE) for code in range(256)], np.int8)
+KINDS = 4
+"""Kinds of marks: 0 for brackets that open, 1 for commas, 2 for colons, 3 for brackets that close."""
+KIND = np.array([max(b",:}".find(code) + 1, 3 * (code in CLOSE)) for code in range(256)], np.uint16)
+MOST_DEEP = 64
+"""Values in one another of which a path names the outer ones."""
+MOST_KEY = 80
+"""Characters of a key that a path shows."""
+COST = 2
+"""Bytes of memory that a byte of JSON costs; a mark or a quote costs ``MARK`` besides."""
+MARK = 40
+
+
+class JsonPlaces:
+    """Paths in some JSON.
+
+    Raises:
+        LimitError: it would take more memory than allowed.
+    """
+
+    def __init__(self, data: bytes, allowance: Allowance) -> None:
+        allowance.take(COST * len(data), "places in JSON")
+        codes = np.frombuffer(data, np.uint8)
+        marks = np.flatnonzero(np.frombuffer(data.translate(STRUCTURE), np.bool_))
+        allowance.take(MARK * len(marks), "places in JSON")
+        is_quote = codes[marks] == QUOTE
+        quotes = marks[is_quote]
+        cuts = unescaped(codes, quotes)
+        quotes = quotes[cuts]
+        outside = ~is_quote
+        is_quote[is_quote] = cuts
+        outside &= np.cumsum(is_quote) % 2 == 0
+        marks = marks[outside]
+        code = codes[marks]
+        depth = np.cumsum(STEP[code], dtype=np.int64)
+        self._data, self._quotes, self._marks, self._depth = data, quotes.data, marks.data, depth.data
+        group = np.clip(depth, 0, MOST_DEEP + 1).astype(np.uint16) * KINDS + KIND[code]
+        self._by_group = np.argsort(group, kind="stable")
+        self._groups = np.append(0, np.cumsum(np.bincount(group, minlength=KINDS * (MOST_DEEP + 2)))).tolist()
+
+    def path(self, position: int) -> str:
+        """The path to the value that a byte is in; that of its object where it is in a key."""
+        number = bisect_right(self._marks, position) - 1
+        deep = min(self._depth[number] if number >= 0 else 0, MOST_DEEP)
+        return "".join(self._step(depth, number) for depth in range(1, deep + 1)).removeprefix(".")
+
+    def _step(self, depth: int, number: int) -> str:
+        """The key or the index of what is before a mark, of the value that encloses it at some depth."""
+        opens, commas, colons = (  # the numbers of the marks of each kind in values of that depth
+            self._by_group[self._groups[group] : self._groups[group + 1]].data
+            for group in range(depth * KINDS, depth * KINDS + KINDS - 1)
+        )
+        begin = opens[bisect_right(opens, number) - 1]
+        commas_before = bisect_right(commas, number)
+        if self._data[self._marks[begin]] == OPEN_LIST:
+            return f"[{commas_before - bisect_right(commas, begin)}]"
+        colon = bisect_right(colons, number) - 1
+        if colon < 0 or colons[colon] < begin or commas_before > bisect_right(commas, colons[colon]):
+            return ""  # no colon in this object, or the value behind it has ended
+        end = bisect_left(self._quotes, self._marks[colons[colon]]) - 1
+        if end < 1:  # no key of JSON
+            return ""
+        key = self._data[self._quotes[end - 1] + 1 : self._quotes[end]]
+        return "." + key[:MOST_KEY].decode(errors="replace")

@@ -18,17 +18,26 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.privacy.pieces.encoded import LATIN_HEADS, from_latin, has_runs, is_file, runs
-from archive.privacy.pieces.escapes import EscapeLayer, escaped
-from archive.privacy.pieces.json_strings import JSON, JsonLayer, is_json, of_json
-from archive.privacy.pieces.layer import SHORTEST
+from archive.privacy.pieces.layers import (
+    JSON,
+    SHORTEST,
+    EscapeLayer,
+    JsonLayer,
+    escaped,
+    has_wide,
+    is_json,
+    of_json,
+    of_numbers,
+    of_plain,
+    of_wide,
+)
 from archive.privacy.pieces.pickle_strings import OLD_FIRST, PickleLayer, is_pickle, of_pickle
-from archive.privacy.pieces.plain_strings import has_wide, of_numbers, of_plain, of_wide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from archive.base.limits import Allowance
-    from archive.privacy.pieces.layer import Layer, Outer
+    from archive.privacy.pieces.layers import Layer, Outer
 
 
 # --- layers
@@ -41,12 +50,7 @@ FIRST = {*(bytes([code]) for code in b"[{ \n\x80"), *OLD_FIRST}
 """First bytes of JSON and of pickles."""
 
 
-def _is_pickle(text: bytes) -> bool:
-    """Whether a string is a pickle: one of protocols 0 and 1 as a whole."""
-    return (text[:1] == b"\x80" or text[-1:] == b".") and is_pickle(text)
-
-
-class Inner(NamedTuple):
+class NestedString(NamedTuple):
     """A string that has strings in it.
 
     Attributes:
@@ -59,34 +63,29 @@ class Inner(NamedTuple):
 
 
 def with_form(texts: Sequence[bytes]) -> list[int]:
-    """The numbers of strings that are JSON or a pickle."""
+    """The numbers of strings that are JSON or a pickle; one of protocols 0 and 1 as a whole."""
     return [
         number
         for number, text in enumerate(texts)
-        if text[:1] in FIRST and (JSON.match(text) or _is_pickle(text))
+        if text[:1] in FIRST
+        and (JSON.match(text) or ((text[:1] == b"\x80" or text[-1:] == b".") and is_pickle(text)))
     ]
 
 
 def layers(data: bytes, allowance: Allowance, outer: Outer = int, shortest: int = 1) -> list[Layer]:
-    """The strings in some bytes, by the forms that the bytes have.
-
-    Args:
-        data: the bytes.
-        allowance: takes the memory that the strings cost.
-        outer: tells where the bytes come from.
-        shortest: bytes of a string of JSON that may tell something.
+    """The strings in some bytes, by the bytes' form; of JSON those of ``shortest`` bytes or more.
 
     Raises:
         LimitError: they would take more memory than allowed.
     """
-    found: Layer
+    narrow: Layer
     if is_pickle(data):
-        found = of_pickle(data, allowance, outer)
+        narrow = of_pickle(data, allowance, outer)
     elif is_json(data):
-        found = of_json(data, allowance, outer, shortest)
+        narrow = of_json(data, allowance, outer, shortest)
     else:
-        found = of_plain(data, allowance, outer)
-    return [found, *of_wide(data, allowance, outer)]
+        narrow = of_plain(data, allowance, outer)
+    return [narrow, *of_wide(data, allowance, outer)]
 
 
 def long_strings(data: bytes, allowance: Allowance) -> list[Layer]:
@@ -101,26 +100,25 @@ def long_strings(data: bytes, allowance: Allowance) -> list[Layer]:
 
 
 def layers_within(
-    layer: Layer, strings: Sequence[Inner], allowance: Allowance, shortest: int
+    layer: Layer, strings: Sequence[NestedString], allowance: Allowance, shortest: int
 ) -> Iterator[Layer]:
     """The layers of strings of a layer. All that are JSON have one, as they are many, small, and alike.
 
     Raises:
         LimitError: they would take more memory than allowed.
     """
-    json = [one for one in strings if is_json(one.text)]
+    json = [string for string in strings if is_json(string.text)]
     if json:
-        starts = [0, *accumulate(len(one.text) + len(SEAM) for one in json)]
-        outer = partial(_outer, layer, json, starts)
-        yield of_json(SEAM.join(one.text for one in json), allowance, outer, shortest)
-    for one in strings:
-        if not is_json(one.text):
-            yield from layers(one.text, allowance, partial(layer.place, one.raw), shortest)
+        starts = [0, *accumulate(len(string.text) + len(SEAM) for string in json)]
 
+        def outer(position: int) -> int:
+            number = bisect_right(starts, position) - 1
+            return layer.place(json[number].raw, position - starts[number])
 
-def _outer(layer: Layer, strings: Sequence[Inner], starts: Sequence[int], position: int) -> int:
-    number = bisect_right(starts, position) - 1
-    return layer.place(strings[number].raw, position - starts[number])
+        yield of_json(SEAM.join(string.text for string in json), allowance, outer, shortest)
+    for string in strings:
+        if not is_json(string.text):
+            yield from layers(string.text, allowance, partial(layer.place, string.raw), shortest)
 
 
 # --- strings
@@ -133,7 +131,7 @@ LINE = 160
 """Bytes of memory that a line costs besides its text."""
 
 
-class String(NamedTuple):
+class StringInLayer(NamedTuple):
     """A string as it stands in a layer.
 
     Attributes:
@@ -149,7 +147,7 @@ class String(NamedTuple):
         return self.layer.place(self.raw, position)
 
 
-class Encoded(NamedTuple):
+class EncodedText(NamedTuple):
     """What a part of a string stands for.
 
     Attributes:
@@ -161,7 +159,7 @@ class Encoded(NamedTuple):
 
     data: bytes
     how: str
-    string: String
+    string: StringInLayer
     start: int
 
     @property
@@ -175,7 +173,7 @@ class Encoded(NamedTuple):
         return self.string.place(self.start)
 
 
-class Strings:
+class PieceStrings:
     """The strings of some bytes.
 
     Args:
@@ -199,10 +197,10 @@ class Strings:
         self._shortest = shortest
         self._times: dict[bytes, int] = {}
         self._first: dict[bytes, tuple[Layer, bytes, int]] = {}
-        self.encoded: list[Encoded] = []
+        self.encoded: list[EncodedText] = []
         self.layers: list[Layer] = []
-        found = long_strings(data, allowance) if in_numbers else layers(data, allowance, int, shortest)
-        for layer in found:
+        outermost = long_strings(data, allowance) if in_numbers else layers(data, allowance, int, shortest)
+        for layer in outermost:
             self._read(layer, 1, 0)
         if in_numbers:
             self.layers = []
@@ -248,13 +246,13 @@ class Strings:
         texts = [layer.decoded(raw) for raw in raws]
         counts = [times * number for number in layer.counts.values()]
         wholes = _wholes(layer, raws, texts)
-        within: dict[int, list[Inner]] = defaultdict(list)
+        within: dict[int, list[NestedString]] = defaultdict(list)
         formed = with_form(wholes) if depth < DEEPEST else []
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
             formed = sorted({*formed, *(number for number, whole in enumerate(wholes) if has_wide(whole))})
         for number in formed:
             if len(raws[number]) < len(layer.data) or isinstance(layer, EscapeLayer):
-                within[counts[number]].append(Inner(raws[number], wholes[number]))
+                within[counts[number]].append(NestedString(raws[number], wholes[number]))
                 texts[number] = b""
         with self._allowance.lent(sum(map(len, texts)), "texts of strings"):
             joined = b"\0".join(texts)
@@ -262,43 +260,36 @@ class Strings:
         self._allowance.take(LINE * lines + len(joined), "lines of strings")
         self._decode(layer, raws, texts, joined)
         self._add(layer, raws, texts, counts)
-        some = list(escaped(joined, texts)) if depth < DEEPEST else []
-        if some:
-            self._unescape(layer, {texts[at]: (raws[at], counts[at]) for at in some}, depth)
+        numbers = list(escaped(joined, texts)) if depth < DEEPEST else []
+        if numbers:
+            by_text = {texts[at]: raws[at] for at in numbers}
+            times_of = {texts[at]: counts[at] for at in numbers}
+            with self._allowance.lent(2 * sum(map(len, by_text)), "texts without escapes"):
+                self._read(EscapeLayer(layer, by_text, times_of), 1, depth + 1)
         for number, strings in within.items():
-            for one in layers_within(layer, strings, self._allowance, self._shortest):
-                self._read(one, number, depth + 1)
+            for inner in layers_within(layer, strings, self._allowance, self._shortest):
+                self._read(inner, number, depth + 1)
 
     def _add(self, layer: Layer, raws: list[bytes], texts: list[bytes], counts: list[int]) -> None:
         """Count the lines of some texts."""
         lines, first = self._times, self._first
         for raw, text, times in zip(raws, texts, counts, strict=True):
             if b"\n" in text:
-                self._add_lines(layer, raw, text, times)
+                several = FRAMES.split(text) if FRAME in text else text.split(b"\n")
+                at = 0
+                for line in several:
+                    if len(line) >= SHORTEST or len(several) == 1:
+                        if line in lines:
+                            lines[line] += times
+                        else:
+                            lines[line] = times
+                            first[line] = layer, raw, at
+                    at += len(line) + 1
             elif text in lines:
                 lines[text] += times
             elif text:
                 lines[text] = times
                 first[text] = layer, raw, 0
-
-    def _add_lines(self, layer: Layer, raw: bytes, text: bytes, times: int) -> None:
-        some = FRAMES.split(text) if FRAME in text else text.split(b"\n")
-        at = 0
-        for line in some:
-            if len(line) >= SHORTEST or len(some) == 1:
-                if line in self._times:
-                    self._times[line] += times
-                else:
-                    self._times[line] = times
-                    self._first[line] = layer, raw, at
-            at += len(line) + 1
-
-    def _unescape(self, layer: Layer, by_text: Mapping[bytes, tuple[bytes, int]], depth: int) -> None:
-        """Read texts that have escapes without these; each comes with its string, and how often."""
-        with self._allowance.lent(2 * sum(map(len, by_text)), "texts without escapes"):
-            raws = {text: raw for text, (raw, _) in by_text.items()}
-            counts = {text: times for text, (_, times) in by_text.items()}
-            self._read(EscapeLayer(layer, raws, counts), 1, depth + 1)
 
     def _decode(self, layer: Layer, raws: list[bytes], texts: list[bytes], joined: bytes) -> None:
         """Keep what parts of texts stand for; texts lose letters that tell nothing."""
@@ -307,20 +298,21 @@ class Strings:
         latin = _wholes(layer, raws, texts)
         encoded.update(number for number, text in enumerate(latin) if text.startswith(LATIN_HEADS))
         for number in sorted(encoded):
-            texts[number] = self._decoded(String(layer, raws[number]), texts[number], latin[number])
+            texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], latin[number])
 
-    def _decoded(self, string: String, text: bytes, whole: bytes) -> bytes:
+    def _decoded(self, string: StringInLayer, text: bytes, whole: bytes) -> bytes:
+        """A text without masked letters; what its parts stand for is kept."""
         file = from_latin(whole)
         if file is not None:
-            self.encoded.append(Encoded(file, "bytes", string, 0))
+            self.encoded.append(EncodedText(file, "bytes", string, 0))
         masked = None
-        for one in runs(text):
-            if one.data is not None:
-                self._allowance.take(LINE + len(one.data), "what is encoded")
-                self.encoded.append(Encoded(one.data, one.how, string, one.start))
-            if one.is_masked:
+        for run in runs(text):
+            if run.data is not None:
+                self._allowance.take(LINE + len(run.data), "what is encoded")
+                self.encoded.append(EncodedText(run.data, run.how, string, run.start))
+            if run.is_masked:
                 masked = masked or bytearray(text)
-                masked[one.start : one.end] = bytes(one.end - one.start)
+                masked[run.start : run.end] = bytes(run.end - run.start)
         return text if masked is None else bytes(masked)
 
 

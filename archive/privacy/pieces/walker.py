@@ -1,9 +1,8 @@
-"""A file → its pieces: records as stored and inflated, what is between, and what is packed in records.
+"""A file → its pieces: records as stored and inflated, what is between them, and what is packed in records.
 
-What is packed is read within bounds: so deep, so many streams, so many bytes in all. What cannot be read is
-told, and so is what is beyond a bound.
-
-Where zips stand in bytes, and what no directory lists: fields of headers, records that were hidden.
+Zips are found wherever they stand in bytes, and so is what no directory lists: fields of headers, and records
+that were hidden. What is packed is read within bounds: so deep, so many streams, so many bytes in all. The
+walker notes what cannot be read, and what is beyond a bound.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from archive.container.container import Container
 from archive.container.end import has_end
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.packed import (
-    Stream,
+    PackedStream,
     how_packed,
     is_deflate,
     packed_sections,
@@ -30,7 +29,7 @@ from archive.privacy.pieces.packed import (
     unpacked,
     unread,
 )
-from archive.privacy.pieces.piece import Member, Piece, Places
+from archive.privacy.pieces.piece import FilePiece, RecordEntry, ShiftedPlaces
 from archive.reader.recognition import kind_in, recognise_zip
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.container.record import Record
-    from archive.privacy.pieces.strings import Encoded
+    from archive.privacy.pieces.strings import EncodedText
     from archive.reader.recognition import FileKind
 
 # --- zips
@@ -71,16 +70,16 @@ def fields(whole: memoryview, start: int, end: int) -> Iterator[tuple[int, int]]
         end: the one behind the last.
     """
     gap, cuts = bytes(whole[start:end]), {0, end - start}
-    for one in HEADERS.finditer(gap):
-        at, lengths = FIXED[one[0][2:3]]
-        at += one.start()
-        cuts.add(one.start())
-        cuts.add(at)
+    for header in HEADERS.finditer(gap):
+        begin = header.start()
+        at, lengths = FIXED[header[0][2:3]]
+        at += begin
+        cuts |= {begin, at}
         for place in lengths:
-            at += _number(gap, one.start() + place)
+            at += _number(gap, begin + place)
             cuts.add(at)
-    found = sorted(cut for cut in cuts if cut <= end - start)
-    yield from ((start + low, start + high) for low, high in pairwise(found))
+    inside = sorted(cut for cut in cuts if cut <= end - start)
+    yield from ((start + low, start + high) for low, high in pairwise(inside))
 
 
 def unlisted(whole: memoryview, starts: Collection[int], listed: Collection[int]) -> Iterator[int]:
@@ -113,8 +112,8 @@ SHARE = 4
 """The part of the allowed memory that all streams of a file may hold, one after the other."""
 
 
-class Bounds:
-    """Bounds on what is unpacked of a file.
+class UnpackBounds:
+    """UnpackBounds on what is unpacked of a file.
 
     Args:
         allowance: the memory that the file may cost.
@@ -180,7 +179,7 @@ class Walker:
         deep: whether the bytes of tensors are read, too.
 
     Attributes:
-        members: the records that were met.
+        entries: the records that were met.
         roots: the folders that all records of a zip are in.
         read: bytes that were read.
         stored: bytes of what is packed, which were given besides.
@@ -191,15 +190,15 @@ class Walker:
     def __init__(self, allowance: Allowance, *, deep: bool = False) -> None:
         self._allowance = allowance
         self._deep = deep
-        self._bounds = Bounds(allowance)
-        self.members: list[Member] = []
+        self._bounds = UnpackBounds(allowance)
+        self.entries: list[RecordEntry] = []
         self.roots: set[str] = set()
         self.read = 0
         self.stored = 0
         self.passed_over = 0
         self.problems = self._bounds.problems
 
-    def file(self, mapped: Mapped) -> Iterator[Piece]:
+    def file(self, mapped: Mapped) -> Iterator[FilePiece]:
         """The pieces of a file.
 
         Raises:
@@ -214,7 +213,7 @@ class Walker:
         else:
             yield from self._plain(mapped.data, "", RecordKind.OTHER, 0)
 
-    def zip(self, container: Container, inside: str = "", depth: int = 0) -> Iterator[Piece]:
+    def zip(self, container: Container, inside: str = "", depth: int = 0) -> Iterator[FilePiece]:
         """The pieces of a zip."""
         kind = recognise_zip(container, look=False).kind
         self.roots.add(container.root)
@@ -222,12 +221,12 @@ class Walker:
         for record in container.records.values():
             yield from self._record(record, kind, inside, depth)
 
-    def _between(self, container: Container, inside: str, depth: int) -> Iterator[Piece]:
+    def _between(self, container: Container, inside: str, depth: int) -> Iterator[FilePiece]:
         """The bytes of a zip that are no record's: headers with names, padding, directory, comment."""
         whole = container.data
         pieces: list[ReadableBuffer] = []
         at, source, end, length = [0], [0], 0, 0
-        places = sorted((one.place.data, one.stored_size) for one in container.records.values())
+        places = sorted((record.place.data, record.stored_size) for record in container.records.values())
         for start, size in [*places, (len(whole), 0)]:
             for low, high in fields(whole, end, start):
                 at.append(length)
@@ -239,15 +238,17 @@ class Walker:
         with self._allowance.part() as part:
             part.take(length, "what is between records")
             data = memoryview(b"".join(pieces))
-            yield from self._texts(Piece(name, RecordKind.OTHER, data, part, place=Places(at, source)), depth)
+            yield from self._texts(
+                FilePiece(name, RecordKind.OTHER, data, part, place=ShiftedPlaces(at, source)), depth
+            )
         for place in unlisted(whole, source[1:], {start for start, _ in places}):
-            stream = Stream("deflate", place)
+            stream = PackedStream("deflate", place)
             yield from self._stream(stream, whole, name or BETWEEN, RecordKind.OTHER, depth)
 
-    def _record(self, record: Record, file: FileKind, inside: str, depth: int) -> Iterator[Piece]:
+    def _record(self, record: Record, file: FileKind, inside: str, depth: int) -> Iterator[FilePiece]:
         kind = kind_in(file, record.name)
         name = inside + record.name
-        self.members.append(Member(name, kind, record.size, record.entry.modified))
+        self.entries.append(RecordEntry(name, kind, record.size, record.entry.modified))
         if not (record.size or record.stored_size):
             return
         is_tensor = kind is RecordKind.TENSOR and not _is_object(record)
@@ -268,14 +269,15 @@ class Walker:
         else:
             yield from self._content(data, name, kind, depth)
 
-    def _tensor(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
+    def _tensor(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[FilePiece]:
         """The bytes of a tensor, and what they are packed in as a whole; by chance they begin as anything."""
         with self._allowance.part() as part:
-            yield Piece(name, kind, data, part, in_numbers=True)
+            yield FilePiece(name, kind, data, part, in_numbers=True)
         self.read += len(data)
-        yield from self._stream_at_start(data, name, kind, depth, how_packed(data))
+        if how := how_packed(data):
+            yield from self._stream(PackedStream(how, 0), data, name, kind, depth)
 
-    def _content(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
+    def _content(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[FilePiece]:
         """The pieces of a record: of the zip or companion that it is, or its bytes and what is in them."""
         try:
             if is_companion(data):
@@ -292,16 +294,16 @@ class Walker:
             self._bounds.tell(name, f"{problem}; it was read as plain bytes")
         yield from self._plain(data, name, kind, depth)
 
-    def _packed(self, data: memoryview, name: str, kind: RecordKind) -> Piece:
+    def _packed(self, data: memoryview, name: str, kind: RecordKind) -> FilePiece:
         """Bytes as stored."""
         self.stored += len(data)
-        return Piece(name, kind, data, self._allowance, is_packed=True)
+        return FilePiece(name, kind, data, self._allowance, is_packed=True)
 
-    def _zip_in(self, data: memoryview, name: str, depth: int) -> Iterator[Piece]:
+    def _zip_in(self, data: memoryview, name: str, depth: int) -> Iterator[FilePiece]:
         with Container(Mapped(data, name), self._allowance, rooted=False) as container:
             yield from self.zip(container, name + INSIDE, depth + 1)
 
-    def _companion(self, data: memoryview, name: str, kind: RecordKind) -> Iterator[Piece]:
+    def _companion(self, data: memoryview, name: str, kind: RecordKind) -> Iterator[FilePiece]:
         """The strings of a companion, its raw records, and what stood behind shared objects."""
         from archive.companion.parse import parse_companion  # noqa: PLC0415 (most archives have none)
 
@@ -309,19 +311,20 @@ class Walker:
         strings = b"\0".join(contents.strings.copies())
         with self._allowance.part() as part:
             part.take(len(strings), "strings of a companion")
-            yield from self._texts(Piece(name, kind, memoryview(strings), part), 0)
+            yield from self._texts(FilePiece(name, kind, memoryview(strings), part), 0)
         for record, raw in contents.raw_records.items():
             yield from self._plain(memoryview(raw), f"{name}{INSIDE}{record}", kind, 0)
         if contents.behind:
             yield from self._plain(memoryview(contents.behind), f"{name}{INSIDE}behind segments", kind, 0)
 
-    def _plain(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
+    def _plain(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[FilePiece]:
         """Bytes that are neither zip nor companion, and what is in them."""
         with self._allowance.part() as part:
-            piece = Piece(name, kind, data, part)
+            piece = FilePiece(name, kind, data, part)
             yield from self._texts(piece, depth)
             how = how_packed(data) or ("deflate" if is_deflate(data) else "")
-            yield from self._stream_at_start(data, name, kind, depth, how)
+            if how:
+                yield from self._stream(PackedStream(how, 0), data, name, kind, depth)
             for stream in streams(piece.bytes):
                 yield from self._stream(stream, data, name, kind, depth)
             yield from self._zips(piece, depth)
@@ -330,39 +333,33 @@ class Walker:
         if how:
             self._bounds.tell(name, f"compressed by {how}, which is not read")
 
-    def _texts(self, piece: Piece, depth: int) -> Iterator[Piece]:
+    def _texts(self, piece: FilePiece, depth: int) -> Iterator[FilePiece]:
         """A piece, and what base64 and the like in it stand for."""
         self.read += len(piece.data)
         yield piece
         yield from self._in_letters(piece.strings.encoded, piece.record, piece.kind, depth)
 
     def _in_letters(
-        self, encoded: Sequence[Encoded], name: str, kind: RecordKind, depth: int
-    ) -> Iterator[Piece]:
+        self, encoded: Sequence[EncodedText], name: str, kind: RecordKind, depth: int
+    ) -> Iterator[FilePiece]:
         """What letters stand for: all texts of one way in one piece, and each file."""
-        for how in dict.fromkeys(one.how for one in encoded):
-            texts = [one for one in encoded if one.how == how and not one.is_file]
+        for how in dict.fromkeys(part.how for part in encoded):
+            texts = [part for part in encoded if part.how == how and not part.is_file]
             if texts:
-                at = [0, *accumulate(len(one.data) + 1 for one in texts)]
-                data = memoryview(b"\0".join(one.data for one in texts))
+                starts = [0, *accumulate(len(part.data) + 1 for part in texts)]
+                data = memoryview(b"\0".join(part.data for part in texts))
                 self.read += len(data)
-                with self._allowance.part() as part:
-                    place = partial(_place_in, texts, at)
-                    yield Piece(f"{name}{INSIDE}{how}", kind, data, part, place=place)
-        for one in encoded:
-            inside = f"{name}{INSIDE}{one.how}"
-            if one.is_file and self._bounds.may_unpack(inside, depth):
-                yield from self._content(memoryview(one.data), inside, kind, depth + 1)
-
-    def _stream_at_start(
-        self, data: memoryview, name: str, kind: RecordKind, depth: int, how: str
-    ) -> Iterator[Piece]:
-        if how:
-            yield from self._stream(Stream(how, 0), data, name, kind, depth)
+                with self._allowance.part() as memory:
+                    place = partial(_place_in, texts, starts)
+                    yield FilePiece(f"{name}{INSIDE}{how}", kind, data, memory, place=place)
+        for part in encoded:
+            inside = f"{name}{INSIDE}{part.how}"
+            if part.is_file and self._bounds.may_unpack(inside, depth):
+                yield from self._content(memoryview(part.data), inside, kind, depth + 1)
 
     def _stream(
-        self, stream: Stream, data: memoryview, name: str, kind: RecordKind, depth: int
-    ) -> Iterator[Piece]:
+        self, stream: PackedStream, data: memoryview, name: str, kind: RecordKind, depth: int
+    ) -> Iterator[FilePiece]:
         """What a stream holds, if it is one."""
         inside = f"{name}{INSIDE}{stream.how}" + (f" at byte {stream.start:,}" if stream.start else "")
         if not self._bounds.may_unpack(inside, depth):
@@ -377,7 +374,7 @@ class Walker:
             with self._allowance.lent(len(content.data), "what a stream holds"):
                 yield from self._content(memoryview(content.data), inside, kind, depth + 1)
 
-    def _zips(self, piece: Piece, depth: int) -> Iterator[Piece]:
+    def _zips(self, piece: FilePiece, depth: int) -> Iterator[FilePiece]:
         """The zips that stand somewhere in a piece."""
         for at, end in embedded(piece.bytes):
             inside = f"{piece.record}{INSIDE}zip at byte {at:,}"
@@ -389,13 +386,13 @@ class Walker:
                 except ArchiveError as problem:
                     self._bounds.tell(inside, f"{problem}")
 
-    def _sections(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[Piece]:
+    def _sections(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[FilePiece]:
         """The compressed sections of a shared object, unpacked."""
         try:
-            for one in packed_sections(data):
-                inside = f"{name}{INSIDE}{one.name}"
-                if one.how:
-                    yield from self._stream(Stream(one.how, 0), one.data, inside, kind, depth)
+            for section in packed_sections(data):
+                inside = f"{name}{INSIDE}{section.name}"
+                if section.how:
+                    yield from self._stream(PackedStream(section.how, 0), section.data, inside, kind, depth)
                 else:
                     self._bounds.tell(inside, "compressed in a way that is not known")
         except LimitError:
@@ -404,9 +401,9 @@ class Walker:
             self._bounds.tell(name, f"{problem}")
 
 
-def _place_in(texts: Sequence[Encoded], at: Sequence[int], position: int) -> int:
+def _place_in(texts: Sequence[EncodedText], starts: Sequence[int], position: int) -> int:
     """The place of the text that a position is in."""
-    return texts[bisect_right(at, position) - 1].place
+    return texts[bisect_right(starts, position) - 1].place
 
 
 def _is_object(record: Record) -> bool:

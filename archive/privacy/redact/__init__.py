@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, ImpossibleError, LimitError, counted
+from archive.base.errors import ArchiveError, LimitError, counted
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.check.loading import refusals, refusals_as_before
@@ -44,8 +44,9 @@ from archive.privacy.redact.programs import redacted_programs
 from archive.privacy.redact.promises import allowed, judged, telling
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.ranges import check_lines, redacted_ranges
-from archive.privacy.redact.result import Redaction, redaction
-from archive.privacy.redact.rules import Removed, Rules
+from archive.privacy.redact.removed import Removed
+from archive.privacy.redact.result import Redaction, check_clean, redaction
+from archive.privacy.redact.rules import Rules
 from archive.privacy.redact.writing import Changes, companion_contents, write_redacted
 from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS, kind_in
 from archive.reader.rewriting import rewriting
@@ -238,8 +239,6 @@ REWRITERS: tuple[Callable[[Archive, Rules, Removed], Mapping[str, bytes | None]]
     without_extra,
 )
 """What makes records in the place of others."""
-SHOWN = 3
-"""Texts that a message names."""
 
 
 @bounded
@@ -308,11 +307,11 @@ def redact(
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)
+            verdict = judged(proof.finder.found(allowed(rules)), rules)
             made = after, contents, data
-            found = judged(proof.finder.found(allowed(rules)), rules)
-            result = redaction(opened, changes, removed, made, proof, found=found, refused=refused)
-        if not (result.is_clean or partial):
-            raise _refusal(opened.file, result)
+            result = redaction(opened, changes, removed, made, proof, verdict=verdict, refused=refused)
+        if not partial:
+            check_clean(opened.file, result)
         return result
 
 
@@ -322,7 +321,7 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
     Records that an embedded companion stands for are not in the archive, and nothing takes their places.
     """
     texts, more = telling(Mapped(opened.container.data, opened.file), rules, opened.limits)
-    removed = Removed(telling=texts, bundled=[f"{one}, not looked for" for one in more])
+    removed = Removed(telling=texts, bundled=[f"{kind}, not looked for" for kind in more])
     records: dict[str, bytes | None] = {}
     renamed = with_hashes(opened, removed) if rules.names == "hash" else None
     records |= {} if renamed is None else renamed.records
@@ -351,13 +350,3 @@ def _refused(after: Archive, opened: Archive, changes: Changes) -> tuple[str, ..
     return tuple(
         f"{one.told}; the original is refused likewise" if one.told in before else one.told for one in found
     )
-
-
-def _refusal(file: str, result: Redaction) -> ImpossibleError:
-    """The error for a result that is not clean."""
-    left = result.left
-    more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
-    why = f"would be left: {', '.join(left[:SHOWN])}{more}"
-    refusal = ImpossibleError(f"{why}; pass --partial (partial=True) to write it all the same", file=file)
-    refusal.facts = result
-    return refusal

@@ -8,14 +8,14 @@ taken out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.bounded import bounded
-from archive.base.errors import ArchiveError, ImpossibleError
+from archive.base.errors import ImpossibleError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
@@ -32,21 +32,23 @@ from archive.privacy.redact.programs import RewrittenMetadata
 from archive.privacy.redact.promises import allowed, judged, telling
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.ranges import check_lines, redacted
-from archive.privacy.redact.result import left_in
-from archive.privacy.redact.rules import Removed, Rules
+from archive.privacy.redact.removed import Removed
+from archive.privacy.redact.result import CompanionRedaction, check_clean, companion_redaction
+from archive.privacy.redact.rules import Rules
 from archive.reader.archive import Archive
 from archive.reader.companion import Companion
 from archive.reader.rewriting import rewriting_companion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
     from archive.normalform.column_names import ColumnName
-    from archive.privacy.redact.promises import Found
     from archive.privacy.redact.proof import Proof
     from archive.privacy.redact.rules import PathChoice, Preset, SourceChoice
+
+__all__ = ["CompanionRedaction", "redact_companion"]
 
 KEPT: tuple[ColumnName, ...] = ("row.line", "row.column", "module.known", "file.prefix")
 """Columns that neither paths nor lines change."""
@@ -54,49 +56,6 @@ NAMED: tuple[ColumnName, ...] = ("file.top", "file.qualified_top", "file.redacte
 """Facts that are strings."""
 LEADING = {RecordKind.KERNELS, RecordKind.CPP}
 """Raw records that lead from a compiled model to its source."""
-NEVER_SOUGHT = {"name", "root", "file"}
-"""What a companion has none of."""
-SHOWN = 3
-"""Texts that a message names."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompanionRedaction:
-    """The result of the redaction of a companion; sizes in bytes.
-
-    Attributes:
-        size: of the companion.
-        out_size: of the redacted one.
-        sought: how many removed texts it was searched for, by what they are: ``path``, ``folder``, ``line``.
-        unsought: removed texts that it was not searched for, each with what it is: too short, or part of what
-            stays.
-        left: what is still there and was to go, as :class:`archive.Redaction` has it.
-        kept: what ``leaks`` finds in it, and these choices keep.
-        carriers: names that carry the name of a user or host.
-        remedies: how each kind of what is left gets out.
-        unread: what could not be searched, and why.
-        read: bytes that were searched: those of the file, and what is inflated from them.
-        gone: raw records that it does not have.
-        archive_id: of the archive, in hex.
-    """
-
-    size: int
-    out_size: int
-    sought: dict[str, int]
-    unsought: tuple[str, ...]
-    left: tuple[str, ...]
-    kept: tuple[str, ...]
-    carriers: tuple[str, ...]
-    remedies: tuple[str, ...]
-    unread: tuple[str, ...]
-    read: int
-    gone: tuple[str, ...]
-    archive_id: str
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether all was searched, and nothing found that was to go."""
-        return not self.left
 
 
 @bounded
@@ -139,18 +98,18 @@ def redact_companion(
             why = "its archive has hashes for names, and code that goes leads from these to source"
             raise ImpossibleError(why, file=companion.file)
         texts, more = telling(Mapped(companion.data, companion.file), rules, limits)
-        removed = Removed(telling=texts, bundled=[f"{one}, not looked for" for one in more])
+        removed = Removed(telling=texts, bundled=[f"{kind}, not looked for" for kind in more])
         opened = Archive(None, companion=companion)
         contents = _contents(opened, companion, rules, removed)
         data = build_companion(contents, CompanionProfile.named(companion.profile))
         with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
             check_lines(opened.range_table, after.range_table, opened.allowance)
         proof = _proof(data, removed, limits)
-        found = judged(proof.finder.found(allowed(rules)), rules)
+        verdict = judged(proof.finder.found(allowed(rules)), rules)
         gone = companion.contents.records.raw.keys() - contents.records.raw.keys()
-        result = _result(companion, data, removed, (proof, found), tuple(sorted(gone)))
-        if not (result.is_clean or partial):
-            raise _refusal(companion.file, result)
+        result = companion_redaction(companion, data, removed, proof, verdict=verdict, gone=gone)
+        if not partial:
+            check_clean(companion.file, result)
         draft.write(data)
         return result
 
@@ -171,7 +130,11 @@ def _contents(opened: Archive, companion: Companion, rules: Rules, removed: Remo
         for program in _programs(opened, rules, removed):
             packer.add(program)
         form.columns |= packer.columns()
-    raw = _raw(opened, rules, removed)
+    raw = {}
+    for record, data in redacted_compiled(opened, rules, removed).items():
+        kind = kind_in_exported(record)
+        if data is not None and kind in LEADING and not (kind is RecordKind.CPP and rules.source == "none"):
+            raw[record] = data
     if raw:
         form.columns["raw.name"] = form.pool.numbers(map(encoded, raw))
         form.columns["raw.length"] = np.array([len(data) for data in raw.values()], np.int64)
@@ -191,18 +154,6 @@ def _programs(opened: Archive, rules: Rules, removed: Removed) -> list[Program]:
     return programs
 
 
-def _raw(opened: Archive, rules: Rules, removed: Removed) -> Mapping[str, bytes]:
-    """The raw records that stay, rewritten; no C++ code without source text."""
-    made = redacted_compiled(opened, rules, removed)
-    kept = {
-        name: data for name, data in made.items() if data is not None and kind_in_exported(name) in LEADING
-    }
-    bare = rules.source == "none"
-    return {
-        name: data for name, data in kept.items() if not (bare and kind_in_exported(name) is RecordKind.CPP)
-    }
-
-
 def _proof(data: bytes, removed: Removed, limits: Limits) -> Proof:
     """What a search of the companion finds: that of a zip with nothing else in it."""
     file = BytesIO()
@@ -211,31 +162,3 @@ def _proof(data: bytes, removed: Removed, limits: Limits) -> Proof:
     allowance = limits.allowance(mapped.weight)
     with Container(mapped, allowance) as container:
         return prove(container, removed, allowance)
-
-
-def _result(
-    companion: Companion, data: bytes, removed: Removed, proven: tuple[Proof, Found], gone: tuple[str, ...]
-) -> CompanionRedaction:
-    proof, found = proven
-    return CompanionRedaction(
-        size=companion.size,
-        out_size=len(data),
-        sought={what: count for what, count in proof.sought.items() if what not in NEVER_SOUGHT},
-        unsought=proof.unsought_texts,
-        left=tuple(sorted(left_in(proof, found) + removed.bundled)),
-        kept=found.kept,
-        carriers=tuple(proof.carriers),
-        remedies=found.remedies,
-        unread=tuple(proof.unread),
-        read=proof.read,
-        gone=gone,
-        archive_id=companion.archive_id.hex(),
-    )
-
-
-def _refusal(file: str, result: CompanionRedaction) -> ArchiveError:
-    more = f" and {len(result.left) - SHOWN:,} more" if len(result.left) > SHOWN else ""
-    why = f"would be left: {', '.join(result.left[:SHOWN])}{more}"
-    refusal = ImpossibleError(f"{why}; pass --partial (partial=True) to write it all the same", file=file)
-    refusal.facts = result
-    return refusal

@@ -32,14 +32,23 @@ from archive.formats.elf.source_texts import source_texts
 from archive.formats.record_kinds import KERNELS, SpareKind
 from archive.privacy.redact.programs import changed_strings, strings_in
 from archive.privacy.redact.rules import NO_FILE, SEPARATOR
-from archive.privacy.redact.texts import PATH, hidden, paths_cost, paths_in, renamed_in, without_code
-from archive.privacy.redact.traces import files_in, redacted_trace
+from archive.privacy.redact.texts import (
+    PATH,
+    files_in,
+    hidden,
+    paths_cost,
+    paths_in,
+    redacted_trace,
+    renamed_in,
+    without_code,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.formats.elf.source_texts import ObjectText
-    from archive.privacy.redact.rules import Removed, Rules
+    from archive.privacy.redact.removed import Removed
+    from archive.privacy.redact.rules import Rules
     from archive.reader.archive import Archive
     from archive.reader.compiled import CompiledModel
 

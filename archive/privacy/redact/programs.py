@@ -26,14 +26,22 @@ from archive.formats.exported.node_metadata import CUSTOM, HANDLE, KIND_BY_KEY, 
 from archive.formats.exported.program import with_metadata
 from archive.formats.record_kinds import GRAPH_ID
 from archive.privacy.redact.names.programs import renamed_metadata
-from archive.privacy.redact.texts import paths_cost, paths_in, renamed_in
-from archive.privacy.redact.traces import encoded, files_in, note_gone, redacted_trace
+from archive.privacy.redact.texts import (
+    encoded,
+    files_in,
+    note_gone,
+    paths_cost,
+    paths_in,
+    redacted_trace,
+    renamed_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from archive.privacy.redact.names import Renamed
-    from archive.privacy.redact.rules import Removed, Rules
+    from archive.privacy.redact.removed import Removed
+    from archive.privacy.redact.rules import Rules
     from archive.reader.archive import Archive
 
 NOTES = "metadata"

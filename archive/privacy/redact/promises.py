@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from glob import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from archive.base.errors import counted, one_line
 from archive.privacy.leaks import LeakKind, leaks_in
-from archive.privacy.leaks.allowed import Allowed
-from archive.privacy.leaks.vocabulary import is_word_of_code
-from archive.privacy.redact.telling import NAMES, Telling
+from archive.privacy.leaks.findings import Allowed
+from archive.privacy.leaks.vocabulary import NAMES, PATHS, is_word_of_code
+from archive.privacy.redact.removed import Telling
 
 if TYPE_CHECKING:
     from archive.base.limits import Limits
@@ -23,13 +23,18 @@ if TYPE_CHECKING:
     from archive.privacy.leaks import Finding, Leaks
     from archive.privacy.redact.rules import Rules
 
-PATHS = {kind for kind in LeakKind if kind.is_path} - {LeakKind.URL}
-SOUGHT = PATHS | NAMES | {LeakKind.EMAIL, LeakKind.URL, LeakKind.KEY}
-"""Kinds whose texts must not stand anywhere."""
+What = Literal[
+    "path", "folder", "line", "name", "root", "file", "user name", "host name", "address", "URL", "key"
+]
+"""What a text that was removed is, in words."""
+SOUGHT: dict[LeakKind, What] = dict.fromkeys(PATHS, "path")
+SOUGHT[LeakKind.USER], SOUGHT[LeakKind.HOST], SOUGHT[LeakKind.EMAIL] = "user name", "host name", "address"
+SOUGHT[LeakKind.URL], SOUGHT[LeakKind.KEY] = "URL", "key"
+"""Kinds of findings whose texts must not stand anywhere, and what these are."""
 SEPARATORS = re.compile(r"[/\\]+")
 
 
-class Found(NamedTuple):
+class Verdict(NamedTuple):
     """What ``leaks`` finds in a result.
 
     Attributes:
@@ -61,39 +66,33 @@ def goes(kind: LeakKind, text: bytes, rules: Rules) -> bool:
 
 
 def telling(original: Mapped, rules: Rules, limits: Limits) -> tuple[Telling, list[str]]:
-    """The texts that a redaction must take out wherever they stand, by kind; and what was not listed.
-
-    Args:
-        original: the file.
-        rules: what is to go.
-        limits: what it may cost.
-    """
+    """The texts that a redaction must take out wherever they stand, by kind; and what was not listed."""
     if not rules.people and rules.paths == "keep" and not rules.maps:
         return Telling(), []
-    found = leaks_in(original, Allowed([]), limits, deep=True)
+    leaks = leaks_in(original, Allowed([]), limits, deep=True)
     texts: dict[LeakKind, set[bytes]] = {}
-    for one in found.findings:
-        if one.kind in SOUGHT and goes(one.kind, one.data, rules):
-            texts.setdefault(one.kind, set()).add(one.data)
+    for finding in leaks.findings:
+        if finding.kind in SOUGHT and goes(finding.kind, finding.data, rules):
+            texts.setdefault(finding.kind, set()).add(finding.data)
     for kind in NAMES & texts.keys():
         texts[kind] = {name for name in texts[kind] if not is_word_of_code(name)} - _targets(rules)
-    more = [f"{counted(n, f'more {kind}')}" for kind, n in found.more.items() if kind in SOUGHT]
+    more = [f"{counted(count, f'more {kind}')}" for kind, count in leaks.more.items() if kind in SOUGHT]
     return Telling({kind: some for kind, some in texts.items() if some}), more
 
 
-def judged(found: Leaks, rules: Rules) -> Found:
+def judged(leaks: Leaks, rules: Rules) -> Verdict:
     """What ``leaks`` finds in a result, told apart by what rules promise."""
     left: list[Finding] = []
     kept: list[Finding] = []
-    for one in found.counted():
-        (left if goes(one.kind, one.data, rules) else kept).append(one)
-    told = {one.data: _told(one) for one in left}
-    more = {
-        kind: counted(count, f"more {kind}") for kind, count in found.more.items() if goes(kind, b"", rules)
-    }
-    told |= {one.encode(): one for one in more.values()}
-    remedies = dict.fromkeys(f"{one.kind}: {one.remedy}" for one in left)
-    return Found(told, tuple(map(_told, kept)), tuple(remedies))
+    for finding in leaks.counted():
+        (left if goes(finding.kind, finding.data, rules) else kept).append(finding)
+    sentences = {finding.data: _told(finding) for finding in left}
+    for kind, count in leaks.more.items():
+        if goes(kind, b"", rules):
+            more = counted(count, f"more {kind}")
+            sentences[more.encode()] = more
+    remedies = dict.fromkeys(f"{finding.kind}: {finding.remedy}" for finding in left)
+    return Verdict(sentences, tuple(map(_told, kept)), tuple(remedies))
 
 
 def allowed(rules: Rules) -> Allowed:
@@ -108,5 +107,5 @@ def _targets(rules: Rules) -> set[bytes]:
     return {part.encode() for _, new in rules.maps for part in SEPARATORS.split(new.decode()) if part}
 
 
-def _told(one: Finding) -> str:
-    return f"{one.kind} {one_line(one.text)} in {one.places[0]}"
+def _told(finding: Finding) -> str:
+    return f"{finding.kind} {one_line(finding.text)} in {finding.places[0]}"

@@ -16,18 +16,18 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from archive.base.errors import one_line
 from archive.base.mapped import Mapped
 from archive.base.strings import decoded
 from archive.container.names import encoded
 from archive.formats.record_kinds import BYTECODE, is_code
-from archive.privacy.leaks import Finder, LeakKind
-from archive.privacy.pieces.walker import Walker
-from archive.privacy.redact.forms import forms_of, name_around
-from archive.privacy.redact.promises import PATHS
-from archive.privacy.redact.search import Search
+from archive.privacy.leaks import Finder
+from archive.privacy.leaks.vocabulary import SHORTEST_NAME
+from archive.privacy.pieces.walker import BETWEEN, Walker
+from archive.privacy.redact.promises import SOUGHT, What
+from archive.privacy.redact.search import Search, forms_of, name_around
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
@@ -35,21 +35,14 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.container.container import Container
-    from archive.privacy.pieces.piece import Piece
-    from archive.privacy.redact.rules import Removed
+    from archive.privacy.pieces.piece import FilePiece
+    from archive.privacy.redact.removed import Removed
 
-What = Literal[
-    "path", "folder", "line", "name", "root", "file", "user name", "host name", "address", "URL", "key"
-]
-SHORTEST: dict[What, int] = dict.fromkeys(get_args(What), 5)
-SHORTEST |= {"line": 8, "file": 16, "user name": 3, "host name": 3, "URL": 8, "key": 6}
-"""Bytes of the shortest texts that are looked for: shorter ones stand anywhere by chance."""
-BY_KIND: dict[LeakKind, What] = dict.fromkeys(PATHS, "path")
-BY_KIND[LeakKind.USER], BY_KIND[LeakKind.HOST], BY_KIND[LeakKind.EMAIL] = "user name", "host name", "address"
-BY_KIND[LeakKind.URL], BY_KIND[LeakKind.KEY] = "URL", "key"
-"""What the findings of `leaks` are that must not stand anywhere."""
 OF_PEOPLE: tuple[What, ...] = ("user name", "host name")
 """What is found as a part of names, too."""
+SHORTEST: dict[What, int] = dict.fromkeys(get_args(What), 5)
+SHORTEST |= dict.fromkeys(OF_PEOPLE, SHORTEST_NAME) | {"line": 8, "file": 16, "URL": 8, "key": 6}
+"""Bytes of the shortest texts that are looked for: shorter ones stand anywhere by chance."""
 IN_ANY_CASE: tuple[What, ...] = ("path", "folder", *OF_PEOPLE, "address", "URL", "key")
 """What is found in either case."""
 SHORTEST_IN_TENSORS = 8
@@ -57,8 +50,6 @@ SHORTEST_IN_TENSORS = 8
 LONGEST_CARRIER = 80
 """Bytes of a name that carries that of a person, at most."""
 MOST_CARRIERS = 20
-BETWEEN = "between records"
-"""The place of texts that are in no record."""
 LETTER = re.compile(rb"\w")
 ONE_WORD = re.compile(rb"\W*+\w++\W*+")
 BEFORE, BEHIND = re.compile(rb"\w +\Z"), re.compile(rb" +\w")
@@ -69,7 +60,7 @@ AROUND = 8
 """Bytes before a word and behind that are looked at."""
 FORM_BYTES, COPIES = 900, 1
 """Bytes of memory that a search takes for each form of a text, and copies of it."""
-_Forms = dict[bytes, tuple[What, bytes]]
+Forms = dict[bytes, tuple[What, bytes]]
 """The texts that are looked for, by the bytes that they may stand as."""
 
 
@@ -98,22 +89,11 @@ class Proof:
     read: int = 0
     carriers: dict[str, None] = field(default_factory=dict)
 
-    @property
-    def unsought_texts(self) -> tuple[str, ...]:
-        """The texts that were not looked for, as facts have them: ``path /a``."""
-        return tuple(f"{what} {one_line(decoded(text))}" for what, text in self.unsought)
-
 
 def prove(
     container: Container, removed: Removed, allowance: Allowance, kind: FileKind = FileKind.ZIP
 ) -> Proof:
-    """Search a file for all that was removed, and look at it as `leaks` does.
-
-    Args:
-        container: the file.
-        removed: the texts.
-        allowance: the memory that it may cost.
-        kind: of the file.
+    """Search a file of a kind for all that was removed, and look at it as `leaks` does.
 
     Raises:
         ArchiveError: a record of the file cannot be read.
@@ -131,47 +111,47 @@ def prove(
         "file": removed.files - {b""},
     }
     telling: dict[What, set[bytes]] = defaultdict(set)
-    for found_kind, some in removed.telling.by_kind.items():
-        telling[BY_KIND[found_kind]] |= some
-    texts |= {what: texts.get(what, set()) | some for what, some in telling.items()}
+    for kind_found, found_texts in removed.telling.by_kind.items():
+        telling[SOUGHT[kind_found]] |= found_texts
+    texts |= {what: texts.get(what, set()) | found_texts for what, found_texts in telling.items()}
     records = b"\n".join(map(encoded, container.records))
     staying: dict[What, bytes] = {"path": paths, "folder": paths, "line": lines}
     staying["root"] = b"\n".join([records, paths])
     staying["name"] = b"\n".join([paths, encoded(container.root)])
-    forms: _Forms = {}
+    forms: Forms = {}
     for what, every in texts.items():
-        long = [one for one in every if len(one) >= SHORTEST[what]]
+        long = [text for text in every if len(text) >= SHORTEST[what]]
         stays = {text for _, text in Search(long).found(memoryview(staying.get(what, b"")))}
-        sought = [one for one in long if one not in stays]
+        sought = [text for text in long if text not in stays]
         proof.sought[what] = len(sought)
-        proof.unsought += ((what, one) for one in sorted(every.difference(sought)))
-        for one in sought:
-            made = forms_of(one, in_letters=one in telling.get(what, ()), either_slash=what == "path")
-            forms |= dict.fromkeys(made, (what, one))
+        proof.unsought += ((what, text) for text in sorted(every.difference(sought)))
+        for text in sought:
+            written = forms_of(text, in_letters=text in telling.get(what, ()), either_slash=what == "path")
+            forms |= dict.fromkeys(written, (what, text))
     with allowance.lent(FORM_BYTES * len(forms) + COPIES * sum(map(len, forms)), "texts that must be gone"):
         _search(container, forms, proof, allowance, kind)
     proof.in_code -= {text for what, text in proof.left if what == "line"}
     return proof
 
 
-def _search(container: Container, forms: _Forms, proof: Proof, allowance: Allowance, kind: FileKind) -> None:
+def _search(container: Container, forms: Forms, proof: Proof, allowance: Allowance, kind: FileKind) -> None:
     """Search all pieces of a file, and the strings in them, as they are without escapes."""
     walker = Walker(allowance, deep=True)
     mapped = Mapped(container.data, container.file)
     proof.finder = finder = Finder(mapped, kind, walker, allowance.limits)
-    folded: _Forms = {form.lower(): one for form, one in forms.items() if one[0] in IN_ANY_CASE}
-    exact: _Forms = {form: one for form, one in forms.items() if one[0] not in IN_ANY_CASE}
+    folded: Forms = {form.lower(): text for form, text in forms.items() if text[0] in IN_ANY_CASE}
+    exact: Forms = {form: text for form, text in forms.items() if text[0] not in IN_ANY_CASE}
     whole, small, large = Search(forms), Search(exact), Search(folded)
 
-    def take(piece: Piece, data: memoryview, byte: Callable[[int], int]) -> None:
+    def take(piece: FilePiece, data: memoryview, byte: Callable[[int], int]) -> None:
         if piece.in_numbers:
-            _take(piece, _found(whole.found(data), data, forms, tensor=True), proof, byte)
+            _note(piece, _hits(whole.found(data), data, forms, tensor=True), proof, byte)
             return
-        _take(piece, _found(small.found(data), data, exact), proof, byte)
+        _note(piece, _hits(small.found(data), data, exact), proof, byte)
         if folded:
             with allowance.lent(len(data), "bytes in lower case"):
                 lowered = memoryview(bytes(data).lower())
-                _take(piece, _found(large.found(lowered), data, folded), proof, byte)
+                _note(piece, _hits(large.found(lowered), data, folded), proof, byte)
 
     for piece in walker.zip(container):
         take(piece, piece.data, int)
@@ -182,60 +162,56 @@ def _search(container: Container, forms: _Forms, proof: Proof, allowance: Allowa
     proof.unread += walker.problems
 
 
-def _found(
-    places: Iterable[tuple[int, bytes]], data: memoryview, forms: _Forms, *, tensor: bool = False
-) -> Iterator[tuple[int, What, bytes, bytes]]:
-    """The texts that were found in some bytes, but for chance: place, what, text, name around."""
+class _Hit(NamedTuple):
+    """A text that stands in some bytes, and not by chance."""
+
+    at: int
+    what: What
+    text: bytes
+    around: bytes
+    """The longer name of which it is a part, where it names a person or a machine."""
+
+
+def _hits(
+    places: Iterable[tuple[int, bytes]], data: memoryview, forms: Forms, *, tensor: bool = False
+) -> Iterator[_Hit]:
+    """The texts that were found in some bytes, but for chance."""
     for at, form in places:
         what, text = forms[form]
-        if what == "name" and not _is_word(data, at, form, tensor=tensor):
-            continue
-        if what == "line" and ONE_WORD.fullmatch(form) and _is_in_sentence(data, at, form):
-            continue
+        end = at + len(form)
+        if what == "name":
+            if tensor and len(form) < SHORTEST_IN_TENSORS:
+                continue
+            beside = bytes(data[max(at - 1, 0) : at]), bytes(data[end : end + 1])
+            is_no_name = beside == (b"<", b">") and form in OF_PYTHON
+            if is_no_name or any(map(LETTER.fullmatch, beside)):
+                continue
+        if what == "line" and ONE_WORD.fullmatch(form):
+            before, behind = bytes(data[max(at - AROUND, 0) : at]), bytes(data[end : end + AROUND])
+            if BEFORE.search(before) and BEHIND.match(behind):  # a word of a sentence
+                continue
         around = b""
         if what in OF_PEOPLE:
             if tensor and len(text) < SHORTEST_IN_TENSORS:
                 continue
             if len(form) == len(text):
                 low = max(at - LONGEST_CARRIER, 0)
-                around = name_around(bytes(data[low : at + len(form) + LONGEST_CARRIER]), at - low, len(form))
+                around = name_around(bytes(data[low : end + LONGEST_CARRIER]), at - low, len(form))
                 if not around:
                     continue
-        yield at, what, text, around
+        yield _Hit(at, what, text, around)
 
 
-def _is_word(data: memoryview, at: int, form: bytes, *, tensor: bool) -> bool:
-    """Whether a name that was found is a whole word, and no chance."""
-    if tensor and len(form) < SHORTEST_IN_TENSORS:
-        return False
-    around = bytes(data[max(at - 1, 0) : at]), bytes(data[at + len(form) : at + len(form) + 1])
-    if around == (b"<", b">") and form in OF_PYTHON:
-        return False
-    return not any(map(LETTER.fullmatch, around))
-
-
-def _is_in_sentence(data: memoryview, at: int, form: bytes) -> bool:
-    """Whether other words stand before a word and behind it."""
-    end = at + len(form)
-    before, behind = bytes(data[max(at - AROUND, 0) : at]), bytes(data[end : end + AROUND])
-    return BEFORE.search(before) is not None and BEHIND.match(behind) is not None
-
-
-def _take(
-    piece: Piece,
-    found: Iterable[tuple[int, What, bytes, bytes]],
-    proof: Proof,
-    byte: Callable[[int], int],
-) -> None:
+def _note(piece: FilePiece, hits: Iterable[_Hit], proof: Proof, byte: Callable[[int], int]) -> None:
     """Note what was found in a piece, but for lines of the model's code; ``byte`` tells where in the piece.
 
     Bytecode has the strings of code as constants, where lines of a text in quotes stand, too.
     """
-    code = is_code(piece.record) or piece.record == BYTECODE
-    for at, what, text, around in found:
+    is_model = is_code(piece.record) or piece.record == BYTECODE
+    for at, what, text, around in hits:
         if around.lower() != text.lower() and around and len(proof.carriers) < MOST_CARRIERS:
             proof.carriers[f"{one_line(decoded(around))} ({one_line(decoded(text))})"] = None
-        if code and what == "line":
+        if is_model and what == "line":
             proof.in_code.add(text)
         elif (what, text) not in proof.left:
             part = "" if piece.is_packed else piece.part(byte(at))

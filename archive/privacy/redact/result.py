@@ -1,20 +1,28 @@
-"""The result of a redaction, as facts."""
+"""The results of redactions, as facts: of an archive, and of a companion."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from archive.base.errors import one_line
+from archive.base.errors import ImpossibleError, one_line
 from archive.base.strings import decoded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from archive.companion.contents import Contents
-    from archive.privacy.redact.promises import Found
+    from archive.privacy.redact.promises import Verdict
     from archive.privacy.redact.proof import Proof
-    from archive.privacy.redact.rules import Removed
+    from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.writing import Changes
     from archive.reader.archive import Archive
+    from archive.reader.companion import Companion
+
+NEVER_SOUGHT = {"name", "root", "file"}
+"""What a companion has none of."""
+SHOWN = 3
+"""Texts that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,45 @@ class Redaction:
         return not self.left
 
 
+@dataclass(frozen=True, slots=True)
+class CompanionRedaction:
+    """The result of the redaction of a companion; sizes in bytes.
+
+    Attributes:
+        size: of the companion.
+        out_size: of the redacted one.
+        sought: how many removed texts it was searched for, by what they are: ``path``, ``folder``, ``line``.
+        unsought: removed texts that it was not searched for, each with what it is: too short, or part of what
+            stays.
+        left: what is still there and was to go, as :class:`archive.Redaction` has it.
+        kept: what ``leaks`` finds in it, and these choices keep.
+        carriers: names that carry the name of a user or host.
+        remedies: how each kind of what is left gets out.
+        unread: what could not be searched, and why.
+        read: bytes that were searched: those of the file, and what is inflated from them.
+        gone: raw records that it does not have.
+        archive_id: of the archive, in hex.
+    """
+
+    size: int
+    out_size: int
+    sought: dict[str, int]
+    unsought: tuple[str, ...]
+    left: tuple[str, ...]
+    kept: tuple[str, ...]
+    carriers: tuple[str, ...]
+    remedies: tuple[str, ...]
+    unread: tuple[str, ...]
+    read: int
+    gone: tuple[str, ...]
+    archive_id: str
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all was searched, and nothing found that was to go."""
+        return not self.left
+
+
 def redaction(
     before: Archive,
     changes: Changes,
@@ -83,10 +130,10 @@ def redaction(
     after: tuple[Archive, Contents, bytes],
     proof: Proof,
     *,
-    found: Found,
+    verdict: Verdict,
     refused: tuple[str, ...],
 ) -> Redaction:
-    """The facts about a redaction.
+    """The facts about the redaction of an archive.
 
     Args:
         before: the archive.
@@ -94,11 +141,10 @@ def redaction(
         removed: what is gone.
         after: the redacted archive, and the companion's contents and bytes.
         proof: what the search for all that is gone found.
-        found: what `leaks` finds in the result.
+        verdict: what `leaks` finds in the result.
         refused: why PyTorch refuses the result.
     """
     redacted, contents, companion = after
-    left = left_in(proof, found)
     records = before.container.records
     rewritten = [name for name, data in changes.records.items() if data and data != records[name].view()]
     without = changes.gone
@@ -109,14 +155,7 @@ def redaction(
         out_size=redacted.size,
         companion_size=len(companion),
         sought={str(what): count for what, count in proof.sought.items()},
-        unsought=proof.unsought_texts,
-        left=tuple(sorted(left + removed.bundled)),
         in_code=len(proof.in_code),
-        unread=tuple(proof.unread),
-        read=proof.read,
-        kept=found.kept,
-        carriers=tuple(proof.carriers),
-        remedies=found.remedies,
         stays=tuple(dict.fromkeys(removed.stays)),
         rewritten=tuple(rewritten),
         gone=tuple(gone),
@@ -124,12 +163,51 @@ def redaction(
         archive_id=contents.archive_id.hex(),
         redacted_id=(contents.redacted_id or contents.archive_id).hex(),
         refused=refused,
+        **_proven(proof, verdict, removed),
     )
 
 
-def left_in(proof: Proof, found: Found) -> list[str]:
-    """What is left in a result, and what of it could not be searched."""
+def companion_redaction(
+    before: Companion, after: bytes, removed: Removed, proof: Proof, *, verdict: Verdict, gone: Iterable[str]
+) -> CompanionRedaction:
+    """The facts about the redaction of a companion; ``gone`` are raw records that the result lacks."""
+    return CompanionRedaction(
+        size=before.size,
+        out_size=len(after),
+        sought={what: count for what, count in proof.sought.items() if what not in NEVER_SOUGHT},
+        gone=tuple(sorted(gone)),
+        archive_id=before.archive_id.hex(),
+        **_proven(proof, verdict, removed),
+    )
+
+
+def _proven(proof: Proof, verdict: Verdict, removed: Removed) -> dict[str, Any]:
+    """What both results have of the search."""
     texts = {text for _, text in proof.left}
     left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
-    left += [told for text, told in found.left.items() if text not in texts]
-    return left + [f"not searched: {one}" for one in proof.unread]
+    left += [sentence for text, sentence in verdict.left.items() if text not in texts]
+    left += [f"not searched: {record}" for record in proof.unread]
+    return {
+        "unsought": tuple(f"{what} {one_line(decoded(text))}" for what, text in proof.unsought),
+        "left": tuple(sorted(left + removed.bundled)),
+        "unread": tuple(proof.unread),
+        "read": proof.read,
+        "kept": verdict.kept,
+        "carriers": tuple(proof.carriers),
+        "remedies": verdict.remedies,
+    }
+
+
+def check_clean(file: str, result: Redaction | CompanionRedaction) -> None:
+    """Refuse a result that is not clean.
+
+    Raises:
+        ImpossibleError: something is left; its facts are the result.
+    """
+    left = result.left
+    if left:
+        more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
+        why = f"would be left: {', '.join(left[:SHOWN])}{more}"
+        refusal = ImpossibleError(f"{why}; pass --partial (partial=True) to write it all the same", file=file)
+        refusal.facts = result
+        raise refusal

@@ -1,16 +1,15 @@
-"""The rules by which an archive is rewritten, and what they have removed."""
+"""The rules by which an archive is rewritten: what becomes of paths, lines, names, ids and dates."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from archive.base.errors import ArchiveError, shown
-from archive.privacy.leaks.vocabulary import home_of
-from archive.privacy.redact.telling import Telling
+from archive.privacy.leaks.vocabulary import PACKAGES, home_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,17 +55,13 @@ OPTIONS = (
 NO_FILE = b"?"
 """Stands for the name of every file with ``--paths none``."""
 SEPARATOR = re.compile(rb"[/\\]")
-LIBRARY = re.compile(rb".*[/\\](?:(?:site|dist)-packages|lib[/\\]python\d+\.\d+)[/\\](.+)", re.DOTALL)
+LIBRARY = re.compile(rb".*[/\\](?:" + PACKAGES + rb"|lib[/\\]python\d+\.\d+)[/\\](.+)", re.DOTALL)
 ABSOLUTE = re.compile(rb"[/\\]|[A-Za-z][\w+.-]*:[/\\]")
 """Begins absolute paths, those of drives and URLs (``file:/srv``), too."""
 OUTSIDE = re.compile(rb"~|(?:.*[/\\])?\.\.[/\\]", re.DOTALL)
 """Begins relative paths that may lead anywhere."""
-TEXT_BYTES = 150
-"""Bytes of memory that a removed text costs besides its own."""
 LEAST_FOLDERS = 2
 """Folders that absolute paths have in common, at least, to be given relative to them."""
-MOST_FOLDERS = 32
-"""Separators of a path up to which its folders are looked for: all of a deep path's would be quadratic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +102,10 @@ class Rules:
         Raises:
             ArchiveError: a map is not ``OLD=NEW``, there is no such choice, or nothing is to be rewritten.
         """
-        pairs = [one.partition("=") for one in maps]
-        for one in pairs:
-            if not one[0] or not one[1]:
-                raise ArchiveError(expected="a map OLD=NEW", found="".join(one) or "nothing")
+        pairs = [pair.partition("=") for pair in maps]
+        for pair in pairs:
+            if not pair[0] or not pair[1]:
+                raise ArchiveError(expected="a map OLD=NEW", found="".join(pair) or "nothing")
         if preset is not None and preset not in PRESETS:
             raise ArchiveError(expected=" or ".join(PRESETS), found=preset)
         chosen: dict[str, Any] = dict(PRESETS.get(preset or "", {}))
@@ -148,34 +143,39 @@ class Rules:
 
     def renamed(self, paths: Iterable[bytes]) -> dict[bytes, bytes]:
         """What becomes of each of an archive's paths."""
-        distinct = sorted(set(paths))
-        mapped = {path: new for path in distinct if (new := self._mapped(path)) is not None}
-        others = [path for path in distinct if path not in mapped]
+        became: dict[bytes, bytes] = {}
+        others = []
+        for path in sorted(set(paths)):
+            fitting = next(((old, new) for old, new in self.maps if path.startswith(old)), None)
+            if fitting is not None:
+                old, new = fitting
+                became[path] = new + path[len(old) :]
+            else:
+                others.append(path)
         if self.paths == "relative":
-            return mapped | _all_relative(others)
-        return mapped | {path: self._plain(path) for path in others}
-
-    def _mapped(self, path: bytes) -> bytes | None:
-        return next((new + path[len(old) :] for old, new in self.maps if path.startswith(old)), None)
-
-    def _plain(self, path: bytes) -> bytes:
-        if self.paths == "none" and path:
-            return NO_FILE
-        return _last(path) if self.paths == "basename" else path
+            return became | _all_relative(others)
+        if self.paths == "basename":
+            return became | {path: _last(path) for path in others}
+        if self.paths == "none":
+            return became | {path: NO_FILE if path else path for path in others}
+        return became | {path: path for path in others}
 
 
 def _all_relative(paths: Sequence[bytes]) -> dict[bytes, bytes]:
     """Each path relative to a library, or to the folder that all of a home are in, or all others."""
-    found_homes = {path: home for path in paths if (home := home_of(path)) and not LIBRARY.match(path)}
-    homes = {path: path[:end] for path, (end, _) in found_homes.items() if end < len(path)}
+    homes = {path: home for path in paths if (home := home_of(path)) and not LIBRARY.match(path)}
+    folders = {path: path[:end] for path, (end, _) in homes.items() if end < len(path)}
     groups = defaultdict[bytes, list[bytes]](list)
     for path in paths:
         if ABSOLUTE.match(path) and not LIBRARY.match(path):
-            groups[homes.get(path, b"")].append(path)
-    common = {home: _common(some) for home, some in groups.items()}
-    users = {user for _, user in found_homes.values()}
-    found = {path: _relative(path, common.get(homes.get(path, b""), 0)) for path in paths}
-    return {path: _last(new) if users & set(SEPARATOR.split(new)) else new for path, new in found.items()}
+            groups[folders.get(path, b"")].append(path)
+    common = {folder: _common(group) for folder, group in groups.items()}
+    users = {user for _, user in homes.values()}
+    became = {}
+    for path in paths:
+        new = _relative(path, common.get(folders.get(path, b""), 0))
+        became[path] = _last(new) if users & set(SEPARATOR.split(new)) else new
+    return became
 
 
 def _last(path: bytes) -> bytes:
@@ -184,82 +184,16 @@ def _last(path: bytes) -> bytes:
 
 def _common(paths: Sequence[bytes]) -> int:
     """How many parts of absolute paths name the folder that all are in; 0 where that is none of use."""
-    if not paths:
-        return 0
-    folders = zip(*(SEPARATOR.split(path)[:-1] for path in paths), strict=False)
-    same = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, folders)]
-    return len(same) if len([part for part in same if part]) >= LEAST_FOLDERS else 0
+    levels = zip(*(SEPARATOR.split(path)[:-1] for path in paths), strict=False)
+    shared = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, levels)]
+    return len(shared) if len([part for part in shared if part]) >= LEAST_FOLDERS else 0
 
 
 def _relative(path: bytes, common: int) -> bytes:
-    """A path relative to a library, or without its first parts; one that may lead anywhere, its last part."""
+    """A path relative to a library, or without its first parts; its last part where it may lead anywhere."""
     new, parts = path, SEPARATOR.split(path)
     if library := LIBRARY.fullmatch(path):
         new = library[1]
     elif ABSOLUTE.match(path):
         new = b"/".join(parts[common:] if common else parts[-1:])
     return parts[-1] if OUTSIDE.match(new) else new
-
-
-@dataclass(slots=True)
-class Removed:
-    """The texts that rules have removed, and those that stay in their places.
-
-    Attributes:
-        paths: of files.
-        lines: of source text, without blanks at either end.
-        kept_paths: what stands in the place of paths, and paths that stay.
-        kept_lines: the lines that stay.
-        names: of classes and attributes.
-        roots: folders of all records.
-        files: the first bytes of extra files, and of tensors of sample inputs.
-        became: what stands in the place of paths of source files, and of those that stay.
-        bundled: sample inputs that the model's own methods give out, and where: they cannot go.
-        stays: what cannot go, and why, in words.
-        telling: what ``leaks`` found in the original that must not stand anywhere.
-    """
-
-    paths: set[bytes] = field(default_factory=set)
-    lines: set[bytes] = field(default_factory=set)
-    kept_paths: set[bytes] = field(default_factory=set)
-    kept_lines: set[bytes] = field(default_factory=set)
-    names: set[bytes] = field(default_factory=set)
-    roots: set[bytes] = field(default_factory=set)
-    files: set[bytes] = field(default_factory=set)
-    became: dict[bytes, bytes] = field(default_factory=dict)
-    bundled: list[str] = field(default_factory=list)
-    stays: list[str] = field(default_factory=list)
-    telling: Telling = field(default_factory=Telling)
-
-    @property
-    def memory(self) -> int:
-        """Bytes of memory that lines and paths take."""
-        texts = (self.paths, self.lines, self.kept_paths, self.kept_lines)
-        return sum(TEXT_BYTES * len(some) + sum(map(len, some)) for some in texts)
-
-    def renamed(self, names: dict[bytes, bytes]) -> None:
-        """Note paths, and what became of them."""
-        self.paths |= {old for old, new in names.items() if old != new and old}
-        self.kept_paths |= set(names.values())
-        self.became |= names
-
-    def line(self, line: bytes, *, kept: bool) -> None:
-        """Note a line, which is kept or not."""
-        (self.kept_lines if kept else self.lines).add(line.strip())
-
-    @property
-    def folders(self) -> set[bytes]:
-        """The folders of removed absolute paths, two parts long and longer; of deep paths the outer ones.
-
-        Where an inner folder is left, so are those that it is in.
-        """
-        found = set()
-        for path in self.paths:
-            if ABSOLUTE.match(path):
-                ends = [one.start() for one in islice(SEPARATOR.finditer(path), MOST_FOLDERS)]
-                found |= {path[:end] for end in ends if _parts(path[:end]) >= LEAST_FOLDERS}
-        return found
-
-
-def _parts(folder: bytes) -> int:
-    return len([part for part in SEPARATOR.split(folder) if part])

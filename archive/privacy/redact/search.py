@@ -1,21 +1,116 @@
-"""Many texts are looked for in bytes at once, in columns.
+"""Texts that are looked for: the bytes that a text may stand as, and a search for many of them at once.
 
-A text of 15 bytes or more has 8 bytes that begin at a multiple of 8, wherever it stands. So each eighth
-place alone is looked up, in a table of the 8 bytes that begin at each text's first 8 places; what is in the
-table is compared byte by byte. Shorter texts go by words of 4 and of 2 bytes in the same way.
+*Forms.* A text may stand in several encodings, with escapes, and in base64 and the like. These have three,
+five or four ways to write a text, by where it begins among others; letters that depend on what stands around
+it are left out.
+
+*Search, in columns.* A text of 15 bytes or more has 8 bytes that begin at a multiple of 8, wherever it
+stands. So only each eighth place is looked up, in a table of the 8 bytes that begin at each text's first 8
+places; what is in the table is compared byte by byte. Shorter texts go by words of 4 and of 2 bytes in the
+same way.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from archive.base.columns import Ints
+
+# --- forms
+
+CODECS = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+LONGEST = 4_096
+"""Characters of a text that are looked for: where it stands, its beginning does."""
+SHORTEST_CORE = 12
+"""Letters of the shortest form in base64 and the like: shorter ones stand in weights by chance."""
+SHORTEST_PART = 6
+"""Bytes of the shortest name that is a part of a longer one without a border: ``annabelnet``."""
+NAME_BEFORE, NAME_BEHIND = re.compile(rb"[\w.$-]+\Z"), re.compile(rb"[\w.$-]+")
+"""Names of classes, files and records before a place, and behind."""
+SLASH = re.compile(r"/|\\+")
+
+
+def forms_of(text: bytes, *, in_letters: bool, either_slash: bool) -> set[bytes]:
+    """The bytes that a text may stand as.
+
+    Args:
+        text: the text.
+        in_letters: whether base64 and the like count.
+        either_slash: whether slashes may be backslashes, doubled or not, and the other way round.
+    """
+    try:
+        string = text.decode(errors="surrogatepass")[:LONGEST]
+    except UnicodeDecodeError:  # no text that JSON or UTF-16 could have
+        return {text}
+    text = string.encode(errors="surrogatepass")
+    strings = {string}
+    if either_slash and SLASH.search(string):
+        strings |= {SLASH.sub(lambda _, slash=slash: slash, string) for slash in ("/", "\\", "\\\\")}  # type: ignore[misc]
+    once = {json.dumps(one, ensure_ascii=pure)[1:-1] for one in strings for pure in (True, False)}
+    twice = {json.dumps(one)[1:-1] for one in once}
+    forms = {one.encode(codec, "surrogatepass") for one in strings | once | twice for codec in CODECS}
+    return forms | set(_in_letters(text)) if in_letters else forms
+
+
+def _in_letters(text: bytes) -> Iterator[bytes]:
+    """What letters stand for a text wherever it begins."""
+    ways: tuple[tuple[Callable[[bytes], bytes], int, int], ...] = (
+        (base64.b64encode, 3, 4),
+        (base64.urlsafe_b64encode, 3, 4),
+        (base64.b32encode, 5, 8),
+        (base64.b85encode, 4, 5),
+        (base64.a85encode, 4, 5),
+    )
+    hexadecimal = text.hex().encode()
+    if len(hexadecimal) >= SHORTEST_CORE:
+        yield from (hexadecimal, hexadecimal.upper())
+    for encode, size, letters in ways:
+        for shift in range(size):
+            start = -shift % size
+            whole = (len(text) - start) // size * size
+            core = encode(text[start : start + whole])
+            if len(core) >= max(SHORTEST_CORE, letters):
+                yield core
+
+
+def name_around(data: bytes, at: int, length: int) -> bytes:
+    """The name that a name of a person is a part of, or it alone; b"" where it is one by chance.
+
+    A part begins and ends at a border: where letters begin or end, or small letters and capitals meet. A
+    longer name has a border at one end.
+
+    Args:
+        data: what stands around.
+        at: where the name of the person begins.
+        length: its bytes.
+    """
+    end = at + length
+    begins = _is_border(data[max(at - 1, 0) : at], data[at : at + 1])
+    ends = _is_border(data[end - 1 : end], data[end : end + 1])
+    is_part = begins or ends if length >= SHORTEST_PART else begins and ends
+    if not is_part:
+        return b""
+    before, behind = NAME_BEFORE.search(data[:at]), NAME_BEHIND.match(data, end)
+    return data[before.start() if before else at : behind.end() if behind else end]
+
+
+def _is_border(before: bytes, behind: bytes) -> bool:
+    """Whether a word ends between two bytes."""
+    if not (before.isalpha() and behind.isalpha()):
+        return True
+    return before.islower() and behind.isupper()
+
+
+# --- search
 
 WINDOW = 1 << 22
 """Bytes that are searched at once."""
@@ -30,17 +125,13 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Search:
-    """Finds texts.
-
-    Args:
-        texts: to look for, each of 3 bytes at least.
-    """
+    """Finds texts of 3 bytes at least."""
 
     def __init__(self, texts: Iterable[bytes]) -> None:
         by_width: dict[int, list[bytes]] = defaultdict(list)
         for text in texts:
             by_width[next(width for width in WIDTHS if len(text) >= 2 * width - 1)].append(text)
-        self._groups = [_Group(width, some) for width, some in by_width.items()]
+        self._groups = [_WordGroup(width, some) for width, some in by_width.items()]
 
     def found(self, data: memoryview) -> Iterator[tuple[int, bytes]]:
         """The texts that stand somewhere in some bytes, and where each begins."""
@@ -52,7 +143,7 @@ class Search:
                         yield at, text
 
 
-class _Group:
+class _WordGroup:
     """Texts that are found by words of one width.
 
     Args:
@@ -68,7 +159,7 @@ class _Group:
         self._lengths: dict[bytes, set[int]] = defaultdict(set)
         for text in texts:
             self._lengths[text[: self._head]].add(len(text))
-        self._words, self._heads = _Table(), _Table()
+        self._words, self._heads = _BitTable(), _BitTable()
         for shift in range(width):
             words = b"".join({text[shift : shift + width] for text in texts})
             self._words.add(np.frombuffer(words, self._type), 1 << shift)
@@ -107,7 +198,7 @@ class _Group:
                 yield text
 
 
-class _Table:
+class _BitTable:
     """Bits for numbers; others have some by chance, few of them."""
 
     def __init__(self) -> None:

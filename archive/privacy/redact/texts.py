@@ -1,24 +1,32 @@
-"""Paths and stack traces in texts of all kinds: comments, commands, notes.
+"""Texts of all kinds with other paths, without comments, without lines of code.
 
 A path is taken from its first slash to where no name of a file goes on, as ``leaks`` finds them, whatever it
-leads to. Stack traces are as Python prints them; their files need not be absolute.
+leads to. Stack traces are as Python prints them; their files need not be absolute. Lines of Python lose their
+comments: those of a module, of a function, or a single one.
 """
 
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from archive.formats.exported.traces import Trace, build_trace, parse_trace
 from archive.privacy.leaks.paths import DRIVE, POSIX, ROOTED, TRIMMED, UNC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from archive.privacy.redact.removed import Removed
+    from archive.privacy.redact.rules import Rules
+
+# --- paths, and lines of code, in any text
 
 PATH = re.compile(
     b"|".join(
         (
             rb'(?<=File ")(?P<file>[^"\n\0]++)(?=", line \d)',
-            *(one.pattern for one in (ROOTED, DRIVE, UNC, POSIX)),
+            *(pattern.pattern for pattern in (ROOTED, DRIVE, UNC, POSIX)),
         )
     )
 )
@@ -37,12 +45,17 @@ def paths_cost(data: memoryview) -> int:
 
 def paths_in(text: bytes) -> set[bytes]:
     """The absolute paths in a text, and the files in its stack traces."""
-    return {_path(one) for one in PATH.finditer(text)}
+    return {_path(match) for match in PATH.finditer(text)}
 
 
 def renamed_in(text: bytes, names: Mapping[bytes, bytes]) -> bytes:
     """A text with other paths; those without a name stay."""
-    return PATH.sub(lambda one: _renamed(one, names), text)
+
+    def renamed(match: re.Match[bytes]) -> bytes:
+        path = _path(match)
+        return names[path] + match[0][len(_trimmed(match)) :] if path in names else match[0]
+
+    return PATH.sub(renamed, text)
 
 
 def hidden(code: bytes) -> bytes:
@@ -51,32 +64,114 @@ def hidden(code: bytes) -> bytes:
 
 
 def without_code(text: bytes, note: Callable[[bytes], None]) -> bytes:
-    """A text whose stack traces have hidden lines of code.
+    """A text whose stack traces have hidden lines of code; ``note`` takes each of these lines."""
 
-    Args:
-        text: the text.
-        note: takes each line of code.
-    """
-
-    def frame(one: re.Match[bytes]) -> bytes:
-        for line in one[2].split(b"\n"):
+    def without(frame: re.Match[bytes]) -> bytes:
+        for line in frame[2].split(b"\n"):
             note(line)
-        return one[1] + hidden(one[2])
+        return frame[1] + hidden(frame[2])
 
-    return FRAME.sub(frame, text)
-
-
-def _renamed(found: re.Match[bytes], names: Mapping[bytes, bytes]) -> bytes:
-    path = _path(found)
-    return names[path] + found[0][len(_trimmed(found)) :] if path in names else found[0]
+    return FRAME.sub(without, text)
 
 
-def _path(found: re.Match[bytes]) -> bytes:
+def _path(match: re.Match[bytes]) -> bytes:
     r"""A path as it is meant: ``\\`` is a backslash."""
-    path = _trimmed(found)
+    path = _trimmed(match)
     return path if b"/" in path else re.sub(rb"\\+", rb"\\", path)
 
 
-def _trimmed(found: re.Match[bytes]) -> bytes:
+def _trimmed(match: re.Match[bytes]) -> bytes:
     """A path without the end of the sentence that it stands in."""
-    return found[0] if found["file"] else found[0].rstrip(TRIMMED)
+    return match[0] if match["file"] else match[0].rstrip(TRIMMED)
+
+
+# --- comments
+
+TOKEN = re.compile(
+    rb'"""(?:[^\\]|\\.)*?(?:"""|\Z)'
+    rb"|'''(?:[^\\]|\\.)*?(?:'''|\Z)"
+    rb'|"(?:[^"\\\n]|\\.)*"?'
+    rb"|'(?:[^'\\\n]|\\.)*'?"
+    rb"|(?P<comment>#)[^\n]*",
+    re.DOTALL,
+)
+"""A text in quotes, in which a # begins no comment, or a comment."""
+
+
+def without_comments(lines: Sequence[bytes]) -> list[bytes]:
+    """Lines with blanks in the place of comments; each keeps its length."""
+    text = b"\n".join(lines)
+    starts = [token.start() for token in TOKEN.finditer(text) if token["comment"]]
+    if not starts:
+        return list(lines)
+    first, made = [0, *accumulate(len(line) + 1 for line in lines)], list(lines)
+    at = 0
+    for start in starts:
+        while first[at + 1] <= start:
+            at += 1
+        column = start - first[at]
+        made[at] = lines[at][:column] + b" " * (len(lines[at]) - column)
+    return made
+
+
+def comment_of(line: bytes, bare: bytes) -> bytes:
+    """What a line has in the place of its last blanks."""
+    return line[len(bare.rstrip()) :].strip() if line != bare else b""
+
+
+# --- stack traces of nodes and kernels
+
+FILE = re.compile(r'File "([^"\n]+)"')
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of a text of JSON."""
+    return text.encode(errors="surrogatepass")
+
+
+def files_in(text: str) -> Iterable[bytes]:
+    """The files in a stack trace."""
+    trace = parse_trace(text)
+    files = FILE.findall(text) if trace is None else [frame.file for frame in trace.frames]
+    return map(encoded, files)
+
+
+def redacted_trace(text: str, rules: Rules, names: Mapping[bytes, bytes], removed: Removed) -> str | None:
+    """A stack trace by the rules; None where it is none as Python prints them: then it goes.
+
+    Args:
+        text: the stack trace.
+        rules: which lines of code stay.
+        names: what becomes of files.
+        removed: takes the lines.
+    """
+    trace = parse_trace(text)
+    if trace is None:
+        note_gone(text, removed)
+        removed.paths.update(files_in(text))
+        return None
+    keeps_code, frames = rules.source != "none", []
+    for frame in trace.frames:
+        code, mark = frame.code, frame.mark
+        if rules.source == "lines" and code:
+            lines = encoded(code).split(b"\n")
+            bare = without_comments(lines)
+            for line, kept in zip(lines, bare, strict=True):
+                removed.line(comment_of(line, kept), kept=False)
+            code = str(b"\n".join(bare).rstrip(), "utf-8", "surrogatepass")
+            if removed.telling.tells(encoded(code)):
+                note_gone(code, removed)
+                code = mark = None
+        for line in encoded(code or "").split(b"\n"):
+            removed.line(line, kept=keeps_code)
+        if not keeps_code:
+            code = mark = None
+        file = str(names[encoded(frame.file)], "utf-8", "surrogatepass")
+        frames.append(frame._replace(file=file, code=code, mark=mark))
+    return build_trace(Trace(tuple(frames), trace.indented, trace.ended))
+
+
+def note_gone(text: str, removed: Removed) -> None:
+    """Note the lines of a text that goes."""
+    for line in encoded(text).split(b"\n"):
+        removed.line(line, kept=False)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archive.base.limits import unbounded
-from archive.privacy.pieces.parts import JsonPlaces
-from archive.privacy.pieces.strings import Strings
+from archive.privacy.pieces.piece import JsonPlaces
+from archive.privacy.pieces.strings import PieceStrings
 from tests.support.sampling import examples
 
 Json = dict[str, "Json"] | list["Json"] | str | int | None
@@ -45,7 +45,7 @@ def test_a_path_leads_to_its_value(data: st.DataObject) -> None:
 
     value = [marked(data.draw(values(3))), {"x": marked(data.draw(values(3)))}]
     text = json.dumps(value, indent=data.draw(st.sampled_from([None, 1]))).encode()
-    assert Strings(text, unbounded()).json == text
+    assert PieceStrings(text, unbounded()).json == text
     places = JsonPlaces(text, unbounded())
     found = {mark: places.path(text.index(mark.encode())) for mark, _ in paths(value, "")}
     assert found == dict(paths(value, ""))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from archive.base.limits import unbounded
 from archive.container.container import Container
 from archive.privacy.pieces.pickle_strings import _of_python, _of_torch, of_pickle
-from archive.privacy.pieces.strings import Strings, layers
+from archive.privacy.pieces.strings import PieceStrings, layers
 from tests.support.corpus import RELEASES
 from tests.support.slow_reader import instructions
 
@@ -106,14 +106,14 @@ def test_what_pytorch_writes_no_pickle_as_is_read_by_python(broken: bytes) -> No
 
 def test_a_string_of_a_pickle_may_have_instructions_in_it() -> None:
     data = pickle.dumps(["X\1\0\0\0a.", "\x80\2.", "c.m\nf\n", "/home/ann/net.py"], 2)
-    strings = Strings(data, unbounded())
+    strings = PieceStrings(data, unbounded())
     assert {b"/home/ann/net.py", b"c.m"} & set(strings.data.split(b"\0")) == {b"/home/ann/net.py"}
     assert strings.place(strings.data.index(b"/home")) == data.index(b"/home")
 
 
 def test_escapes_of_json_are_undone_and_places_are_those_of_the_escaped() -> None:
     data = json.dumps({"a": 'say "/home/ann" \\ \u00e9', "b": "x" * 20}).encode()
-    strings = Strings(data, unbounded(), SHORTEST)
+    strings = PieceStrings(data, unbounded(), SHORTEST)
     at = strings.data.index(b"/home/ann")
     assert strings.line(at) == 'say "/home/ann" \\ \u00e9'.encode()
     assert strings.place(at) == data.index(b"/home/ann")

@@ -7,7 +7,7 @@ import io
 import pytest
 
 import archive
-from archive.privacy.redact.comments import without_comments
+from archive.privacy.redact.texts import without_comments
 from tests.support.canaries import rewritten
 from tests.support.exported import EXPORTED
 

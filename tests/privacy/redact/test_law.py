@@ -12,6 +12,8 @@ import pytest
 import archive
 from archive import LeakKind
 from archive.privacy.redact.promises import SOUGHT
+from archive.privacy.redact.ranges import _blanked
+from archive.privacy.redact.removed import Removed, Telling
 from tests.support.canaries import rewritten, with_records
 from tests.support.corpus import FIXTURES, ORACLES
 from tests.support.encodings import ENCODINGS
@@ -145,10 +147,6 @@ def test_names_of_people_are_found_in_names_of_classes_and_told() -> None:
     ],
 )
 def test_a_vendor_gets_no_line_that_tells_of_people(line: bytes, *, stays: bool) -> None:
-    from archive.privacy.redact.ranges import _blanked  # noqa: PLC0415
-    from archive.privacy.redact.rules import Removed  # noqa: PLC0415
-    from archive.privacy.redact.telling import Telling  # noqa: PLC0415
-
     telling = Telling({LeakKind.HOME: {b"/home/zqannxz/a.pt"}, LeakKind.USER: {b"zqannxz"}})
     (made,) = _blanked([line], {0}, Removed(telling=telling), keeps=True)
     assert made == (line if stays else b" " * len(line))

@@ -16,10 +16,10 @@ from archive.companion.hashed_names import hashed
 from archive.container.container import Container
 from archive.failures.code_records import RenamedLines
 from archive.formats.record_kinds import code_of
-from archive.privacy.redact.names.reading import parse_code
-from archive.privacy.redact.names.words import Words
+from archive.privacy.redact.names.code import parse_code
+from archive.privacy.redact.names.words import ModelNames
 from archive.privacy.redact.proof import prove
-from archive.privacy.redact.rules import Removed
+from archive.privacy.redact.removed import Removed
 from tests.support.canaries import with_records
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES
@@ -255,7 +255,7 @@ def test_code_is_not_parsed_where_that_may_cost_more_than_is_allowed(part: str) 
     ],
 )
 def test_texts_of_types_and_paths_keep_what_is_pytorchs(before: str, after: str) -> None:
-    words = Words(bytes(16), found={"acme", "Net", "gate", "linear", "demo", "forward", "classes"})
+    words = ModelNames(bytes(16), found={"acme", "Net", "gate", "linear", "demo", "forward", "classes"})
     hashes = {name: hashed(name, bytes(16)) for name in ("acme", "Net", "gate")}
     assert words.text(before) == after.format(**hashes)
 
@@ -281,7 +281,7 @@ def test_columns_of_a_line_with_hashes_lead_to_those_of_the_code() -> None:
 
 def test_another_salt_is_taken_where_two_names_would_become_one() -> None:
     taken = hashed("gate", bytes(16))
-    words = Words(bytes(16), found={"gate", "step"}, spoken={taken})
+    words = ModelNames(bytes(16), found={"gate", "step"}, spoken={taken})
     words.settle()
     assert taken not in words.changed.values()
     assert len({*words.changed.values()}) == 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from archive import ArchiveError
-from archive.privacy.redact.rules import MOST_FOLDERS, PathChoice, Removed, Rules
+from archive.privacy.redact.removed import MOST_FOLDERS, Removed
+from archive.privacy.redact.rules import PathChoice, Rules
 
 HOME = [b"/srv/ann/dev/net/model.py", b"/srv/ann/dev/net/parts/block.py"]
 LIBRARIES = [b"/srv/ann/v/lib/python3.11/site-packages/torch/nn.py", b"/usr/lib/python3.11/contextlib.py"]

@@ -5,8 +5,8 @@ decides which of them stay. Out: the records with other names, and other names o
 changes: the lines of code, values, operators and numbers of instructions stay. Of exported programs, only
 ``programs`` knows names: those in metadata.
 
-Hashes are keyed by a random salt, so nobody finds a name by hashing a dictionary. Both files tell the names
-to who has them: the companion has the records as they were.
+Hashes use a random salt; otherwise a dictionary would reverse them. Whoever has both files knows the names:
+the companion has the records as they were.
 """
 
 from __future__ import annotations
@@ -29,21 +29,20 @@ from archive.formats.record_kinds import (
     kind_of,
     range_records_of,
 )
-from archive.privacy.redact.names.code import Kind, renamed_uses
+from archive.privacy.redact.names.code import NameKind, parse_code, renamed_uses
 from archive.privacy.redact.names.pickled import TABLES, Pickled
 from archive.privacy.redact.names.programs import note_programs
-from archive.privacy.redact.names.reading import parse_code
-from archive.privacy.redact.names.words import WORDS, Words, note_code
+from archive.privacy.redact.names.words import WORDS, ModelNames, note_code
+from archive.privacy.redact.ranges import called
 from archive.privacy.redact.rules import LIBRARY
-from archive.privacy.redact.sources import called
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.debuginfo.tables import RangeTable
-    from archive.privacy.redact.names.code import Code, Use
-    from archive.privacy.redact.rules import Removed
+    from archive.privacy.redact.names.code import CodeNames, NameUse
+    from archive.privacy.redact.removed import Removed
     from archive.reader.archive import Archive
 
 SCRIPTED = {FileKind.TORCHSCRIPT, FileKind.LITE}
@@ -79,7 +78,7 @@ class Renamed:
         longer: for each code record, where each name began and how many bytes longer it became.
     """
 
-    words: Words
+    words: ModelNames
     records: Mapping[str, bytes]
     names: Mapping[str, str]
     longer: Mapping[str, list[tuple[int, int]]]
@@ -113,7 +112,7 @@ def with_hashes(opened: Archive, removed: Removed, salt: bytes | None = None) ->
         ArchiveError: code or a pickle is not as PyTorch writes it.
         LimitError: it costs more memory than allowed.
     """
-    words = Words(salt or os.urandom(SALT_BYTES))
+    words = ModelNames(salt or os.urandom(SALT_BYTES))
     for name in opened.container.records:
         follows_code = is_code(name) or holds_ranges(name)
         words.spoken.update(WORDS.findall(LEGACY_CODE[0] if follows_code else name))
@@ -130,7 +129,7 @@ def with_hashes(opened: Archive, removed: Removed, salt: bytes | None = None) ->
 
 
 class _Renaming:
-    def __init__(self, opened: Archive, words: Words) -> None:
+    def __init__(self, opened: Archive, words: ModelNames) -> None:
         self._opened, self._words = opened, words
         self._records = opened.container.records
         _check(opened)
@@ -141,27 +140,38 @@ class _Renaming:
     def renamed(self) -> Renamed:
         words, top = self._words, self._opened.qualified_top
         modules = {_module(name): code for name, code in self._codes.items()}
-        pickled = {name: self._pickled(name, modules) for name in self._pickles}
+        with_state = {
+            f"{module}.{class_name}"
+            for module, code in modules.items()
+            for class_name, declared in code.classes.items()
+            if SETS_STATE in declared.methods
+        }
+        pickled = {name: Pickled(name, self._opened.tree([name]), with_state) for name in self._pickles}
         self._note_code()
-        self._note_calls()
+        # the Python functions in stacks of traced operations
+        for path, function in called(self._opened.range_table, self._opened.allowance):
+            library = LIBRARY.fullmatch(path)
+            is_own = library is not None and library[1].startswith(b"torch/")
+            word = function.decode("utf-8", "surrogateescape")
+            (words.spoken if is_own else words.found).add(word)
         has_bound = any(module.startswith(BOUND) for module in modules) or any(
             BOUND in text for text in map(bytes.decode, self._texts.values())
         )
         note_code(words, modules, top, has_bound=has_bound)
-        for one in pickled.values():
-            one.note(words)
+        for names in pickled.values():
+            names.note(words)
         words.settle()
-        records = {name: one.renamed(words) for name, one in pickled.items()}
+        records = {name: names.renamed(words) for name, names in pickled.items()}
         longer = {}
         for name, code in self._codes.items():
             records[name], longer[name] = self._code(name, code)
-        names = self._names()
-        same = [
-            name for name, data in records.items() if name not in names and data == self._records[name].view()
-        ]
-        for name in same:
-            del records[name]
-        return Renamed(words, records, names, longer)
+        new_names = self._names()
+        changed = {
+            name: data
+            for name, data in records.items()
+            if name in new_names or data != self._records[name].view()
+        }
+        return Renamed(words, changed, new_names, longer)
 
     def _note_code(self) -> None:
         words = self._words
@@ -169,40 +179,22 @@ class _Renaming:
             text = self._texts[name]
             words.note_dotted(_module(name))
             for use in code.uses:
-                found = text[use.start : use.end].decode()
-                if use.kind == Kind.WORD:
-                    words.found.add(found)
+                old = text[use.start : use.end].decode()
+                if use.kind == NameKind.WORD:
+                    words.found.add(old)
                 else:
-                    words.note_dotted(found if use.kind == Kind.DOTTED else f"{_module(name)}.{found}")
+                    words.note_dotted(old if use.kind == NameKind.DOTTED else f"{_module(name)}.{old}")
             words.spoken.update(word for spoken in code.spoken for word in [spoken, *WORDS.findall(spoken)])
 
-    def _note_calls(self) -> None:
-        """Note the Python functions in stacks of traced operations."""
-        for path, function in called(self._opened.range_table, self._opened.allowance):
-            library = LIBRARY.fullmatch(path)
-            own = library is not None and library[1].startswith(b"torch/")
-            (self._words.spoken if own else self._words.found).add(
-                function.decode("utf-8", "surrogateescape")
-            )
-
-    def _pickled(self, name: str, modules: Mapping[str, Code]) -> Pickled:
-        classes = {
-            f"{module}.{kind}"
-            for module, code in modules.items()
-            for kind, one in code.classes.items()
-            if SETS_STATE in one.methods
-        }
-        return Pickled(name, self._opened.tree([name]), classes)
-
-    def _code(self, name: str, code: Code) -> tuple[bytes, list[tuple[int, int]]]:
+    def _code(self, name: str, code: CodeNames) -> tuple[bytes, list[tuple[int, int]]]:
         """A record of code with other names."""
         text, module, words = self._texts[name], _module(name), self._words
 
-        def new(use: Use) -> bytes:
+        def new(use: NameUse) -> bytes:
             old = text[use.start : use.end].decode()
-            if use.kind == Kind.DEFINED:
+            if use.kind == NameKind.DEFINED:
                 return words.dotted(f"{module}.{old}").rpartition(".")[2].encode()
-            return (words.dotted(old) if use.kind == Kind.DOTTED else words.new(old)).encode()
+            return (words.dotted(old) if use.kind == NameKind.DOTTED else words.new(old)).encode()
 
         uses = sorted(code.uses)
         return renamed_uses(text, uses, map(new, uses))

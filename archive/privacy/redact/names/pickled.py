@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from archive.pickles.tree import Tree
-    from archive.privacy.redact.names.words import Words
+    from archive.privacy.redact.names.words import ModelNames
 
 NODE_BYTES = 300
 """Bytes of memory that a value costs while names are looked for."""
@@ -54,11 +54,15 @@ class Pickled:
         if name == BYTECODE:
             self._bytecode(root)
         elif name == CALLSTACK_MAP:
-            self._stacks(root)
+            for row in self._tree.items(root):  # of handle, tag, operator and stack
+                *parts, stack = self._tree.items(row)
+                for part in parts:
+                    self._values(part, Role.VALUE)
+                self._values(stack, Role.TYPES)
         else:
             self._values(root, Role.TYPES if name in TABLES else Role.VALUE)
 
-    def note(self, words: Words) -> None:
+    def note(self, words: ModelNames) -> None:
         """Note the names; those that are values, too, stay."""
         for module, name in self._globals.values():
             words.note_dotted(f"{module}.{name}")
@@ -75,7 +79,7 @@ class Pickled:
                 if Role.VALUE in roles and text.isidentifier():
                     words.keep([text], "values")
 
-    def renamed(self, words: Words) -> bytes:
+    def renamed(self, words: ModelNames) -> bytes:
         """The pickle with other names.
 
         Raises:
@@ -86,15 +90,18 @@ class Pickled:
         tokens = self._tree.tokens
         data = bytes(tokens.pickles[0].data)
         pieces, end = [], 0
-        for node in sorted(one for one, instruction in new.items() if instruction):
+        for node in sorted(node for node, instruction in new.items() if instruction):
             start, after = (int(at - tokens.base[0]) for at in tokens.at[node : node + 2])
             pieces += [data[end:start], new[node]]
             end = after
         return b"".join([*pieces, data[end:]])
 
-    def _new_text(self, node: int, roles: set[Role], words: Words) -> bytes:
+    def _new_text(self, node: int, roles: set[Role], words: ModelNames) -> bytes:
         old = self._text(node)
-        news = {self._renamed(old, role, words) for role in roles}
+        news = {
+            old if role is Role.VALUE else words.new(old) if role is Role.NAME else words.text(old)
+            for role in roles
+        }
         if len(news) > 1:
             _, at = self._tree.tokens.place(node)
             why = f"{shown(old)} is a name and a value in one"
@@ -105,12 +112,7 @@ class Pickled:
         data = text.encode("utf-8", "surrogateescape")
         return b"".join((BYTE_OF["BINUNICODE"], len(data).to_bytes(4, "little"), data))
 
-    def _renamed(self, text: str, role: Role, words: Words) -> str:
-        if role is Role.VALUE:
-            return text
-        return words.new(text) if role is Role.NAME else words.text(text)
-
-    def _new_global(self, name: tuple[str, str], words: Words) -> bytes:
+    def _new_global(self, name: tuple[str, str], words: ModelNames) -> bytes:
         old = ".".join(name)
         new = words.dotted(old)
         if new == old:
@@ -125,12 +127,7 @@ class Pickled:
     # Values
 
     def _values(self, root: int, role: Role) -> None:
-        """Note the names in a value.
-
-        Args:
-            root: its node.
-            role: what its texts are, unless their place says something else.
-        """
+        """Note the names in a value, whose texts have a role unless their place says something else."""
         seen, stack = set[tuple[int, Role]](), [(root, role)]
         while stack:
             node, role = stack.pop()
@@ -147,7 +144,7 @@ class Pickled:
             elif kind == ValueKind.OBJECT:
                 stack += self._object(node)
             else:
-                stack += ((one, role) for one in self._tree.items(node))
+                stack += ((part, role) for part in self._tree.items(node))
 
     def _called(self, node: int, role: Role) -> Iterator[tuple[int, Role]]:
         """The parts of a call; that of ``restore_type_tag`` names a type."""
@@ -180,14 +177,6 @@ class Pickled:
 
     # Tables
 
-    def _stacks(self, root: int) -> None:
-        """Note the names in a call-stack map: rows of handle, tag, operator and stack."""
-        for row in self._tree.items(root):
-            *parts, stack = self._tree.items(row)
-            for part in parts:
-                self._values(part, Role.VALUE)
-            self._values(stack, Role.TYPES)
-
     def _bytecode(self, root: int) -> None:
         """Note the names in methods: each is a name, a table, and perhaps a schema."""
         for method in self._tree.items(root):
@@ -196,12 +185,21 @@ class Pickled:
             name, table, *schemas = self._tree.items(method)
             self._values(name, Role.TYPES)
             self._method(table)
-            for schema in schemas:
-                self._schema(schema)
+            for schema in schemas:  # arguments, and what is returned, each of name, type and default
+                for _, arguments in self._pairs(schema):
+                    for argument in self._tree.items(arguments):
+                        for key, part in self._pairs(argument):
+                            roles = {"name": Role.NAME, "type": Role.TYPES}
+                            self._values(part, roles.get(key, Role.VALUE))
 
     def _method(self, table: int) -> None:
         entries = dict(self._pairs(table))
-        called = self._called_by_name(entries.get("instructions"))
+        called = set()  # the places of methods' names among the constants
+        instructions = entries.get("instructions")
+        for row in [] if instructions is None else self._tree.items(instructions):
+            code, place, *_ = self._tree.items(row)
+            if self._tree.kind(code) == ValueKind.TEXT and self._text(code) == CALL_BY_NAME:
+                called.add(int(self._tree.value[place]))
         for key, entry in entries.items():
             if key == "types":
                 self._values(entry, Role.TYPES)
@@ -211,23 +209,6 @@ class Pickled:
                     self._values(part, Role.NAME if place in called and is_text else Role.VALUE)
             else:
                 self._values(entry, Role.VALUE)
-
-    def _called_by_name(self, instructions: int | None) -> set[int]:
-        """The places of methods' names among a method's constants."""
-        called = set()
-        for row in [] if instructions is None else self._tree.items(instructions):
-            code, place, *_ = self._tree.items(row)
-            if self._tree.kind(code) == ValueKind.TEXT and self._text(code) == CALL_BY_NAME:
-                called.add(int(self._tree.value[place]))
-        return called
-
-    def _schema(self, schema: int) -> None:
-        """Note the names in a schema: arguments, and what is returned, each of name, type and default."""
-        for _, arguments in self._pairs(schema):
-            for argument in self._tree.items(arguments):
-                for key, part in self._pairs(argument):
-                    roles = {"name": Role.NAME, "type": Role.TYPES}
-                    self._values(part, roles.get(key, Role.VALUE))
 
     def _pairs(self, node: int) -> Iterator[tuple[str, int]]:
         """The pairs of a tuple: a key, which stays as it is, and a value."""

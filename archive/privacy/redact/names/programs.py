@@ -8,7 +8,7 @@ them, and PyTorch names inputs after them.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archive.base.errors import counted
 from archive.base.json_text import read_json
@@ -27,7 +27,7 @@ from archive.privacy.redact.names.words import WORDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from archive.privacy.redact.names.words import Words
+    from archive.privacy.redact.names.words import ModelNames
     from archive.reader.archive import Archive
 
 OWN = re.compile(r"(?:torch|builtins|_operator|operator|math|executorch)\.")
@@ -36,7 +36,7 @@ TEXT_BYTES = 200
 """Bytes of memory that a text of a program costs while its words are noted."""
 
 
-def note_programs(words: Words, opened: Archive) -> list[str]:
+def note_programs(words: ModelNames, opened: Archive) -> list[str]:
     """Note the names in the programs of an archive.
 
     Returns:
@@ -51,26 +51,40 @@ def note_programs(words: Words, opened: Archive) -> list[str]:
         for site in opened.programs[name].sites.values():
             for key, text in site.metadata.items():
                 words.found.update(_names_in(key, text))
-                attributes.update(_attributes(key, text))
-                words.spoken.update(_others_in(key, text))
+                if key in (MODULES, STACK_TRACE):
+                    words.spoken.update(_names_in(key, text, own=True))
+                else:
+                    functions = parse_functions(text) if key == FUNCTIONS else None
+                    names = WORDS.findall(text) if functions is None else [one.name for one in functions]
+                    words.spoken.update(names)
+                if key == MODULES:
+                    for module in parse_modules(text) or ():
+                        attributes.update(filter(None, module.path.split(".")))
         tree = read_json(opened.records[record].view(), opened.allowance)
         for _, node, *_ in nodes(graph_of(tree)):
             node["metadata"] = {}
-        for text in _strings(tree):
-            opened.allowance.take(TEXT_BYTES + len(text), "words of programs", record=record)
-            words.spoken.update(WORDS.findall(text))
-    attributes = {one for one in attributes if not one.isdigit()}
+        stack = [tree]
+        while stack:  # all strings of the JSON, keys, too
+            value = stack.pop()
+            if isinstance(value, str):
+                opened.allowance.take(TEXT_BYTES + len(value), "words of programs", record=record)
+                words.spoken.update(WORDS.findall(value))
+            elif isinstance(value, list):
+                stack += value
+            elif isinstance(value, dict):
+                stack += [*value, *value.values()]
+    attributes = {name for name in attributes if not name.isdigit()}
     words.spoken |= attributes
     told = f"{counted(len(attributes), 'name')} of attributes, which programs are called by"
     return [told] if attributes else []
 
 
-def renamed_metadata(metadata: Mapping[str, str], words: Words) -> dict[str, str]:
+def renamed_metadata(metadata: Mapping[str, str], words: ModelNames) -> dict[str, str]:
     """A node's metadata with other names."""
     return {key: _renamed(key, text, words) for key, text in metadata.items()}
 
 
-def _renamed(key: str, text: str, words: Words) -> str:
+def _renamed(key: str, text: str, words: ModelNames) -> str:
     if key == MODULES and (stack := parse_modules(text)):
         return build_modules(tuple(one._replace(class_name=_dotted(one.class_name, words)) for one in stack))
     if key == FUNCTIONS and (made := parse_functions(text)):
@@ -84,7 +98,7 @@ def _renamed(key: str, text: str, words: Words) -> str:
     return text
 
 
-def _dotted(name: str, words: Words) -> str:
+def _dotted(name: str, words: ModelNames) -> str:
     return name if OWN.match(name) else ".".join(map(words.new, name.split(".")))
 
 
@@ -101,31 +115,3 @@ def _names_in(key: str, text: str, *, own: bool = False) -> Iterator[str]:
     elif key == FUNCTIONS:
         dotted = [one.function for one in parse_functions(text) or ()]
     yield from (part for name in dotted if bool(OWN.match(name)) == own for part in name.split("."))
-
-
-def _others_in(key: str, text: str) -> Iterator[str]:
-    """The words of a node's metadata that stay."""
-    if key in (MODULES, STACK_TRACE):
-        yield from _names_in(key, text, own=True)
-    else:
-        made = parse_functions(text) if key == FUNCTIONS else None
-        yield from WORDS.findall(text) if made is None else (one.name for one in made)
-
-
-def _attributes(key: str, text: str) -> Iterator[str]:
-    """The names of attributes in a node's metadata."""
-    for one in (parse_modules(text) if key == MODULES else None) or ():
-        yield from filter(None, one.path.split("."))
-
-
-def _strings(value: Any) -> Iterator[str]:  # noqa: ANN401 (JSON)
-    """The strings of JSON, keys, too."""
-    stack = [value]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, list):
-            stack += one
-        elif isinstance(one, dict):
-            stack += [*one, *one.values()]

@@ -23,7 +23,7 @@ from archive.companion.hashed_names import SALT_BYTES, hashed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from archive.privacy.redact.names.code import Class, Code
+    from archive.privacy.redact.names.code import ClassNames, CodeNames
 
 ROOT = "__torch__"
 MANGLED = re.compile(r"___torch_mangle_\d+")
@@ -61,7 +61,7 @@ RESERVED = frozenset(
     max abs all any sum id input
     """.split()  # noqa: SIM905 (words, not a list of texts)
 )
-"""Words with a meaning in code, types or call stacks."""
+"""ModelNames with a meaning in code, types or call stacks."""
 FIXED = re.compile(
     r"(?:<.*)?|_?\d+|_+|__\w+__|___torch_mangle_\d+|_is_full_backward_hook|__forked_function\d*"
 )
@@ -73,7 +73,7 @@ def is_fixed(word: str) -> bool:
 
 
 @dataclass(slots=True)
-class Words:
+class ModelNames:
     """The names of an archive, and what becomes of them.
 
     Attributes:
@@ -106,16 +106,14 @@ class Words:
 
     def text(self, text: str) -> str:
         """A text of types, call stacks or paths, with other names."""
-        pieces, end = [], 0
-        for one in NAME.finditer(text):
-            pieces += [text[end : one.start()], self._part(one[0])]
-            end = one.end()
-        return "".join([*pieces, text[end:]])
 
-    def _part(self, part: str) -> str:
-        if ROOT in part.split("."):
-            return self.dotted(part)
-        return part if OWN.match(part) else ".".join(map(self.new, part.split(".")))
+        def renamed(match: re.Match[str]) -> str:
+            part = match[0]
+            if ROOT in part.split("."):
+                return self.dotted(part)
+            return part if OWN.match(part) else ".".join(map(self.new, part.split(".")))
+
+        return NAME.sub(renamed, text)
 
     def note_dotted(self, name: str) -> None:
         """Note the parts of a name with dots."""
@@ -125,13 +123,13 @@ class Words:
 
     def note_text(self, text: str) -> None:
         """Note the names in a text of types, call stacks or paths; one that is no name's is spoken."""
-        for one in NAME.findall(text):
-            if ROOT in one.split("."):
-                self.note_dotted(one)
-            elif OWN.match(one):
-                self.spoken.update(one.split("."))
+        for name in NAME.findall(text):
+            if ROOT in name.split("."):
+                self.note_dotted(name)
+            elif OWN.match(name):
+                self.spoken.update(name.split("."))
             else:
-                self.found.update(one.split("."))
+                self.found.update(name.split("."))
 
     @property
     def changed(self) -> dict[str, str]:
@@ -190,7 +188,7 @@ def is_own(name: str) -> bool:
     return OWN.match(name) is not None and CONTAINERS.fullmatch(name) is None
 
 
-def note_code(words: Words, codes: Mapping[str, Code], top: str, *, has_bound: bool) -> None:
+def note_code(words: ModelNames, codes: Mapping[str, CodeNames], top: str, *, has_bound: bool) -> None:
     """Decide about the names in code.
 
     Args:
@@ -201,20 +199,20 @@ def note_code(words: Words, codes: Mapping[str, Code], top: str, *, has_bound: b
     """
     classes = {f"{at}.{name}": one for at, code in codes.items() for name, one in code.classes.items()}
     called = {name for code in codes.values() for name in code.called}
-    words.keep(called.difference(*(one.methods for one in classes.values())), "methods")  # of C++'s classes
-    for name, one in classes.items():
+    words.keep(called.difference(*(declared.methods for declared in classes.values())), "methods")  # C++'s
+    for name, declared in classes.items():
         words.note_dotted(name)
-        words.found |= {*one.fields, *one.methods}
-        words.found.update(argument for method in one.methods.values() for argument in method.arguments)
+        words.found |= {*declared.fields, *declared.methods}
+        words.found.update(word for method in declared.methods.values() for word in method.arguments)
         if is_own(name):
-            words.keep({*one.fields, *one.methods}, "PyTorch's")
+            words.keep({*declared.fields, *declared.methods}, "PyTorch's")
         elif has_bound:
-            words.keep(one.methods, "methods")
-        words.keep((method for method in one.methods if method not in called), "interface")
+            words.keep(declared.methods, "methods")
+        words.keep((method for method in declared.methods if method not in called), "interface")
     _keep_interface(words, classes, top)
 
 
-def _keep_interface(words: Words, classes: Mapping[str, Class], top: str) -> None:
+def _keep_interface(words: ModelNames, classes: Mapping[str, ClassNames], top: str) -> None:
     """Let stay what callers of the model's methods need."""
     seen: set[str] = set()
     left: set[str] = set()

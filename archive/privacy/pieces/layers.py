@@ -1,0 +1,381 @@
+r"""Layers: the strings of some bytes as they stand there, each once, with how often it is there.
+
+The form of the bytes tells where strings are: between other bytes, in ASCII, UTF-8, UTF-16 or UTF-32, which
+NumPy has; in JSON, cut at its quotes in columns; in a pickle (``pickle_strings``). Where a string stands is
+looked up only when asked for, as nearly all strings tell nothing.
+
+Strings that have escapes are a layer of their own: ``%2F``, ``\x2f``, ``\057``, ``\u002f``, ``&#47;`` and
+``&sol;`` all stand for a slash. They may be mixed, and be escaped again: a text is decoded as a whole, and
+what comes out once more.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import sys
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from archive.base.columns import Ints
+    from archive.base.limits import Allowance
+
+SHORTEST = 6
+"""Bytes of a string between other bytes that may give something away."""
+PART = 64
+"""Bytes of memory that a string costs while it is one of many."""
+KEPT = 260
+"""The same of a string that is kept, with its count and its place."""
+
+Outer = Callable[[int], int]
+"""The byte of the record that a position in some bytes comes from."""
+
+
+class Layer:
+    """Strings of some bytes.
+
+    Attributes:
+        data: the bytes.
+        counts: the strings as they stand there, and how often.
+        outer: tells where ``data`` comes from.
+    """
+
+    def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer = int) -> None:
+        self.data = data
+        self.counts = counts
+        self.outer = outer
+
+    def decoded(self, raw: bytes) -> bytes:
+        """The text that a string stands for."""
+        return raw
+
+    def place(self, raw: bytes, position: int) -> int:
+        """The byte of the record that a position in a decoded string comes from, at the first such string."""
+        return self.outer(self.first[raw] + self.shift(raw, position))
+
+    @property
+    def first(self) -> Mapping[bytes, int]:
+        """Where each string begins that is there first."""
+        raise NotImplementedError
+
+    def shift(self, _raw: bytes, position: int) -> int:
+        """Bytes before a position in a decoded string, as the string stands there."""
+        return position
+
+
+class SpanLayer(Layer):
+    """Strings that are stretches of some bytes, from ``begins`` to ``ends`` (n each).
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+
+    def __init__(self, data: bytes, begins: Ints, ends: Ints, allowance: Allowance, outer: Outer) -> None:
+        places = begins.tolist()
+        with allowance.lent(len(data) + PART * len(places), "strings of a record"):
+            strings = [data[begin:end] for begin, end in zip(places, ends.tolist(), strict=True)]
+            super().__init__(data, counted(strings, allowance), outer)
+            self._first = dict(zip(reversed(strings), reversed(places), strict=True))
+
+    @property
+    def first(self) -> Mapping[bytes, int]:
+        """Where each string begins that is there first."""
+        return self._first
+
+
+def counted(strings: Iterable[bytes], allowance: Allowance) -> dict[bytes, int]:
+    """Each string once, and how often it is there.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+    counts = Counter(strings)
+    counts.pop(b"", None)
+    allowance.take(KEPT * len(counts), "distinct strings")
+    return counts
+
+
+# --- strings between other bytes
+
+ASCII_TEXT = bytes(range(32, 127)) + b"\t\n\r"
+NO_TEXT = {*range(32), 127} - {*b"\t\n\r"}
+TO_NUL = bytes(0 if code in NO_TEXT else code for code in range(256))
+LATIN = range(0xA0, 0x100)
+CLASSES = bytes(
+    ord("a") if code in ASCII_TEXT else ord("b") if code in LATIN else min(code, 1) for code in range(256)
+)
+"""Translates bytes to ``a`` for those of ASCII text, ``b`` for others of Latin-1, 0 for NUL, 1 else."""
+WIDTHS = (2, 4)
+"""Bytes of a letter in UTF-16, and in UTF-32."""
+FEWEST_WIDE = {width: (b"a" + bytes(width - 1)) * 5 for width in WIDTHS}
+WIDE = {width: re.compile(rb"(?:[ab]\0{%d}){5,}+" % (width - 1)) for width in WIDTHS}
+FEWEST_LONG = b"a" * 12
+LONG = re.compile(b"a++")
+"""Text in the bytes of tensors, in :data:`CLASSES`; in those of random numbers it is rare."""
+EDGE = 16
+"""Bytes of memory that the place of an edge of a string costs."""
+
+
+class WideLayer(Layer):
+    """Strings in UTF-16 or UTF-32 of either byte order: in all, what is beside a letter of Latin-1 is NUL.
+
+    The strings are counted in UTF-8; ``width`` is bytes of a letter where they stand.
+    """
+
+    def __init__(self, data: bytes, counts: Mapping[bytes, int], outer: Outer, width: int) -> None:
+        super().__init__(data, counts, outer)
+        self._width = width
+
+    @cached_property
+    def first(self) -> Mapping[bytes, int]:
+        """Where each string begins that is there first."""
+        first: dict[bytes, int] = {}
+        for start, text in _wide_texts(self.data, self.data.translate(CLASSES), self._width):
+            first.setdefault(text, start)
+        return first
+
+    def shift(self, raw: bytes, position: int) -> int:
+        """Bytes before a position in a string, so many for each letter."""
+        return self._width * len(raw[:position].decode(errors="ignore"))
+
+
+def of_plain(data: bytes, allowance: Allowance, outer: Outer) -> SpanLayer:
+    """The strings between bytes that are no text.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+    with allowance.part() as part:
+        part.take(2 * len(data), "strings of a record")
+        text = data.translate(TO_NUL)
+        begins, ends = np.array([[0], [len(text)]])
+        if b"\0" in text:
+            edges = np.diff(np.frombuffer(text, np.uint8) != 0, prepend=False, append=False)
+            part.take(EDGE * int(np.count_nonzero(edges)), "strings of a record")
+            places = np.flatnonzero(edges)
+            begins, ends = places[::2], places[1::2]
+        long = ends - begins >= SHORTEST
+        return SpanLayer(text, begins[long], ends[long], allowance, outer)
+
+
+def of_numbers(data: bytes, allowance: Allowance) -> SpanLayer:
+    """The strings of ASCII between numbers, those that are too long for chance.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+    with allowance.lent(len(data), "classes of bytes"):
+        classes, spans = data.translate(CLASSES), []
+        at = classes.find(FEWEST_LONG)
+        while at >= 0:
+            text = LONG.match(classes, at)
+            spans.append((at, text.end() if text else at + len(FEWEST_LONG)))
+            at = classes.find(FEWEST_LONG, spans[-1][1])
+        places = np.array(spans or np.zeros((0, 2)), np.int64)
+        return SpanLayer(data, places[:, 0], places[:, 1], allowance, int)
+
+
+def has_wide(data: bytes) -> bool:
+    """Whether there are strings in UTF-16 or UTF-32."""
+    if b"\0" not in data:
+        return False
+    classes = data.translate(CLASSES)
+    return any(fewest in classes for fewest in FEWEST_WIDE.values())
+
+
+def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> list[WideLayer]:
+    """The strings in UTF-16, and those in UTF-32, if there are any.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+    if b"\0" not in data:
+        return []
+    with allowance.lent(len(data), "classes of bytes"):
+        classes = data.translate(CLASSES)
+        widths = [width for width in WIDTHS if FEWEST_WIDE[width] in classes]
+        texts = {width: [text for _, text in _wide_texts(data, classes, width)] for width in widths}
+        return [WideLayer(data, counted(some, allowance), outer, width) for width, some in texts.items()]
+
+
+def _wide_texts(data: bytes, classes: bytes, width: int) -> Iterator[tuple[int, bytes]]:
+    """The strings of letters of a width, in UTF-8, and where they begin.
+
+    They come with the letter behind, too, where that may be the last big-endian one.
+    """
+    fewest, pattern, beside = FEWEST_WIDE[width], WIDE[width], bytes(width - 1)
+    at = classes.find(fewest)
+    while at >= 0:
+        letters = pattern.match(classes, at)
+        start, end = at, letters.end() if letters else at + len(fewest)
+        ends = [end]
+        if start >= width - 1 and classes[start - width + 1 : start] == beside:
+            ends += [end + 1] * (classes[end : end + 1] in (b"a", b"b"))
+        for stop in ends:
+            text = data[start:stop:width].decode("latin-1").encode()
+            if len(text) >= SHORTEST:
+                yield start, text
+        at = classes.find(fewest, end)
+
+
+# --- escapes
+
+ESCAPES = ("percent-encoding", "escapes of Python and C", "HTML entities")
+"""What is decoded, in words."""
+MARKS = (b"%", b"\\", b"&")
+ESCAPE = re.compile(
+    rb"%(?P<percent>[0-9A-Fa-f]{2})"
+    rb"|\\{1,2}(?:x(?P<hex>[0-9A-Fa-f]{2})|u(?P<short>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})|(?P<octal>[0-3][0-7]{2}))"
+    rb"|&(?P<html>#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,30});"
+)
+
+
+class EscapeLayer(Layer):
+    """Strings of another layer that have escapes; ``raws`` has them as they stand there, by their texts."""
+
+    def __init__(self, parent: Layer, raws: Mapping[bytes, bytes], counts: Mapping[bytes, int]) -> None:
+        super().__init__(b"", counts)
+        self._parent = parent
+        self._raws = raws
+
+    def decoded(self, raw: bytes) -> bytes:
+        """The string without escapes."""
+        return ESCAPE.sub(_stands_for, raw)
+
+    def place(self, raw: bytes, position: int) -> int:
+        """The byte of the record that a position in a decoded string comes from."""
+        return self._parent.place(self._raws[raw], shift(raw, position))
+
+
+def escaped(joined: bytes, texts: Sequence[bytes]) -> Iterator[int]:
+    """The numbers of texts that have escapes.
+
+    Args:
+        joined: the texts with NUL between them.
+        texts: the same.
+    """
+    if not any(mark in joined for mark in MARKS):
+        return
+    places = [escape.start() for escape in ESCAPE.finditer(joined)]
+    starts = [0, *accumulate(len(text) + 1 for text in texts)] if places else []
+    yield from sorted({bisect_right(starts, at) - 1 for at in places})
+
+
+def shift(
+    raw: bytes,
+    position: int,
+    escapes: re.Pattern[bytes] = ESCAPE,
+    stands_for: Callable[[re.Match[bytes]], bytes] | None = None,
+) -> int:
+    """Bytes before a position in a decoded string, as the string stands there."""
+    length = end = 0
+    for escape in escapes.finditer(raw):
+        if length + escape.start() - end >= position:
+            break
+        length += escape.start() - end + len((stands_for or _stands_for)(escape))
+        end = escape.end()
+    return end + max(position - length, 0)
+
+
+def _stands_for(escape: re.Match[bytes]) -> bytes:
+    """What an escape stands for: a byte, or a character in UTF-8."""
+    kind, digits = escape.lastgroup, escape[escape.lastgroup or 0]
+    if kind in ("percent", "hex"):
+        return bytes([int(digits, 16)])
+    if kind == "octal":
+        return bytes([int(digits, 8)])
+    if kind == "html":
+        text = html.unescape(escape[0].decode())
+        return text.encode(errors="surrogatepass")
+    code = int(digits, 16)
+    return chr(code).encode(errors="surrogatepass") if code <= sys.maxunicode else escape[0]
+
+
+# --- JSON
+
+JSON = re.compile(rb"[ \t\r\n]*[\[{][ \t\r\n]*[\[{\"\]}]")
+NO_JSON = (b"\1", b"\2")
+"""Controls, which JSON has as escapes alone: other bytes begin like JSON, too, and may have some."""
+JSON_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|(.))", re.DOTALL)
+ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
+SURROGATES, BEHIND_SURROGATES = 0xD800, 0xDC00
+QUOTE, BACKSLASH = b'"\\'
+
+
+class JsonLayer(SpanLayer):
+    """Strings of JSON, and what stands between them."""
+
+    def decoded(self, raw: bytes) -> bytes:
+        """The string without escapes."""
+        if b"\\" not in raw:
+            return raw
+        try:
+            return str(json.loads(b'"%s"' % raw, strict=False)).encode(errors="surrogatepass")
+        except ValueError:  # an escape that JSON does not know
+            return JSON_ESCAPE.sub(_json_stands_for, raw)
+
+    def shift(self, raw: bytes, position: int) -> int:
+        """The byte behind all escapes before a position; that of the same escape, at least."""
+        return shift(raw, position, JSON_ESCAPE, _json_stands_for)
+
+
+def is_json(data: bytes) -> bool:
+    """Whether bytes are JSON, as far as their first ones tell, and controls."""
+    return JSON.match(data) is not None and not any(control in data for control in NO_JSON)
+
+
+def of_json(data: bytes, allowance: Allowance, outer: Outer, shortest: int) -> JsonLayer:
+    """The strings of JSON that have ``shortest`` bytes or more, and so may tell something.
+
+    Raises:
+        LimitError: they would take more memory than allowed.
+    """
+    with allowance.lent(2 * len(data), "strings of JSON"):
+        codes = np.frombuffer(data, np.uint8)
+        is_quote = codes == QUOTE
+        with allowance.lent(PART * int(np.count_nonzero(is_quote)), "strings of JSON"):
+            quotes = np.flatnonzero(is_quote)
+            cuts = quotes[unescaped(codes, quotes)]
+            begins, ends = np.append(0, cuts + 1), np.append(cuts, len(data))
+            kept = ends - begins >= shortest
+            return JsonLayer(data, begins[kept], ends[kept], allowance, outer)
+
+
+def unescaped(codes: np.ndarray, quotes: Ints) -> np.ndarray:
+    """Which quotes of JSON have no backslash before them, or an even number, as flags.
+
+    Args:
+        codes: the bytes.
+        quotes: the positions of quotes among them (n).
+    """
+    escaped: np.ndarray = codes[np.maximum(quotes - 1, 0)] == BACKSLASH
+    several = np.flatnonzero(escaped & (codes[np.maximum(quotes - 2, 0)] == BACKSLASH))
+    if len(several):
+        slashes = np.flatnonzero(codes == BACKSLASH)
+        runs = np.flatnonzero(np.diff(slashes, prepend=-2) != 1)
+        last = np.searchsorted(slashes, quotes[several]) - 1
+        escaped[several] = (last - runs[np.searchsorted(runs, last, "right") - 1]) % 2 == 0
+    return ~escaped
+
+
+def _json_stands_for(escape: re.Match[bytes]) -> bytes:
+    """What an escape stands for, in UTF-8."""
+    first, second, plain = escape.groups()
+    if plain is not None:
+        return ESCAPED.get(plain, plain)
+    code = int(first, 16)
+    if second is None:
+        return chr(code).encode(errors="surrogatepass")
+    if not SURROGATES <= code < BEHIND_SURROGATES:
+        return (chr(code) + chr(int(second, 16))).encode(errors="surrogatepass")
+    return chr(0x10000 + ((code - SURROGATES) << 10) + int(second, 16) - BEHIND_SURROGATES).encode()

@@ -1,0 +1,124 @@
+"""What has to go from an archive, as ``leaks`` found it, and what rewriters have removed."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING
+
+from archive.privacy.leaks.vocabulary import NAMES
+from archive.privacy.redact.rules import ABSOLUTE, LEAST_FOLDERS, SEPARATOR
+from archive.privacy.redact.search import SHORTEST, Search, name_around
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from archive.privacy.leaks import LeakKind
+
+TEXT_BYTES = 150
+"""Bytes of memory that a removed text costs besides its own."""
+MOST_FOLDERS = 32
+"""Separators of a path up to which its folders are looked for: all of a deep path's would be quadratic."""
+
+
+class Telling:
+    """Texts of people and machines that ``leaks`` found in an original, and that must go.
+
+    Attributes:
+        by_kind: the texts.
+    """
+
+    def __init__(self, by_kind: Mapping[LeakKind, set[bytes]] | None = None) -> None:
+        self.by_kind = by_kind or {}
+        self._told: dict[bytes, bool] = {}
+
+    @cached_property
+    def _search(self) -> tuple[Search, set[bytes]]:
+        """Finds the texts in lower case, and those of them that are names."""
+        lowered = {kind: {text.lower() for text in texts} for kind, texts in self.by_kind.items()}
+        every = set[bytes]().union(*lowered.values())
+        names = set[bytes]().union(*(lowered[kind] for kind in NAMES & lowered.keys()))
+        return Search(text for text in every if len(text) >= SHORTEST), names
+
+    def tells(self, code: bytes) -> bool:
+        """Whether code has one of the texts; that of many nodes is the same."""
+        if code not in self._told:
+            self._told[code] = bool(self.lines([code]))
+        return self._told[code]
+
+    def lines(self, lines: Sequence[bytes]) -> set[int]:
+        """The numbers of lines that have one of the texts."""
+        if not self.by_kind:
+            return set()
+        search, names = self._search
+        joined = b"\n".join(lines)
+        starts = [0, *accumulate(len(line) + 1 for line in lines)]
+        return {
+            bisect_right(starts, at) - 1
+            for at, text in search.found(memoryview(joined.lower()))
+            if text not in names or name_around(joined, at, len(text))
+        }
+
+
+@dataclass(slots=True)
+class Removed:
+    """The texts that rules have removed, and those that stay in their places.
+
+    Attributes:
+        paths: of files.
+        lines: of source text, without blanks at either end.
+        kept_paths: what stands in the place of paths, and paths that stay.
+        kept_lines: the lines that stay.
+        names: of classes and attributes.
+        roots: folders of all records.
+        files: the first bytes of extra files, and of tensors of sample inputs.
+        became: what stands in the place of paths of source files, and of those that stay.
+        bundled: sample inputs that the model's own methods give out, and where: they cannot go.
+        stays: what cannot go, and why, in words.
+        telling: what ``leaks`` found in the original that must not stand anywhere.
+    """
+
+    paths: set[bytes] = field(default_factory=set)
+    lines: set[bytes] = field(default_factory=set)
+    kept_paths: set[bytes] = field(default_factory=set)
+    kept_lines: set[bytes] = field(default_factory=set)
+    names: set[bytes] = field(default_factory=set)
+    roots: set[bytes] = field(default_factory=set)
+    files: set[bytes] = field(default_factory=set)
+    became: dict[bytes, bytes] = field(default_factory=dict)
+    bundled: list[str] = field(default_factory=list)
+    stays: list[str] = field(default_factory=list)
+    telling: Telling = field(default_factory=Telling)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that lines and paths take."""
+        texts = (self.paths, self.lines, self.kept_paths, self.kept_lines)
+        return sum(TEXT_BYTES * len(some) + sum(map(len, some)) for some in texts)
+
+    def renamed(self, names: dict[bytes, bytes]) -> None:
+        """Note paths, and what became of them."""
+        self.paths |= {old for old, new in names.items() if old != new and old}
+        self.kept_paths |= set(names.values())
+        self.became |= names
+
+    def line(self, line: bytes, *, kept: bool) -> None:
+        """Note a line, which is kept or not."""
+        (self.kept_lines if kept else self.lines).add(line.strip())
+
+    @property
+    def folders(self) -> set[bytes]:
+        """The folders of removed absolute paths, two parts long and longer; of deep paths the outer ones.
+
+        Where an inner folder is left, so are those that it is in.
+        """
+        folders = set()
+        for path in self.paths:
+            if ABSOLUTE.match(path):
+                for separator in islice(SEPARATOR.finditer(path), MOST_FOLDERS):
+                    folder = path[: separator.start()]
+                    if len([part for part in SEPARATOR.split(folder) if part]) >= LEAST_FOLDERS:
+                        folders.add(folder)
+        return folders
