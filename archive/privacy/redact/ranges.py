@@ -1,12 +1,8 @@
-"""Source ranges with other paths and texts. Each range stays on the lines that it was on.
-
-Texts are read line by line; those of traced operations are Python stacks.
-"""
+"""Source ranges with other paths and texts. Each range stays on the lines that it was on."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,10 +15,11 @@ from archive.normalform.columns import VALUE_BYTES
 from archive.normalform.pool import table_of
 from archive.normalform.records import DebugRecords
 from archive.privacy.leaks.vocabulary import CALL
+from archive.privacy.redact.sources import LINE_BYTES, texts_of
 from archive.privacy.redact.texts import comment_of, without_comments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
@@ -32,128 +29,6 @@ if TYPE_CHECKING:
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.rules import Rules
     from archive.reader.archive import Archive
-
-# --- texts of source ranges
-
-LINE_BYTES, LINE_COPIES = 250, 6
-"""Bytes of memory that a distinct line costs besides its own, and times that these are there."""
-PIECE_BYTES, TEXT_BYTES, PLACE_BYTES = 150, 400, 24
-"""Bytes of memory that a piece and a text cost, and each place of a line in them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RangeTexts:
-    """The texts of some sources, line by line. RangeTexts share lines: equal lines are one object.
-
-    Attributes:
-        number: the text of each source (s).
-        lines: the lines of each text.
-        calls: the lines that are one of a Python stack.
-    """
-
-    number: Ints
-    lines: list[tuple[bytes, ...]]
-    calls: set[bytes]
-
-    def are_calls(self, lines: Iterable[bytes]) -> bool:
-        """Whether a text is the Python stack of a traced operation."""
-        own = [line for line in lines if line]
-        return bool(own) and self.calls.issuperset(own)
-
-
-def called(table: RangeTable, allowance: Allowance) -> set[tuple[bytes, bytes]]:
-    """The Python functions in stacks of traced operations, each with its file."""
-    with allowance.part() as part:
-        texts = texts_of(table.sources, part)
-        lines = {line for text in texts.lines if texts.are_calls(text) for line in text}
-        return {(call["path"], call["function"]) for call in map(CALL.fullmatch, lines) if call}
-
-
-def texts_of(sources: SourceTable, allowance: Allowance) -> RangeTexts:
-    """The texts of sources.
-
-    Raises:
-        LimitError: they would take more memory than allowed.
-    """
-    known: dict[bytes, int] = {}
-    numbers: dict[tuple[bytes, ...], int] = {}
-    number: list[int] = []
-    cutter = _Cutter(sources.strings, allowance)
-    for low, high in pairwise(sources.first.tolist()):
-        pieces = sources.piece[low:high]
-        same = pieces.tobytes()
-        if same not in known:
-            allowance.take(PIECE_BYTES + len(same), "texts of sources")
-            lines = cutter.lines(pieces.tolist())
-            if lines not in numbers:
-                allowance.take(TEXT_BYTES + PLACE_BYTES * len(lines), "texts of sources")
-            known[same] = numbers.setdefault(lines, len(numbers))
-        number.append(known[same])
-    return RangeTexts(np.array(number, np.int64), list(numbers), set(filter(CALL.fullmatch, cutter.every)))
-
-
-class _Cutter:
-    """Cuts texts into lines: each piece once; lines of several pieces are put together once.
-
-    Args:
-        strings: the pieces.
-        allowance: the memory that lines may cost.
-
-    Attributes:
-        every: each line.
-    """
-
-    def __init__(self, strings: StringTable, allowance: Allowance) -> None:
-        self._strings, self._allowance = strings, allowance
-        self._cut: dict[int, list[bytes]] = {}
-        self._joined: dict[tuple[bytes, ...], bytes] = {}
-        self.every: dict[bytes, bytes] = {}
-
-    def lines(self, pieces: Iterable[int]) -> tuple[bytes, ...]:
-        """The lines of a text, of which the last one is what stands behind the last line feed."""
-        found: list[bytes] = []
-        begun: list[bytes] = []
-        for piece in pieces:
-            first, *others = self._cut.get(piece) or self._cut_in(piece)
-            if first:
-                begun.append(first)
-            if others:
-                found.append(self._whole(begun))
-                found += others[:-1]
-                begun = others[-1:] if others[-1] else []
-        return (*found, self._whole(begun))
-
-    def _cut_in(self, piece: int) -> list[bytes]:
-        """The lines of a piece, the first and last of which may be parts of lines."""
-        size = int(self._strings.length[piece])
-        with self._allowance.lent(2 * size, "texts of sources"):
-            text = bytes(self._strings.data(piece))
-            count = text.count(b"\n") + 1
-            self._allowance.take(PIECE_BYTES + PLACE_BYTES * count, "lines of sources")
-            with self._allowance.lent(LINE_BYTES * count, "lines of sources"):
-                lines = text.split(b"\n")
-        self._cut[piece] = [self._known(line) for line in lines]
-        return self._cut[piece]
-
-    def _whole(self, parts: list[bytes]) -> bytes:
-        """A line that was cut into parts."""
-        if len(parts) <= 1:
-            return parts[0] if parts else b""
-        key = tuple(parts)
-        if key not in self._joined:
-            self._allowance.take(PIECE_BYTES + PLACE_BYTES * len(parts), "lines of sources")
-            with self._allowance.lent(sum(map(len, parts)), "lines of sources"):
-                self._joined[key] = self._known(b"".join(parts))
-        return self._joined[key]
-
-    def _known(self, line: bytes) -> bytes:
-        """A line as it is among all lines."""
-        if line not in self.every:
-            self._allowance.take(LINE_BYTES + LINE_COPIES * len(line), "lines of sources")
-        return self.every.setdefault(line, line)
-
-
-# --- ranges
 
 BLANK = b" "
 ROW_BYTES, SOURCE_BYTES = 64, 80

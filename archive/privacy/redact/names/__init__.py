@@ -33,8 +33,8 @@ from archive.privacy.redact.names.code import NameKind, parse_code, renamed_uses
 from archive.privacy.redact.names.pickled import TABLES, Pickled
 from archive.privacy.redact.names.programs import note_programs
 from archive.privacy.redact.names.words import WORDS, ModelNames, note_code
-from archive.privacy.redact.ranges import called
 from archive.privacy.redact.rules import LIBRARY
+from archive.privacy.redact.sources import called
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
