@@ -51,7 +51,7 @@ from archive.reader.recognition.kinds import kind_in
 from archive.reader.recognition.saved import tensor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from archive.base.mapped import Source
     from archive.reader.tensors import Tensors
@@ -98,7 +98,7 @@ def _keys(tensors: Tensors, name: str) -> tuple[str, str]:
 
 # --- comparison
 
-VALUE_KINDS = (RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.OBJECT)
+VALUE_KINDS = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.OBJECT}
 """Kinds of records that are pickled values."""
 ORDER = list(Level)
 
@@ -113,109 +113,91 @@ class _ArchiveComparison:
 
     def __init__(self, old: Archive, new: Archive) -> None:
         self._old, self._new = old, new
+        self._kinds = old.recognised.kind, new.recognised.kind
         self.unchecked: list[str] = []
         self.understood: tuple[set[str], set[str]] = set(), set()
         self._tensors = pairs_of_tensors(old.tensors, new.tensors)
         self._names = Pairing(_classes(old), _classes(new), self._tensors)
 
-    def is_identical(self) -> bool:
-        """Whether both are one file each, of the same bytes."""
-        if any(
-            one.companion is not None and one.has_code and not one.is_embedded
-            for one in (self._old, self._new)
-        ):
-            return False
-        was, now = (one._source.data for one in (self._old, self._new))  # noqa: SLF001
-        return equal_on_cores(was, now)
-
     def changes(self) -> Iterator[Change]:
-        """The rows of all parts."""
-        old, new = self._old, self._new
-        if old.recognised.kind is not new.recognised.kind:
-            yield changed(Level.FORMAT, "file", "kind", str(old.recognised.kind), str(new.recognised.kind))
-        if old.has_code and new.has_code:
-            yield from self._of_model()
+        """The rows of all parts that are compared by what they say."""
+        if self._kinds[0] is not self._kinds[1]:
+            yield changed(Level.FORMAT, "file", "kind", *map(str, self._kinds))
+        if self._old.has_code and self._new.has_code:
+            tensors = TensorComparison(self._old, self._new, self._tensors)
+            self._understand(self._old.tensors.storages, self._new.tensors.storages)
+            yield from tensors.changes()
+            self.unchecked += tensors.unchecked
+            yield from self._of_values()
+            yield from self._of_code()
+            yield from self._of_programs()
         else:
             self.unchecked.append("the model: a companion has none of it")
         yield from self._of_debug_info()
 
-    def _of_model(self) -> Iterator[Change]:
-        tensors = TensorComparison(self._old, self._new, self._tensors)
-        for archive, understood in self._sides():
-            understood.update(archive.tensors.storages)
-        yield from tensors.changes()
-        self.unchecked += tensors.unchecked
-        yield from self._of_values()
-        yield from self._of_code()
-        yield from self._of_bytecode()
-        yield from self._of_effects()
-        yield from self._of_programs()
+    def _understand(self, old: Iterable[str], new: Iterable[str]) -> None:
+        self.understood[0].update(old)
+        self.understood[1].update(new)
+
+    def _both_have(self, name: str) -> bool:
+        return name in self._old.records and name in self._new.records
 
     def _of_code(self) -> Iterator[Change]:
-        code = [set(filter(is_code, archive.records)) for archive, _ in self._sides()]
+        """Generated code, instructions and side effects of methods."""
+        code = [set(filter(is_code, archive.records)) for archive in (self._old, self._new)]
+        self._understand(*code)
         if any(code):
             from archive.compare.code import code_changes  # noqa: PLC0415 (checkpoints have none)
 
-            for (_, understood), names in zip(self._sides(), code, strict=True):
-                understood.update(names)
             yield from code_changes(self._old, self._new, self._names)
-
-    def _of_bytecode(self) -> Iterator[Change]:
+        self._understand([BYTECODE], [BYTECODE])
         having = [archive for archive in (self._old, self._new) if BYTECODE in archive.records]
-        for _, understood in self._sides():
-            understood.add(BYTECODE)
-        if len(having) == 2:  # noqa: PLR2004 (both)
+        if self._both_have(BYTECODE):
             from archive.compare.methods import bytecode_changes  # noqa: PLC0415 (the same)
 
             yield from bytecode_changes(self._old, self._new, self._names)
         elif having:
             self.unchecked.append(f"instructions: {having[0].file} alone has bytecode")
-
-    def _of_programs(self) -> Iterator[Change]:
-        if not any(archive.recognised.kind in PROGRAM_KINDS for archive, _ in self._sides()):
-            return
-        from archive.compare.programs import program_changes, table_changes  # noqa: PLC0415 (the same)
-
-        for archive, understood in self._sides():
-            understood.update(archive.programs.records.values())
-        yield from program_changes(self._old, self._new, self._tensors)
-        for name in filter(TABLE.fullmatch, self._old.records):
-            if old_and_new(self._old, self._new, name):
-                for _, understood in self._sides():
-                    understood.add(name)
-                yield from table_changes(self._old, self._new, name, self._tensors)
-
-    def _of_effects(self) -> Iterator[Change]:
-        """The side effects of methods; those that one file alone has are told as a record."""
-        kinds = [kind_in(archive.recognised.kind, EFFECTS) for archive, _ in self._sides()]
-        if set(kinds) == {RecordKind.EFFECTS} and old_and_new(self._old, self._new, EFFECTS):
+        are_effects = all(kind_in(kind, EFFECTS) is RecordKind.EFFECTS for kind in self._kinds)
+        if are_effects and self._both_have(EFFECTS):  # of one file alone, they are told as a record
             from archive.compare.methods import effect_changes  # noqa: PLC0415 (few archives have some)
 
-            for _, understood in self._sides():
-                understood.add(EFFECTS)
+            self._understand([EFFECTS], [EFFECTS])
             yield from effect_changes(self._old, self._new)
+
+    def _of_programs(self) -> Iterator[Change]:
+        if PROGRAM_KINDS.isdisjoint(self._kinds):
+            return
+        from archive.compare.programs import program_changes, table_changes  # noqa: PLC0415 (few have some)
+
+        self._understand(self._old.programs.records.values(), self._new.programs.records.values())
+        yield from program_changes(self._old, self._new, self._tensors)
+        for name in filter(TABLE.fullmatch, self._old.records):
+            if self._both_have(name):
+                self._understand([name], [name])
+                yield from table_changes(self._old, self._new, name, self._tensors)
 
     def _of_values(self) -> Iterator[Change]:
         """Attributes, constants and saved objects, of records that both have and read alike."""
-        saved = [archive.recognised.kind in SAVED_KINDS for archive in (self._old, self._new)]
+        saved = [kind in SAVED_KINDS for kind in self._kinds]
         if saved[0] != saved[1]:
             self.unchecked.append(
                 "attributes and other values: one file has objects of Python, the other has none"
             )
             return
-        for name in self._old.records:
-            if not old_and_new(self._old, self._new, name) or not self._is_value(name):
+        lowered = [any(map(is_lowered, _classes(archive))) for archive in (self._old, self._new)]
+        for name in filter(self._both_have, self._old.records):
+            kinds = [kind_in(kind, name) for kind in self._kinds]
+            if name != TRACED[0] and not (name.endswith(".pkl") and VALUE_KINDS.issuperset(kinds)):
                 continue
-            for _, understood in self._sides():
-                understood.add(name)
+            self._understand([name], [name])
             if same_bytes(self._old.records[name], self._new.records[name]):
                 continue
-            what = "value" if saved[0] else "attribute"
-            values = (
-                Values(what, self._names, _is_saved_tensor)
-                if saved[0]
-                else Values(what, self._names, handles=self._handles())
-            )
+            if saved[0]:
+                values = Values("value", self._names, lambda value: tensor_of(value) is not None)
+            else:  # the programs of lowered modules have debug handles in them
+                handles = IN_BLOB if all(lowered) else None
+                values = Values("attribute", self._names, handles=handles)
             root = "" if name == DATA else name.removesuffix(".pkl")
             level = level_of(self._new, name)
             for row in values.changes(_value(self._old, name), _value(self._new, name), root):
@@ -223,23 +205,14 @@ class _ArchiveComparison:
         for was, now in self._names.renamed:
             yield renamed(Level.MODEL, "class", now, was)
 
-    def _handles(self) -> re.Pattern[str] | None:
-        """Debug handles in the programs of lowered modules; None where both archives have none."""
-        lowered = [any(map(is_lowered, _classes(archive))) for archive in (self._old, self._new)]
-        return IN_BLOB if all(lowered) else None
-
-    def _is_value(self, name: str) -> bool:
-        kinds = [kind_in(archive.recognised.kind, name) for archive in (self._old, self._new)]
-        return name == TRACED[0] or (name.endswith(".pkl") and all(kind in VALUE_KINDS for kind in kinds))
-
     def _of_debug_info(self) -> Iterator[Change]:
         """Source ranges and handles; nothing is read where all of their records have the same bytes."""
-        for archive, understood in self._sides():
-            understood.update(name for name in archive.records if _is_table(archive, name))
-        names = [{name for name in one.records if _is_table(one, name)} for one in (self._old, self._new)]
-        if names[0] == names[1] and all(
-            same_bytes(self._old.records[name], self._new.records[name]) for name in names[0]
-        ):
+        was, now = (
+            {name for name in archive.records if kind_in(kind, name) in KINDS_IN_COLUMNS}
+            for archive, kind in zip((self._old, self._new), self._kinds, strict=True)
+        )
+        self._understand(was, now)
+        if was == now and all(same_bytes(self._old.records[name], self._new.records[name]) for name in was):
             return
         from archive.compare.debug import (  # noqa: PLC0415 (checkpoints have none)
             handle_changes,
@@ -251,33 +224,9 @@ class _ArchiveComparison:
         yield from handle_changes(self._old, self._new, self._names)
         yield from method_changes(self._old, self._new)
 
-    def of_records(self, told: list[Change]) -> Iterator[Change]:
-        """All other records, and how records are stored, besides what the rows so far tell."""
-        if not (self._old.has_code and self._new.has_code):
-            return
-        yield from record_changes(self._old, self._new, self.understood)
-        yield from rewritten(self._old, self._new, self.understood, told)
-        yield from layout_changes(self._old, self._new)
-
-    def _sides(self) -> Iterator[tuple[Archive, set[str]]]:
-        yield from zip((self._old, self._new), self.understood, strict=True)
-
-
-def old_and_new(old: Archive, new: Archive, name: str) -> bool:
-    """Whether both have a record."""
-    return name in old.records and name in new.records
-
 
 def _classes(archive: Archive) -> list[str]:
     return list(archive.classes) if archive.recognised.kind not in SAVED_KINDS else []
-
-
-def _is_table(archive: Archive, name: str) -> bool:
-    return kind_in(archive.recognised.kind, name) in KINDS_IN_COLUMNS
-
-
-def _is_saved_tensor(value: object) -> bool:
-    return tensor_of(value) is not None
 
 
 def _value(archive: Archive, name: str) -> object:
@@ -286,6 +235,13 @@ def _value(archive: Archive, name: str) -> object:
         return archive.value(name)
     with in_file(archive.file, name):
         return plain_value(archive.records[name].view(), 0, archive.allowance)[0]
+
+
+def _are_identical(*archives: Archive) -> bool:
+    """Whether both are one file each, of the same bytes."""
+    if any(one.companion is not None and one.has_code and not one.is_embedded for one in archives):
+        return False
+    return equal_on_cores(*(one._source.data for one in archives))  # noqa: SLF001
 
 
 # --- diff
@@ -328,11 +284,15 @@ def diff(
         with open_archive(new, limits=limits) as opened:
             return diff(old, opened, ignore=levels, limits=limits)
     comparison = _ArchiveComparison(old, new)
-    identical = comparison.is_identical()
+    identical = _are_identical(old, new)
     changes: list[Change] = []
     if not identical:
         changes += comparison.changes()
-        changes += comparison.of_records(changes)
+        if old.has_code and new.has_code:
+            told = tuple(changes)
+            changes += record_changes(old, new, comparison.understood)
+            changes += rewritten(old, new, comparison.understood, told)
+            changes += layout_changes(old, new)
         changes = changes or [changed(Level.LAYOUT, "zip", "headers and padding")]
         changes.sort(key=lambda change: ORDER.index(change.level))
     kinds = old.recognised.what, new.recognised.what

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.mapped import Source
-    from archive.describe.program_facts import CompiledFacts, ProgramFacts
+    from archive.describe.program_facts import CompiledFacts, ProgramSummary
     from archive.reader.archive import Archive
     from archive.reader.provenance import Provenance
 
@@ -124,7 +124,7 @@ class Inspection:
     methods: Mapping[str, int]
     lowered: Mapping[str, LoweredFacts]
     effects: Mapping[str, int] | None
-    programs: Mapping[str, ProgramFacts]
+    programs: Mapping[str, ProgramSummary]
     compiled: Mapping[str, CompiledFacts]
 
     @property

@@ -12,7 +12,7 @@ from archive.base.mapped import by_ranges
 from archive.describe.program_facts import (
     CompiledFacts,
     InstructionFacts,
-    ProgramFacts,
+    ProgramSummary,
     compiled_facts,
     method_facts,
     program_facts,
@@ -91,7 +91,7 @@ class ZipListing:
     size: int
     records: Mapping[str, FileFacts]
     tensors: Mapping[str, TensorFacts]
-    programs: Mapping[str, ProgramFacts]
+    programs: Mapping[str, ProgramSummary]
     compiled: Mapping[str, CompiledFacts]
     methods: Mapping[str, InstructionFacts]
     unread: str
@@ -114,7 +114,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
         container.check_sizes()
         found = recognise_zip(container)
         tensors: dict[str, TensorFacts] = {}
-        programs: dict[str, ProgramFacts] = {}
+        programs: dict[str, ProgramSummary] = {}
         compiled: dict[str, CompiledFacts] = {}
         methods: dict[str, InstructionFacts] = {}
         unread = ""

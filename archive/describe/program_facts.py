@@ -21,7 +21,7 @@ TARGET = ("AOTI_DEVICE_KEY", "AOTI_PLATFORM", "AOTI_MACHINE", "AOTI_CPU_ISA", "A
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramFacts:
+class ProgramSummary:
     """One exported program.
 
     Attributes:
@@ -41,7 +41,7 @@ class ProgramFacts:
     metadata_bytes: int
 
 
-def program_facts(programs: Mapping[str, Program]) -> dict[str, ProgramFacts]:
+def program_facts(programs: Mapping[str, Program]) -> dict[str, ProgramSummary]:
     """The facts about each program, by name.
 
     Raises:
@@ -50,7 +50,7 @@ def program_facts(programs: Mapping[str, Program]) -> dict[str, ProgramFacts]:
     facts = {}
     for name, program in programs.items():
         sites = program.sites.values()
-        facts[name] = ProgramFacts(
+        facts[name] = ProgramSummary(
             program.release,
             len(sites),
             len(program.scopes),

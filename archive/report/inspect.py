@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from archive.describe.effects import EffectFacts, EffectsInspection, GuardFacts
     from archive.describe.inspect import Inspection, Summary
     from archive.describe.listing import ZipListing
-    from archive.describe.program_facts import CompiledFacts, InstructionFacts, ProgramFacts
+    from archive.describe.program_facts import CompiledFacts, InstructionFacts, ProgramSummary
     from archive.reader.provenance import Provenance
 
 MAX_ROOT = 4096
@@ -166,7 +166,7 @@ def listing_text(facts: ZipListing) -> Group:
 # --- programs, methods and compiled models
 
 
-def programs_table(programs: Mapping[str, ProgramFacts]) -> FittedTable:
+def programs_table(programs: Mapping[str, ProgramSummary]) -> FittedTable:
     """A table of programs, a row each."""
     headings = ("nodes", "subgraphs", "traced", "modules", "metadata bytes")
     table = FittedTable([("program", "name"), ("PyTorch", "text"), *((one, "number") for one in headings)])
