@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.base.errors import ArchiveError, counted
-from archive.base.urls import is_server
 from archive.cli import printing
 from archive.cli.status import ExitStatus
 from archive.failures.explainer import LogExplainer
@@ -38,7 +37,7 @@ PAUSE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class LogRequest:
     """A log to be explained, and how.
 
     Attributes:
@@ -63,26 +62,22 @@ class Log:
     limits: Limits
     mapped: bool
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether the log is printed, and not its causes."""
-        return self.top is None and not self.as_json
 
-
-def explain_log(log: Log, files: Sequence[str], companion: str | None) -> ExitStatus:
+def explain_log(log: LogRequest, files: Sequence[str], companion: str | None, *, is_one: bool) -> ExitStatus:
     """Print a log with its failures explained, or their causes.
 
     Args:
         log: the log.
         files: archives, companions, folders of some, stores and servers; none where the log has a store.
         companion: the companion of the only file, where it was split off; else None.
+        is_one: whether the files are one model, and neither a folder nor a server.
 
     Raises:
         ArchiveError: the log was packed, and is broken somewhere; what came before is printed.
     """
     broken: list[ArchiveError] = []
     with ExitStack() as stack:
-        if len(files) == 1 and is_one_model(files[0]) and not (log.ids or log.names):
+        if is_one and not (log.ids or log.names):
             opened = archive.open(
                 files[0], companion=companion, mapped=log.mapped, limits=log.limits, kinds=READ_KINDS
             )
@@ -97,10 +92,12 @@ def explain_log(log: Log, files: Sequence[str], companion: str | None) -> ExitSt
             explainer = explainer_of(models, ids=log.ids, names=log.names, style=log.style, limits=log.limits)
         source = sys.stdin.buffer if log.file is None else stack.enter_context(_opened(log.file))
         for piece in explainer.explain(_arriving(source, broken)):
-            if log.is_shown:
+            if log.top is None and not log.as_json:
                 printing.write(piece)
-    if not log.is_shown:
-        _print_causes(log, explainer, models)
+    if log.as_json:
+        printing.write_json(causes_facts(explainer, log.top, 1 if models is None else len(models)))
+    elif log.top is not None:
+        printing.show(causes_text(explainer, log.top))
     printing.flush()
     status = _note_rest(explainer, models)
     for error in broken:
@@ -120,11 +117,6 @@ def _opened(file: str) -> BinaryIO:
         log.close()
         raise ArchiveError("is a device, and no log", file=file)
     return log
-
-
-def is_one_model(file: str) -> bool:
-    """Whether a path is that of one model, and neither a folder nor a server."""
-    return not Path(file).is_dir() and not is_server(file)
 
 
 def _arriving(log: BinaryIO, broken: list[ArchiveError]) -> Iterator[bytes]:
@@ -162,19 +154,10 @@ def _has_arrived(log: BinaryIO) -> bool:
         return True
 
 
-def _print_causes(log: Log, explainer: LogExplainer, models: Models | None) -> None:
-    if log.as_json:
-        printing.write_json(causes_facts(explainer, log.top, 1 if models is None else len(models)))
-    else:
-        printing.show(causes_text(explainer, log.top))
-
-
 def _note_rest(explainer: LogExplainer, models: Models | None) -> ExitStatus:
     """Note what is not explained, or not for certain; the status says whether there is some."""
-    for line in explainer.notes:
+    for line in [*explainer.notes, *([explainer.caveat] if explainer.caveat else [])]:
         printing.note(line)
-    if explainer.caveat:
-        printing.note(explainer.caveat)
     if models is None:
         return ExitStatus.FINDINGS if explainer.unknown else ExitStatus.WELL
     for file, why in models.unread.items():

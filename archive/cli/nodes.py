@@ -11,17 +11,15 @@ from archive.cli.status import ExitStatus
 from archive.failures.lookups import kernels, nodes
 from archive.reader.lacking import why_no_traces
 from archive.reader.recognition import READ_KINDS
-from archive.report.symbolicate import kernel_facts, node_facts
+from archive.report.symbolicate import instruction_facts, kernel_facts, node_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from archive import Archive, Limits
     from archive.failures.lookups.instructions import MethodInstruction
     from archive.failures.lookups.kernels import CalledKernel
     from archive.failures.lookups.nodes import ProgramNode
-
-    Found = Mapping[str, Sequence[ProgramNode | CalledKernel]]
 
 
 def print_nodes(
@@ -35,20 +33,43 @@ def print_nodes(
         names: of nodes, kernels and instructions.
         limits: what the file may cost.
         mapped: whether it is mapped.
-        as_json: print facts.
+        as_json: whether facts are printed.
     """
     with archive.open(file, companion=companion, limits=limits, mapped=mapped, kinds=READ_KINDS) as opened:
         places = _places(opened, names)
-        found = {name: _found(opened, name, places) for name in names}
-        lost = [f"{file}: {_why_unknown(opened, name, places)}" for name in names if not found[name]]
-        untraced = [one.label for some in found.values() for one in some if not one.is_traced]
+        sources = {name: _sources(opened, name, places) for name in names}
+        every = [(name, source) for name, some in sources.items() for source in some]
+        lost = [f"{file}: {_why_unknown(opened, name, places)}" for name in names if not sources[name]]
+        untraced = [source.label for _, source in every if not source.is_traced]
         why = why_no_traces(opened) if untraced else ""
-        lost += [f"{file}: no source is recorded for {one}{why and f': {why}'}" for one in untraced]
+        lost += [f"{file}: no source is recorded for {label}{why and f': {why}'}" for label in untraced]
         if as_json:
-            facts = _facts(found, has_kernels=bool(opened.compiled))
-            printing.write_json(facts | ({"instructions": _instructions(places)} if places else {}))
+            facts: dict[str, object] = {
+                "symbolications": [
+                    {"asked": name} | node_facts(node)
+                    for name, node in every
+                    if isinstance(node, nodes.ProgramNode)
+                ]
+            }
+            if opened.compiled:
+                facts["kernels"] = [
+                    {"asked": name} | kernel_facts(kernel)
+                    for name, kernel in every
+                    if isinstance(kernel, kernels.CalledKernel)
+                ]
+            if places:
+                facts["instructions"] = [
+                    {"asked": name} | instruction_facts(place)
+                    for name, some in places.items()
+                    for place in some
+                ]
+            printing.write_json(facts)
         else:
-            _print_text(found)
+            for _, source in every:  # of several, each below a title, with an empty line behind it
+                is_titled = len(every) > 1 and isinstance(source, nodes.ProgramNode)
+                title, end = f"node {source.label}:\n" * is_titled, "\n" * (len(every) > 1)
+                text = f"{title}{source.text.removesuffix(chr(10))}\n{end}"
+                printing.write(text.encode("utf-8", "surrogatepass"))
     for place in {one.label: one for some in places.values() for one in some}.values():
         if place.nodes and place.instruction.delegate:
             printing.note(f"{file}: {place.of_backend}")
@@ -67,7 +88,7 @@ def _places(opened: Archive, names: Sequence[str]) -> dict[str, list[MethodInstr
     return {name: places.named(name) for name in names if is_instruction(name)}
 
 
-def _found(
+def _sources(
     opened: Archive, name: str, places: dict[str, list[MethodInstruction]]
 ) -> list[ProgramNode | CalledKernel]:
     if name in places:
@@ -85,54 +106,9 @@ def _why_unknown(opened: Archive, name: str, places: dict[str, list[MethodInstru
         from archive.failures.lookups.instructions import why_no_nodes  # noqa: PLC0415 (only then needed)
 
         return why_no_nodes(opened, name, places[name])
-    if not opened.has_code and _is_instruction(name):
+    from archive.failures.lookups.instructions import is_instruction  # noqa: PLC0415 (the same)
+
+    if not opened.has_code and is_instruction(name):
         return f"instruction {shown(name)} is of an ETRecord; give that, and its companion with -c"
     words = [nodes.why_unknown(opened.programs, name)] if opened.programs or not opened.compiled else []
     return "; ".join(words + ([kernels.why_unknown(opened.compiled, name)] if opened.compiled else []))
-
-
-def _is_instruction(name: str) -> bool:
-    from archive.failures.lookups.instructions import is_instruction  # noqa: PLC0415 (only then needed)
-
-    return is_instruction(name)
-
-
-def _facts(found: Found, *, has_kernels: bool) -> dict[str, object]:
-    every = [(name, one) for name, some in found.items() for one in some]
-    facts: dict[str, object] = {
-        "symbolications": [
-            {"asked": name, **node_facts(one)} for name, one in every if isinstance(one, nodes.ProgramNode)
-        ]
-    }
-    if has_kernels:
-        facts["kernels"] = [
-            {"asked": name, **kernel_facts(one)}
-            for name, one in every
-            if isinstance(one, kernels.CalledKernel)
-        ]
-    return facts
-
-
-def _instructions(places: dict[str, list[MethodInstruction]]) -> list[dict[str, object]]:
-    """The facts about each instruction."""
-    every = [(name, place, place.instruction.delegate) for name, some in places.items() for place in some]
-    return [
-        {
-            "asked": name,
-            "instruction": place.label,
-            "method": place.method,
-            "handles": place.instruction.handles,
-            "backend": None if delegate is None else delegate.backend,
-            "nodes": [node.site.key for node in place.nodes],
-        }
-        for name, place, delegate in every
-    ]
-
-
-def _print_text(found: Found) -> None:
-    """Print each source; below a title, and with an empty line behind it, if there are several."""
-    every = [one for some in found.values() for one in some]
-    for one in every:
-        title = f"node {one.label}:\n" if len(every) > 1 and isinstance(one, nodes.ProgramNode) else ""
-        end = "\n" * (len(every) > 1)
-        printing.write(f"{title}{one.text.removesuffix(chr(10))}\n{end}".encode("utf-8", "surrogatepass"))

@@ -209,34 +209,47 @@ def command(
         store = os.environ.get(options.STORE_VARIABLE)
     files = _files(words, store)
     wanted = words[len(files) :]
-    one = len(files) == 1 and not isdir(files[0]) and not is_server(files[0])  # noqa: PTH112 (pathlib costs start-up)
-    if one and not all(map(HANDLE_CHAIN.fullmatch, wanted)) and _has_nodes(files[0], limits, mapped=mapped):
+    is_one = len(files) == 1 and not isdir(files[0]) and not is_server(files[0])  # noqa: PTH112 (pathlib costs start-up)
+    if (
+        is_one
+        and not all(map(HANDLE_CHAIN.fullmatch, wanted))
+        and _has_nodes(files[0], limits, mapped=mapped)
+    ):
         from archive.cli.nodes import print_nodes  # noqa: PLC0415 (few files have nodes)
 
         return print_nodes(files[0], companion, wanted, limits, mapped=mapped, as_json=as_json)
-    handles = _handles(wanted, is_one=one)
+    handles = _handles(wanted, is_one=is_one)
     if not handles and not places:
         if log is None and (sys.stdin is None or sys.stdin.isatty()):
             raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
-        from archive.cli.explain import Log, explain_log  # noqa: PLC0415 (not needed for handles)
+        from archive.cli.explain import LogRequest, explain_log  # noqa: PLC0415 (not needed for handles)
 
-        asked = Log(log, store, Style(style), ids, names, top, as_json=as_json, limits=limits, mapped=mapped)
-        return explain_log(asked, files, companion)
+        request = LogRequest(log, store, Style(style), ids, names, top, as_json, limits, mapped)
+        return explain_log(request, files, companion, is_one=is_one)
     if any(option is not None for option in (log, ids, names, top)):
         raise click.UsageError("--log, --id, --model and --top are for logs")
-    if one:
+    if is_one:
         model = archive.open(files[0], companion=companion, mapped=mapped, limits=limits, kinds=READ_KINDS)
     else:
         model = _named_by(handles, files, store, limits)
     with model as opened:
         answers = Lookups(opened, Style(style))
-        found = [answers.symbolication(chain) for chain in handles]
+        symbolications = [answers.symbolication(chain) for chain in handles]
         positions = [answers.position(record, byte) for record, byte in places]
         if as_json:
-            _print_json(found, positions, answers)
+            texts = [None if position.span is None else answers.text(position) for position in positions]
+            printing.write_json(
+                {
+                    "symbolications": list(map(symbolication_facts, symbolications)),
+                    "positions": [
+                        {"record": position.record, "byte": position.byte, "text": text}
+                        for position, text in zip(positions, texts, strict=True)
+                    ],
+                }
+            )
         else:
-            _print_text(found, positions, answers)
-        return _note_unknown(opened, found, positions)
+            _print_text(symbolications, positions, answers)
+        return _note_unknown(opened, symbolications, positions)
 
 
 def _named_by(
@@ -250,52 +263,42 @@ def _named_by(
     from archive.failures.models.sources import models_in, models_of, store_at  # noqa: PLC0415 (one file does without)
 
     models = models_in(files, limits=limits) if store is None else models_of(store_at(store, limits=limits))
-    found = models.named_by(handles)
-    if len(found) != 1:
+    named = models.named_by(handles)
+    if len(named) != 1:
         many = counted(len(models), "model")
         raise click.UsageError(f"nothing names one of {many}: give its FILE, or unique handles")
-    return found[0].open()
+    return named[0].open()
 
 
-def _print_json(found: Sequence[Symbolication], positions: Sequence[Position], answers: Lookups) -> None:
-    facts = [
-        {"record": one.record, "byte": one.byte, "text": None if one.span is None else answers.text(one)}
-        for one in positions
-    ]
-    printing.write_json({"symbolications": [symbolication_facts(one) for one in found], "positions": facts})
-
-
-def _print_text(found: Sequence[Symbolication], positions: Sequence[Position], answers: Lookups) -> None:
+def _print_text(
+    symbolications: Sequence[Symbolication], positions: Sequence[Position], answers: Lookups
+) -> None:
     """Print each source; below a title, and with an empty line behind it, if there are several."""
-    titled = len(found) + len(positions) > 1
-    for one in found:
-        title = b"debug handle %b:\n" % ",".join(map(str, one.handles)).encode() if titled else b""
-        ends_line = titled or one.missing  # what is printed for an unknown handle has no line end
-        printing.write(title + answers.text(one) + (b"\n" if ends_line else b""))
+    titled = len(symbolications) + len(positions) > 1
+    for handle in symbolications:
+        title = b"debug handle %b:\n" % ",".join(map(str, handle.handles)).encode() if titled else b""
+        ends_line = titled or handle.missing  # what is printed for an unknown handle has no line end
+        printing.write(title + answers.text(handle) + (b"\n" if ends_line else b""))
     for position in positions:
         title = f"{position.record}:{position.byte}:\n".encode() if titled else b""
         printing.write(title + answers.text(position) + (b"\n" if titled else b""))
 
 
 def _note_unknown(
-    opened: Archive, found: Sequence[Symbolication], positions: Sequence[Position]
+    opened: Archive, symbolications: Sequence[Symbolication], positions: Sequence[Position]
 ) -> ExitStatus:
     """Note the handles and positions without source; the status says whether there are any."""
-    missing = [one for one in found if one.missing]
+    missing = [handle for handle in symbolications if handle.missing]
     if missing:
         printing.note(_why_unknown(opened, missing))
-    lost = [one for one in positions if one.span is None or one.span.source.is_null]
-    for one in lost:
-        printing.note(_why_lost(opened, one.record, one.byte))
+    lost = [position for position in positions if position.span is None or position.span.source.is_null]
+    for position in lost:
+        record = opened.records.get(position.record)
+        if record is not None and position.byte >= record.size:
+            printing.note(f"{position.record} ends at byte {record.size}; {position.byte} is behind it")
+        else:
+            printing.note(f"no source is recorded for {position.record}, byte {position.byte}")
     return ExitStatus.FINDINGS if missing or lost else ExitStatus.WELL
-
-
-def _why_lost(opened: Archive, record: str, byte: int) -> str:
-    """The reason that a position has no source."""
-    known = opened.records.get(record)
-    if known is not None and byte >= known.size:
-        return f"{record} ends at byte {known.size}; {byte} is behind it"
-    return f"no source is recorded for {record}, byte {byte}"
 
 
 def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:

@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
     from archive.failures.explainer import LogExplainer
+    from archive.failures.lookups.instructions import MethodInstruction
     from archive.failures.lookups.kernels import CalledKernel
     from archive.failures.lookups.nodes import ProgramNode
     from archive.formats.exported.traces import Trace
 
 
 def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:
-    """A symbolication as :func:`as_json` takes it."""
+    """A symbolication as ``as_json`` takes it."""
     return {
         "handles": symbolication.handles,
         "found": not symbolication.missing,
@@ -29,7 +30,7 @@ def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:
 
 
 def node_facts(node: ProgramNode) -> dict[str, object]:
-    """A node of an exported program as :func:`as_json` takes it: the keys of a symbolication, and its own."""
+    """A node of an exported program as ``as_json`` takes it: the keys of a symbolication, and its own."""
     site = node.site
     return {
         "program": node.program.name,
@@ -46,7 +47,7 @@ def node_facts(node: ProgramNode) -> dict[str, object]:
 
 
 def kernel_facts(called: CalledKernel) -> dict[str, object]:
-    """A kernel as :func:`as_json` takes it, with the tracebacks of all nodes that it was made of."""
+    """A kernel as ``as_json`` takes it, with the tracebacks of all nodes that it was made of."""
     kernel = called.kernel
     return {
         "model": called.model.name,
@@ -60,6 +61,18 @@ def kernel_facts(called: CalledKernel) -> dict[str, object]:
             for trace, text in zip(kernel.traces, kernel.stack_traces, strict=True)
         ],
         "text": called.text,
+    }
+
+
+def instruction_facts(place: MethodInstruction) -> dict[str, object]:
+    """An instruction of an ETRecord's method as ``as_json`` takes it."""
+    delegate = place.instruction.delegate
+    return {
+        "instruction": place.label,
+        "method": place.method,
+        "handles": place.instruction.handles,
+        "backend": None if delegate is None else delegate.backend,
+        "nodes": [node.site.key for node in place.nodes],
     }
 
 
