@@ -252,11 +252,7 @@ class Delegate:
 
 
 def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
-    """A lowered module in a module, with its path.
-
-    Args:
-        module: where to look.
-        part: the path; None if there is only one lowered module.
+    """A lowered module in a module, with its path, which is not needed if there is only one.
 
     Raises:
         LoweringError: there is no lowered module of this path, or there are several and no path is given.

@@ -1,4 +1,4 @@
-"""Facts about PyTorch: archives that it writes for a moment, whose source a line is, tensors in values."""
+"""Facts about PyTorch: archives that it writes for a moment, whose source a line is, what it says."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from archive.debuginfo.excerpt import excerpt
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from archive.debuginfo.model import SourceRange
 
 NAME = "archive"
 """The name that PyTorch gives to archives in memory; that of a file is part of its records' names."""
@@ -41,6 +45,8 @@ def temporary_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> 
 
 GENERATED_FILE = "<string>"
 """The filename that PyTorch records for source that was compiled from a string."""
+INTERPRETER = "The following operation failed in the TorchScript interpreter."
+"""The first line of errors in TorchScript, whose last line is the message; other errors begin with it."""
 PYTORCH_FILE = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
 """Matches inside filenames of PyTorch's own Python code: ``…/torch/nn/functional.py``."""
 
@@ -48,6 +54,17 @@ PYTORCH_FILE = re.compile(r"(?:^|[/\\])torch[/\\](?:nn|ao|jit|functional|_)")
 def is_pytorchs(filename: str) -> bool:
     """Whether a source file is part of PyTorch."""
     return PYTORCH_FILE.search(filename) is not None
+
+
+def shown(span: SourceRange | None) -> str:
+    """The text by which PyTorch shows a range; "" without one."""
+    return "" if span is None else excerpt(span, b"").decode("utf-8", "backslashreplace")
+
+
+def message_of(error: Exception) -> str:
+    """The message of an error of PyTorch in one line, without the tracebacks of TorchScript around it."""
+    first, *others = str(error).strip().splitlines() or [type(error).__name__]
+    return others[-1] if others and first.startswith(INTERPRETER) else first
 
 
 def tensors_in(value: object) -> Iterator[torch.Tensor]:

@@ -32,6 +32,7 @@ from archive.backend.aten.constants import copied, resolved
 from archive.backend.aten.operators import PYTHON_CALLS, kind_of, prepared
 from archive.backend.aten.program import CONTROL, EACH, JUMP_UNLESS, MOVE
 from archive.backend.errors import NO_HANDLE, OperationError
+from archive.backend.graph.graphs import UNPACKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -125,9 +126,6 @@ def allocations(results: Any) -> Iterator[tuple[int, int, int]]:  # noqa: ANN401
 
 # --- blocks
 
-UNPACKING_KINDS = ("prim::TupleUnpack", "prim::ListUnpack")
-"""Kinds whose result is one value for each item, even if there is one item only."""
-
 
 @dataclass(slots=True, eq=False)
 class BasicBlock:
@@ -214,7 +212,7 @@ def _step(one: MachineInstruction, dead: tuple[int, ...], known: dict[int, Any])
     take: Take = itemgetter(*ins) if len(ins) > 1 else itemgetter(_slice_of(ins))
     kind = kind_of(one.op)
     recorded = None if one.op == MOVE or one.handle == NO_HANDLE else kind
-    if len(one.outs) == 1 and kind not in UNPACKING_KINDS:
+    if len(one.outs) == 1 and kind not in UNPACKING:
         return call, take, one.outs[0], None, dead, one.handle, recorded
     return call, take, -1, one.outs, dead, one.handle, recorded
 

@@ -235,10 +235,7 @@ def _withdrawn(subject: Subject) -> Said:
 def _says(what: str, error: Exception | None, *, here: bool = False) -> Said:
     """Check that an error is the one about unavailable backends.
 
-    Args:
-        what: names the action.
-        error: the error; None if there was none.
-        here: whether this library ran the action; the error is then a ``BackendError``.
+    If this library ran the action ``here``, the error is a ``BackendError``.
     """
     told = getattr(error, "message", None) == UNAVAILABLE and isinstance(error, BackendError)
     if not (told if here else UNAVAILABLE in str(error)):

@@ -70,14 +70,7 @@ def _told(subject: Subject, what: str, lines: Sequence[str], error: Exception | 
 
 
 def _led_back(subject: Subject, what: str, text: str, error: Exception | None) -> Said:
-    """Check that an error is a backend's, and that its handles lead to a line.
-
-    Args:
-        subject: the backend and the model.
-        what: names the run.
-        text: a part of the line.
-        error: the error; None if there was none.
-    """
+    """Check that the error of a run is a backend's, and that its handles lead to a line with this text."""
     if not isinstance(error, BackendError):
         yield Differs(f"{what}: a BackendError of an operation", of_error(error))
         return
@@ -146,14 +139,9 @@ def _failing_profiled(subject: Subject, delegate: Delegate, number: int) -> Any:
 def _failed(
     subject: Subject, what: str, event: Event | None, error: Exception | None, *, outside: bool
 ) -> Said:
-    """Check that a failure is a ``BackendError`` with the right handle.
+    """Check that the failure of an operator is a ``BackendError`` with the handle of the event in which it runs.
 
-    Args:
-        subject: the backend and the model.
-        what: names the failure.
-        event: the event in which the operator runs, if that is known.
-        error: the error; None if there was none.
-        outside: whether the operator may belong to no operation of the model, so that it has no handle.
+    ``outside``: the operator may belong to no operation of the model, and have no handle.
     """
     if not isinstance(error, BackendError):
         yield Differs(f"{what}: a BackendError of an operation", of_error(error))

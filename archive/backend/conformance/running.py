@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from archive.backend.conformance.findings import Differs, Unseen, of_error
-from archive.backend.conformance.subject import differences, fresh, observed, of_model
+from archive.backend.conformance.subject import differences, fresh, observed, of_model, with_tensors
 from archive.backend.delegate import Delegate
 from archive.backend.errors import NO_HANDLE
 from archive.backend.pytorch import tensors_in
@@ -74,24 +74,14 @@ def _gradients(subject: Subject, run: Callable[..., Any]) -> Gradients:
     leaves |= {name: one for name, one in subject.model.named_parameters() if one.requires_grad}
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        results = [one for one in tensors_in(run(*_copied(inputs))) if one.requires_grad]
+        # A model may change its tensors in place, which PyTorch forbids for leaves.
+        copied = with_tensors(inputs, torch.Tensor.clone)
+        results = [one for one in tensors_in(run(*copied)) if one.requires_grad]
         if not results or not leaves:
             return dict.fromkeys(leaves)
         seeds = [torch.linspace(0.5, 1.5, one.numel(), dtype=one.dtype).view_as(one) for one in results]
         found = torch.autograd.grad(results, [*leaves.values()], seeds, allow_unused=True)
     return dict(zip(leaves, found, strict=True))
-
-
-def _copied(value: Any) -> Any:  # noqa: ANN401
-    """A differentiable copy: a model may change its tensors in place, which PyTorch forbids for leaves."""
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    if isinstance(value, dict):
-        return {key: _copied(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        made = map(_copied, value)
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
-    return value
 
 
 # --- running
@@ -176,15 +166,7 @@ def _own(subject: Subject) -> _Own:
 
 
 def _resolved(ending: str, opened: Archive, handle: int, operation: Operation | None, own: _Own) -> Said:
-    """Check that a handle leads to the model's source.
-
-    Args:
-        ending: of the archive.
-        opened: the archive.
-        handle: the handle.
-        operation: the operation that it was given out for; None if it was not given out.
-        own: the model's own operations.
-    """
+    """Check that a handle, which was given out for an operation or not at all, leads to the model's source."""
     if handle not in opened.handles:
         if operation is not None and operation.kind in own.lost:
             yield Unseen(f"{ending}: handle {handle}: PyTorch tells no place of this {operation.kind}")

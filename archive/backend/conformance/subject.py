@@ -189,15 +189,20 @@ class _Executing:
 
 def fresh(value: Any) -> Any:  # noqa: ANN401
     """A copy of a value with new containers and tensors."""
+    return with_tensors(value, lambda tensor: tensor.detach().clone())
+
+
+def with_tensors(value: Any, change: Callable[[torch.Tensor], object]) -> Any:  # noqa: ANN401
+    """A copy of a value with new containers, and with other tensors."""
     if isinstance(value, torch.Tensor):
-        return value.detach().clone()
+        return change(value)
     if isinstance(value, dict):
-        return {key: fresh(one) for key, one in value.items()}
+        return {key: with_tensors(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [fresh(one) for one in value]
+        return [with_tensors(item, change) for item in value]
     if isinstance(value, tuple):
-        made = [fresh(one) for one in value]
-        return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+        items = [with_tensors(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return value
 
 

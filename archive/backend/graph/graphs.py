@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.model import SourceRange
 
+UNPACKING = ("prim::ListUnpack", "prim::TupleUnpack")
+"""Kinds of operations that give a value for each item, even if there is only one item."""
 Schema: TypeAlias = Any
 """A ``torch._C.FunctionSchema``."""
 

@@ -20,7 +20,7 @@ import torch
 from archive.backend.graph.graphs import Block, Graph, Operation, StackCall
 from archive.backend.graph.nodes import Graphs
 from archive.backend.graph.objects import HeldObject, OwnObjects, attribute_of, class_of
-from archive.debuginfo.excerpt import excerpt
+from archive.backend.pytorch import GENERATED_FILE, shown
 from archive.debuginfo.model import SourceRange
 from archive.debuginfo.sites import SELF
 from archive.effects.errors import LoweringError
@@ -42,8 +42,6 @@ PLACELESS = ("prim::SetAttr", "prim::Enter", "prim::Exit", "prim::ListUnpack", "
 
 The operation that follows may stand lines below: where unpacking a list fails, its line would be wrong.
 """
-BUILTIN_FILE = "<string>"
-"""PyTorch's name for the source of its builtin functions."""
 BUILTIN = re.compile(rb"def (\w+)\([^\n]*\n[^\n]*\Z")
 """The builtin function that an operation is in, given the text up to there."""
 
@@ -82,7 +80,7 @@ def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
         start, end = places[0].start(), places[-1].end()
         if b"\n" not in bytes(source.text)[start:end]:
             one.range = SourceRange(source, start, end)
-            one.shown = excerpt(one.range, b"").decode("utf-8", "backslashreplace")
+            one.shown = shown(one.range)
         else:
             unknown.add(one)
     return unknown
@@ -113,7 +111,7 @@ def _attribute(operation: Operation) -> bytes | None:
 
 
 def _is_builtin(span: SourceRange) -> bool:
-    return str(span.source.filename or "") == BUILTIN_FILE
+    return str(span.source.filename or "") == GENERATED_FILE
 
 
 def _take_ranges_of_neighbours(

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from archive.backend.pytorch import temporary_archive
+from archive.backend.pytorch import shown, temporary_archive
 from archive.base.strings import StringView
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
@@ -55,7 +55,7 @@ class RangeFinder:
             ]
             for row, number in enumerate(table.source.tolist()):
                 span = SourceRange(sources[number], int(table.start[row]), int(table.end[row]))
-                known.setdefault(excerpt(span, b"").decode("utf-8", "backslashreplace"), span)
+                known.setdefault(shown(span), span)
         return cls(known)
 
     def find(self, shown: str) -> SourceRange | None:

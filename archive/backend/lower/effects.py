@@ -17,8 +17,8 @@ import torch
 
 from archive.backend.graph.graphs import Operation, StackCall
 from archive.backend.members import members_of
+from archive.backend.pytorch import shown
 from archive.base.strings import StringView
-from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source as ModelSource
 from archive.debuginfo.model import SourceRange
 from archive.effects.capture.capture import capture_entries
@@ -109,7 +109,7 @@ class Relocating:
             operation.stack = (*calls, replace(first, range=span), *others)
             return
         operation.range, operation.stack = span, calls
-        operation.shown = "" if span is None else excerpt(span, b"").decode("utf-8", "backslashreplace")
+        operation.shown = shown(span)
 
     def _calls(self, steps: tuple[CallStep, ...]) -> tuple[StackCall, ...]:
         if steps not in self._stacks:

@@ -20,7 +20,7 @@ import torch
 
 from archive.backend.graph.aliasing import Sharing, changes
 from archive.backend.graph.attributes import ENTER, EXIT, OBJECT_TYPE, OWN_TYPE, READ, WRITE, is_object
-from archive.backend.graph.graphs import elements
+from archive.backend.graph.graphs import UNPACKING, elements
 from archive.backend.lower.codegen import literal, tuple_literal
 from archive.effects.errors import LoweringError
 
@@ -138,7 +138,6 @@ EXPRESSION_WRITERS: dict[str, Callable[[list[str], str], str]] = {
 """Expressions for operators that take any number of values, or whose result type must be written down."""
 DICT_OF_PAIRS = tuple(f"aten::dict.{kind}((" for kind in ("str", "int", "bool", "float", "complex", "Tensor"))
 """How the schemas of operators begin that make a dict of a list of pairs."""
-UNPACKING = ("prim::ListUnpack", "prim::TupleUnpack")
 
 
 def statement(operation: Operation, words: list[str], outputs: list[str], kind: str) -> str:

@@ -411,14 +411,10 @@ def _module_of(
     sources: list[str],
     names: Mapping[str, Any],
 ) -> Any:  # noqa: ANN401
-    """A module made of attributes and of the sources of methods.
+    """A module of a qualified class, made of attributes (name, type and value) and of the sources of methods.
 
-    Args:
-        unit: the ``torch._C.CompilationUnit`` to define it in.
-        name: its qualified class.
-        attributes: name, type and value of each.
-        sources: the methods, each after those that it calls.
-        names: the objects that names in the sources stand for.
+    Each method stands after those that it calls; ``names`` gives the objects that names in the sources stand
+    for.
 
     Raises:
         LoweringError: a source is not TorchScript, or TorchScript cannot hold an attribute's value.

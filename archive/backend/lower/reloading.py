@@ -21,7 +21,7 @@ from archive.backend.lower.carried import carrying, marked, write_sites
 from archive.backend.lower.codegen import UNAVAILABLE
 from archive.backend.lower.handles import shown_range
 from archive.backend.lower.saving import LOWERED_CODE, padded_code, rewrite
-from archive.backend.pytorch import GENERATED_FILE
+from archive.backend.pytorch import GENERATED_FILE, message_of
 from archive.base.errors import ArchiveError
 from archive.debuginfo.model import NO_TAG
 from archive.debuginfo.sites import CallStep, Site, Span
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source as File
     from archive.reader.archive import Archive
-
-INTERPRETER = "The following operation failed in the TorchScript interpreter."
 
 
 def load_archive(source: File, *, companion: File | None = None) -> torch.jit.ScriptModule:
@@ -102,8 +100,7 @@ def loaded_by_pytorch(file: io.BytesIO | Path, name: str) -> torch.jit.ScriptMod
     try:
         return torch.jit.load(file)
     except Exception as error:  # broken archives make PyTorch raise errors of any kind
-        first, *others = str(error).strip().splitlines() or [type(error).__name__]
-        said = others[-1] if others and first.startswith(INTERPRETER) else first
+        said = message_of(error)
         if said.endswith(UNAVAILABLE):
             raise BackendError(UNAVAILABLE, name) from error
         raise ArchiveError(f"PyTorch does not load it: {said}", file=name) from error

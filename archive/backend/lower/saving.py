@@ -34,13 +34,12 @@ from archive.backend.lower.codegen import UNAVAILABLE, padding
 from archive.backend.lower.handles import NULL_SPAN, has_source, placed, shown_range, with_owners
 from archive.backend.lower.links import FAILING_OPERATOR
 from archive.backend.lower.lowering import EFFECTS_STATE
-from archive.backend.pytorch import temporary_archive
+from archive.backend.pytorch import shown, temporary_archive
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing
 from archive.base.strings import decoded
 from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, renewed_id
-from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import NO_TAG
 from archive.effects.errors import LoweringError
 from archive.formats import bytecode
@@ -129,9 +128,8 @@ def check_loading(file: BinaryIO, opened: Archive, *, lite: bool) -> None:
         last = places.rstrip().rpartition("\n")[2]
         reason = last if before.startswith("The following") else before.rstrip(":\n ")
         message = f"PyTorch does not load what it saved; nothing is written: {reason}"
-        span = _model_source(said.encode(), opened)
-        shown = "" if span is None else excerpt(span, b"").decode("utf-8", "backslashreplace")
-        raise LoweringError(f"{message}. Source code: {shown}" if shown else message) from error
+        source = shown(_model_source(said.encode(), opened))
+        raise LoweringError(f"{message}. Source code: {source}" if source else message) from error
 
 
 def _name_of(file: BinaryIO) -> BinaryIO | str:

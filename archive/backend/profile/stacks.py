@@ -90,13 +90,7 @@ def speedscope(timeline: Timeline) -> dict[str, Any]:
 
 
 def _evented(name: str, segments: Sequence[Segment], frames: dict[StackFrame, int]) -> dict[str, Any]:
-    """A lane: an event for each frame that is opened or closed.
-
-    Args:
-        name: its name.
-        segments: its time.
-        frames: the number of each frame; new ones are added.
-    """
+    """A lane: an event for each frame that is opened or closed; new frames are numbered in ``frames``."""
     events = [
         {"type": kind, "frame": frames.setdefault(frame, len(frames)), "at": time}
         for kind, frame, time in _changes(segments)

@@ -27,6 +27,7 @@ from archive.backend.profile.places import UNKNOWN_PLACE, common_place
 from archive.backend.profile.profile import Profile
 from archive.backend.profile.stock.places import StockPlaces
 from archive.backend.profile.timeline import Recording
+from archive.backend.pytorch import message_of
 from archive.base.errors import ArchiveError, one_line
 from archive.base.mapped import Mapped
 from archive.formats.record_kinds import BYTECODE
@@ -242,8 +243,6 @@ def _outermost(events: Sequence[Any]) -> list[StockOperation]:
 
 # --- running
 
-INTERPRETER = "The following operation failed in the TorchScript interpreter."
-"""The first line of errors in TorchScript, whose last line is the message; other errors begin with it."""
 MARK = "debug-archive: a run"
 LITE, TORCHSCRIPT = "lite interpreter", "TorchScript"
 UNKNOWN_KEY = -1
@@ -302,7 +301,9 @@ def profile_archive(
                 if inputs
                 else "without inputs (give some: --input 1x3x32x32, or profile_archive(file, x))"
             )
-            raise ArchiveError(f"{method} fails {given}: {_said(error)}", file=opened.file) from error
+            raise ArchiveError(
+                f"{method} fails {given}: {one_line(message_of(error))}", file=opened.file
+            ) from error
     found = [*runs_of(observed.kineto_results, MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
     if lite_method is not None:
         return _lite_profile(found, opened, lite_method)
@@ -335,7 +336,7 @@ def _method(source: Source, name: str, method: str, *, lite: bool) -> Callable[.
     try:
         module = load(io.BytesIO(mapped.data))
     except Exception as error:  # broken archives make PyTorch raise errors of any kind
-        raise ArchiveError(f"PyTorch does not load it: {_said(error)}", file=name) from error
+        raise ArchiveError(f"PyTorch does not load it: {one_line(message_of(error))}", file=name) from error
     finally:
         mapped.close()
     if lite:
@@ -346,12 +347,6 @@ def _method(source: Source, name: str, method: str, *, lite: bool) -> Callable[.
         )
     run: Callable[..., Any] = getattr(module, method)
     return run
-
-
-def _said(error: Exception) -> str:
-    """The message of an error of PyTorch, without the tracebacks of TorchScript around it."""
-    first, *others = str(error).strip().splitlines() or [type(error).__name__]
-    return one_line(others[-1] if others and first.startswith(INTERPRETER) else first)
 
 
 def _lite_profile(runs: Sequence[ProfiledRun], opened: Archive, method: LiteMethod) -> Profile:
