@@ -139,7 +139,7 @@ def _failing_profiled(subject: Subject, delegate: Delegate, number: int) -> Any:
 def _failed(
     subject: Subject, what: str, event: Event | None, error: Exception | None, *, outside: bool
 ) -> Said:
-    """Check that the failure of an operator is a ``BackendError`` with the handle of the event in which it runs.
+    """Check that an operator fails by a ``BackendError`` with the handle of the event in which it runs.
 
     ``outside``: the operator may belong to no operation of the model, and have no handle.
     """

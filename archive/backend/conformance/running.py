@@ -166,7 +166,7 @@ def _own(subject: Subject) -> _Own:
 
 
 def _resolved(ending: str, opened: Archive, handle: int, operation: Operation | None, own: _Own) -> Said:
-    """Check that a handle, which was given out for an operation or not at all, leads to the model's source."""
+    """Check that a handle leads to the model's source; without an operation, it was not given out."""
     if handle not in opened.handles:
         if operation is not None and operation.kind in own.lost:
             yield Unseen(f"{ending}: handle {handle}: PyTorch tells no place of this {operation.kind}")
