@@ -109,7 +109,7 @@ class Delegate:
 
         methods = map(lowered._get_method, lowered.getattr("__method_compile_spec"))
         if any(OF_LOADED_CODE in node.sourceRange() for one in methods for node in one.graph.nodes()):
-            # It was read from a file, and may not know the model's source: that must be told now.
+            # It was read from a file, and may not know the model's source: an error must come now.
             found = debug()
             return cls(module, (path, lowered), lambda: found)
         return cls(module, (path, lowered), debug)
@@ -177,7 +177,7 @@ class Delegate:
     def _described(self, method: str) -> tuple[inspect.Signature, int, int, bool]:
         """A method's signature, the numbers of its parameters and results, and whether these are a tuple.
 
-        If a parameter is given by name alone, the first number is -1.
+        If a parameter is given only by name, the first number is -1.
         """
         if method not in self._methods:
             schema = self._module._get_method(method).schema
@@ -217,7 +217,7 @@ class Delegate:
         Args:
             memory: record the memory of operations, too, if the backend can; this takes longer. The backend
                 ``aten`` records all that PyTorch's allocator gives and takes back; other backends may record
-                their results alone, and ``of_allocator`` of the recording is false then. What libraries such
+                only their results, and ``of_allocator`` of the recording is false then. What libraries such
                 as oneDNN allocate by themselves is not seen. With gradients enabled, tensors that are kept
                 for them count as in use.
 

@@ -275,7 +275,7 @@ class Members:
         """Seal all objects; each has the name of the place at which it is met first."""
         settable = self._by_object(_settable(table))
         set_later = self._by_object(_set_later(table))
-        # Hooks may run code of the model, which sets other attributes than the table tells.
+        # Hooks may run code of the model, which sets attributes that the table does not have.
         hooks = [hook for method in table.methods for effect in method.effects for hook in hooks_of(effect)]
         is_open = any(digest for hook in hooks for _, digest in functions_of(hook))
         waiting: list[tuple[Plain, Source]] = [(one, _source(path)) for path, one in self._objects.items()]

@@ -3,7 +3,7 @@
 ``capture`` calls a module on proxies of its state, and gives the graph and the table of effects;
 ``capture_entries`` gives several, where calls differ by what they find;
 ``lower(..., effects=True)`` of :mod:`archive.backend` lowers the graph and keeps the table; ``Effectful``
-runs both where the archive is loaded. ``replay`` makes the changes alone. Needs PyTorch.
+runs both where the archive is loaded. ``replay`` only makes the changes. Needs PyTorch.
 """
 
 from archive.effects.capture.capture import Captured, capture, capture_entries

@@ -238,7 +238,7 @@ FOUND: dict[Look, Callable[[Any, Any], Any]] = {
 
 
 def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:  # noqa: ANN401 (one a kind)
-    """A function that tells whether a guard holds for a subject, and another one that it names.
+    """Whether a guard holds, as a function of its subject, and of another one if it names one.
 
     Args:
         look: of the guard.

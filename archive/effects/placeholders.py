@@ -60,7 +60,7 @@ class Plain:
         object.__setattr__(self, "_Plain__sealed", None)
 
     def register_buffer(self, name: str, tensor: object, *, persistent: bool = True) -> None:  # noqa: ARG002
-        """Set an attribute: nothing here tells buffers from other tensors."""
+        """Set an attribute: nothing here distinguishes buffers from other tensors."""
         setattr(self, name, tensor)
 
     def __setattr__(self, name: str, value: object) -> None:

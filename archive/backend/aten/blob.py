@@ -23,7 +23,7 @@ an index into ``operators``, which has each name once. A constant is
 
 Reading a text checks, before anything runs, that all numbers are in range, that every operation can be run
 and has as many inputs and outputs as it should, that no instruction writes a constant, and that each register
-is written above its first reader. No check tells whether a program ends: loops may run for ever, as in
+is written above its first reader. No check finds out whether a program ends: loops may run for ever, as in
 TorchScript.
 """
 

@@ -11,7 +11,7 @@ the register.
 
 The memory of a run is what PyTorch's allocator gives to operations, and takes back.
 ``torch.autograd.profiler`` records the allocator's events, those inside operators too. A mark around each
-operation tells to which one an event belongs; what is freed behind an operation belongs to this one. What
+operation shows to which one an event belongs; what is freed behind an operation belongs to this one. What
 libraries such as oneDNN allocate by themselves is not seen.
 """
 
@@ -417,5 +417,5 @@ def _changeable(program: MachineProgram) -> set[int]:
 
 
 def _message(error: Exception) -> str:
-    """The text of an error; it names the class of a ``KeyError``, whose text is the key alone."""
+    """The text of an error; it names the class of a ``KeyError``, whose text is only the key."""
     return f"KeyError: {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__

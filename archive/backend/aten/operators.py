@@ -1,7 +1,7 @@
 """Decides which operations can be run from Python, and finds the function that runs each.
 
 An operation's name is its kind and, behind a point, the overload of its schema: ``aten::add.Tensor``,
-``aten::relu``, ``prim::ListConstruct``. The name alone decides whether it can be run. The rules are the same
+``aten::relu``, ``prim::ListConstruct``. Only the name decides whether it can be run. The rules are the same
 for graphs and for programs read from archives, which anybody may have written:
 
 1. Python runs the operations in ``PYTHON_CALLS``:

@@ -329,7 +329,7 @@ def observed(subject: Subject) -> Observed | None:
     """A recorded run with the good inputs; None if the backend records nothing."""
     delegate = Delegate.of(subject.lowered.module)
     mode = Dispatches()
-    subject.delegated(delegate)  # warms up: operators of the first run alone are not noted
+    subject.delegated(delegate)  # warms up: operators that only the first run has are not noted
     try:
         with delegate.recording() as recording:
             start = perf_counter_ns()

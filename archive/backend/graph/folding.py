@@ -58,7 +58,7 @@ EFFECTFUL = (
     "prim::RaiseException",
     "prim::SetAttr",
 )
-"""Operations with side effects that no schema tells."""
+"""Operations whose side effects no schema shows."""
 PLAIN_TYPES = ("Tensor", "int", "float", "bool", "str", "complex", "Device")
 """Types that are a subtype of none but themselves, ``Any``, ``Optional`` and ``Union``."""
 TUPLE_OPERATORS = ("prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex")

@@ -258,7 +258,7 @@ class Carried:
 
 
 def _has_mark(source: Source) -> bool:
-    """Whether a source of the model carries something; a look at its last line tells."""
+    """Whether a source of the model carries something: its last line shows it."""
     text = source.text
     last = map(bytes, text.pieces[-2:]) if isinstance(text, Text) else [bytes(text)]
     return BEHIND.strip() in b"".join(last)

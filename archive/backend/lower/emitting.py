@@ -179,7 +179,7 @@ def _exception(words: list[str]) -> str:
 
 
 def _collected(kind: str, text: str) -> str:
-    """A list or dict with its type; without if it holds objects of a class, whose type its items tell."""
+    """A list or dict with its type; without if it holds objects of a class, whose type its items show."""
     return text if "__torch__" in kind and len(text) > len("[]") else annotated(kind, text)
 
 

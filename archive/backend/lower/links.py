@@ -273,7 +273,7 @@ def _inline(
 
 
 def _failing(handles: Iterable[int]) -> str:
-    """The method ``fail``: for each debug handle a failing statement, which stands for that operation alone.
+    """The method ``fail``: for each debug handle a failing statement, which stands only for that operation.
 
     An operator fails, because the lite interpreter shows no source for exceptions that code raises. The
     method returns the operator's result, because TorchScript removes calls whose results are unused.

@@ -238,7 +238,7 @@ def lower(
         module: a scripted, traced or eager module. It is not changed; parameters and buffers are shared.
         backend: name of a registered backend.
         method_compile_spec: for each method to lower the backend's own options, a dict by their names; by
-            default ``forward`` alone, without options, or those methods of a scripted module's part that are
+            default only ``forward``, without options, or those methods of a scripted module's part that are
             called.
         paths: the parts to lower, each by the attributes that lead to it, joined by dots; by default the
             module as a whole.
@@ -259,7 +259,7 @@ def lower(
     Raises:
         LoweringError: the backend or a method does not exist, the compile spec is invalid, a part is lowered
             already, PyTorch does not script the module, or operations are not supported; the error names all
-            of these, with their source ranges. A ``CaptureError``, which is one, tells that the side effects
+            of these, with their source ranges. A ``CaptureError``, which is one, says that the side effects
             cannot be captured.
         OSError: the folder for temporary files cannot be written.
     """

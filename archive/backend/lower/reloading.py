@@ -2,7 +2,7 @@
 
 A lowered archive shows the model's own lines instead of generated statements, so ``torch.jit.load`` no longer
 knows which statement has which debug handle, nor the calls on the way. The archive does: the range shown for
-a statement has a tag that is in the call stack of this handle alone. Before PyTorch loads the archive, its
+a statement has a tag that only the call stack of this handle has. Before PyTorch loads the archive, its
 source ranges are given what :mod:`archive.backend.lower.carried` describes; PyTorch shows them as before.
 """
 
@@ -113,7 +113,7 @@ def write_reloadable(opened: Archive, file: BinaryIO) -> int:
         How many calls PyTorch would not have found a range for.
 
     Raises:
-        LoweringError: there are lowered modules, and the archive does not tell what their debug handles lead
+        LoweringError: there are lowered modules, and the archive does not say what their debug handles lead
             to, or whose statement is whose.
     """
     table = opened.range_table

@@ -1,8 +1,8 @@
-"""Scripts modules; what TorchScript does not take is told in words, with the model's line.
+"""Scripts modules; what TorchScript refuses is said in words, with the model's line.
 
 TorchScript's compiler is written in C++ and Python. Some of its errors are those of Python code that meets an
 object which it does not expect: these name neither a reason nor a line. The line is then where the compiler
-was, which the error's traceback tells: its frames hold the source range or the node that they work on.
+was; the error's traceback shows that: its frames hold the source range or the node that they work on.
 """
 
 from __future__ import annotations

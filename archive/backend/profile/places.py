@@ -63,7 +63,7 @@ class OperationPlace:
     """The place of an operation in the model.
 
     Attributes:
-        levels: the modules that lead to it, the top module first; ``(unknown)`` alone for unknown handles.
+        levels: the modules that lead to it, the top module first; only ``(unknown)`` for unknown handles.
         hierarchy: the module hierarchy as PyTorch prints it, or PyTorch's message about unknown handles.
         source: the innermost line that is not in PyTorch's source; the innermost one if all are.
         innermost: the innermost line.

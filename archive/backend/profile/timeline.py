@@ -142,7 +142,7 @@ class Timeline:
         backend: the backend's name.
         events: the operations, by start.
         memory: the changes of memory, by time.
-        of_allocator: whether these are all that PyTorch's allocator made, not those of results alone.
+        of_allocator: whether these are all that PyTorch's allocator made, not only those of results.
         lanes: for each lane its time, cut where the innermost operation changes: start, end (ns), operation.
 
     Raises:

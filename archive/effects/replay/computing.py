@@ -198,10 +198,7 @@ class Computing:
 
     def _inference(self, value: Value, inner: Compute) -> Compute:
         """A function that gives a tensor of inference mode; the same for the same value."""
-        number = self._numbering.value(value)
-        if number not in self._values:
-            self._values[number] = self.compute(lambda frame: inference(inner(frame)))
-        slot = self._values[number]
+        slot = self._once(value, lambda: lambda frame: inference(inner(frame)))
         return lambda frame: frame[slot]
 
     def _made(self, made: Made, parts: list[Compute]) -> Compute:
@@ -325,19 +322,22 @@ class Computing:
         return self.compute(lambda frame: items(frame[slot]))
 
     def _computed(self, value: Computed) -> int:
-        """The slot of a computed number; equal ones are computed once."""
-        number = self._numbering.value(value)
-        if number not in self._values:
-            op, operands = value.op, [self.compared(one) for one in value.items]
-            self._values[number] = self.compute(
-                lambda frame: computed(op, *[frame[slot] for slot in operands])
-            )
-        return self._values[number]
+        """The slot of a computed number."""
+
+        def make() -> Compute:
+            op, operands = value.op, [self.compared(item) for item in value.items]
+            return lambda frame: computed(op, *[frame[slot] for slot in operands])
+
+        return self._once(value, make)
 
     def _below_global(self, source: Source) -> int:
-        number = self._numbering.value(At(source))
+        return self._once(At(source), lambda: self._place_below_global(source))
+
+    def _once(self, value: Value, make: Callable[[], Compute]) -> int:
+        """The slot of a value that is computed once, however often equal ones are asked for."""
+        number = self._numbering.value(value)
         if number not in self._values:
-            self._values[number] = self.compute(self._place_below_global(source))
+            self._values[number] = self.compute(make())
         return self._values[number]
 
     def _place_below_global(self, source: Source) -> Compute:
@@ -358,7 +358,7 @@ class Computing:
 def _attribute(holder: int, name: str, *, permitted: bool) -> Compute:
     """A function that reads an attribute; of classes seen before, by a look into ``__dict__``.
 
-    Classes and Python modules have some by permission alone: what they hold is not the state's.
+    Classes and Python modules have some only by permission: what they hold is not the state's.
     """
     plain: set[type] = set()
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 # --- calls
 
 WIDE = re.compile(r"(?<!%)(?:%%)*%(?:\([^()%]*\))?+[^%a-zA-Z]*(?:[0-9]{4}|\*|\()")
-"""A field of a message: wider than 999 characters, of a width that an argument tells, or of an odd name."""
+"""A field of a message: wider than 999 characters, of a width that an argument gives, or of an odd name."""
 
 
 def _print(_: State, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
@@ -431,7 +431,7 @@ def _run(
     """
     number = -1
     try:
-        for number, slot, compute in steps:  # noqa: B007 (the error tells it)
+        for number, slot, compute in steps:  # noqa: B007 (the error names it)
             frame[slot] = compute(frame)
     except GuardError:
         raise

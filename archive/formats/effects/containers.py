@@ -12,7 +12,7 @@ subclass        the class, ``module:qualname``; then its contents: one of the co
 view            a tensor, at its source; then shape, strides and offset of a part of it, in elements
 ==============  ===============================================================================
 
-A ``subclass`` and a ``view`` stand in the state alone. In a call an effect ``new`` makes an object of a class
+Only the state has a ``subclass`` or a ``view``. In a call an effect ``new`` makes an object of a class
 that derives from a container: its value is an empty container of that kind.
 """
 
@@ -35,7 +35,7 @@ PAIRED = ("dict", "OrderedDict", "defaultdict")
 """Kinds that hold keys and values in turn."""
 SETS = ("set", "frozenset")
 STATE_KINDS = ("subclass", "view")
-"""Kinds that stand in the state alone."""
+"""Kinds that only the state has."""
 VIEW_ITEMS = 4
 SPECIAL_KINDS = ("set", "frozenset", "deque", "OrderedDict", "defaultdict", "namedtuple", "subclass", "view")
 """Kinds of containers beside ``list``, ``tuple`` and ``dict``."""

@@ -1,4 +1,4 @@
-"""Hooks as values: what an effect puts on a tensor, where a name alone does not tell all of it.
+"""Hooks as values: what an effect puts on a tensor, where a name is not all of it.
 
 A hook is a function or what is made of one. The key of an effect that registers a hook is the constant
 ``module:qualname``, or a ``Made`` of one of these kinds, which stand nowhere else:
@@ -12,7 +12,7 @@ kind           items
                tuple of cells, tuple of sources
 =============  ==========================================================================================
 
-The qualname of a ``function`` tells its place, such as ``Model.forward.<locals>.<lambda>``; the digest is
+The qualname of a ``function`` is its place, such as ``Model.forward.<locals>.<lambda>``; the digest is
 that of :func:`archive.effects.code.digest_of`. A cell is the source of a variable of the model's own
 functions, which the hook shares with these, or ``cell`` of one value. The sources are what the code reads
 by itself.

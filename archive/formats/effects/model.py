@@ -72,7 +72,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """All items of a list; the subject of guards alone, which then must hold for each item."""
+    """All items of a list; only the subject of guards, which then must hold for each item."""
 
     base: Source
 
@@ -108,7 +108,7 @@ class Made:
 
     A ``dtype`` or ``device`` of PyTorch has one item, the constant that is its text: ``torch.float32``. A
     ``format`` is a text: a template of ``str.format``, and its values. An ``inference`` tensor has an
-    output as its item. :mod:`archive.formats.effects.hooks` tells the items of hooks, and
+    output as its item. :mod:`archive.formats.effects.hooks` has the items of hooks, and
     :mod:`archive.formats.effects.containers` those of sets, deques, named tuples and the like.
     """
 

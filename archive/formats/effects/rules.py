@@ -86,7 +86,7 @@ class References:
                 self.value(value)
 
     def subject(self, value: Value) -> None:
-        """Check the subject of a guard, which alone may be computed, or all items of a list."""
+        """Check the subject of a guard: only that may be computed, or all items of a list."""
         if isinstance(value, At) and isinstance(value.source, Each):
             self.source(value.source.base)
             return

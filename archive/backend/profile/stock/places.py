@@ -2,7 +2,7 @@
 
 The calls in an archive's generated code: which module each one calls, by its attributes.
 
-PyTorch's call stacks name a module by its last attribute alone: ``0`` for ``down.0`` and ``up.0``. Generated
+PyTorch's call stacks name a module only by its last attribute: ``0`` for ``down.0`` and ``up.0``. Generated
 code has the whole way::
 
     up = self.up
@@ -230,7 +230,7 @@ STACK_ENTRY = re.compile(r"(?P<record>.+)\((?P<line>\d+)\): (?P<function>.*)")
 """An entry of a call stack in ``torch.profiler``: ``code/__torch__.py(14): forward``."""
 DEBUG_ENDING = ".debug_pkl"
 EITHER = "|"
-"""Stands between the names of modules where it cannot be told which one is called."""
+"""Stands between the names of modules, any of which may be the one that is called."""
 
 
 class StackStep(NamedTuple):
@@ -334,7 +334,7 @@ class StockPlaces:
     def _source(
         self, positions: Sequence[tuple[ParsedCode, Sequence[int]]]
     ) -> tuple[SourceLine | None, SourceLine | None]:
-        """The innermost line that is not in PyTorch's source, and the innermost one; None if not one alone.
+        """The innermost line that is not in PyTorch's source, and the innermost one; None for several.
 
         Args:
             positions: for each step of a call stack, innermost first, the positions in code that it may be.

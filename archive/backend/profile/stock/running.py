@@ -6,7 +6,7 @@ kept; their times include those inside.
 
 The profiler names the operations of a run in the lite interpreter in their order, and leaves their debug
 handles out. The run is a path through the method's instructions, of which jumps and loops decide; the names
-tell which path. Where several paths have the same names, an operation may have several handles. Opcodes:
+show which path. Where several paths have the same names, an operation may have several handles. Opcodes:
 ``torch/csrc/jit/runtime/instruction.h``; jumps: ``torch/csrc/jit/mobile/interpreter.cpp``.
 """
 
