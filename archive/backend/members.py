@@ -49,9 +49,7 @@ MODULE, SAME, MODE, PARAMETER, BUFFER, TRANSIENT, OTHER = (
 IN_STATE, NOTHING, ODD = -1, -2, -3
 """Numbers in the place of a tensor's."""
 READ = "read"
-METHODS = ("train", "parameters", "named_parameters", "state_dict", "load_state_dict", "to")
-"""Methods of a module that a loaded one has, too, and that a class may have of its own."""
-BEHIND = {
+DONE_BY = {
     "train": ("train",),
     "parameters": ("parameters", "named_parameters", "named_modules", "_named_members"),
     "named_parameters": ("named_parameters", "named_modules", "_named_members"),
@@ -59,13 +57,17 @@ BEHIND = {
     "load_state_dict": ("load_state_dict", "_load_from_state_dict", "set_extra_state"),
     "to": ("to", "_apply"),
 }
-"""The methods of ``torch.nn.Module`` by which each of these is done."""
+"""Methods of a module that a loaded one has, too, each with those of ``torch.nn.Module`` by which it is done.
+
+A class may have any of them of its own.
+"""
 HARMLESS = ("torch.nn.modules.batchnorm", "torch.nn.modules.rnn")
 """Python modules of PyTorch whose own methods do no more for what this release saves."""
 HOOKS = {
     "state_dict": ("_state_dict_hooks", "_state_dict_pre_hooks"),
     "load_state_dict": ("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
 }
+TRAINING = "training"
 OF_MODULES = frozenset(vars(torch.nn.Module()))
 """Attributes that all modules have."""
 
@@ -123,7 +125,7 @@ def members_of(
             continue
         below = f"{path}." if path else ""
         rows.append(ModuleMember(path, MODULE, " ".join(_own_methods(one)), int(getattr(one, "_version", 1))))
-        rows.append(ModuleMember(f"{below}training", MODE, "", int(one.training)))
+        rows.append(ModuleMember(f"{below}{TRAINING}", MODE, "", int(one.training)))
         for name, parameter in one._parameters.items():
             add(below + name, PARAMETER, parameter, Attribute(source, name))
         for name, buffer in one._buffers.items():
@@ -155,11 +157,10 @@ def _modules(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, st
 
 
 def _own_methods(module: torch.nn.Module) -> Iterator[str]:
-    """Methods that a module's class does in a way of its own."""
-    for method in METHODS:
-        if any(_is_own(type(module), name) for name in BEHIND[method]) or any(
-            vars(module).get(hooks) for hooks in HOOKS.get(method, ())
-        ):
+    """The methods that a module's class does in a way of its own."""
+    for method, names in DONE_BY.items():
+        hooks = any(vars(module).get(name) for name in HOOKS.get(method, ()))
+        if hooks or any(_is_own(type(module), name) for name in names):
             yield method
 
 
@@ -170,13 +171,11 @@ def _is_own(kind: type, name: str) -> bool:
             return False
         if name in vars(base):
             return base.__module__ not in HARMLESS
-    found: Any = inspect.getattr_static(kind, name, None)
-    return found is not None
+    return inspect.getattr_static(kind, name, None) is not None
 
 
 # --- loading
 
-TRAINING = "training"
 REGISTERING = {Op.REGISTER_BUFFER: BUFFER, Op.REGISTER_TRANSIENT: TRANSIENT}
 """Effects that register buffers, with the kinds of these."""
 MOST_MODULES = 1_000_000
