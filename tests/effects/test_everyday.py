@@ -184,7 +184,7 @@ def caches_by_a_bool(_: Value, x: Value) -> Value:
         (rounds, "round(…, 3) of a number that differs from call to call"),
         (
             names_by_a_count,
-            "a second call, from where the first one ends, does something else; 8 tables are not enough",
+            "a text: the number it depends on differs from call to call; 8 tables are not enough",
         ),
         (compares_namespaces, "__eq__ of a SimpleNamespace, which cannot be followed"),
         (caches_by_a_global, "a cached function, configured, that may not be pure"),

@@ -144,7 +144,9 @@ def swallowed(_: Model, x: torch.Tensor) -> torch.Tensor:
 @refused("len() or iteration of a list", history=[])
 def length(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.history.append(x)
-    return x * len(self.history)  # here
+    for one in self.history:  # here
+        x = x + one
+    return x
 
 
 @refused("len() or iteration of a list", history=[X])

@@ -15,96 +15,16 @@ Values before the first call are read from the real objects, whatever calls have
 
 from __future__ import annotations
 
-import inspect
-from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.effects.capture.entries import AGAIN, Entries, TooManyError
-from archive.effects.capture.graph.guards import Copies
-from archive.effects.capture.graph.variables import ABSENT
-from archive.effects.capture.initial import initial_state
-from archive.effects.capture.table.call import Found
-from archive.effects.capture.table.snapshot import Snapshot
-from archive.effects.errors import CaptureError
-from archive.effects.places import base_of
-from archive.formats.effects.model import Attribute, ClosureCell, GlobalName, Item, Local
+from archive.effects.capture.entries import Entries
+from archive.effects.capture.initial import initial_state, originals_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.effects.capture.attempt import Attempt
-    from archive.effects.capture.table.call import CapturedCall
     from archive.effects.capture.table.side_effects import SideEffects
-    from archive.formats.effects.model import Source
 
-
-# --- original values
-
-
-def originals_of(
-    module: object, calls: Sequence[CapturedCall]
-) -> tuple[dict[Source, object], dict[Source, Source]]:
-    """The values before the first of some captured calls, by source; and further sources of equal objects.
-
-    Args:
-        module: the model.
-        calls: the first one starts from the real objects, the others from what earlier ones leave.
-    """
-    originals, aliases = dict(calls[0].originals), dict(calls[0].aliases)
-    for call in calls[1:]:
-        real = _Real(module, call)
-        for source in call.originals:
-            value = originals.get(source, real.at(source))
-            if value is not ABSENT:
-                originals[source] = value
-        for source, first in call.aliases.items():
-            value = real.at(source)
-            if value is not ABSENT and value is real.at(first):
-                aliases.setdefault(source, first)
-    return originals, aliases
-
-
-class _Real:
-    """Reads real values of a call's sources."""
-
-    def __init__(self, module: object, call: CapturedCall) -> None:
-        self._module = module
-        self._call = call
-        self._snapshot = Snapshot()
-
-    def at(self, source: Source) -> Any:  # noqa: ANN401
-        """The real value at a source; ``ABSENT`` if there is none."""
-        match source:
-            case Local("self"):
-                return self._module
-            case Attribute(base, name):
-                return self._attribute(self.at(base), name)
-            case Item(base, key):
-                return _item(self.at(base), key)
-            case GlobalName() | ClosureCell():
-                return self._call.functions.real(source)
-        return ABSENT
-
-    def _attribute(self, owner: Any, name: str) -> Any:  # noqa: ANN401
-        if owner is ABSENT:
-            return ABSENT
-        value = self._snapshot.attribute(owner, name)
-        return inspect.getattr_static(owner, name, ABSENT) if value is ABSENT else value
-
-
-def _item(container: Any, key: Any) -> Any:  # noqa: ANN401
-    if isinstance(container, dict):
-        return dict.get(container, key, ABSENT)
-    base: Any = tuple if isinstance(container, tuple) else base_of(type(container))
-    if base not in (list, tuple, deque):
-        return ABSENT
-    try:
-        return base.__getitem__(container, key)
-    except LookupError:
-        return ABSENT
-
-
-# --- capture
 
 MOST_ENTRIES = 8
 """Entries of a method, unless more are allowed."""
@@ -137,8 +57,8 @@ def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captu
         CaptureError: the method cannot be captured, or needs several tables; the error names the model's
             line.
     """
-    (one,) = Entries(module, method, [example_inputs], 1, Found()).find()
-    return Captured(one.graph, one.call.side_effects)
+    (one,) = _captured(Entries(module, method, [example_inputs], 1, lasting=True), module)
+    return one
 
 
 def capture_entries(
@@ -169,35 +89,13 @@ def capture_entries(
     """
     if not calls or most < 1:
         raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
-    copies = Copies()
-    try:
-        found = Entries(module, method, calls, 1, Found(copies=copies)).find()
-    except CaptureError as error:
-        found = []
-        reason = CaptureError(error.message, error.filename, error.line)  # without the frames of its calls
-    if not found:
-        deciding = Found(copies=copies, deciding=True)
-        found = _deciding(module, Entries(module, method, calls, most, deciding), most, reason)
-    return tuple(Captured(one.graph, one.call.side_effects) for one in found)
+    return _captured(Entries(module, method, calls, most), module)
 
 
-def _deciding(
-    module: Any,  # noqa: ANN401
-    entries: Entries,
-    most: int,
-    before: CaptureError,
-) -> list[Attempt]:
-    """The entries of a method that one table cannot describe, for the reason given last."""
-    try:
-        found = entries.find()
-    except TooManyError as error:
-        elsewhere = error.line and (error.filename, error.line) != (before.filename, before.line)
-        if elsewhere or before.message.startswith(AGAIN):
-            raise
-        message = f"{before.message}; {most} tables are not enough"
-        raise CaptureError(message, before.filename, before.line) from error
-    originals, aliases = originals_of(module, [one.call for one in found])
-    state = initial_state(originals, aliases, [one.flat.effects for one in found])
-    for one in found:
+def _captured(entries: Entries, module: Any) -> tuple[Captured, ...]:  # noqa: ANN401
+    attempts = entries.find()
+    originals, aliases = originals_of(module, [one.call for one in attempts])
+    state = initial_state(originals, aliases, [one.flat.effects for one in attempts])
+    for one in attempts:
         one.call.side_effects.state = state
-    return found
+    return tuple(Captured(one.graph, one.call.side_effects) for one in attempts)

@@ -20,6 +20,7 @@ import torch
 
 from archive.effects.capture.attempt import Attempt, attempt
 from archive.effects.capture.graph.guards import copied
+from archive.effects.capture.graph.sites import error_at
 from archive.effects.capture.graph.sources import SOURCES
 from archive.effects.capture.next_states import (
     decides_by_results,
@@ -27,6 +28,7 @@ from archive.effects.capture.next_states import (
     snapshot_after,
     state_for_other,
 )
+from archive.effects.capture.table.call import Found
 from archive.effects.capture.table.snapshot import Snapshot
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import same_literal, type_name
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from archive.debuginfo.sites import Site
-    from archive.effects.capture.table.call import Found
+    from archive.effects.capture.graph.guards import Assumption
     from archive.formats.effects.model import Source
 
 
@@ -91,17 +93,13 @@ class Fact(NamedTuple):
     key: Any
 
 
-def excluding(first: Attempt, second: Attempt) -> list[Site] | None:
-    """The site of a guard of the first call that never holds together with those of the second.
-
-    Returns:
-        The site, or none if the guard has none; None if there is no such guard.
-    """
+def excluding(first: Attempt, second: Attempt) -> Assumption | None:
+    """A guard of the first call that never holds together with those of the second; None without one."""
     numbers: dict[Any, int] = {}
     theirs = list(_facts(second, numbers))
-    for guard, mine in zip(first.flat.effects.guards, _facts(first, numbers), strict=False):
+    for guard, mine in zip(first.call.side_effects.guards, _facts(first, numbers), strict=False):
         if any(_contradict(mine, its) or _contradict(its, mine) for its in theirs):
-            return [first.flat.guard_sites[guard.handle]] if guard.handle >= 0 else []
+            return guard
     return None
 
 
@@ -180,10 +178,6 @@ class GrownError(Exception):
     """A call has shown changes that earlier calls did not know of."""
 
 
-class TooManyError(CaptureError):
-    """A method needs more entries than allowed."""
-
-
 class UnclearError(CaptureError):
     """Two calls differ, and no guard tells them apart."""
 
@@ -211,7 +205,7 @@ class Entries:
         method: its method.
         calls: arguments of the example calls.
         most: entries.
-        found: changes that calls make, as far as known.
+        lasting: whether the only entry must be for all states that calls leave.
     """
 
     def __init__(
@@ -220,10 +214,11 @@ class Entries:
         method: str,
         calls: Sequence[Arguments],
         most: int,
-        found: Found,
+        *,
+        lasting: bool = False,
     ) -> None:
         self._module, self._method, self._calls = module, method, calls
-        self._most, self._found = most, found
+        self._most, self._lasting, self._found = most, lasting, Found()
         self._entries: list[Entry] = []
         self._tried: set[tuple[Any, ...]] = set()
         self._snapshot = Snapshot()
@@ -238,10 +233,9 @@ class Entries:
             self._entries, self._tried, self._snapshot = [], set(), Snapshot()
             try:
                 self._play_examples()
-                if self._found.deciding:
-                    self._play_from_start()
-                    self._play_other_arms()
-                    self._play_on()
+                self._play_from_start()
+                self._play_other_arms()
+                self._play_on()
             except GrownError:
                 continue
             return [entry.first for entry in self._entries]
@@ -338,16 +332,18 @@ class Entries:
 
     def _after(self, arguments: Arguments, snapshot: Snapshot, *, again: bool = False) -> Snapshot:
         """The state after a call, whose entry is noted."""
-        size = self._found.size()
+        found = self._found
+        size, in_place = found.size(), len(found.in_place)
         try:
-            one = attempt(self._module, self._method, arguments, snapshot, self._found)
+            one = attempt(self._module, self._method, arguments, snapshot, found)
         except CaptureError as error:
-            self._found.copies.check()
+            found.copies.check()
             if isinstance(error, ModelFailedError) or not again:
                 raise
             raise _again(error) from error
         finally:
-            if self._found.size() > size:
+            # A tensor that only this call changes in place may be a part of the graphs of earlier entries.
+            if found.size() > size or (self._entries and len(found.in_place) > in_place):
                 raise GrownError
         self._note(one, arguments)
         return snapshot_after(one.call)
@@ -357,20 +353,23 @@ class Entries:
 
         Raises:
             UnclearError: it is like no entry, and an entry's guards may hold as well.
-            TooManyError: it is one too many.
+            CaptureError: it is one too many, or does not last.
         """
+        needed = (guard for guard in one.call.side_effects.guards if self._lasting and guard.reason)
+        for guard in needed:
+            raise error_at(guard.reason, guard.statement)
         for entry in self._entries:
             if difference(entry.first, one) is None:
                 entry.latest, entry.arguments = one, arguments
                 return
-        telling: list[Site] = []
+        telling: Assumption | None = None
         for entry in self._entries:
-            sites = excluding(one, entry.first)
-            if sites is None or self._most == 1:
-                raise _at(UnclearError, AGAIN, difference(entry.first, one) or [])
-            telling = sites
-        if len(self._entries) == self._most:
-            raise _at(TooManyError, f"{AGAIN}; {self._most} tables are not enough", telling)
+            telling = excluding(one, entry.first)
+            if telling is None or self._most == 1:
+                raise _unclear(difference(entry.first, one) or [])
+        if telling is not None and len(self._entries) == self._most:
+            message = f"{telling.reason or AGAIN}; {self._most} tables are not enough"
+            raise error_at(message, telling.statement)
         self._entries.append(Entry(one, one, arguments))
 
 
@@ -382,12 +381,12 @@ def _again(error: CaptureError) -> CaptureError:
     return kind(f"{AGAIN}: {error.message}", error.filename, error.line)
 
 
-def _at(kind: type[CaptureError], message: str, sites: Iterable[Site]) -> CaptureError:
+def _unclear(sites: Iterable[Site]) -> UnclearError:
     """An error at the first of some sites that has a line."""
     span = next((site.span for site in sites if site.span is not None), None)
     if span is None:
-        return kind(message)
-    return kind(message, span.filename.decode("utf-8", "surrogateescape"), span.first_line)
+        return UnclearError(AGAIN)
+    return UnclearError(AGAIN, span.filename.decode("utf-8", "surrogateescape"), span.first_line)
 
 
 def fresh(value: Any, known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401

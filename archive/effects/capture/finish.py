@@ -23,7 +23,7 @@ from archive.effects.capture.graph.scalars import is_scalar, value_of
 from archive.effects.capture.graph.sites import Statement, error_at
 from archive.effects.capture.graph.sources import is_plain, is_under_argument, root_of
 from archive.effects.capture.graph.variables import VALUES
-from archive.effects.capture.initial import initial_state, sources_in
+from archive.effects.capture.initial import sources_in
 from archive.effects.capture.table.pending import Reach
 from archive.effects.errors import ITEM_CHANGED, CaptureError
 from archive.effects.looking import WITHOUT_MODES
@@ -293,8 +293,7 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
         _note_differences(call)
         changed = builder.changed()
         call.copies.forget(changed)
-        if call.deciding:
-            call.in_place.update(one.source for one in changed if not is_under_argument(one.source))
+        call.in_place.update(one.source for one in changed if not is_under_argument(one.source))
         _check_storages(call, changed)
         _check_unchanging(call, changed)
     for one in changed:
@@ -315,8 +314,6 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     builder.drop_unused(flat.outputs)
     builder.graph.output(flat.outputs)
     builder.graph.lint()
-    if not call.deciding:
-        effects.state = initial_state(call.originals, call.aliases, [flat.effects])
     tensors = builder.constants | {path: one.original for path, one in held.items()}
     return fx.GraphModule(tensors, builder.graph, class_name=type(module).__name__), flat
 

@@ -263,7 +263,7 @@ class Wrapping:
 
     def _note_presence(self, value: object, source: Source) -> None:
         """Guard that a list, dict or object is where calls put others, or None."""
-        if not self._call.deciding or not self._call.is_volatile(source):
+        if not self._call.is_volatile(source):
             return
         if is_container(value):
             self._call.guards.note(Look.TYPE, source, type_name(value))
@@ -356,7 +356,7 @@ class Wrapping:
     def _container(self, value: Any, source: Source) -> Any:  # noqa: ANN401
         is_open = source in self._call.resized
         # A list that each call puts anew may be longer each time.
-        is_growing = is_open or (self._call.deciding and self._call.is_volatile(source))
+        is_growing = is_open or self._call.is_volatile(source)
         proxy: Any
         if type(value) is dict:
             proxy = TrackedDict(self._call, source, is_open=is_open)

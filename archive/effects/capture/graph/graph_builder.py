@@ -15,7 +15,15 @@ from torch import fx
 
 from archive.effects.capture.graph.guards import Input, copied, is_reachable
 from archive.effects.capture.graph.python_numbers import NUMBERS
-from archive.effects.capture.graph.scalars import Scalar, concrete, is_free, is_scalar, scalar, value_of
+from archive.effects.capture.graph.scalars import (
+    DIFFERS,
+    Scalar,
+    concrete,
+    is_free,
+    is_scalar,
+    scalar,
+    value_of,
+)
 from archive.effects.capture.graph.sources import identifier_of
 from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.model import At, Computed, Constant, Look
@@ -123,7 +131,6 @@ class GraphBuilder:
         guards: of the call.
         here: tells which of the model's statements runs.
         refuse: ends the call with an error at the model's statement.
-        deciding: whether guards may fix numbers that differ from call to call by themselves.
 
     Attributes:
         graph: the nodes.
@@ -139,14 +146,12 @@ class GraphBuilder:
         guards: Guards,
         here: Callable[[], Statement | None],
         refuse: Callable[[str], NoReturn],
-        *,
-        deciding: bool = False,
     ) -> None:
         self._guards, self._here, self.refuse = guards, here, refuse
         self.text_of: Callable[[object, str], str | None] = lambda _, __: None
         self.graph = fx.Graph()
         self.inputs: list[Input] = []
-        self._decisions = Decisions(self.inputs) if deciding else None
+        self._decisions = Decisions(self.inputs)
         self.constants: dict[str, Any] = {}
         self._nodes: dict[int, Any] = {}
         self._by_identity: dict[int, Input] = {}
@@ -335,17 +340,30 @@ class GraphBuilder:
             self.refuse(f"{function.__name__} of numbers that differ from call to call")
         return self.number(value, node, free=is_free(*args))
 
-    def fixed(self, value: Any) -> Any:  # noqa: ANN401
+    def fixed(self, value: Any, reason: str = DIFFERS, statement: Statement | None = None) -> Any:  # noqa: ANN401
         """The Python number of a number of the graph, guarded from now on; other values as they are.
 
+        Args:
+            value: the number.
+            reason: why Python needs it, as errors say it.
+            statement: the model's statement; by default the one that runs.
+
         Raises:
-            CaptureError: the number differs from call to call by itself.
+            CaptureError: only the elements of tensors tell the number.
         """
         if not is_scalar(value):
             return value
         if not self.can_fix(value):
-            self.refuse("the number it depends on differs from call to call")
-        self._guards.number(value, self._subject(value))
+            self.refuse(reason)
+        node = self.node_of(value)
+        subject = None if value._origin is not None and value._free else self._decisions.subject(node)
+        reason = "" if value._free else reason
+        source, dim = value._origin or (None, None)
+        if subject is None and dim is not None:
+            self._guards.note(Look.SIZE, source, value_of(value), dim, statement, reason=reason)
+        else:
+            where = subject or source or value
+            self._guards.note(Look.EQUAL, where, value_of(value), None, statement, reason=reason)
         return value_of(value)
 
     def stands_for(self, number: Any, op: str, *operands: Any) -> None:  # noqa: ANN401
@@ -363,7 +381,7 @@ class GraphBuilder:
             CaptureError: only the graph itself could tell, and must not run.
         """
         node = self.node_of(condition)
-        subject = Decisions(self.inputs).subject(node) if before else None
+        subject = self._decisions.subject(node) if before else None
         if subject is None and before:
             self.refuse("a division by an int that may be 0")
         node.meta["free"] = node.meta["free"] or subject is not None
@@ -371,15 +389,7 @@ class GraphBuilder:
 
     def can_fix(self, value: Any) -> bool:  # noqa: ANN401
         """Whether a guard can tell the Python number of a number of the graph."""
-        return value._free or (
-            self._decisions is not None and self._decisions.is_of_sizes(self.node_of(value))
-        )
-
-    def _subject(self, value: Any) -> Source | Computed | None:  # noqa: ANN401
-        """A number's place or expression for a guard; None where a look or the graph itself tells it."""
-        if self._decisions is None or (value._origin is not None and value._free):
-            return None
-        return self._decisions.subject(self.node_of(value))
+        return value._free or self._decisions.is_of_sizes(self.node_of(value))
 
     def values(self) -> list[object]:
         """All values that nodes make, in order."""

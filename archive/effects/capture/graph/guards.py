@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import inspect
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from archive.effects.capture.graph.function_code import first_read
-from archive.effects.capture.graph.scalars import is_scalar, value_of
+from archive.effects.capture.graph.scalars import is_scalar
 from archive.effects.capture.graph.sites import Statement, span_of
 from archive.effects.capture.graph.sources import SOURCES, is_literal, root_of
 from archive.effects.looking import FOUND, SETTINGS, WITHOUT_MODES, setting
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from archive.formats.effects.model import Literal, Source
-
-    Held = list[tuple[Look, object, Any, Literal, Statement | None]]
 
 
 # --- inputs
@@ -158,6 +156,7 @@ class Assumption:
         value: of the property; a source for ``SAME`` and ``APART``.
         key: see ``Look``.
         statement: the model's statement.
+        reason: why the statement needs a value that calls change; "" for other values.
     """
 
     look: Look
@@ -165,6 +164,11 @@ class Assumption:
     value: Any
     key: Literal = None
     statement: Statement | None = None
+    reason: str = ""
+
+
+Held = list[Assumption]
+"""Guards that are held back until the model reads what they are of."""
 
 
 class Guards:
@@ -194,18 +198,25 @@ class Guards:
         value: Any,  # noqa: ANN401
         key: Literal = None,
         statement: Statement | None = None,
+        *,
+        reason: str = "",
     ) -> None:
-        """Note a guard."""
-        if look is Look.TYPE and isinstance(subject, SOURCES):
-            value = self.type_names.get(subject, value)
-        other = value if look in (Look.SAME, Look.APART) else None
-        by_value = isinstance(subject, (*SOURCES, Computed))
-        known = (look, subject if by_value else id(subject), key, other)
+        """Note a guard; see ``Assumption``."""
+        self._add(Assumption(look, subject, value, key, statement, reason))
+
+    def _add(self, one: Assumption) -> None:
         if self._sink is not None:
-            self._sink.append((look, subject, value, key, statement))
-        elif known not in self._noted:
-            statement = statement or self._here() or self._argument_statement(subject)
-            self._noted[known] = Assumption(look, subject, value, key, statement)
+            self._sink.append(one)
+            return
+        by_value = isinstance(one.subject, (*SOURCES, Computed))
+        other = one.value if one.look in (Look.SAME, Look.APART) else None
+        known = (one.look, one.subject if by_value else id(one.subject), one.key, other)
+        if known not in self._noted:
+            statement = one.statement or self._here() or self._argument_statement(one.subject)
+            value = one.value
+            if one.look is Look.TYPE and isinstance(one.subject, SOURCES):
+                value = self.type_names.get(one.subject, value)
+            self._noted[known] = replace(one, value=value, statement=statement)
 
     @contextmanager
     def held(self) -> Iterator[Held]:
@@ -219,7 +230,7 @@ class Guards:
     def release(self, held: Held) -> None:
         """Note guards that were held back."""
         for one in held:
-            self.note(*one)
+            self._add(one)
         held.clear()
 
     def tensor(self, one: Input, look: Look, key: Literal = None) -> None:
@@ -232,24 +243,6 @@ class Guards:
         """Guard a setting of PyTorch, as it was before the call."""
         self.note(Look.SETTING, None, self.settings[name], name)
 
-    def number(self, scalar: Any, subject: Source | Computed | None = None) -> None:  # noqa: ANN401
-        """Guard a number.
-
-        Args:
-            scalar: the number of the graph.
-            subject: its place or expression; None for a free number that the graph gives.
-        """
-        if subject is not None:
-            self.note(Look.EQUAL, subject, value_of(scalar))
-            return
-        origin = scalar._origin
-        if origin is None:
-            self.note(Look.EQUAL, scalar, value_of(scalar))
-        elif origin[1] is None:
-            self.note(Look.EQUAL, origin[0], value_of(scalar))
-        else:
-            self.note(Look.SIZE, origin[0], value_of(scalar), origin[1])
-
     def constant(self, value: Any, source: Source, statement: Statement | None = None) -> None:  # noqa: ANN401
         """Guard an immutable value, where it lives."""
         if is_literal(value):
@@ -257,10 +250,10 @@ class Guards:
         else:
             self.note(Look.TEXT, source, str(value), None, statement)
 
-    def items(self, value: Any, source: Source) -> None:  # noqa: ANN401
-        """Guard the type and length of a list or tuple."""
+    def items(self, value: Any, source: Source, reason: str = "") -> None:  # noqa: ANN401
+        """Guard the type and length of a list or tuple; ``reason``: see ``Assumption``."""
         self.note(Look.TYPE, source, "tuple" if isinstance(value, tuple) else type(value).__name__)
-        self.note(Look.LENGTH, source, len(value))
+        self.note(Look.LENGTH, source, len(value), reason=reason)
 
     # --- arguments ---------------------------------------------------------------------------------
 

@@ -83,6 +83,7 @@ DIFFERENT: dict[str, Callable[..., object]] = {
     name: getattr(python_numbers, name) for name in ("truediv", "floordiv", "mod", "pow", "lshift", "rshift")
 }
 """Operators that TorchScript computes otherwise, for some operands."""
+DIFFERS = "the number it depends on differs from call to call"
 NEEDED = {
     "__bool__": "control flow",
     "__index__": "an index or a size",
@@ -100,7 +101,7 @@ NEEDED = {
 class Arithmetic(python_numbers.Graph, Protocol):
     """The part of a ``GraphBuilder`` that its numbers need."""
 
-    def fixed(self, value: Any) -> Any:  # noqa: ANN401
+    def fixed(self, value: Any, reason: str = "") -> Any:  # noqa: ANN401
         """Guard a number of the graph, and give its Python number."""
 
     def can_fix(self, value: Any) -> bool:  # noqa: ANN401
@@ -256,14 +257,12 @@ def _needed(name: str, use: str) -> None:
         text = self._arithmetic.text_of(self, *args) if name == "__format__" else None
         if text is not None:
             return text
-        can_fix = self._arithmetic.can_fix(self)
-        if can_fix and name == "__bool__" and type(self._value) is not bool:
-            return bool(self._arithmetic.fixed(self._arithmetic.compute(operator.ne, self, 0)))
-        if can_fix:
-            value = self._arithmetic.fixed(self)
-            return getattr(value, args[0]) if name == "__getattr__" else getattr(value, name)(*args)
         what = f"{use} {args[0]!r}" if name == "__getattr__" else use
-        return self._arithmetic.refuse(f"{what}: the number it depends on differs from call to call")
+        reason = f"{what}: {DIFFERS}"
+        if name == "__bool__" and type(self._value) is not bool and self._arithmetic.can_fix(self):
+            return bool(self._arithmetic.fixed(self._arithmetic.compute(operator.ne, self, 0), reason))
+        value = self._arithmetic.fixed(self, reason)
+        return getattr(value, args[0]) if name == "__getattr__" else getattr(value, name)(*args)
 
     setattr(Scalar, name, method)
 

@@ -113,8 +113,6 @@ class OpenList(list[Any]):
             return near, distance if end == 0 else len(near) - 1 - distance, 0
         distance += self._removed[end] - len(near)
         if distance >= len(self._old) - self._removed[1 - end]:
-            if not self._call.deciding and not self._old and not self._head and not self._tail:
-                raise IndexError("list index out of range")
             self._fix(UNKNOWN_ITEM)
             return self._find(index)
         return self._set[end], distance, end
@@ -231,15 +229,13 @@ class OpenList(list[Any]):
             self._fix(UNKNOWN_LENGTH)
 
     def _fix(self, message: str) -> None:
-        """Make all items known, with a guard on the number of old ones, or refuse that."""
-        if not self._call.deciding:
-            self._call.refuse(message)
+        """Make all items known, with a guard on the number of old ones; ``message`` says why they must be."""
         if self._middle is not None:
             self._head, self._middle = [*self._head, *self._middle], None
             return
         if not self._is_old:
             return
-        self._call.guards.items(self._old, self._source)
+        self._call.guards.items(self._old, self._source, message)
         front, back = self._removed
         for place in range(front, len(self._old) - back):
             behind = len(self._old) - 1 - place
@@ -265,8 +261,6 @@ class OpenList(list[Any]):
             return old + new if new else old
         if not self._is_old:
             return new
-        if not self._call.deciding:
-            self._call.refuse(UNKNOWN_LENGTH)
         old = self._call.length_of(self._source, len(self._old))
         more = new - sum(self._removed)
         return old + more if more else old

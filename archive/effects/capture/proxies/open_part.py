@@ -62,6 +62,7 @@ class Rest:
     ) -> None:
         self._call, self._source, self._old, self._known = call, source, old, known
         self._removed = removed
+        self._at = call.here()
 
     def length(self) -> Any:  # noqa: ANN401
         """The number of items: a number of the graph."""
@@ -79,7 +80,7 @@ class Rest:
 
     def items(self) -> list[Any]:
         """The proxies of the items, whose number is guarded from now on."""
-        self._call.guards.items(self._old, self._source)
+        self._call.guards.items(self._old, self._source, UNKNOWN_LENGTH)
         return [self.item(place) for place in range(len(self._old))[self._places()]]
 
     def item(self, place: int) -> Any:  # noqa: ANN401
@@ -90,7 +91,8 @@ class Rest:
 
     def kind(self) -> str | None:
         """See :func:`kind_of`; whether there is an item at all is guarded from now on."""
-        if not bool(self.length() > 0):
+        builder = self._call.builder
+        if not builder.fixed(self.length() > 0, UNKNOWN_LENGTH, self._call.here() or self._at):
             return ""
         return kind_of(self._old)
 
@@ -131,8 +133,6 @@ class OpenPart(MadeList):
         super().__init__()
         self._call, self._pieces, self._part = call, pieces, part
         self._is_open = True
-        if not call.deciding:
-            call.refuse(UNKNOWN_LENGTH)
 
     def copy(self) -> list[Any]:
         return self._frozen() if self._is_open else list(self)

@@ -265,7 +265,7 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
     }
-    if call.deciding and getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__:
+    if getattr(cls, "__getattr__", None) is torch.nn.Module.__getattr__:
         # PyTorch's own looks through all attributes, which would all be guarded.
         names["__getattr__"] = lambda _, name: _missing(cls, name)
     names |= _own_methods(call, cls)

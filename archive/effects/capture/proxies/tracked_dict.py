@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Source
 
 
+UNKNOWN_KEYS = "len() or iteration of a dict whose keys differ from call to call"
 ALL = object()
 """Stands for all keys, once the dict has been cleared."""
 
@@ -62,11 +63,12 @@ class TrackedDict(dict[Any, Any]):
     def _check(self) -> None:
         """Guard the keys and all values."""
         guards = self._call.guards
-        if self._open and not (self._call.deciding and all(map(is_literal, self._held))):
-            self._call.refuse("len() or iteration of a dict whose keys differ from call to call")
         if all(map(is_literal, self._held)):
             guards.note(Look.TYPE, self._source, "dict")
-            guards.note(Look.KEYS, self._source, tuple(self._held))
+            keys = tuple(self._held)
+            guards.note(Look.KEYS, self._source, keys, reason=UNKNOWN_KEYS if self._open else "")
+        elif self._open:
+            self._call.refuse(UNKNOWN_KEYS)
         for held in self._held.values():
             guards.release(held)
 

@@ -162,6 +162,7 @@ class _Checking(ast.NodeTransformer):
 
 # --- tracked set
 
+UNKNOWN_ELEMENTS = "iteration of a set whose elements differ from call to call"
 CODE = (type, FunctionType)
 """Types of elements that are part of the model's code."""
 READING = (
@@ -259,8 +260,6 @@ class TrackedSet:
         if self._source not in call.resized:
             call.guards.note(Look.LENGTH, self._source, len(self._old))
             return len(self._old) + changed
-        if not call.deciding:
-            call.refuse("len() of a set whose elements differ from call to call")
         old = call.length_of(self._source, len(self._old))
         return old + changed if changed else old
 
@@ -268,9 +267,8 @@ class TrackedSet:
         """All elements, guarded."""
         self._refuse_code()
         if self._is_old:
-            if self._source in self._call.resized and not self._call.deciding:
-                self._call.refuse("iteration of a set whose elements differ from call to call")
-            self._call.guards.note(Look.LENGTH, self._source, len(self._old))
+            reason = UNKNOWN_ELEMENTS if self._source in self._call.resized else ""
+            self._call.guards.note(Look.LENGTH, self._source, len(self._old), reason=reason)
             for one in sorted(self._old, key=repr):
                 self._was(one)
         return self.contents()

@@ -14,7 +14,7 @@ import torch
 
 from archive.effects.capture.graph.graph_builder import GraphBuilder
 from archive.effects.capture.graph.guards import Copies, Guards
-from archive.effects.capture.graph.scalars import Shape, is_scalar
+from archive.effects.capture.graph.scalars import Shape
 from archive.effects.capture.graph.sites import Owner, Statement, here, is_recomputed, model_frames
 from archive.effects.capture.graph.texts import Texts
 from archive.effects.capture.graph.variables import ABSENT, DELETED, VariableKind
@@ -140,6 +140,9 @@ class KeptCalls(Protocol):
         """The proxy of ``logging``, ``warnings``, a logger or a function of them; None for other values."""
 
 
+KEY = "a key that differs from call to call"
+
+
 # --- call
 
 
@@ -155,7 +158,6 @@ class Found:
         other_calls: places of calls that take a text, and that the table cannot keep.
         set_makers: code of the model that makes sets.
         copies: of parameters and buffers.
-        deciding: whether guards may look at what calls change; this never changes.
     """
 
     written: set[Source] = field(default_factory=set)
@@ -165,11 +167,10 @@ class Found:
     other_calls: set[tuple[CodeType, int]] = field(default_factory=set)
     set_makers: set[CodeType] = field(default_factory=set)
     copies: Copies = field(default_factory=Copies)
-    deciding: bool = False
 
     def size(self) -> int:
-        """The number of changes seen."""
-        places = len(self.written) + len(self.resized) + len(self.mutated) + len(self.in_place)
+        """The number of changes seen, but for those of tensors in place."""
+        places = len(self.written) + len(self.resized) + len(self.mutated)
         return places + len(self.other_calls) + len(self.set_makers)
 
 
@@ -183,7 +184,6 @@ class CapturedCall:
 
     Attributes:
         wrap: see ``Wrap``.
-        deciding: whether guards may look at what calls change, so that each entry is for some states alone.
         in_place: sources of tensors that entries change in place, so that no graph holds them.
         set_makers: code of the model that makes sets, as far as it was met.
         makes_sets: whether an earlier attempt has met some; then copied functions look at what they iterate.
@@ -228,11 +228,11 @@ class CapturedCall:
     def __init__(self, snapshot: Snapshot, found: Found, outermost: CodeType) -> None:
         self.snapshot = snapshot
         self.written, self.resized, self.mutated = set(found.written), found.resized, set(found.mutated)
-        self.copies, self.deciding, self.in_place = found.copies, found.deciding, found.in_place
+        self.copies, self.in_place = found.copies, found.in_place
         self.set_makers, self.makes_sets = found.set_makers, bool(found.set_makers)
         self._outermost = outermost
         self.guards = Guards(self.here)
-        self.builder = GraphBuilder(self.guards, self.here, self.refuse, deciding=self.deciding)
+        self.builder = GraphBuilder(self.guards, self.here, self.refuse)
         self.texts = Texts(found.other_calls, self.refuse)
         self.builder.text_of = self.texts.of
         self.side_effects = SideEffects(graph_value=self.builder.known_as)
@@ -326,11 +326,11 @@ class CapturedCall:
         Raises:
             CaptureError: the key differs from call to call.
         """
-        if isinstance(key, torch.Tensor) or (is_scalar(key) and not self.builder.can_fix(key)):
-            self.refuse("a key that differs from call to call")
+        if isinstance(key, torch.Tensor):
+            self.refuse(KEY)
         if type(key) is tuple or type(key) is Shape:
             return tuple(map(self.constant_key, key))
-        return self.builder.fixed(key)
+        return self.builder.fixed(key, KEY)
 
     def length_of(self, source: Source, length: int) -> Any:  # noqa: ANN401
         """The length of a list before the call, as a number of the graph."""
