@@ -26,6 +26,10 @@ LOGGER = logging.getLogger(__name__)
 STEPS = 0
 
 
+class Heap(list[Any]):
+    """A list of a class of its own."""
+
+
 def refused(message: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401
     """A forward that is refused with this, in a module with these attributes."""
 
@@ -165,6 +169,27 @@ def far(self: Model, x: torch.Tensor) -> torch.Tensor:
 def dict_length(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.seen["a"] = x
     return x * len(self.seen)  # here
+
+
+@refused("changed by what is not written in Python", heap=[3, 1, 2])
+def sorted_by_c(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.heap.append(0)
+    heapq.heapify(self.heap)  # here
+    return x * self.heap[0]
+
+
+@refused("changed by what is not written in Python", heap=[3, 1, 2])
+def copy_sorted_by_c(self: Model, x: torch.Tensor) -> torch.Tensor:
+    heap = self.heap[:]
+    self.heap.append(0)
+    heapq.heapify(heap)  # here
+    return x * heap[0]
+
+
+@refused("changed by what is not written in Python", heap=Heap([3, 1, 2]))
+def object_sorted_by_c(self: Model, x: torch.Tensor) -> torch.Tensor:
+    heapq.heapify(self.heap)  # here
+    return x * self.heap[0]
 
 
 @refused("changed by what is not written in Python", heap=[3, 1, 2])

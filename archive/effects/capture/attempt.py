@@ -22,7 +22,6 @@ from archive.effects.capture.graph.sites import error_at, of_model
 from archive.effects.capture.graph.sources import is_literal
 from archive.effects.capture.graph.variables import ObjectProxy, is_container_proxy
 from archive.effects.capture.proxies.container_proxies import Containers
-from archive.effects.capture.proxies.containers import TrackedList
 from archive.effects.capture.proxies.hooks import call_module, check_taken_off, has_hooks
 from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from archive.effects.capture.table.snapshot import Snapshot
 
 
-CONTAINER_PROXIES = (TrackedList, TrackedDict, OpenList, OpenDeque)
+CONTAINER_PROXIES = (TrackedDict, OpenList, OpenDeque)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ nobody whether gradients are wanted, and draws the same random numbers again.
 
 from __future__ import annotations
 
+import heapq
+import operator
 import os
 import sys
 import threading
@@ -27,6 +29,9 @@ from torch.utils.checkpoint import CheckpointFunction
 from archive.effects.capture.following.autograd import InferenceRegion, apply_function
 from archive.effects.capture.following.outside import OUTSIDE, Watch, audit, for_the_model, watched_calls
 from archive.effects.capture.graph.function_code import first_read, is_model_module
+from archive.effects.capture.graph.variables import is_container_proxy
+from archive.effects.capture.proxies.open_list import OpenList
+from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.known_calls import WARN
 
@@ -159,6 +164,11 @@ OF_NUMPY_RANDOM = [
     if name != "default_rng" and not isinstance(getattr(np.random, name), type)
 ]
 """Functions of ``numpy.random`` that use the generator of the process."""
+OF_ITEMS = (
+    (heapq, ("heapify", "heappop", "heappush", "heappushpop", "heapreplace")),
+    (operator, ("concat", "iconcat")),
+)
+"""Functions of lists that ask none of their methods."""
 Environment: Any = type(os.environ)
 INFERENCE = torch._C._InferenceMode
 CLEAR = torch.clear_autocast_cache
@@ -212,6 +222,22 @@ def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[...,
         return real(*args, **kwargs)
 
     return refused
+
+
+def _of_items(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Replace a function in C that takes a list's memory for its items, of which proxies have none there."""
+
+    def checked(*args: Any) -> Any:  # noqa: ANN401
+        call = _current()
+        if (
+            call is not None
+            and args
+            and (isinstance(args[0], OpenList | OpenPart) or is_container_proxy(args[0]))
+        ):
+            call.refuse("a list was changed by what is not written in Python")
+        return real(*args)
+
+    return checked
 
 
 class DefaultGenerator:
@@ -280,6 +306,11 @@ REPLACEMENTS = (
     Replacement(torch._C, "_InferenceMode", INFERENCE, _inference_mode),
     Replacement(torch, "clear_autocast_cache", CLEAR, _clear_autocast_cache),
     Replacement(torch, "default_generator", DEFAULT, DefaultGenerator()),
+    *(
+        Replacement(owner, name, getattr(owner, name), _of_items(getattr(owner, name)))
+        for owner, names in OF_ITEMS
+        for name in names
+    ),
     *(
         Replacement(Environment, name, one, for_the_model(one, _current))
         for name, one in vars(Environment).items()

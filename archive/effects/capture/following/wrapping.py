@@ -31,7 +31,6 @@ from archive.effects.capture.graph.guards import copied
 from archive.effects.capture.graph.python_numbers import MATH, NUMBERS
 from archive.effects.capture.graph.scalars import Shape, is_scalar
 from archive.effects.capture.graph.sources import is_literal, is_named_tuple, is_plain, is_under_argument
-from archive.effects.capture.proxies.containers import TrackedList
 from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.proxies import ClassProxy, is_followed
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
@@ -355,14 +354,13 @@ class Wrapping:
 
     def _container(self, value: Any, source: Source) -> Any:  # noqa: ANN401
         is_open = source in self._call.resized
-        # A list that each call puts anew may be longer each time.
-        is_growing = is_open or self._call.is_volatile(source)
         proxy: Any
         if type(value) is dict:
             proxy = TrackedDict(self._call, source, is_open=is_open)
             variable = self._call.side_effects.track_dict(value, source, proxy)
         else:
-            proxy = OpenList(self._call, source) if is_growing else TrackedList(self._call, source)
+            # A list that each call makes may be longer each time.
+            proxy = OpenList(self._call, source, is_open=is_open or self._call.is_volatile(source))
             variable = self._call.side_effects.track_list(value, source, proxy)
         self._call.add_proxy(variable, proxy, value)
         self._call.met[variable] = self._call.here()

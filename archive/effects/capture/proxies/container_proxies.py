@@ -23,7 +23,7 @@ from archive.effects.capture.graph.variables import (
     set_inner,
     static,
 )
-from archive.effects.capture.proxies.containers import TrackedList, plain
+from archive.effects.capture.proxies.containers import plain
 from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.looking import type_name
@@ -101,8 +101,7 @@ class Containers:
             return inner, VariableKind.DICT
         if base is deque:
             return OpenDeque(self._call, source, value.maxlen), VariableKind.LIST
-        made = OpenList(self._call, source) if is_open else TrackedList(self._call, source)
-        return made, VariableKind.LIST
+        return OpenList(self._call, source, is_open=is_open), VariableKind.LIST
 
     def start(self, proxy: Any) -> None:  # noqa: ANN401
         """Give the proxy of a new object an empty inner container."""

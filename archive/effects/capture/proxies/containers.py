@@ -1,4 +1,4 @@
-"""Proxies of lists, and functions for all proxies of lists and dicts.
+"""Functions for all proxies of lists, dicts and sets, and the proxies of their classes.
 
 Proxies of ``list``, ``dict``, ``set`` and the like: their methods work on proxies of containers, too.
 
@@ -9,190 +9,27 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from archive.effects.capture.graph.variables import class_behind, inner_of, is_container_proxy, static
 from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.proxies.tracked_set import ORDER, TrackedSet, is_unordered
-from archive.effects.places import base_of
-from archive.formats.effects.model import Item, Op
+from archive.effects.python_containers import base_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from archive.effects.capture.graph.guards import Held
     from archive.effects.capture.table.call import CapturedCall
-    from archive.formats.effects.model import Source
 
 
 # --- containers
-
-
-class TrackedList(list[Any]):
-    """The proxy of a list of known length. It holds the wrapped items.
-
-    Args:
-        call: the captured call.
-        source: where the list lives.
-    """
-
-    def __init__(self, call: CapturedCall, source: Source) -> None:
-        super().__init__()
-        self._call = call
-        self._source = source
-        self._expected: list[Any] = []
-        self._held: list[Held] = []
-
-    def fill(self, values: Iterable[object]) -> None:
-        """Give it its items, wrapped; their guards are held back until they are read."""
-        guards = self._call.guards
-        for index, value in enumerate(values):
-            with guards.held() as held:
-                list.append(self, self._call.wrap(value, Item(self._source, index)))
-            self._held.append(held)
-        self._expected = list(list.__iter__(self))
-
-    def _read(self, which: Any = None) -> None:  # noqa: ANN401
-        """Guard what is read: one item, or all of them and their number."""
-        guards, held = self._call.guards, self._held
-        if isinstance(which, int) and which >= 0:
-            held = self._held[which : which + 1]
-        else:
-            guards.items(self._expected, self._source)
-        for one in held:
-            guards.release(one)
-
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
-        self._read(index.__index__() if hasattr(index, "__index__") else None)
-        return list.__getitem__(self, index)
-
-    def __iter__(self) -> Any:  # noqa: ANN401
-        self._read()
-        return list.__iter__(self)
-
-    def __len__(self) -> int:
-        self._call.guards.items(self._expected, self._source)
-        return list.__len__(self)
-
-    def index(self, *args: Any) -> int:  # noqa: ANN401
-        self._read()
-        return list.index(self, *args)
-
-    def count(self, value: object) -> int:
-        self._read()
-        return list.count(self, value)
-
-    def __reversed__(self) -> Any:  # noqa: ANN401
-        self._read()
-        return list.__reversed__(self)
-
-    def __contains__(self, value: object) -> bool:
-        self._read()
-        return list.__contains__(self, value)
-
-    def __eq__(self, other: object) -> bool:
-        return self.copy() == other
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = None
-
-    def __repr__(self) -> str:
-        self._read()
-        return list.__repr__(self)
-
-    def __add__(self, other: Any) -> Any:  # noqa: ANN401
-        return self.copy() + other
-
-    def __radd__(self, other: Any) -> Any:  # noqa: ANN401
-        return other + self.copy()
-
-    def __mul__(self, count: Any) -> Any:  # noqa: ANN401
-        self._read()
-        return list.__mul__(self, count)
-
-    __rmul__ = __mul__
-
-    def copy(self) -> list[Any]:
-        self._read()
-        return list.copy(self)
-
-    def intact(self) -> bool:
-        """Whether all changes went through its methods."""
-        return same(list(list.__iter__(self)), self._expected)
-
-    def _resized(self, name: str, *args: Any) -> Any:  # noqa: ANN401
-        """Change the length; the next attempt gives the model an ``OpenList`` instead."""
-        self._call.resized.add(self._source)
-        result = getattr(list, name)(self, *args)
-        self._expected = list(list.__iter__(self))
-        return result
-
-    def append(self, value: object) -> None:
-        self._resized("append", value)
-
-    def extend(self, values: Iterable[object]) -> None:
-        self._resized("extend", values)
-
-    def insert(self, index: SupportsIndex, value: object) -> None:
-        self._resized("insert", index, value)
-
-    def pop(self, index: SupportsIndex = -1) -> Any:  # noqa: ANN401
-        return self._resized("pop", index)
-
-    def remove(self, value: object) -> None:
-        del self[self.index(value)]
-
-    def clear(self) -> None:
-        self._resized("clear")
-
-    def __iadd__(self, values: Iterable[object]) -> Self:  # type: ignore[misc]
-        self._resized("extend", values)
-        return self
-
-    def __imul__(self, count: SupportsIndex) -> Self:  # type: ignore[misc]
-        self._resized("__imul__", count)
-        return self
-
-    def __delitem__(self, index: SupportsIndex | slice) -> None:
-        self._resized("__delitem__", index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:  # noqa: ANN401
-        if isinstance(index, slice):
-            self._resized("__setitem__", index, value)
-            return
-        list.__setitem__(self, index, value)
-        self._expected = list(list.__iter__(self))
-        self._call.mutate(self, Op.SET_ITEM, index, value)
-
-    def sort(self, **how: Any) -> None:  # noqa: ANN401
-        self._put(sorted(self, **how))
-
-    def reverse(self) -> None:
-        self._put(list(self)[::-1])
-
-    def _put(self, values: list[Any]) -> None:
-        """Put as many items as there are in another order."""
-        for index, value in enumerate(values):
-            self[index] = value
-
-    def __reduce_ex__(self, _: object) -> Any:  # noqa: ANN401
-        return list, (list(self),)
-
-
-def same(ours: list[Any], others: list[Any]) -> bool:
-    """Whether two lists hold the same objects, by identity."""
-    return len(ours) == len(others) and all(one is other for one, other in zip(ours, others, strict=True))
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401
     """A value with plain lists and dicts in place of their proxies, at any depth."""
     if is_container_proxy(value):
         return plain(inner_of(value))
-    if isinstance(value, OpenList | TrackedList | OpenPart):
+    if isinstance(value, OpenList | OpenPart):
         return [plain(one) for one in value]
     if isinstance(value, TrackedDict):
         return {key: plain(one) for key, one in value.items()}
@@ -223,7 +60,7 @@ def contents(proxy: Any) -> Any:  # noqa: ANN401
 
 KINDS = (list, dict, set, frozenset, OrderedDict, defaultdict, deque)
 ORDERED = (list, deque)
-TRACKED = (TrackedList, TrackedDict, OpenList, TrackedSet)
+TRACKED = (TrackedDict, OpenList, TrackedSet)
 
 
 class ContainerType:

@@ -35,17 +35,19 @@ UNKNOWN_ITEM = "which item that is depends on the length of a list, which differ
 
 
 class OpenList(list[Any]):
-    """The proxy of a list of unknown length. The list that it derives from stays empty.
+    """The proxy of a list. The list that it derives from stays empty.
 
     Args:
         call: the captured call.
         source: where the list lives.
+        is_open: whether its length differs from call to call; else what needs the length guards it.
     """
 
-    def __init__(self, call: CapturedCall, source: Source) -> None:
+    def __init__(self, call: CapturedCall, source: Source, *, is_open: bool) -> None:
         super().__init__()
         self._call = call
         self._source = source
+        self._differs = is_open
         self._old: list[object] = []
         self._is_old = True
         self._middle: OpenPart | None = None
@@ -78,7 +80,9 @@ class OpenList(list[Any]):
         return [*self._head, *middle, *self._tail]
 
     def _note(self, op: Op, key: object = ABSENT, value: object = ABSENT) -> None:
-        """Note a change."""
+        """Note a change; the next attempt knows that calls change the length."""
+        if not self._differs and op is not Op.SET_ITEM:
+            self._call.resized.add(self._source)
         self._call.mutate(self, op, key, value)
 
     @property
@@ -96,6 +100,8 @@ class OpenList(list[Any]):
             distance from an end, and that end: 0 for the front, 1 for the back.
         """
         index = index.__index__()
+        if not self._differs and index < 0:
+            self._fix()
         if self._middle is not None and not -len(self._tail) <= index < len(self._head):
             self._fix(UNKNOWN_ITEM)
         if not self._is_old:
@@ -228,14 +234,14 @@ class OpenList(list[Any]):
         if self._is_open:
             self._fix(UNKNOWN_LENGTH)
 
-    def _fix(self, message: str) -> None:
+    def _fix(self, message: str = "") -> None:
         """Make all items known, with a guard on the number of old ones; ``message`` says why they must be."""
         if self._middle is not None:
             self._head, self._middle = [*self._head, *self._middle], None
             return
         if not self._is_old:
             return
-        self._call.guards.items(self._old, self._source, message)
+        self._call.guards.items(self._old, self._source, message if self._differs else "")
         front, back = self._removed
         for place in range(front, len(self._old) - back):
             behind = len(self._old) - 1 - place
@@ -261,6 +267,9 @@ class OpenList(list[Any]):
             return old + new if new else old
         if not self._is_old:
             return new
+        if not self._differs:
+            self._call.guards.items(self._old, self._source)
+            return new + len(self._old) - sum(self._removed)
         old = self._call.length_of(self._source, len(self._old))
         more = new - sum(self._removed)
         return old + more if more else old
@@ -276,6 +285,8 @@ class OpenList(list[Any]):
 
     def as_part(self) -> list[Any]:
         """The same items as a new list."""
+        if not self._differs:
+            self._fix()
         if self._is_old and (self._set[0] or self._set[1]):
             self._fix(UNKNOWN_LENGTH)
         if self._middle is not None:
@@ -301,10 +312,17 @@ class OpenList(list[Any]):
         del self[self._whole().index(value)]
 
     def reverse(self) -> None:
-        self[:] = self._whole()[::-1]
+        self._put_in_order(self._whole()[::-1])
 
     def sort(self, **how: Any) -> None:  # noqa: ANN401
-        self[:] = sorted(self._whole(), **how)
+        self._put_in_order(sorted(self._whole(), **how))
+
+    def _put_in_order(self, values: list[Any]) -> None:
+        if self._differs:
+            self[:] = values
+            return
+        for index, value in enumerate(values):
+            self[index] = value
 
     def __imul__(self, count: Any) -> Self:  # type: ignore[misc] # noqa: ANN401
         self[:] = self._whole() * count
@@ -343,7 +361,7 @@ class OpenDeque(OpenList):
     """
 
     def __init__(self, call: CapturedCall, source: Source, maxlen: int | None) -> None:
-        super().__init__(call, source)
+        super().__init__(call, source, is_open=True)
         self._maxlen = maxlen
 
     def _note(self, op: Op, key: object = ABSENT, value: object = ABSENT) -> None:
