@@ -178,7 +178,7 @@ def sorted_by_c(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * self.heap[0]
 
 
-@refused("changed by what is not written in Python", heap=[3, 1, 2])
+@refused("len() or iteration of a list", heap=[3, 1, 2])
 def copy_sorted_by_c(self: Model, x: torch.Tensor) -> torch.Tensor:
     heap = self.heap[:]
     self.heap.append(0)

@@ -225,15 +225,13 @@ def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[...,
 
 
 def _of_items(real: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace a function in C that takes a list's memory for its items, of which proxies have none there."""
+    """Replace a function in C that takes a list's memory for its items; proxies have none there."""
 
     def checked(*args: Any) -> Any:  # noqa: ANN401
         call = _current()
-        if (
-            call is not None
-            and args
-            and (isinstance(args[0], OpenList | OpenPart) or is_container_proxy(args[0]))
-        ):
+        if call is not None and args and isinstance(args[0], OpenPart):
+            args[0].fixed()
+        elif call is not None and args and (isinstance(args[0], OpenList) or is_container_proxy(args[0])):
             call.refuse("a list was changed by what is not written in Python")
         return real(*args)
 

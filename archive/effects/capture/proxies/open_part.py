@@ -244,7 +244,8 @@ class OpenPart(MadeList):
             self._is_open = False
             list.extend(self, items)
 
-    def _fixed(self) -> Self:
+    def fixed(self) -> Self:
+        """The list itself, all of whose items are known from now on."""
         self._fix()
         return self
 
@@ -282,7 +283,7 @@ class OpenPart(MadeList):
 def _needing(name: str) -> None:
     """Add a method of lists that needs all items."""
     function = getattr(list, name)
-    setattr(OpenPart, name, lambda self, *args, **how: function(self._fixed(), *args, **how))
+    setattr(OpenPart, name, lambda self, *args, **how: function(self.fixed(), *args, **how))
 
 
 for _name in (
