@@ -6,7 +6,7 @@
 runs both where the archive is loaded. ``replay`` only makes the changes. Needs PyTorch.
 """
 
-from archive.effects.capture.capture import Captured, capture, capture_entries
+from archive.effects.capture.entries import Captured, capture, capture_entries
 from archive.effects.capture.table.side_effects import SideEffects
 from archive.effects.errors import CaptureError, StateError
 from archive.effects.placeholders import Plain

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects import GuardError, State
-from archive.effects.capture.capture import capture_entries
+from archive.effects.capture.entries import capture_entries
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 

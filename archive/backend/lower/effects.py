@@ -21,7 +21,7 @@ from archive.backend.pytorch import shown
 from archive.base.strings import StringView
 from archive.debuginfo.model import Source as ModelSource
 from archive.debuginfo.model import SourceRange
-from archive.effects.capture.capture import capture_entries
+from archive.effects.capture.entries import capture_entries
 from archive.effects.capture.proxies import list_functions
 from archive.effects.capture.proxies.hooks import has_hooks
 from archive.effects.errors import CaptureError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from archive.backend.lower.handles import DebugHandles
     from archive.backend.members import ModuleMember
     from archive.debuginfo.sites import CallStep, Site, Span
-    from archive.effects.capture.capture import Captured
+    from archive.effects.capture.entries import Captured
     from archive.effects.capture.table.side_effects import SideEffects
     from archive.formats.effects.model import MethodEffects, Source
 

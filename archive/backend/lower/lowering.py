@@ -57,7 +57,7 @@ from archive.backend.lower.links import (
 from archive.backend.lower.scripting import ranges_of, refusal, scripted_module
 from archive.backend.registry import Original, find_backend
 from archive.base.json_text import without_collecting
-from archive.effects.capture.capture import MOST_ENTRIES
+from archive.effects.capture.entries import MOST_ENTRIES
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:

@@ -14,20 +14,18 @@ from archive.effects.capture.finish import finished
 from archive.effects.capture.following.functions import Functions
 from archive.effects.capture.following.interception import BY_FUNCTION, intercepted
 from archive.effects.capture.following.kept_calls import KeptCalls
-from archive.effects.capture.following.objects import Objects
+from archive.effects.capture.following.objects import ObjectProxies
 from archive.effects.capture.following.outside import check_reset
 from archive.effects.capture.following.torch_calls import TorchCalls
 from archive.effects.capture.following.wrapping import BUILTIN_CODE, SAFE, Wrapping
 from archive.effects.capture.graph.sites import error_at, of_model
-from archive.effects.capture.graph.sources import is_literal
-from archive.effects.capture.graph.variables import ObjectProxy, is_container_proxy
-from archive.effects.capture.proxies.container_proxies import Containers
+from archive.effects.capture.graph.variables import ObjectProxy, is_container_proxy, is_literal
+from archive.effects.capture.proxies.containers import Containers
 from archive.effects.capture.proxies.hooks import call_module, check_taken_off, has_hooks
 from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.settled_hooks import settle_hooks
-from archive.effects.capture.table.call import CapturedCall, Found
-from archive.effects.capture.table.snapshot import instance_dict
+from archive.effects.capture.table.call import CapturedCall, SeenChanges, instance_dict
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import type_name
 from archive.effects.placeholders import LEFT_OUT
@@ -37,8 +35,8 @@ from archive.formats.effects.model import Item, Local, Look
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from archive.effects.capture.table.flattening import Flat
-    from archive.effects.capture.table.snapshot import Snapshot
+    from archive.effects.capture.table.call import Snapshot
+    from archive.effects.capture.table.side_effects import Flat
 
 
 CONTAINER_PROXIES = (TrackedDict, OpenList, OpenDeque)
@@ -64,7 +62,7 @@ def attempt(
     method: str,
     arguments: tuple[Any, ...],
     snapshot: Snapshot,
-    found: Found,
+    found: SeenChanges,
 ) -> Attempt:
     """Capture one call.
 
@@ -83,7 +81,7 @@ def attempt(
     call = CapturedCall(snapshot, found, outermost=attempt.__code__)
     call.kept_calls, call.replaced = KeptCalls(call), BY_FUNCTION
     wrapping, functions = Wrapping(call), Functions(call)
-    call.wrap, call.functions, call.objects = wrapping.wrap, functions, Objects(call)
+    call.wrap, call.functions, call.objects = wrapping.wrap, functions, ObjectProxies(call)
     call.containers = Containers(call)
     call.side_effects.method = method
     wrapping.name_paths(module)

@@ -1,13 +1,21 @@
-"""Finds the entries of a method: calls that differ by what they find, each captured with guards.
+"""Captures a method of a module: the graph of what it computes, and the table of what it changes.
 
-The first entries are those of the example calls, each from the state that the one before leaves; then the
-same calls again, until they bring nothing new. So the first call, which fills a cache, is one entry, and all
-others are another. Then, where an entry has decided by a number or a length, a state is sought in which it
-decides otherwise, and played from there.
+The method is called with proxies of everything that it can change. The call is repeated until it shows no
+new change: numbers that calls write are then inputs of the graph, and lists that calls change have symbolic
+length.
 
-Two entries never fit together: their guards tell them apart, or the model is refused.
+Several *entries* describe a method that does not do the same in each state: each is a graph and a table with
+guards on the state. The first entries are those of the example calls, each from the state that the one before
+leaves; then the same calls again, until they bring nothing new. So the first call, which fills a cache, is
+one entry, and all others are another. Then, where an entry has decided by a number or a length, a state is
+sought in which it decides otherwise, and played from there. Two entries never fit together: their guards tell
+them apart, or the model is refused.
 
-Captured calls are compared here, too: the same table, or tables whose guards never hold together.
+Reads of anything but tensors' elements and values that calls write become guards: shapes, types, arguments,
+attributes, globals. Each guard names the model's statement that relies on it. Sizes, and numbers that are
+arguments, are numbers of the graph as long as they only flow into other numbers.
+
+Values before the first call are read from the real objects, whatever calls have put in their places since.
 """
 
 from __future__ import annotations
@@ -21,15 +29,15 @@ import torch
 from archive.effects.capture.attempt import Attempt, attempt
 from archive.effects.capture.graph.guards import copied
 from archive.effects.capture.graph.sites import error_at
-from archive.effects.capture.graph.sources import SOURCES
+from archive.effects.capture.graph.variables import SOURCES
+from archive.effects.capture.initial import initial_state, originals_of
 from archive.effects.capture.next_states import (
     decides_by_results,
     decisions_of,
     snapshot_after,
     state_for_other,
 )
-from archive.effects.capture.table.call import Found
-from archive.effects.capture.table.snapshot import Snapshot
+from archive.effects.capture.table.call import SeenChanges, Snapshot
 from archive.effects.errors import CaptureError, ModelFailedError
 from archive.effects.looking import same_literal, type_name
 from archive.formats.effects.model import At, Attribute, Computed, Constant, Each, Item, Length, Look, Output
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.sites import Site
     from archive.effects.capture.graph.guards import Assumption
+    from archive.effects.capture.table.side_effects import SideEffects
     from archive.formats.effects.model import Source
 
 
@@ -183,7 +192,7 @@ class UnclearError(CaptureError):
 
 
 @dataclass(slots=True)
-class Entry:
+class Arm:
     """One way through a method.
 
     Attributes:
@@ -218,8 +227,8 @@ class Entries:
         lasting: bool = False,
     ) -> None:
         self._module, self._method, self._calls = module, method, calls
-        self._most, self._lasting, self._found = most, lasting, Found()
-        self._entries: list[Entry] = []
+        self._most, self._lasting, self._found = most, lasting, SeenChanges()
+        self._entries: list[Arm] = []
         self._tried: set[tuple[Any, ...]] = set()
         self._snapshot = Snapshot()
 
@@ -288,7 +297,7 @@ class Entries:
         return None
 
     @staticmethod
-    def _takes(entry: Entry, path: tuple[Any, ...]) -> bool:
+    def _takes(entry: Arm, path: tuple[Any, ...]) -> bool:
         return tuple(decisions_of(entry.first)[: len(path)]) == path
 
     def _try(self, arguments: Arguments, snapshot: Snapshot) -> None:
@@ -370,7 +379,7 @@ class Entries:
         if telling is not None and len(self._entries) == self._most:
             message = f"{telling.reason or AGAIN}; {self._most} tables are not enough"
             raise error_at(message, telling.statement)
-        self._entries.append(Entry(one, one, arguments))
+        self._entries.append(Arm(one, one, arguments))
 
 
 def _again(error: CaptureError) -> CaptureError:
@@ -402,3 +411,78 @@ def fresh(value: Any, known: dict[int, Any] | None = None) -> Any:  # noqa: ANN4
             made = {key: fresh(one, known) for key, one in value.items()}
         known[id(value)] = made
     return known[id(value)]
+
+
+MOST_ENTRIES = 8
+"""Entries of a method, unless more are allowed."""
+
+
+class Captured(NamedTuple):
+    """A captured method, or one of its entries.
+
+    Attributes:
+        graph: what the method computes: a ``torch.fx.GraphModule`` that changes nothing.
+        side_effects: what the method changes: a table.
+    """
+
+    graph: Any
+    side_effects: SideEffects
+
+
+def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captured:  # noqa: ANN401
+    """Capture what a method of a module computes, and what it changes, as one table.
+
+    The module, its arguments, globals and everything else stay as they are.
+
+    Args:
+        module: the module.
+        example_inputs: arguments of the method. Guards are taken from them; an argument that is left out
+            must be left out by later calls too, or be given its default.
+        method: name of the method.
+
+    Raises:
+        CaptureError: the method cannot be captured, or needs several tables; the error names the model's
+            line.
+    """
+    (one,) = _captured(Entries(module, method, [example_inputs], 1, lasting=True), module)
+    return one
+
+
+def capture_entries(
+    module: Any,  # noqa: ANN401
+    calls: Sequence[tuple[Any, ...]],
+    *,
+    method: str = "forward",
+    most: int = MOST_ENTRIES,
+) -> tuple[Captured, ...]:
+    """Capture a method as several tables, each with guards on what tells it from the others.
+
+    Args:
+        module: the module.
+        calls: arguments of example calls, which are made one after the other. More entries are looked for
+            with the same arguments: later calls, and other arms of branches on numbers and lengths.
+        method: name of the method.
+        most: entries. Further arms are left out, and a call that takes one fits no entry; but calls like the
+            examples must come to an end of new entries.
+
+    Returns:
+        The entries, in the order in which they were found; a method that needs no more has one. They share
+        one state at first.
+
+    Raises:
+        CaptureError: the method cannot be captured, or not with so many entries; the error names the model's
+            line.
+        ValueError: there is no call, or no entry is allowed.
+    """
+    if not calls or most < 1:
+        raise ValueError(f"expected calls and at least one entry, found {len(calls)} and {most}")
+    return _captured(Entries(module, method, calls, most), module)
+
+
+def _captured(entries: Entries, module: Any) -> tuple[Captured, ...]:  # noqa: ANN401
+    attempts = entries.find()
+    originals, aliases = originals_of(module, [one.call for one in attempts])
+    state = initial_state(originals, aliases, [one.flat.effects for one in attempts])
+    for one in attempts:
+        one.call.side_effects.state = state
+    return tuple(Captured(one.graph, one.call.side_effects) for one in attempts)

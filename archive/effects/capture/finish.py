@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from archive.effects.capture.graph.python_numbers import EXACT
-from archive.effects.capture.graph.scalars import is_scalar, value_of
-from archive.effects.capture.graph.sites import Statement, error_at
-from archive.effects.capture.graph.sources import is_plain, is_under_argument, root_of
-from archive.effects.capture.graph.variables import VALUES
+from archive.effects.capture.graph.scalars import BOUNDS, EXACT, is_scalar, value_of
+from archive.effects.capture.graph.sites import ModelStatement, error_at
+from archive.effects.capture.graph.variables import VALUES, is_plain, is_under_argument, root_of
 from archive.effects.capture.initial import sources_in
 from archive.effects.capture.table.pending import Reach
 from archive.effects.errors import ITEM_CHANGED, CaptureError
@@ -42,11 +40,9 @@ from archive.formats.effects.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from archive.effects.capture.graph.guards import Input
+    from archive.effects.capture.graph.guards import GraphInput
     from archive.effects.capture.table.call import CapturedCall
-    from archive.effects.capture.table.flattening import Flat
+    from archive.effects.capture.table.side_effects import Flat
     from archive.formats.effects.model import MethodEffects, Source, Value
 
 
@@ -56,28 +52,10 @@ LARGEST_INT = (1 << 63) - 1
 INT_BITS = 62
 SIZE_BITS = 40
 """Sizes are below 2**40: no memory holds more elements."""
-BOUNDS: dict[Any, Callable[..., int]] = {
-    operator.add: lambda one, other: one + other,
-    operator.sub: lambda one, other: one + other,
-    operator.mul: lambda one, other: one * other,
-    operator.neg: lambda one: one,
-    operator.abs: lambda one: one,
-    abs: lambda one: one,
-    operator.floordiv: lambda one, _: one + 1,
-    operator.mod: lambda _, other: other,
-    operator.and_: lambda one, other: 2 * max(one, other) + 1,
-    operator.or_: lambda one, other: 2 * max(one, other) + 1,
-    operator.xor: lambda one, other: 2 * max(one, other) + 1,
-    operator.lshift: lambda one, other: one << min(other, 64),
-    operator.rshift: lambda one, _: one,
-    max: max,
-    min: max,
-}
-"""The largest absolute value of an operator's result, given those of its operands."""
 SIZE_METHODS = ("size", "numel", "dim")
 
 
-class Bounds:
+class IntBounds:
     """Bounds the ints of a call.
 
     Args:
@@ -172,7 +150,7 @@ def _bound(argument: Any) -> int:  # noqa: ANN401
 VIEW_KEPT = "a part of a tensor that is changed in place is kept or returned: it would not change with it"
 
 
-def note_sharing(call: CapturedCall, inputs: list[Input], changed: list[Input]) -> None:
+def note_sharing(call: CapturedCall, inputs: list[GraphInput], changed: list[GraphInput]) -> None:
     """Guard that aliases are the same, and that a changed value shares no memory with others.
 
     Args:
@@ -195,7 +173,7 @@ def note_sharing(call: CapturedCall, inputs: list[Input], changed: list[Input]) 
         _note_identities(call, call.functions.compares)
 
 
-def _note_identities(call: CapturedCall, statement: Statement) -> None:
+def _note_identities(call: CapturedCall, statement: ModelStatement) -> None:
     """Guard that tensors that the model may compare by ``is`` are different ones, as in the captured call."""
     tensors = [one for one in call.builder.inputs if one.tensors and not one.is_list]
     for number, one in enumerate(tensors):
@@ -227,7 +205,7 @@ def _can_be_compared(value: object) -> bool:
     return is_plain(dict(items) if issubclass(base_of(type(value)), dict) else items)
 
 
-def check_views(call: CapturedCall, changed: list[Input], flat: Flat) -> None:
+def check_views(call: CapturedCall, changed: list[GraphInput], flat: Flat) -> None:
     """Refuse to keep or return a view of a tensor that is changed in place: replay would not change the view.
 
     Raises:
@@ -251,7 +229,7 @@ def _address(tensor: Any) -> int:  # noqa: ANN401
     return address
 
 
-def _keeping_statement(call: CapturedCall, flat: Flat, number: int) -> Statement | None:
+def _keeping_statement(call: CapturedCall, flat: Flat, number: int) -> ModelStatement | None:
     """The statement that keeps an output of the graph, or returns it."""
     for effect in flat.effects.effects:
         if effect.value is not None and number in _outputs(effect.value) and effect.handle >= 0:
@@ -303,7 +281,7 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     effects.inputs = tuple(one.source for one in kept)
     with WITHOUT_MODES():
         note_sharing(call, kept, changed)
-    Bounds(call).note()
+    IntBounds(call).note()
     effects.guards = call.guards.settled([one.source for one in held.values()], call.ambiguous)
     effects.prune_dead_object_new()
     flat = effects.flat()
@@ -318,21 +296,21 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     return fx.GraphModule(tensors, builder.graph, class_name=type(module).__name__), flat
 
 
-def _start_of(function: object) -> Statement | None:
+def _start_of(function: object) -> ModelStatement | None:
     """The first line of a function; None if it is not written in Python."""
     if not isinstance(function, FunctionType):
         return None
     code = function.__code__
-    return Statement(code.co_filename, code.co_firstlineno, None)
+    return ModelStatement(code.co_filename, code.co_firstlineno, None)
 
 
 # --- inputs of the graph -------------------------------------------------------------------------------
 
 
-def _held(call: CapturedCall, changed: list[Input]) -> dict[str, Input]:
+def _held(call: CapturedCall, changed: list[GraphInput]) -> dict[str, GraphInput]:
     """Let the graph hold parameters and buffers that calls do not change; gives them by their paths."""
     graph = call.builder.graph
-    held: dict[str, Input] = {}
+    held: dict[str, GraphInput] = {}
     for one in call.builder.inputs:
         path = None if one in changed or one.source in call.in_place else _path(call, one)
         if path is None:
@@ -345,7 +323,7 @@ def _held(call: CapturedCall, changed: list[Input]) -> dict[str, Input]:
     return held
 
 
-def _kept_inputs(call: CapturedCall) -> list[Input]:
+def _kept_inputs(call: CapturedCall) -> list[GraphInput]:
     """Erase inputs that nothing uses, but for arguments; gives the others."""
     kept = []
     for one in call.builder.inputs:
@@ -356,7 +334,7 @@ def _kept_inputs(call: CapturedCall) -> list[Input]:
     return kept
 
 
-def _path(call: CapturedCall, one: Input) -> str | None:
+def _path(call: CapturedCall, one: GraphInput) -> str | None:
     """The path of a parameter or buffer that calls never replace; None for other inputs."""
     if not isinstance(one.original, torch.Tensor) or call.is_volatile(one.source):
         return None
@@ -400,7 +378,7 @@ def _are_equal(one: Any, other: Any) -> bool:  # noqa: ANN401
     )
 
 
-def _check_storages(call: CapturedCall, changed: list[Input]) -> None:
+def _check_storages(call: CapturedCall, changed: list[GraphInput]) -> None:
     """Refuse tensors whose shape changes in place, and those that change while others share their memory."""
     for one in changed:
         if one.proxy.shape != one.original.shape:
@@ -429,7 +407,7 @@ def _check_gradients(call: CapturedCall, flat: Flat) -> None:
             )
 
 
-def _check_unchanging(call: CapturedCall, changed: list[Input]) -> None:
+def _check_unchanging(call: CapturedCall, changed: list[GraphInput]) -> None:
     """Refuse a change of a tensor that an autograd function has saved, or whose memory its result shares."""
     proxies = {id(one.proxy): one.statement for one in changed}
     for tensor, version, statement in call.unchanging:
@@ -438,7 +416,7 @@ def _check_unchanging(call: CapturedCall, changed: list[Input]) -> None:
             raise error_at(message, proxies.get(id(tensor)) or statement)
 
 
-def _cloned(call: CapturedCall, one: Input) -> object:
+def _cloned(call: CapturedCall, one: GraphInput) -> object:
     """Let the graph change a clone of an input; gives a value for the clone as it is in the end."""
     node = one.node
     with call.builder.graph.inserting_after(call.builder.last):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.following.wrapping import BUILTIN_CODE, SAFE
-from archive.effects.capture.graph.sources import (
+from archive.effects.capture.graph.variables import (
+    ABSENT,
     LITERALS,
     NAMED,
     class_name,
@@ -17,9 +18,8 @@ from archive.effects.capture.graph.sources import (
     is_named_tuple,
     named,
 )
-from archive.effects.capture.graph.variables import ABSENT
+from archive.effects.capture.table.call import Snapshot
 from archive.effects.capture.table.pending import InitialState
-from archive.effects.capture.table.snapshot import Snapshot
 from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES
 from archive.effects.places import BASES, base_of, is_container, items_of

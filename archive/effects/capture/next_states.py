@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.following.autograd import HookHandle, LaterHandle
-from archive.effects.capture.graph.function_code import contents_of
 from archive.effects.capture.graph.guards import copied
-from archive.effects.capture.graph.scalars import Shape, is_scalar, value_of
-from archive.effects.capture.graph.sources import is_under_argument
+from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar, value_of
+from archive.effects.capture.graph.sites import contents_of
 from archive.effects.capture.graph.variables import (
     ABSENT,
     DELETED,
     VALUES,
     MadeList,
-    MutationType,
     VariableKind,
     class_behind,
     inner_of,
     is_container_proxy,
+    is_under_argument,
 )
 from archive.effects.capture.proxies.containers import ContainerType, contents
 from archive.effects.capture.proxies.type_proxies import NumberType, ObjectType
@@ -48,8 +47,7 @@ if TYPE_CHECKING:
 
     from archive.effects.capture.attempt import Attempt
     from archive.effects.capture.graph.variables import Variable
-    from archive.effects.capture.table.call import CapturedCall
-    from archive.effects.capture.table.snapshot import Snapshot
+    from archive.effects.capture.table.call import CapturedCall, Snapshot
     from archive.formats.effects.model import Source, Value
 
 
@@ -266,7 +264,7 @@ class _After:
 
     def _of_variable(self, variable: Variable, proxy: Any) -> Any:  # noqa: ANN401
         call = self._call
-        if variable.mutation_type is not MutationType.ATTRIBUTE_NEW:
+        if not variable.is_new:
             return call.real.get(variable, proxy)
         if isinstance(proxy, HookHandle):
             return self._noted(proxy, LaterHandle())
@@ -292,7 +290,7 @@ class _After:
         """A list, tuple or dict with real items; other values as they are."""
         if isinstance(value, tuple):
             items = list(map(self._real, value))
-            if type(value) is Shape:
+            if type(value) is ShapeProxy:
                 return torch.Size(items)
             return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
         if id(value) in self._made:

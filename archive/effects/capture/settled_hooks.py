@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from archive.effects.capture.following.autograd import HookHandle
-from archive.effects.capture.graph.function_code import (
+from archive.effects.capture.graph.scalars import is_scalar
+from archive.effects.capture.graph.sites import (
     contents_of,
+    error_at,
     globals_read,
     importable,
     is_model_module,
@@ -28,28 +30,27 @@ from archive.effects.capture.graph.function_code import (
     stores_of,
     uses_of,
 )
-from archive.effects.capture.graph.scalars import is_scalar
-from archive.effects.capture.graph.sites import error_at
-from archive.effects.capture.graph.sources import NAMED, is_literal, is_plain
 from archive.effects.capture.graph.variables import (
     ABSENT,
     DELETED,
+    NAMED,
     Recipe,
     VariableKind,
     class_behind,
+    is_literal,
+    is_plain,
     static,
 )
 from archive.effects.capture.proxies.containers import contents
 from archive.effects.capture.proxies.proxies import STANDARD_SETTERS, is_followed
-from archive.effects.capture.table.snapshot import REGISTERED
+from archive.effects.capture.table.call import REGISTERED
 from archive.effects.code import digest_of, found_code, head_of
 from archive.formats.effects.model import At, Attribute, Constant, GlobalName
 
 if TYPE_CHECKING:
     from types import CellType, CodeType
 
-    from archive.effects.capture.graph.function_code import Use
-    from archive.effects.capture.graph.sites import Statement
+    from archive.effects.capture.graph.sites import AttributeUse, ModelStatement
     from archive.effects.capture.graph.variables import Variable
     from archive.effects.capture.table.call import CapturedCall
     from archive.effects.capture.table.pending import BackwardHooks, Hook
@@ -67,7 +68,7 @@ AS_THEY_ARE = (ModuleType, type, BuiltinFunctionType, logging.Logger)
 def recipe_of(
     call: CapturedCall,
     hook: Any,  # noqa: ANN401
-    statement: Statement | None,
+    statement: ModelStatement | None,
     *args: object,
 ) -> str | Recipe:
     """The recipe of a hook, or its name where that tells all.
@@ -92,7 +93,7 @@ class _Maker:
         statement: that put the hook on.
     """
 
-    def __init__(self, call: CapturedCall, statement: Statement | None) -> None:
+    def __init__(self, call: CapturedCall, statement: ModelStatement | None) -> None:
         self.call, self.statement = call, statement
         self._reads: dict[Source, None] = {}
 
@@ -265,7 +266,7 @@ class _Maker:
             self.refuse("a hook that holds a parameter of the model")
         self.call.seen_written.add(given.source)
 
-    def _check_use(self, proxy: Any, use: Use) -> None:  # noqa: ANN401
+    def _check_use(self, proxy: Any, use: AttributeUse) -> None:  # noqa: ANN401
         """Check what a hook does with an object, attribute by attribute."""
         for place, name in enumerate(use.names):
             variable = self.call.side_effects[proxy]
@@ -288,10 +289,9 @@ class _Maker:
         raw = static(cls.__mro__, name)
         if isinstance(raw, property) or (own is ABSENT and raw is not ABSENT):
             self.refuse(f"a hook that uses {cls.__qualname__}.{name}, which the class defines")
-        effects = self.call.side_effects
-        value = own
-        if effects.has_pending_mutation_of_attr(variable, name):
-            value = effects.load_attr(variable, name, deleted_ok=True)
+        value, pending = own, self.call.side_effects.pending(variable, name)
+        if pending is not ABSENT:
+            value = pending
         elif own is not ABSENT and (self._is_data(own) or not is_followed(own)):
             self._check_real(own, source)
             return None

@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from archive.effects.capture.graph.function_code import importable
 from archive.effects.capture.graph.operations import MADE_IN_INFERENCE, VIEW_IN_INFERENCE
+from archive.effects.capture.graph.sites import importable
+from archive.effects.capture.graph.variables import VariableKind
 from archive.effects.capture.proxies.sizes import Sizes
+from archive.effects.capture.table.pending import Backward, Hook
 from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.model import Op
 from archive.formats.effects.source_text import HANDLE
@@ -130,10 +132,10 @@ class Context:
         needed: whether each argument needs a gradient.
     """
 
-    _parts: Parts
+    _parts: ContextNotes
 
     def __init__(self, call: CapturedCall, needed: tuple[bool, ...]) -> None:
-        vars(self)["_parts"] = Parts(call)
+        vars(self)["_parts"] = ContextNotes(call)
         self.needs_input_grad = needed
 
     def save_for_backward(self, *tensors: object) -> None:
@@ -153,7 +155,7 @@ class Context:
         self.materialize_grads = value
 
 
-class Parts:
+class ContextNotes:
     """What a context has noted.
 
     Args:
@@ -278,16 +280,16 @@ class _Linked:
     def _keep(self, results: tuple[Any, ...], entries: list[Any]) -> None:
         """Note the function, its context and the places of its gradients."""
         call, parts = self._call, self._context._parts
-        variable = call.side_effects.track_object_new(self._context, CONTEXT)
+        variable = call.side_effects.track(VariableKind.OBJECT, None, self._context, class_name=CONTEXT)
         call.proxies[variable] = self._context
         self._keep_attributes(variable)
         self._watch_all(one for one in parts.saved if isinstance(one, torch.Tensor))
         saved = tuple(self._exits.get(id(one), one) for one in parts.saved)
-        call.side_effects.track_save_for_backward(variable, saved, parts.statement)
+        call.side_effects.save_for_backward.append((variable, saved, parts.statement))
         exits = tuple(self._exits.get(id(one), self._like(one)) for one in results)
         name = importable(self._cls)
         assert name is not None  # noqa: S101 (asked before)
-        call.side_effects.set_backward(variable, name, exits, tuple(entries), parts.statement)
+        call.side_effects.backwards.append(Backward(variable, name, exits, tuple(entries), parts.statement))
 
     def _like(self, value: Any) -> Any:  # noqa: ANN401
         """A result without gradient, which ``backward`` may get zeros for."""
@@ -391,8 +393,8 @@ def register_hook(
         call.refuse("post accumulate grad hooks cannot be registered on non-leaf tensors")
     call.check_once()
     handle = HookHandle(call, sizes, tensor)
-    variable = call.side_effects.track_object_new(handle, HANDLE)
+    variable = call.side_effects.track(VariableKind.OBJECT, None, handle, class_name=HANDLE)
     call.proxies[variable] = handle
     version = tensor._version if given is None else None
-    call.side_effects.register_hook(tensor, hook, call.here(), op=op, handle=variable, version=version)
+    call.side_effects.register_hook(Hook(tensor, hook, call.here(), op, variable, version))
     return handle

@@ -28,7 +28,7 @@ from torch.utils.checkpoint import CheckpointFunction
 
 from archive.effects.capture.following.autograd import InferenceRegion, apply_function
 from archive.effects.capture.following.outside import OUTSIDE, Watch, audit, for_the_model, watched_calls
-from archive.effects.capture.graph.function_code import first_read, is_model_module
+from archive.effects.capture.graph.sites import first_read, is_model_module
 from archive.effects.capture.graph.variables import is_container_proxy
 from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.open_part import OpenPart

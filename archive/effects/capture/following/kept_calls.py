@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from archive.effects.capture.following.outside import OF_THE_PROCESS, OUTSIDE
-from archive.effects.capture.graph.scalars import Shape, is_scalar
+from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar
 from archive.effects.capture.graph.sites import position_of
-from archive.effects.capture.graph.sources import LITERALS, NAMED
+from archive.effects.capture.graph.variables import LITERALS, NAMED
 from archive.effects.capture.proxies.containers import plain
 from archive.effects.looking import PLAIN_TENSORS
 from archive.formats.effects.known_calls import CATEGORIES, LEVELS, LOG, PRINT, WARN
@@ -185,8 +185,8 @@ class KeptCalls:
         value = plain(value)
         if type(value) in (tuple, list):
             return type(value)(self.shown(one, caller) for one in value)
-        if type(value) in (Shape, torch.Size):
-            return Shape(self.shown(one, caller) for one in value)
+        if type(value) in (ShapeProxy, torch.Size):
+            return ShapeProxy(self.shown(one, caller) for one in value)
         if type(value) is dict:
             return {self.shown(key, caller): self.shown(one, caller) for key, one in value.items()}
         return self._call.refuse(f"a {type(value).__qualname__} that is printed")

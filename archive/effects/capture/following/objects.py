@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from archive.effects.capture.following.autograd import apply_function
-from archive.effects.capture.graph.function_code import asks_super_alone, importable, is_model_module
+from archive.effects.capture.graph.sites import asks_super_alone, importable, is_model_module
 from archive.effects.capture.graph.variables import (
     ABSENT,
     DELETED,
     SLOTS,
+    VariableKind,
     class_behind,
     is_container_proxy,
     static,
@@ -38,7 +39,7 @@ from archive.effects.capture.proxies.proxies import (
     has_plain_new,
     proxy_class,
 )
-from archive.effects.capture.table.snapshot import REGISTERED
+from archive.effects.capture.table.call import REGISTERED
 from archive.effects.places import BASES, base_of
 from archive.formats.effects.model import Attribute, GlobalName, Look
 
@@ -86,8 +87,7 @@ class Classes:
     def _pending(self, cls: type, name: str) -> Any:  # noqa: ANN401
         if cls not in self._variables:
             return ABSENT
-        pending = self._call.side_effects.store_attr_mutations.get(self._variables[cls], {})
-        return pending.get(name, ABSENT)
+        return self._call.side_effects.pending(self._variables[cls], name)
 
     def wrapped(self, raw: Any, order: Iterable[type], name: str, source: Source | None) -> Any:  # noqa: ANN401
         """The value of an attribute that is data.
@@ -149,7 +149,7 @@ class Classes:
         if source is None or "<locals>" in cls.__qualname__:
             call.refuse(f"an attribute of a class without a name is set: {said}")
         if cls not in self._variables:
-            self._variables[cls] = call.side_effects.track_object_existing(object(), source)
+            self._variables[cls] = call.side_effects.track(VariableKind.OBJECT, source, object())
             call.real[self._variables[cls]] = cls
         call.store(self._variables[cls], name, value)
 
@@ -176,7 +176,7 @@ def class_source(cls: type) -> Source | None:
 STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__, SimpleNamespace.__delattr__)
 
 
-class Objects:
+class ObjectProxies:
     """Reads, sets and deletes attributes of proxies, and makes new objects.
 
     Args:
@@ -240,7 +240,7 @@ class Objects:
         """
         call = self._call
         variable = call.side_effects[proxy]
-        pending = call.side_effects.store_attr_mutations.get(variable, {}).get(name, ABSENT)
+        pending = call.side_effects.pending(variable, name)
         if pending is not ABSENT and pending is not DELETED:
             return pending
         cls: Any = class_behind(proxy)
@@ -259,9 +259,8 @@ class Objects:
     def load_own(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
         """An object's own attribute, whatever its class has by this name; ``ABSENT`` if it has none."""
         variable = self._call.side_effects[proxy]
-        if self._call.side_effects.has_pending_mutation_of_attr(variable, name):
-            return self._call.side_effects.load_attr(variable, name)
-        return self._own(proxy, variable, name)
+        pending = self._call.side_effects.pending(variable, name)
+        return self._own(proxy, variable, name) if pending is ABSENT else pending
 
     def _own(self, proxy: Any, variable: Variable, name: str) -> Any:  # noqa: ANN401
         """An object's own attribute, not its class's; ``ABSENT`` if it has none or is new."""
@@ -417,9 +416,10 @@ class Objects:
             self._own_method(cls, proxy, "__delattr__")(name)
             return
         variable = call.side_effects[proxy]
-        if call.side_effects.has_pending_mutation_of_attr(variable, name):
-            call.side_effects.load_attr(variable, name)
-        elif variable not in call.real or (call.snapshot.attribute(call.real[variable], name) is ABSENT):
+        now = call.side_effects.pending(variable, name)
+        if now is ABSENT and variable in call.real:
+            now = call.snapshot.attribute(call.real[variable], name)
+        if now is ABSENT or now is DELETED:
             raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
         call.store(variable, name, DELETED)
         call.side_effects.registrations.pop((variable, name), None)
@@ -438,7 +438,7 @@ class Objects:
             call.refuse(f"a new {cls.__qualname__}, whose __new__ is its own")
         name = importable(cls) or f"{cls.__module__}:{cls.__qualname__}"
         proxy = self.new_proxy(cls)
-        variable = call.side_effects.track_object_new(proxy, name)
+        variable = call.side_effects.track(VariableKind.OBJECT, None, proxy, class_name=name)
         call.proxies[variable] = proxy
         if is_container_proxy(proxy):
             call.containers.start(proxy)

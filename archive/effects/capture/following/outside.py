@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.graph.function_code import is_model_module
-from archive.effects.capture.graph.sites import error_at
+from archive.effects.capture.graph.sites import error_at, is_model_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from archive.effects.capture.table.call import CapturedCall
 
     Current = Callable[[], CapturedCall | None]
-    from archive.effects.capture.graph.sites import Statement
+    from archive.effects.capture.graph.sites import ModelStatement
     from archive.effects.capture.table.call import CapturedCall
 
 
@@ -52,7 +51,7 @@ class SetValue:
     """A value that the call has set, and the statement that did."""
 
     value: object
-    at: Statement | None
+    at: ModelStatement | None
 
 
 class ContextVariable:

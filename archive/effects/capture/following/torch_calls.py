@@ -21,12 +21,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from archive.effects.capture.following.autograd import InferenceTensors, register_hook
 from archive.effects.capture.graph.operations import (
     GETTERS,
-    KNOWN_ATTRIBUTES,
     LISTS,
+    METADATA,
     OPERATOR_METHODS,
     REFLECTED,
     REFUSED,
-    SHAPES,
     TAKING_LISTS,
     TRAINING,
     WRAPPED,
@@ -291,7 +290,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
 
     def _casting(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Record a call whose arguments autocast may cast."""
-        if name in SHAPES or not self._autocast.is_on():
+        if name in METADATA or not self._autocast.is_on():
             return self._record(name, func, args, kwargs)
         cast = self._autocast.cast(func, args, kwargs)
         if cast is not None:
@@ -311,12 +310,12 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             return self._do("call_method", "detach", args, {}, torch.Tensor.detach)
         if attribute in GETTERS:
             return self._do("call_function", getattr, (args[0], attribute), {}, lambda *_: func(args[0]))
-        if attribute not in KNOWN_ATTRIBUTES:
+        if attribute not in METADATA:
             self._call.refuse(f"an attribute of a tensor that cannot be followed: {attribute}")
         return self._sizes.read(attribute, func, args, {})
 
     def _record(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        if name in SHAPES:
+        if name in METADATA:
             return self._sizes.read(name, func, args, kwargs)
         if name in REFLECTED:
             return self._do("call_function", REFLECTED[name], args[::-1], kwargs)

@@ -26,16 +26,21 @@ import torch
 
 from archive.effects.capture.following.autograd import KeptHandle, LaterHandle
 from archive.effects.capture.following.outside import ContextVariable
-from archive.effects.capture.graph.function_code import is_model_module
 from archive.effects.capture.graph.guards import copied
-from archive.effects.capture.graph.python_numbers import MATH, NUMBERS
-from archive.effects.capture.graph.scalars import Shape, is_scalar
-from archive.effects.capture.graph.sources import is_literal, is_named_tuple, is_plain, is_under_argument
+from archive.effects.capture.graph.scalars import MATH, NUMBERS, ShapeProxy, is_scalar
+from archive.effects.capture.graph.sites import is_model_module
+from archive.effects.capture.graph.variables import (
+    VariableKind,
+    is_literal,
+    is_named_tuple,
+    is_plain,
+    is_under_argument,
+)
 from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.proxies import ClassProxy, is_followed
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.proxies.tracked_set import TrackedSet
-from archive.effects.capture.proxies.untouchable import Untouchable
+from archive.effects.capture.proxies.type_proxies import Untouchable
 from archive.effects.looking import WITHOUT_MODES, type_name
 from archive.effects.places import is_container
 from archive.formats.effects.model import Attribute, Item, Local, Look
@@ -280,7 +285,7 @@ class Wrapping:
             self.wrap(one, None if source is None else Item(source, index)) for index, one in enumerate(value)
         ]
         if type(value) is torch.Size:
-            return Shape(items) if any(map(is_scalar, items)) else value
+            return ShapeProxy(items) if any(map(is_scalar, items)) else value
         return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
 
     def _code(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
@@ -332,7 +337,7 @@ class Wrapping:
         self._note_presence(value, source)
         is_handle = type(value) is LaterHandle
         proxy = KeptHandle(self._call) if is_handle else self._call.objects.new_proxy(type(value))
-        variable = self._call.side_effects.track_object_existing(value, source, proxy)
+        variable = self._call.side_effects.track(VariableKind.OBJECT, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
         return proxy
 
@@ -341,7 +346,7 @@ class Wrapping:
         if proxy is value:
             return value
         if value not in self._call.side_effects:
-            variable = self._call.side_effects.track_other(value, source, proxy)
+            variable = self._call.side_effects.track(VariableKind.OTHER, source, value, proxy)
             self._call.add_proxy(variable, proxy, value)
         return proxy
 
@@ -357,11 +362,11 @@ class Wrapping:
         proxy: Any
         if type(value) is dict:
             proxy = TrackedDict(self._call, source, is_open=is_open)
-            variable = self._call.side_effects.track_dict(value, source, proxy)
+            variable = self._call.side_effects.track(VariableKind.DICT, source, value, proxy)
         else:
             # A list that each call makes may be longer each time.
             proxy = OpenList(self._call, source, is_open=is_open or self._call.is_volatile(source))
-            variable = self._call.side_effects.track_list(value, source, proxy)
+            variable = self._call.side_effects.track(VariableKind.LIST, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
         self._call.met[variable] = self._call.here()
         self._note_presence(value, source)
@@ -370,7 +375,7 @@ class Wrapping:
 
     def _set(self, value: Any, source: Source) -> Any:  # noqa: ANN401
         proxy = TrackedSet(self._call, source, type(value))
-        variable = self._call.side_effects.track_set(value, source, proxy)
+        variable = self._call.side_effects.track(VariableKind.SET, source, value, proxy)
         self._call.add_proxy(variable, proxy, value)
         self._call.met[variable] = self._call.here()
         self._call.guards.type_names[source] = type_name(value)

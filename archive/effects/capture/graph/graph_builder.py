@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import fx
 
-from archive.effects.capture.graph.guards import Input, copied, is_reachable
-from archive.effects.capture.graph.python_numbers import NUMBERS
+from archive.effects.capture.graph.guards import GraphInput, copied, is_reachable
 from archive.effects.capture.graph.scalars import (
     DIFFERS,
+    NUMBERS,
     Scalar,
     concrete,
     is_free,
@@ -24,7 +24,7 @@ from archive.effects.capture.graph.scalars import (
     scalar,
     value_of,
 )
-from archive.effects.capture.graph.sources import identifier_of
+from archive.effects.capture.graph.variables import identifier_of
 from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.model import At, Computed, Constant, Look
 from archive.formats.effects.words import COMPUTED
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from archive.effects.capture.graph.guards import Guards
-    from archive.effects.capture.graph.sites import Statement
+    from archive.effects.capture.graph.sites import ModelStatement
     from archive.formats.effects.model import Source, Value
 
 
@@ -58,7 +58,7 @@ class Decisions:
         inputs: of the graph, which grow with the call.
     """
 
-    def __init__(self, inputs: list[Input]) -> None:
+    def __init__(self, inputs: list[GraphInput]) -> None:
         self._inputs = inputs
         self._known: dict[Any, Value | None] = {}
 
@@ -77,7 +77,7 @@ class Decisions:
         is_known = node.op == "call_function" and node.target in OPERATIONS
         return is_known and all(map(self.is_of_sizes, node.all_input_nodes))
 
-    def _input(self, node: Any) -> Input | None:  # noqa: ANN401
+    def _input(self, node: Any) -> GraphInput | None:  # noqa: ANN401
         return next((one for one in self._inputs if one.node is node), None)
 
     def _value(self, node: Any) -> Value | None:  # noqa: ANN401
@@ -144,17 +144,17 @@ class GraphBuilder:
     def __init__(
         self,
         guards: Guards,
-        here: Callable[[], Statement | None],
+        here: Callable[[], ModelStatement | None],
         refuse: Callable[[str], NoReturn],
     ) -> None:
         self._guards, self._here, self.refuse = guards, here, refuse
         self.text_of: Callable[[object, str], str | None] = lambda _, __: None
         self.graph = fx.Graph()
-        self.inputs: list[Input] = []
+        self.inputs: list[GraphInput] = []
         self._decisions = Decisions(self.inputs)
         self.constants: dict[str, Any] = {}
         self._nodes: dict[int, Any] = {}
-        self._by_identity: dict[int, Input] = {}
+        self._by_identity: dict[int, GraphInput] = {}
         self._alive: list[object] = []
         self._names: set[str] = {"self"}
         self.last: Any = self.graph._root
@@ -163,7 +163,7 @@ class GraphBuilder:
         """The node that makes a value; None if the graph does not know the value."""
         return self._nodes.get(id(value))
 
-    def input_of(self, value: object) -> Input | None:
+    def input_of(self, value: object) -> GraphInput | None:
         """The input whose proxy a value is; None for other values."""
         return self._by_identity.get(id(value))
 
@@ -198,7 +198,7 @@ class GraphBuilder:
         with WITHOUT_MODES():
             proxy = copy(data)
             version = proxy._version
-        self._input(Input(source, self._placeholder(source, torch.Tensor), original, proxy, version))
+        self._input(GraphInput(source, self._placeholder(source, torch.Tensor), original, proxy, version))
         return proxy
 
     def scalar_input(self, source: Source, value: float, *, free: bool = False) -> Scalar:
@@ -213,7 +213,7 @@ class GraphBuilder:
             Its proxy.
         """
         proxy = scalar(self, value, free=free, origin=(source, None))
-        self._input(Input(source, self._placeholder(source, type(value)), value, proxy))
+        self._input(GraphInput(source, self._placeholder(source, type(value)), value, proxy))
         return proxy
 
     def list_input(self, source: Source, originals: list[Any], data: list[Any], kind: type) -> list[Any]:
@@ -230,10 +230,10 @@ class GraphBuilder:
         """
         with WITHOUT_MODES():
             proxy = [copied(one) if isinstance(one, torch.Tensor) else one for one in data]
-        self._input(Input(source, self._placeholder(source, list[kind]), originals, proxy))  # type: ignore[valid-type]
+        self._input(GraphInput(source, self._placeholder(source, list[kind]), originals, proxy))  # type: ignore[valid-type]
         return proxy
 
-    def _input(self, new: Input) -> None:
+    def _input(self, new: GraphInput) -> None:
         new.node.meta["roots"] = frozenset([len(self.inputs)])
         self.inputs.append(new)
         self._by_identity[id(new.proxy)] = new
@@ -340,7 +340,7 @@ class GraphBuilder:
             self.refuse(f"{function.__name__} of numbers that differ from call to call")
         return self.number(value, node, free=is_free(*args))
 
-    def fixed(self, value: Any, reason: str = DIFFERS, statement: Statement | None = None) -> Any:  # noqa: ANN401
+    def fixed(self, value: Any, reason: str = DIFFERS, statement: ModelStatement | None = None) -> Any:  # noqa: ANN401
         """The Python number of a number of the graph, guarded from now on; other values as they are.
 
         Args:
@@ -401,12 +401,12 @@ class GraphBuilder:
             if node.meta.get("free") and not node.users and node not in outputs:
                 self.graph.erase_node(node)
 
-    def roots(self, *tensors: object) -> list[Input]:
+    def roots(self, *tensors: object) -> list[GraphInput]:
         """The inputs that some values are computed from, in order."""
         numbers = frozenset().union(*(roots_of(self.node_of(one)) for one in tensors))
         return [self.inputs[number] for number in sorted(numbers)]
 
-    def changed(self) -> list[Input]:
+    def changed(self) -> list[GraphInput]:
         """Inputs that have been changed in place."""
         return [one for one in self.inputs if one.changed]
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.graph.function_code import first_read
 from archive.effects.capture.graph.scalars import is_scalar
-from archive.effects.capture.graph.sites import Statement, span_of
-from archive.effects.capture.graph.sources import SOURCES, is_literal, root_of
+from archive.effects.capture.graph.sites import ModelStatement, first_read, span_of
+from archive.effects.capture.graph.variables import SOURCES, is_literal, root_of
 from archive.effects.looking import FOUND, SETTINGS, WITHOUT_MODES, setting
 from archive.formats.effects.model import (
     Attribute,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Input:
+class GraphInput:
     """One input of the graph.
 
     Attributes:
@@ -58,7 +57,7 @@ class Input:
     original: Any
     proxy: Any
     version: int = 0
-    statement: Statement | None = None
+    statement: ModelStatement | None = None
     latest: int = 0
     silently: bool = False
 
@@ -94,7 +93,7 @@ def copied(tensor: Any) -> Any:  # noqa: ANN401
     return copy.requires_grad_(tensor.requires_grad)
 
 
-class Copies:
+class TensorCopies:
     """Copies of a model's parameters and buffers, which one captured call after the other works with.
 
     A copy that a call has changed is not used again.
@@ -112,7 +111,7 @@ class Copies:
         self._kept[id(tensor)] = tensor, copy, copy._version
         return copy
 
-    def forget(self, changed: Iterable[Input]) -> None:
+    def forget(self, changed: Iterable[GraphInput]) -> None:
         """Forget copies that a call has changed, maybe without their version counters."""
         proxies = {id(one.proxy) for one in changed}
         self._kept = {number: one for number, one in self._kept.items() if id(one[1]) not in proxies}
@@ -163,7 +162,7 @@ class Assumption:
     subject: object
     value: Any
     key: Literal = None
-    statement: Statement | None = None
+    statement: ModelStatement | None = None
     reason: str = ""
 
 
@@ -182,12 +181,12 @@ class Guards:
         type_names: the types of containers that are no plain lists and dicts, by source.
     """
 
-    def __init__(self, here: Callable[[], Statement | None]) -> None:
+    def __init__(self, here: Callable[[], ModelStatement | None]) -> None:
         self._here = here
         self.settings = {name: setting(name) for name in SETTINGS}
         self.type_names: dict[Source, str] = {}
         self._noted: dict[tuple[object, ...], Assumption] = {}
-        self._first_read: dict[str, Statement] = {}
+        self._first_read: dict[str, ModelStatement] = {}
         self._unread: set[str] = set()
         self._sink: Held | None = None
 
@@ -197,7 +196,7 @@ class Guards:
         subject: object,
         value: Any,  # noqa: ANN401
         key: Literal = None,
-        statement: Statement | None = None,
+        statement: ModelStatement | None = None,
         *,
         reason: str = "",
     ) -> None:
@@ -233,7 +232,7 @@ class Guards:
             self._add(one)
         held.clear()
 
-    def tensor(self, one: Input, look: Look, key: Literal = None) -> None:
+    def tensor(self, one: GraphInput, look: Look, key: Literal = None) -> None:
         """Guard a property of an input tensor, as it was before the call."""
         with WITHOUT_MODES():
             value = FOUND[look](one.original, key)
@@ -243,7 +242,7 @@ class Guards:
         """Guard a setting of PyTorch, as it was before the call."""
         self.note(Look.SETTING, None, self.settings[name], name)
 
-    def constant(self, value: Any, source: Source, statement: Statement | None = None) -> None:  # noqa: ANN401
+    def constant(self, value: Any, source: Source, statement: ModelStatement | None = None) -> None:  # noqa: ANN401
         """Guard an immutable value, where it lives."""
         if is_literal(value):
             self.note(Look.EQUAL, source, value, None, statement)
@@ -266,7 +265,9 @@ class Guards:
         for name in names:
             position = first_read(code, name)
             if position is not None:
-                self._first_read[name] = Statement(code.co_filename, position[0], span_of(code, position))
+                self._first_read[name] = ModelStatement(
+                    code.co_filename, position[0], span_of(code, position)
+                )
             elif own is function:
                 self._unread.add(name)
 
@@ -278,7 +279,7 @@ class Guards:
         """Whether the method, or a decorator around it, may read an argument."""
         return name not in self._unread
 
-    def _argument_statement(self, subject: object) -> Statement | None:
+    def _argument_statement(self, subject: object) -> ModelStatement | None:
         root = root_of(subject) if isinstance(subject, SOURCES) else None
         return self._first_read.get(root.name) if isinstance(root, Local) else None
 

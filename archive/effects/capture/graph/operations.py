@@ -41,46 +41,28 @@ REFLECTED: dict[str, Any] = {
 }
 """Reflected operators: operands swapped."""
 
-SHAPES = frozenset(
-    (
-        "size",
-        "dim",
-        "ndim",
-        "ndimension",
-        "numel",
-        "nelement",
-        "stride",
-        "storage_offset",
-        "element_size",
-        "is_floating_point",
-        "is_complex",
-        "is_signed",
-        "is_contiguous",
-        "is_same_size",
-        "__len__",
-        "get_device",
-        "is_tensor",
-        "is_pinned",
-        "is_inference",
-        "result_type",
-        "promote_types",
-        "can_cast",
-        "is_conj",
-        "is_neg",
-        "is_nested",
-        "is_sparse",
-        "is_grad_enabled",
-        "get_default_dtype",
-        "finfo",
-        "iinfo",
-        "has_names",
-        "is_storage",
-        "type",
-        "is_distributed",
-        "is_shared",
-    )
-)
-"""Functions that read metadata alone: they are guarded, and only sizes become nodes."""
+_FACETS = {
+    "size": ("size", "shape", "numel", "nelement", "__len__"),
+    "rank": ("dim", "ndim", "ndimension"),
+    "dtype": (
+        *("dtype", "is_floating_point", "is_complex", "is_signed", "element_size", "itemsize", "type"),
+        *("result_type", "promote_types", "can_cast", "finfo", "iinfo", "is_conj", "is_neg"),
+    ),
+    "device": (
+        *("device", "get_device", "is_cuda", "is_cpu", "is_mps", "is_xpu", "is_meta", "is_vulkan", "is_ipu"),
+        *("is_xla", "is_mtia", "is_maia", "is_pinned", "is_shared"),
+    ),
+    "gradient": ("requires_grad", "is_leaf", "output_nr", "is_inference"),
+    "layout": ("stride", "storage_offset", "is_contiguous", "is_same_size", "nbytes"),
+    "torch.is_grad_enabled": ("is_grad_enabled",),
+    "torch.get_default_dtype": ("get_default_dtype",),
+    "type": (
+        *("is_tensor", "is_nested", "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "has_names"),
+        *("names", "layout", "is_storage", "is_distributed"),
+    ),
+}
+METADATA = {name: facet for facet, names in _FACETS.items() for name in names}
+"""What functions and attributes read: metadata of tensors, or a setting. All is guarded; sizes are nodes."""
 
 REFUSED = {
     "__bool__": "control flow that depends on a tensor",
@@ -106,49 +88,8 @@ REFUSED = {
     "resize_": "a tensor of another size",
 }
 
-GETTERS = frozenset(
-    (
-        "T",
-        "mT",
-        "H",
-        "mH",
-        "real",
-        "imag",
-    )
-)
+GETTERS = frozenset(("T", "mT", "H", "mH", "real", "imag"))
 """Attributes of tensors that are tensors themselves."""
-
-KNOWN_ATTRIBUTES = frozenset(
-    (
-        "shape",
-        "dtype",
-        "device",
-        "layout",
-        "ndim",
-        "requires_grad",
-        "is_leaf",
-        "names",
-        "is_cuda",
-        "is_cpu",
-        "is_mps",
-        "is_xpu",
-        "is_meta",
-        "is_sparse",
-        "is_quantized",
-        "is_nested",
-        "is_mkldnn",
-        "is_sparse_csr",
-        "itemsize",
-        "nbytes",
-        "is_vulkan",
-        "is_ipu",
-        "is_xla",
-        "is_mtia",
-        "is_maia",
-        "output_nr",
-    )
-)
-"""Attributes of tensors that are metadata."""
 
 WRAPPED = ("pow", "pow_")
 """Methods of tensors that operators, as ``**``, have in a function of their own."""

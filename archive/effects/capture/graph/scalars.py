@@ -2,20 +2,22 @@
 
 A free number is computed from arguments and sizes alone. Where Python needs its value, as in a branch, a
 guard keeps it the same in later calls. Any other number, such as a counter, differs from call to call by
-itself, and a model whose Python code needs its value is refused, or captured as several entries: then a
-guard tells the entry that has this value.
+itself. A model whose Python code needs its value is captured as several entries: a guard tells the entry that
+has this value.
+
+TorchScript gives inf or nan where Python raises an error, crashes where an int is divided by 0, rounds
+``//`` of floats twice, and has floats for powers of ints. The functions here build the same results from
+what both compute alike, and guard what would be an error. Their first argument is the builder of the graph.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-
-from archive.effects.capture.graph import python_numbers
-from archive.effects.capture.graph.python_numbers import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,10 +25,147 @@ if TYPE_CHECKING:
     from archive.formats.effects.model import Source
 
 
+NUMBERS = (bool, int, float)
+EXACT = 2.0**53
+"""Up to here a float holds each int."""
+MOST_SHIFT = 63
+MATH = {
+    getattr(math, name): name
+    for name in (
+        *("exp", "expm1", "log", "log10", "log1p", "sqrt", "pow", "fmod", "fabs", "copysign", "degrees"),
+        *("radians", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh"),
+        *("acosh", "atanh", "erf", "erfc", "isfinite", "isinf", "isnan"),
+    )
+}
+"""Functions of ``math`` that TorchScript has, and computes alike."""
+
+
+def truediv(graph: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
+    """``one / other``."""
+    _nonzero(graph, other)
+    return graph.compute(operator.truediv, one, other)
+
+
+def mod(graph: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
+    """``one % other``: of floats, ``fmod`` with the sign of the divisor."""
+    if _is_int(one) and _is_int(other):
+        _nonzero(graph, other, before=True)
+        return graph.compute(operator.mod, one, other)
+    _nonzero(graph, other)
+    compute = graph.compute
+    rest = compute(math.fmod, _plain(graph, one), _plain(graph, other))
+    below = compute(operator.ne, compute(operator.lt, rest, 0.0), compute(operator.lt, other, 0))
+    turned = compute(operator.and_, compute(operator.ne, rest, 0.0), below)
+    either = compute(operator.getitem, [rest, compute(operator.add, rest, other)], compute(int, turned))
+    result = compute(math.copysign, either, _plain(graph, other))
+    graph.stands_for(result, "mod", one, other)
+    return result
+
+
+def floordiv(graph: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
+    """``one // other``: of floats, what is left without the rest, divided, as CPython does."""
+    compute = graph.compute
+    if _is_int(one) and _is_int(other):
+        _nonzero(graph, other, before=True)
+        return compute(operator.floordiv, one, other)
+    quotient = compute(operator.truediv, compute(operator.sub, one, mod(graph, one, other)), other)
+    whole = compute(operator.floordiv, quotient, 1.0)
+    above = compute(operator.gt, compute(operator.sub, quotient, whole), 0.5)
+    whole = compute(operator.add, whole, compute(float, above))
+    result = compute(math.copysign, whole, compute(operator.truediv, one, other))
+    graph.stands_for(result, "floordiv", one, other)
+    return finite(graph, result)
+
+
+def pow(graph: Any, one: Any, other: Any) -> Any:  # noqa: A001, ANN401 (the operator's name)
+    """``one ** other``: of ints, a product, or an exact float as an int."""
+    if not (_is_int(one) and _is_int(other)):
+        return finite(graph, graph.compute(operator.pow, one, other))
+    base, exponent = _plain(graph, one), _plain(graph, other)
+    if type(exponent) is int and exponent >= 0:
+        times = functools.partial(graph.compute, operator.mul)
+        return functools.reduce(times, [base] * exponent) if exponent else 1
+    power = graph.compute(math.pow, base, exponent)
+    if type(exponent) is int:
+        return finite(graph, power)
+    graph.assume(graph.compute(operator.ge, exponent, 0))
+    graph.assume(graph.compute(operator.lt, graph.compute(abs, power), EXACT))
+    return graph.compute(int, power)
+
+
+def lshift(graph: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
+    """``one << other``."""
+    if type(other) not in NUMBERS:
+        graph.assume(graph.compute(operator.ge, other, 0))
+    return graph.compute(operator.lshift, one, other)
+
+
+def rshift(graph: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
+    """``one >> other``."""
+    if type(other) in NUMBERS:
+        return graph.compute(operator.rshift, one, min(int(other), MOST_SHIFT))
+    graph.assume(graph.compute(operator.ge, other, 0))
+    graph.assume(graph.compute(operator.le, other, MOST_SHIFT))
+    return graph.compute(operator.rshift, one, other)
+
+
+def rounded(graph: Any, number: Any) -> Any:  # noqa: ANN401
+    """``round(number)``: a half goes to the even neighbour."""
+    if _is_int(number):
+        return _plain(graph, number)
+    compute = graph.compute
+    low = compute(math.floor, number)
+    rest = compute(operator.sub, number, compute(float, low))
+    odd = compute(operator.eq, compute(operator.mod, low, 2), 1)
+    half = compute(operator.and_, compute(operator.eq, rest, 0.5), odd)
+    up = compute(operator.or_, compute(operator.gt, rest, 0.5), half)
+    return compute(operator.add, low, compute(int, up))
+
+
+def cut(graph: Any, function: Callable[..., Any], number: Any) -> Any:  # noqa: ANN401
+    """An int near a number, as ``floor``, ``ceil`` or ``int`` gives it."""
+    return _plain(graph, number) if _is_int(number) else graph.compute(function, number)
+
+
+def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+    """A function in ``MATH``."""
+    if MATH[function][:2] == "is" and _is_int(args[0]):
+        return function(0)
+    given = [_plain(graph, one) for one in args]
+    if function is math.log and len(given) > 1:
+        top, bottom = (math_function(graph, function, (one,)) for one in given)
+        return truediv(graph, top, bottom)
+    result = graph.compute(function, *given)
+    return result if MATH[function][:2] == "is" else finite(graph, result)
+
+
+def finite(graph: Any, number: Any) -> Any:  # noqa: ANN401
+    """A number, guarded: Python raises an error where TorchScript gives inf or nan."""
+    graph.assume(graph.compute(math.isfinite, number))
+    return number
+
+
+def _nonzero(graph: Any, divisor: Any, *, before: bool = False) -> None:  # noqa: ANN401
+    if type(divisor) not in NUMBERS:
+        graph.assume(graph.compute(operator.ne, divisor, 0), before=before)
+
+
+def _is_int(number: Any) -> bool:  # noqa: ANN401
+    """Whether a number is an int or bool, whether of the graph or not."""
+    return issubclass(number.__class__, int)
+
+
+def _plain(graph: Any, number: Any) -> Any:  # noqa: ANN401
+    """A number that is no bool."""
+    if number.__class__ is not bool:
+        return number
+    return int(number) if type(number) in NUMBERS else graph.compute(int, number)
+
+
 # --- shape
 
 
-class Shape(tuple[Any, ...]):
+class ShapeProxy(tuple[Any, ...]):
     """The proxy of a ``torch.Size``, as ``x.shape`` gives it: a tuple of numbers of the graph."""
 
     __slots__ = ()
@@ -45,10 +184,10 @@ class Shape(tuple[Any, ...]):
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
         found = tuple.__getitem__(self, index)
-        return Shape(found) if isinstance(index, slice) else found
+        return ShapeProxy(found) if isinstance(index, slice) else found
 
     def __add__(self, other: Any) -> Any:  # noqa: ANN401
-        return Shape(tuple.__add__(self, tuple(other)))
+        return ShapeProxy(tuple.__add__(self, tuple(other)))
 
     def __repr__(self) -> str:
         return f"torch.Size({list(self)})"
@@ -58,31 +197,62 @@ class Shape(tuple[Any, ...]):
 
 # --- scalars
 
-BINARY = (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "eq",
-    "ne",
-    "and_",
-    "or_",
-    "xor",
-    "lshift",
-    "rshift",
-)
-UNARY = ("neg", "abs")
-DIFFERENT: dict[str, Callable[..., object]] = {
-    name: getattr(python_numbers, name) for name in ("truediv", "floordiv", "mod", "pow", "lshift", "rshift")
+
+class NumberOperator(NamedTuple):
+    """An operator of Python's numbers.
+
+    Attributes:
+        function: what nodes of the graph call.
+        bound: the largest absolute value of an int result, given those of the operands; None where an int
+            result follows from no bound.
+        result: builds the result where TorchScript computes another one.
+    """
+
+    function: Callable[..., Any]
+    bound: Callable[..., int] | None = None
+    result: Callable[..., Any] | None = None
+
+
+def _sum_of_bounds(one: int, other: int) -> int:
+    return one + other
+
+
+def _bound_of_bits(one: int, other: int) -> int:
+    return 2 * max(one, other) + 1
+
+
+BINARY = {
+    "add": NumberOperator(operator.add, _sum_of_bounds),
+    "sub": NumberOperator(operator.sub, _sum_of_bounds),
+    "mul": NumberOperator(operator.mul, lambda one, other: one * other),
+    "truediv": NumberOperator(operator.truediv, result=truediv),
+    "floordiv": NumberOperator(operator.floordiv, lambda one, _: one + 1, floordiv),
+    "mod": NumberOperator(operator.mod, lambda _, other: other, mod),
+    "pow": NumberOperator(operator.pow, result=pow),
+    "lt": NumberOperator(operator.lt),
+    "le": NumberOperator(operator.le),
+    "gt": NumberOperator(operator.gt),
+    "ge": NumberOperator(operator.ge),
+    "eq": NumberOperator(operator.eq),
+    "ne": NumberOperator(operator.ne),
+    "and": NumberOperator(operator.and_, _bound_of_bits),
+    "or": NumberOperator(operator.or_, _bound_of_bits),
+    "xor": NumberOperator(operator.xor, _bound_of_bits),
+    "lshift": NumberOperator(operator.lshift, lambda one, other: one << min(other, 64), lshift),
+    "rshift": NumberOperator(operator.rshift, lambda one, _: one, rshift),
 }
-"""Operators that TorchScript computes otherwise, for some operands."""
+UNARY = {
+    "neg": NumberOperator(operator.neg, lambda one: one),
+    "abs": NumberOperator(abs, lambda one: one),
+}
+CHOOSING = {"max": NumberOperator(max, max), "min": NumberOperator(min, min)}
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+BOUNDS = {
+    row.function: row.bound
+    for rows in (BINARY, UNARY, CHOOSING)
+    for row in rows.values()
+    if row.bound is not None
+}
 DIFFERS = "the number it depends on differs from call to call"
 NEEDED = {
     "__bool__": "control flow",
@@ -98,46 +268,28 @@ NEEDED = {
 }
 
 
-class Arithmetic(python_numbers.Graph, Protocol):
-    """The part of a ``GraphBuilder`` that its numbers need."""
-
-    def fixed(self, value: Any, reason: str = "") -> Any:  # noqa: ANN401
-        """Guard a number of the graph, and give its Python number."""
-
-    def can_fix(self, value: Any) -> bool:  # noqa: ANN401
-        """Whether a guard can tell the Python number of a number of the graph."""
-
-    @property
-    def text_of(self) -> Callable[[object, str], str | None]:
-        """Give a mark in the place of a number's text, if a table can hold the text; else None."""
-
-    @property
-    def refuse(self) -> Callable[[str], NoReturn]:
-        """End the call with an error at the model's statement."""
-
-
 class Scalar:
     """A number of the graph, with its value in the captured call.
 
     Args:
-        arithmetic: computes with it.
+        builder: the builder of the graph, which computes with it.
         value: in this call.
         free: whether it is computed from arguments and sizes alone.
         origin: of a number that is an argument: its source and None; of a size: the tensor's source and the
             dimension. None for other numbers.
     """
 
-    __slots__ = ("_arithmetic", "_free", "_origin", "_value")
+    __slots__ = ("_builder", "_free", "_origin", "_value")
 
     def __init__(
         self,
-        arithmetic: Arithmetic,
+        builder: Any,  # noqa: ANN401
         value: float,
         *,
         free: bool = False,
         origin: tuple[Source, int | None] | None = None,
     ) -> None:
-        self._arithmetic = arithmetic
+        self._builder = builder
         self._value = value
         self._free = free
         self._origin = origin
@@ -167,7 +319,7 @@ SCALARS = (RealScalar, IntScalar)
 
 
 def scalar(
-    arithmetic: Arithmetic,
+    builder: Any,  # noqa: ANN401
     value: float,
     *,
     free: bool = False,
@@ -175,7 +327,7 @@ def scalar(
 ) -> Scalar:
     """A number of the graph."""
     kind = IntScalar if type(value) is int else RealScalar
-    return kind(arithmetic, value, free=free, origin=origin)
+    return kind(builder, value, free=free, origin=origin)
 
 
 def is_scalar(value: object) -> bool:
@@ -192,7 +344,7 @@ def concrete(value: Any) -> Any:  # noqa: ANN401
     """A value with Python numbers in place of numbers of the graph, at any depth."""
     if is_scalar(value):
         return value_of(value)
-    if type(value) in (tuple, Shape, torch.Size):
+    if type(value) in (tuple, ShapeProxy, torch.Size):
         return tuple(map(concrete, value))
     if isinstance(value, list):
         return list(map(concrete, value))
@@ -212,38 +364,27 @@ def is_free(*values: object) -> bool:
     )
 
 
-def _computed(arithmetic: Arithmetic, name: str, function: Callable[..., object], *numbers: object) -> object:
-    """The result of an operator, as Python computes it."""
-    made = DIFFERENT.get(name)
-    return made(arithmetic, *numbers) if made else arithmetic.compute(function, *numbers)
+def _binary(name: str, row: NumberOperator) -> None:
+    """Add an operator of two numbers, and the reflected one."""
 
-
-def _binary(name: str) -> None:
-    function = getattr(operator, name)
-    plain = name.rstrip("_")
+    def computed(builder: Any, one: object, other: object) -> object:  # noqa: ANN401
+        return row.result(builder, one, other) if row.result else builder.compute(row.function, one, other)
 
     def forward(self: Scalar, other: object) -> object:
         if not (is_scalar(other) or type(other) in NUMBERS):
             return NotImplemented
-        return _computed(self._arithmetic, name, function, self, other)
+        return computed(self._builder, self, other)
 
     def backward(self: Scalar, other: object) -> object:
-        if type(other) not in NUMBERS:
-            return NotImplemented
-        return _computed(self._arithmetic, name, function, other, self)
+        return computed(self._builder, other, self) if type(other) in NUMBERS else NotImplemented
 
-    setattr(Scalar, f"__{plain}__", forward)
-    if plain not in ("lt", "le", "gt", "ge", "eq", "ne"):
-        setattr(Scalar, f"__r{plain}__", backward)
+    setattr(Scalar, f"__{name}__", forward)
+    if name not in COMPARISONS:
+        setattr(Scalar, f"__r{name}__", backward)
 
 
-def _unary(name: str) -> None:
-    function: Callable[..., object] = abs if name == "abs" else operator.neg
-
-    def method(self: Scalar) -> object:
-        return self._arithmetic.compute(function, self)
-
-    setattr(Scalar, f"__{name}__", method)
+def _unary(name: str, row: NumberOperator) -> None:
+    setattr(Scalar, f"__{name}__", lambda self: self._builder.compute(row.function, self))
 
 
 def _needed(name: str, use: str) -> None:
@@ -253,15 +394,15 @@ def _needed(name: str, use: str) -> None:
         if name == "__getattr__" and args[0] == "__torch_function__":
             raise AttributeError(args[0])
         if name == "__getattr__" and args[0] == "node":
-            return self._arithmetic.refuse("a size in a function of PyTorch that has ways of its own with it")
-        text = self._arithmetic.text_of(self, *args) if name == "__format__" else None
+            return self._builder.refuse("a size in a function of PyTorch that has ways of its own with it")
+        text = self._builder.text_of(self, *args) if name == "__format__" else None
         if text is not None:
             return text
         what = f"{use} {args[0]!r}" if name == "__getattr__" else use
         reason = f"{what}: {DIFFERS}"
-        if name == "__bool__" and type(self._value) is not bool and self._arithmetic.can_fix(self):
-            return bool(self._arithmetic.fixed(self._arithmetic.compute(operator.ne, self, 0), reason))
-        value = self._arithmetic.fixed(self, reason)
+        if name == "__bool__" and type(self._value) is not bool and self._builder.can_fix(self):
+            return bool(self._builder.fixed(self._builder.compute(operator.ne, self, 0), reason))
+        value = self._builder.fixed(self, reason)
         return getattr(value, args[0]) if name == "__getattr__" else getattr(value, name)(*args)
 
     setattr(Scalar, name, method)
@@ -269,27 +410,27 @@ def _needed(name: str, use: str) -> None:
 
 def _cut(name: str) -> None:
     function: Callable[..., object] = int if name == "trunc" else getattr(math, name)
-    setattr(Scalar, f"__{name}__", lambda self: python_numbers.cut(self._arithmetic, function, self))
+    setattr(Scalar, f"__{name}__", lambda self: cut(self._builder, function, self))
 
 
 def _round(self: Scalar, digits: int | None = None) -> object:
-    if digits is not None and not self._arithmetic.can_fix(self):
-        return self._arithmetic.refuse(
+    if digits is not None and not self._builder.can_fix(self):
+        return self._builder.refuse(
             f"round(…, {value_of(digits)}) of a number that differs from call to call"
         )
     if digits is not None:
-        return round(self._arithmetic.fixed(self), digits)
-    return python_numbers.rounded(self._arithmetic, self)
+        return round(self._builder.fixed(self), digits)
+    return rounded(self._builder, self)
 
 
 def _divmod(one: object, other: object) -> object:
     return one // other, one % other  # type: ignore[operator]
 
 
-for _name in BINARY:
-    _binary(_name)
-for _name in UNARY:
-    _unary(_name)
+for _name, _row in BINARY.items():
+    _binary(_name, _row)
+for _name, _row in UNARY.items():
+    _unary(_name, _row)
 for _name in ("floor", "ceil", "trunc"):
     _cut(_name)
 for _name, _use in NEEDED.items():

@@ -1,8 +1,18 @@
-"""Statements of the model: the one that runs now, its range of the source, and the calls that lead to it."""
+"""Statements of the model, and facts about its code.
+
+Statements: the one that runs now, its range of the source, and the calls that lead to it.
+
+Of what some code reads and sets by itself (globals, variables of functions around it, attributes of objects),
+only uses that the instructions tell for sure count. An object that the code hands on, stores or compares
+escapes: nobody knows what else happens to it.
+"""
 
 from __future__ import annotations
 
+import builtins
 import dis
+import functools
+import importlib
 import inspect
 import linecache
 import os
@@ -11,16 +21,18 @@ import sysconfig
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from archive.debuginfo.sites import SELF, CallStep, Site, Span
+from archive.effects.capture.graph.variables import ABSENT
 from archive.effects.errors import CaptureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import CodeType, FrameType
+    from types import CellType, FrameType
 
 
 OWN_FOLDER = str(Path(__file__).parents[2]) + os.sep
@@ -34,7 +46,7 @@ COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class ModelStatement:
     """A statement of the model.
 
     Attributes:
@@ -89,7 +101,7 @@ def _frames(outermost: CodeType) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def error_at(message: str, statement: Statement | None) -> CaptureError:
+def error_at(message: str, statement: ModelStatement | None) -> CaptureError:
     """An error that names a statement of the model, if there is one."""
     return (
         CaptureError(message)
@@ -124,7 +136,7 @@ def model_frames(outermost: CodeType) -> list[FrameType]:
     return [frame for frame in _frames(outermost) if of_model(frame.f_code.co_filename)][::-1]
 
 
-def here(frames: list[FrameType], owner_of: Callable[[FrameType], Owner | None]) -> Statement | None:
+def here(frames: list[FrameType], owner_of: Callable[[FrameType], Owner | None]) -> ModelStatement | None:
     """The statement that runs in the innermost of some frames; None if there is no frame.
 
     Args:
@@ -143,7 +155,7 @@ def statement_in(
     owner_of: Callable[[FrameType], Owner | None],
     position: Position | None,
     called: tuple[CodeType, Owner | None] | None = None,
-) -> Statement:
+) -> ModelStatement:
     """A statement in the innermost of some frames, or in code that this frame has called.
 
     Args:
@@ -167,7 +179,7 @@ def statement_in(
             steps.append(CallStep(inner.co_name, owner.type_name, instance, call))
             outer = owner
     line = position[0] if position else code.co_firstlineno
-    return Statement(code.co_filename, line, span_of(code, position), tuple(steps))
+    return ModelStatement(code.co_filename, line, span_of(code, position), tuple(steps))
 
 
 @cache
@@ -217,3 +229,179 @@ def span_of(code: CodeType, position: Position | None) -> Span | None:
         before[line - first] + start,
         before[last - first] + end,
     )
+
+
+# --- code uses
+
+READS, SETS = ("LOAD_ATTR", "LOAD_METHOD"), "STORE_ATTR"
+NOT_OF_VARIABLES = (*READS, "LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST")
+GLOBAL_SETS = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_NAME", "DELETE_NAME")
+
+
+class AttributeUse(NamedTuple):
+    """The use of an object by its attributes: ``x.held.count`` or ``x.held.count = …``.
+
+    Attributes:
+        names: of the attributes, outermost first.
+        is_set: whether the last one is set.
+    """
+
+    names: tuple[str, ...]
+    is_set: bool = False
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """A code object and those inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes_in(constant)
+
+
+def globals_read(code: CodeType) -> list[str]:
+    """Names that code looks up in its globals, in order."""
+    found = [one for each in codes_in(code) for one in dis.get_instructions(each)]
+    return list(dict.fromkeys(str(one.argval) for one in found if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")))
+
+
+def sets_globals(code: CodeType) -> bool:
+    """Whether code sets or deletes globals."""
+    return any(one.opname in GLOBAL_SETS for each in codes_in(code) for one in dis.get_instructions(each))
+
+
+def uses_of(code: CodeType, variable: str) -> list[AttributeUse] | None:
+    """The uses of the object that a variable holds; None if it escapes.
+
+    Args:
+        code: of a function, with the functions inside it.
+        variable: an argument of the function, or a variable of a function around it.
+    """
+    uses: list[AttributeUse] = []
+    for each in codes_in(code):
+        steps = [one for one in dis.get_instructions(each) if one.opname != "EXTENDED_ARG"]
+        for place, step in enumerate(steps):
+            if _loads(step, variable):
+                found = _uses_at(steps, place + 1)
+                if found is None:
+                    return None
+                uses += found
+    return uses
+
+
+def _loads(step: dis.Instruction, variable: str) -> bool:
+    """Whether an instruction reads a variable; ``LOAD_CLOSURE`` only hands it to a function inside."""
+    if not step.opname.startswith("LOAD_") or step.opname in (*NOT_OF_VARIABLES, "LOAD_CLOSURE"):
+        return False
+    return variable in step.argval if isinstance(step.argval, tuple) else step.argval == variable
+
+
+def _uses_at(steps: list[dis.Instruction], place: int) -> list[AttributeUse] | None:
+    """The uses of an object that has just been read: a chain of attributes, the last of which may be set."""
+    if isinstance(steps[place - 1].argval, tuple):
+        return None
+    names: list[str] = []
+    while True:
+        step = steps[place]
+        if step.opname in READS:
+            names.append(str(step.argval))
+            place += 1
+        elif step.opname == SETS:
+            return [AttributeUse((*names, str(step.argval)), is_set=True)]
+        elif step.opname == "COPY" and step.arg == 1 and steps[place + 1].opname in READS:
+            # `x.count += 1` reads the attribute, and sets it afterwards.
+            used = AttributeUse((*names, str(steps[place + 1].argval)))
+            return [used, AttributeUse(used.names, is_set=True)]
+        else:
+            return [AttributeUse(tuple(names))] if names else None
+
+
+# --- function code
+
+LIBRARIES = frozenset({"torch", "numpy", *sys.stdlib_module_names}) - {"__main__"}
+"""Top-level packages whose functions run as they are."""
+GLOBAL_STORES = ("STORE_GLOBAL", "DELETE_GLOBAL")
+CELL_STORES = ("STORE_DEREF", "DELETE_DEREF")
+
+
+def is_model_module(module: object) -> bool:
+    """Whether a name of a Python module is one of a model's modules, not of a library's."""
+    return isinstance(module, str) and module.partition(".")[0] not in LIBRARIES
+
+
+def importable(value: Any) -> str | None:  # noqa: ANN401
+    """The name by which a function or class can be imported, as ``module:qualname``; None if by none."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str):
+        return None
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        return None
+    return f"{module}:{name}" if found is value else None
+
+
+def contents_of(cell: CellType) -> object:
+    """The contents of a cell; ``ABSENT`` if it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return ABSENT
+
+
+@functools.cache
+def comparison_by_identity(code: CodeType) -> tuple[CodeType, int] | None:
+    """The first ``is`` of two values, neither of which is a constant, a builtin or PyTorch's own.
+
+    Returns:
+        The code that has it, which may be inside of the one given, and the instruction; None without one.
+    """
+    steps = [one for one in dis.get_instructions(code) if one.opname != "CACHE"]
+    for place, one in enumerate(steps):
+        before, first = steps[place - 1], steps[place - 2]
+        fixed = before.opname == "LOAD_CONST" or (
+            before.opname == "LOAD_GLOBAL" and hasattr(builtins, str(before.argval))
+        )
+        of_torch = before.opname == "LOAD_ATTR" and (first.opname, first.argval) == ("LOAD_GLOBAL", "torch")
+        if one.opname == "IS_OP" and not (fixed or of_torch):
+            return code, one.offset // 2
+    inner = (comparison_by_identity(one) for one in code.co_consts if isinstance(one, CodeType))
+    return next(filter(None, inner), None)
+
+
+@functools.cache
+def asks_super_alone(code: CodeType, name: str) -> bool:
+    """Whether some code reads a method by this name of nothing but ``super()``."""
+    kept = [one for one in dis.get_instructions(code) if one.opname not in ("PRECALL", "CACHE")]
+    for place, one in enumerate(kept):
+        if one.argval != name or one.opname.startswith("LOAD_SUPER"):
+            continue
+        before = [each.opname for each in kept[max(place - 2, 0) : place]]
+        if before != ["LOAD_GLOBAL", "CALL"] or kept[place - 2].argval != "super":
+            return False
+    return True
+
+
+@functools.cache
+def first_read(code: CodeType, name: str) -> Position | None:
+    """The place where some code first reads a variable; None if it does not."""
+    for instruction in dis.get_instructions(code):
+        if instruction.argval == name and instruction.opname.startswith("LOAD_"):
+            return position_of(code, instruction.offset // 2)
+    return None
+
+
+@functools.cache
+def stores_of(code: CodeType) -> dict[str, tuple[CodeType, int]]:
+    """The instruction that last stores each global and each shared variable, as code and its number in it."""
+    found: dict[str, tuple[CodeType, int]] = {}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            inner = stores_of(constant).items()
+            found |= {name: at for name, at in inner if name not in code.co_cellvars}
+    for instruction in dis.get_instructions(code):
+        stores_cell = instruction.opname in CELL_STORES and instruction.argval in code.co_freevars
+        if instruction.opname in GLOBAL_STORES or stores_cell:
+            found[instruction.argval] = code, instruction.offset // 2
+    return found

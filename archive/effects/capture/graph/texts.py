@@ -55,7 +55,7 @@ CALL_EXTRA = 2
 FORMATTING = ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")
 
 
-class Text(NamedTuple):
+class MarkedText(NamedTuple):
     """A text with values of the call in it.
 
     Attributes:
@@ -67,7 +67,7 @@ class Text(NamedTuple):
     values: tuple[Any, ...]
 
 
-class Mark(NamedTuple):
+class TextMark(NamedTuple):
     """A value that a text shows.
 
     Attributes:
@@ -83,7 +83,7 @@ class Mark(NamedTuple):
     call: int
 
 
-class Texts:
+class TextMarks:
     """Keeps the marks of one call.
 
     Args:
@@ -97,7 +97,7 @@ class Texts:
         refuse: Callable[[str], NoReturn],
     ) -> None:
         self._other_calls, self._refuse = other_calls, refuse
-        self._marks: list[Mark] = []
+        self._marks: list[TextMark] = []
         self._open: set[int] = set()
 
     def of(self, value: object, spec: str) -> str | None:
@@ -109,7 +109,7 @@ class Texts:
         if target is None or (frame.f_code, target) in self._other_calls or MARK.search(spec):
             return None
         self._open.add(len(self._marks))
-        self._marks.append(Mark(value, spec, frame.f_code, target))
+        self._marks.append(TextMark(value, spec, frame.f_code, target))
         return f"\0{len(self._marks) - 1}\0"
 
     @staticmethod
@@ -120,7 +120,7 @@ class Texts:
             frame = frame.f_back
         return frame
 
-    def resolved(self, text: str, caller: FrameType) -> str | Text:
+    def resolved(self, text: str, caller: FrameType) -> str | MarkedText:
         """A text that was given to a call that a table can hold; without marks as it is.
 
         Args:
@@ -143,7 +143,7 @@ class Texts:
             self._open.discard(int(piece))
             template.append(f"{{{len(values)}:{mark.spec}}}" if mark.spec else f"{{{len(values)}}}")
             values.append(mark.value)
-        return Text("".join(template), tuple(values))
+        return MarkedText("".join(template), tuple(values))
 
     def close(self) -> None:
         """Note where texts with marks went that are none of these calls; the call is then tried again."""

@@ -1,6 +1,7 @@
-"""Variables of the table of effects: one for each list, dict, object, cell and global that a call meets.
+"""Sources, literals, and variables of the table of effects.
 
-Beside them the bases of proxies: of objects, and of lists that a call makes of lists of unknown length.
+There is one variable for each list, dict, object, cell and global that a call meets. Beside them the bases of
+proxies: of objects, and of lists that a call makes of lists of unknown length.
 """
 
 from __future__ import annotations
@@ -15,8 +16,105 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
+from archive.formats.effects.model import (
+    Attribute,
+    ClosureCell,
+    Constant,
+    Each,
+    GlobalName,
+    Item,
+    Length,
+    Local,
+    Made,
+    Temporary,
+)
+
 if TYPE_CHECKING:
     from archive.formats.effects.model import Source
+
+
+SOURCES = (Local, Attribute, Item, GlobalName, ClosureCell, Temporary, Length, Each)
+"""The classes of ``Source``, for ``isinstance``."""
+LITERALS = (bool, int, float, str, bytes, type(None))
+"""The types of ``Literal``, but for tuples of them."""
+
+
+NAMED = (torch.dtype, torch.device)
+"""Types whose values a table holds by their texts."""
+
+
+def named(value: torch.dtype | torch.device) -> Made:
+    """A dtype or device as a value of the table."""
+    return Made("dtype" if isinstance(value, torch.dtype) else "device", (Constant(str(value)),))
+
+
+def is_named_tuple(value: object) -> bool:
+    """Whether a value is a named tuple of a class that is not PyTorch's."""
+    kind = type(value)
+    if not isinstance(value, tuple) or kind.__module__ in ("torch", "torch.return_types"):
+        return False
+    fields: Any = getattr(kind, "_fields", None)
+    return isinstance(fields, tuple) and len(fields) == len(value) and not getattr(value, "__dict__", None)
+
+
+def class_name(kind: type) -> str:
+    """The name of a class in a table: ``module:qualname``."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def is_literal(value: object) -> bool:
+    """Whether a table can hold a value as a constant."""
+    if type(value) is tuple:
+        return all(map(is_literal, value))
+    return type(value) in LITERALS
+
+
+def is_plain(value: Any) -> bool:  # noqa: ANN401
+    """Whether a value is a literal, a tensor, or a list, tuple or dict of nothing but these."""
+    if type(value) is dict:
+        return all(map(is_literal, value)) and all(map(is_plain, value.values()))
+    if type(value) in (list, tuple, torch.Size):
+        return all(map(is_plain, value))
+    return isinstance(value, torch.Tensor) or is_literal(value)
+
+
+def root_of(source: Source) -> Source:
+    """The argument, global, cell or temporary from which attributes, items and lengths lead to a source."""
+    while isinstance(source, Attribute | Item | Length | Each):
+        source = source.base
+    return source
+
+
+def is_under_argument(source: Source | None) -> bool:
+    """Whether a source is an argument of the method, other than ``self``, or lies in one."""
+    if source is None:
+        return False
+    root = root_of(source)
+    return isinstance(root, Local) and root.name != "self"
+
+
+def identifier_of(source: Source) -> str:
+    """A source as a Python identifier."""
+    text = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in _joined(source))
+    return text if not text[:1].isdigit() else f"_{text}"
+
+
+def _joined(source: Source) -> str:
+    match source:
+        case Local(name) | ClosureCell(_, name):
+            return name
+        case Attribute(base, name):
+            return f"{identifier_of(base)}_{name}"
+        case Item(base, key):
+            return identifier_of(base) if isinstance(key, bytes) else f"{identifier_of(base)}_{key!s}"
+        case Length(base):
+            return f"{identifier_of(base)}_length"
+        case GlobalName(module, name):
+            return f"{module.rpartition('.')[2]}_{name}"
+        case _:
+            return "value"
 
 
 # --- made list
@@ -49,14 +147,6 @@ class VariableKind(StrEnum):
     OTHER = "other"  # functions, classes and the like: passed on, never changed
 
 
-class MutationType(Enum):
-    """The way in which a variable may change, by the names of PyTorch's dynamo."""
-
-    VALUE_EXISTING = "ValueMutationExisting"
-    ATTRIBUTE_EXISTING = "AttributeMutationExisting"
-    ATTRIBUTE_NEW = "AttributeMutationNew"
-
-
 class Deleted(Enum):
     """The value of an attribute that has been deleted."""
 
@@ -75,6 +165,8 @@ ABSENT: Final = Absent.ABSENT
 
 VALUES = (VariableKind.LIST, VariableKind.DICT, VariableKind.SET)
 """Kinds that change by what they hold."""
+CHANGED_BY_NAMES = (VariableKind.OBJECT, VariableKind.CELL, VariableKind.GLOBAL)
+"""Kinds that change by names: attributes, contents of cells, globals."""
 
 
 @dataclass(slots=True, eq=False)
@@ -85,22 +177,16 @@ class Variable:
         kind: of the object.
         source: where it lives; None for an object that this call has made.
         class_name: of a new object, as ``module:qualname``.
-        contents: of a cell, before any effect.
     """
 
     kind: VariableKind
     source: Source | None = None
     class_name: str | None = None
-    contents: object = ABSENT
 
     @property
-    def mutation_type(self) -> MutationType | None:
-        """The way in which it may change; None if it never does."""
-        if self.kind is VariableKind.OTHER:
-            return None
-        if self.kind in VALUES:
-            return MutationType.VALUE_EXISTING
-        return MutationType.ATTRIBUTE_EXISTING if self.source is not None else MutationType.ATTRIBUTE_NEW
+    def is_new(self) -> bool:
+        """Whether the call has made the object."""
+        return self.source is None and self.kind in CHANGED_BY_NAMES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,81 +200,6 @@ class Recipe:
 
     kind: str
     items: tuple[object, ...]
-
-
-class Tracking:
-    """Variables, each found by the identity of its object.
-
-    Attributes:
-        id_to_variable: variables by the identity of objects; an object's proxy leads to the same variable.
-        keepalive: tracked objects. An identity is only unique for as long as its object lives.
-    """
-
-    def __init__(self) -> None:
-        self.id_to_variable: dict[int, Variable] = {}
-        self.keepalive: list[object] = []
-
-    def _track(self, variable: Variable, *items: object) -> Variable:
-        for item in items:
-            if id(item) in self.id_to_variable:
-                raise ValueError(f"{item!r} is already tracked, as {self.id_to_variable[id(item)]}")
-            self.id_to_variable[id(item)] = variable
-            self.keepalive.append(item)
-        return variable
-
-    def track_list(self, item: object, source: Source, *proxies: object) -> Variable:
-        """Track a list and its proxies as one variable."""
-        return self._track(Variable(VariableKind.LIST, source), item, *proxies)
-
-    def track_dict(self, item: object, source: Source, *proxies: object) -> Variable:
-        """Track a dict and its proxies as one variable."""
-        return self._track(Variable(VariableKind.DICT, source), item, *proxies)
-
-    def track_set(self, item: object, source: Source, *proxies: object) -> Variable:
-        """Track a set and its proxies as one variable."""
-        return self._track(Variable(VariableKind.SET, source), item, *proxies)
-
-    def track_inner(self, kind: VariableKind, source: Source, inner: object) -> Variable:
-        """Track what an object holds besides its attributes, as a list or dict of the same source."""
-        return self._track(Variable(kind, source), inner)
-
-    def track_object_existing(self, item: object, source: Source, *proxies: object) -> Variable:
-        """Track an object that was there before the call, and its proxies, as one variable."""
-        return self._track(Variable(VariableKind.OBJECT, source), item, *proxies)
-
-    def track_object_new(self, item: object, class_name: str) -> Variable:
-        """Track an object that the call has made, of the class ``module:qualname``."""
-        return self._track(Variable(VariableKind.OBJECT, None, class_name), item)
-
-    def track_cell_new(self) -> Variable:
-        """Track a cell that the call has made."""
-        return self._track(Variable(VariableKind.CELL), object())
-
-    def track_cell_existing(self, source: Source, cell: object, contents: object = ABSENT) -> Variable:
-        """Track a cell that was there before the call."""
-        return self._track(Variable(VariableKind.CELL, source, contents=contents), cell)
-
-    def track_global_existing(self, source: Source, item: object) -> Variable:
-        """Track a global; ``item`` stands for its name."""
-        return self._track(Variable(VariableKind.GLOBAL, source), item)
-
-    def track_other(self, item: object, source: Source | None, *proxies: object) -> Variable:
-        """Track a function, class or the like, which never changes, for the sake of its source."""
-        return self._track(Variable(VariableKind.OTHER, source), item, *proxies)
-
-    def variable_of(self, value: object) -> Variable | None:
-        """The variable that a value is, or is tracked as; None for other values."""
-        if (
-            type(value) is Variable
-        ):  # `isinstance` would read a proxy's `__class__`, which the model might see
-            return value
-        return self.id_to_variable.get(id(value))
-
-    def __contains__(self, item: object) -> bool:
-        return id(item) in self.id_to_variable
-
-    def __getitem__(self, item: object) -> Variable:
-        return self.id_to_variable[id(item)]
 
 
 # --- proxy bases

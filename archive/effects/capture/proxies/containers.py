@@ -1,25 +1,43 @@
-"""Functions for all proxies of lists, dicts and sets, and the proxies of their classes.
+"""Proxies of Python's containers, of their classes, and of objects whose class derives from one.
 
-Proxies of ``list``, ``dict``, ``set`` and the like: their methods work on proxies of containers, too.
-
+The proxies of ``list``, ``dict``, ``set`` and the like: their methods work on proxies of containers, too.
 ``dict.get(self, key)`` in the method of a class that derives from ``dict`` would look past the dict's proxy.
+
+The proxy of a deque, an ordered or default dict, or an object whose class derives from a container is an
+object's proxy; what it holds is in another one, the *inner* container: a list's or dict's proxy for an object
+that was there before the call, a plain container for one that the call has made. The model's own methods run
+on the outer proxy, Python's methods on the inner one.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from types import FunctionType
+from types import FunctionType, GetSetDescriptorType
 from typing import TYPE_CHECKING, Any
 
-from archive.effects.capture.graph.variables import class_behind, inner_of, is_container_proxy, static
-from archive.effects.capture.proxies.open_list import OpenList
+from archive.effects.capture.graph.sites import is_loading
+from archive.effects.capture.graph.variables import (
+    ABSENT,
+    SLOTS,
+    ContainerProxy,
+    VariableKind,
+    class_behind,
+    inner_of,
+    is_container_proxy,
+    set_inner,
+    static,
+)
+from archive.effects.capture.proxies.open_list import OpenDeque, OpenList
 from archive.effects.capture.proxies.open_part import OpenPart
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.proxies.tracked_set import ORDER, TrackedSet, is_unordered
-from archive.effects.python_containers import base_of
+from archive.effects.looking import type_name
+from archive.effects.places import BASES, base_of
+from archive.formats.effects.model import Look
 
 if TYPE_CHECKING:
     from archive.effects.capture.table.call import CapturedCall
+    from archive.formats.effects.model import Source
 
 
 # --- containers
@@ -162,3 +180,219 @@ def _is_read_directly(value: Any) -> bool:  # noqa: ANN401
     if not is_container_proxy(value) or not issubclass(base_of(class_behind(value)), dict):
         return False
     return not isinstance(static(class_behind(value).__mro__, "__iter__"), FunctionType)
+
+
+CHANGING_ITSELF = ("__iadd__", "__imul__", "__ior__")
+COPIES = (
+    "copy",
+    "__copy__",
+    "__or__",
+    "__ror__",
+    "__add__",
+    "__mul__",
+    "__rmul__",
+    "__repr__",
+    "__reduce_ex__",
+)
+"""Methods whose result has the class of the object, for containers that have one in ``collections``."""
+CALLING_OTHERS = ("pop", "popitem", "setdefault")
+"""Methods of ``OrderedDict`` that call others, which a class may have of its own."""
+OF_OBJECTS = frozenset(vars(object)) - {
+    "__init__",
+    "__eq__",
+    "__ne__",
+    "__lt__",
+    "__le__",
+    "__gt__",
+    "__ge__",
+    "__reduce__",
+    "__reduce_ex__",
+}
+"""Methods that containers have as any object has them."""
+ITEM_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__")
+
+
+class Containers:
+    """Makes such proxies, and calls Python's methods of containers on them.
+
+    Args:
+        call: the captured call.
+    """
+
+    def __init__(self, call: CapturedCall) -> None:
+        self._call = call
+
+    def existing(self, value: Any, source: Source) -> Any:  # noqa: ANN401
+        """The proxy of a container that was there before the call."""
+        call = self._call
+        proxy = call.objects.new_proxy(type(value))
+        variable = call.side_effects.track(VariableKind.OBJECT, source, value, proxy)
+        call.add_proxy(variable, proxy, value)
+        call.guards.type_names[source] = type_name(value)
+        call.guards.note(Look.TYPE, source, type_name(value))
+        inner, kind = self._inner(value, source)
+        held = call.side_effects.track(kind, source, inner)
+        call.add_proxy(held, inner, value)
+        call.met[held] = call.here()
+        set_inner(proxy, inner)
+        inner.fill(call.snapshot.contents(value))
+        return proxy
+
+    def _inner(self, value: Any, source: Source) -> tuple[Any, VariableKind]:  # noqa: ANN401
+        is_open = source in self._call.resized
+        base = base_of(type(value))
+        if issubclass(base, dict):
+            inner = TrackedDict(self._call, source, is_open=is_open)
+            creates = base is defaultdict or static(type(value).__mro__, "__missing__") is not ABSENT
+            inner.creates = creates
+            return inner, VariableKind.DICT
+        if base is deque:
+            return OpenDeque(self._call, source, value.maxlen), VariableKind.LIST
+        return OpenList(self._call, source, is_open=is_open), VariableKind.LIST
+
+    def start(self, proxy: Any) -> None:  # noqa: ANN401
+        """Give the proxy of a new object an empty inner container."""
+        base = base_of(class_behind(proxy))
+        if base in (defaultdict, set, frozenset):
+            self._call.refuse(f"a new {class_behind(proxy).__qualname__}, which derives from {base.__name__}")
+        set_inner(proxy, base())
+
+    # --- Python's methods --------------------------------------------------------------------------
+
+    def method(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
+        """A method that Python's container has, for a proxy."""
+        self._check_merge(proxy, name)
+        return lambda *args, **kwargs: self.apply(proxy, name, args, kwargs)
+
+    def bound(self, raw: Any, proxy: Any, name: str) -> Any:  # noqa: ANN401
+        """An attribute that Python's container has, for a proxy; ``ABSENT`` for others.
+
+        Args:
+            raw: the attribute of the class, unbound.
+            proxy: of an object.
+            name: by which the class has it: ``__setattr__ = dict.__setitem__``.
+        """
+        if not is_container_proxy(proxy) or not isinstance(raw, SLOTS):
+            return ABSENT
+        own, inner = base_of(class_behind(proxy)), inner_of(proxy)
+        if isinstance(raw, GetSetDescriptorType) and name == "maxlen":
+            return inner.bound() if type(inner) is OpenDeque else inner.maxlen
+        known = next((one for one in (raw.__name__, name) if getattr(own, one, None) is raw), None)
+        return ABSENT if known is None or known in OF_OBJECTS else self.method(proxy, known)
+
+    def apply(self, proxy: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Call a method that Python's container has."""
+        inner, cls = inner_of(proxy), class_behind(proxy)
+        base = base_of(cls)
+        if name in ("__reduce_ex__", "__reduce__", "__copy__", "__deepcopy__") or (
+            name in COPIES and base not in (list, dict)
+        ):
+            return self._copied(proxy, name, args)
+        if name == "__init__":
+            return self._started(proxy, args, kwargs)
+        if name == "__getitem__" and issubclass(base, dict):
+            return self._item(proxy, *args)
+        if name in ("__eq__", "__ne__"):
+            return self._equal(proxy, *args) is (name == "__eq__")
+        if base is OrderedDict:
+            if name in ("update", "__ior__"):
+                self._update(proxy, args, kwargs)
+                return proxy if name == "__ior__" else None
+            if name in CALLING_OTHERS and any(
+                isinstance(static(cls.__mro__, one), FunctionType) for one in ITEM_METHODS
+            ):
+                self._call.refuse(f"{cls.__qualname__}.{name}, which OrderedDict does by other methods")
+        result = getattr(inner, name)(*args, **kwargs)
+        return proxy if name in CHANGING_ITSELF and result is inner else result
+
+    def _item(self, proxy: Any, key: Any) -> Any:  # noqa: ANN401
+        """An item of a dict; ``__missing__`` may give one that is not there."""
+        inner, cls = inner_of(proxy), class_behind(proxy)
+        if type(inner) is TrackedDict:
+            key = self._call.constant_key(key)
+        if key in inner:
+            return inner[key]
+        missing = static(cls.__mro__, "__missing__")
+        if isinstance(missing, FunctionType):
+            return self._call.functions.copy(missing)(proxy, key)
+        if missing is ABSENT:
+            raise KeyError(key)
+        factory = self._call.objects.load(proxy, "default_factory")
+        if factory is None:
+            raise KeyError(key)
+        value = factory()
+        proxy[key] = value
+        return value
+
+    def _started(self, proxy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ANN401
+        """Do what ``__init__`` of Python's container does."""
+        base = base_of(class_behind(proxy))
+        if issubclass(base, OrderedDict):
+            self._update(proxy, args, kwargs)
+        elif issubclass(base, dict):
+            inner_of(proxy).update(*args, **kwargs)
+        elif base is list:
+            inner = inner_of(proxy)
+            inner.clear()
+            inner.extend(*args)
+        elif type(inner_of(proxy)) is OpenDeque:
+            self._call.refuse("a deque that is made anew in its place")
+        else:
+            set_inner(proxy, deque(*args, **kwargs))
+
+    @staticmethod
+    def _update(proxy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ANN401
+        """Update an ordered dict: item by item, by the method that the class has for one."""
+        given = args[0] if args else ()
+        if hasattr(given, "keys"):
+            given = [(key, given[key]) for key in given.keys()]  # noqa: SIM118 (as OrderedDict does)
+        for key, value in (*given, *kwargs.items()):
+            proxy[key] = value
+
+    @staticmethod
+    def _equal(proxy: Any, other: Any) -> Any:  # noqa: ANN401
+        base, theirs = base_of(class_behind(proxy)), type(other)
+        family = dict if issubclass(base, dict) else base
+        if not issubclass(theirs, family):
+            return False
+        inner = inner_of(proxy)
+        its = inner_of(other) if issubclass(theirs, ContainerProxy) else other
+        if base is OrderedDict and issubclass(theirs, OrderedDict) and list(inner) != list(its):
+            return False
+        if family is dict:
+            return dict(inner.items()) == dict(its.items())
+        return list(inner) == list(its)
+
+    def _copied(self, proxy: Any, name: str, args: tuple[Any, ...]) -> Any:  # noqa: ANN401
+        """The result of a method that makes an object of the same class."""
+        cls = class_behind(proxy)
+        if cls not in BASES:
+            self._call.refuse(f"a copy of a {cls.__qualname__}")
+        made = self._anew(proxy)
+        if name in ("__reduce_ex__", "__reduce__"):
+            return (lambda: made), ()
+        if name in ("__copy__", "__deepcopy__"):
+            name, args = "copy", ()
+        return getattr(made, name)(*(self._anew(one) if is_container_proxy(one) else one for one in args))
+
+    def _anew(self, proxy: Any) -> Any:  # noqa: ANN401
+        """A container of Python's own with the same items."""
+        inner, cls = inner_of(proxy), class_behind(proxy)
+        if issubclass(cls, deque):
+            return deque(inner, inner.bound() if type(inner) is OpenDeque else inner.maxlen)
+        if cls is defaultdict:
+            return defaultdict(self._call.objects.load(proxy, "default_factory"), inner.items())
+        return OrderedDict(inner.items()) if issubclass(cls, OrderedDict) else plain(inner)
+
+    def _check_merge(self, proxy: Any, name: str) -> None:  # noqa: ANN401
+        """Refuse ``{**proxy}`` of a class with its own ``__getitem__``, which Python does not call there.
+
+        Only an instruction that loads the attribute asks for ``keys`` in Python; C code asks in any other.
+        """
+        cls = class_behind(proxy)
+        if name != "keys" or static(cls.__mro__, "__iter__") not in (dict.__iter__, OrderedDict.__iter__):
+            return
+        if isinstance(static(cls.__mro__, "__getitem__"), FunctionType) and not is_loading():
+            self._call.refuse(
+                f"the items of a {cls.__qualname__}, which has a __getitem__ of its own, are merged"
+            )

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
-from archive.effects.capture.graph.function_code import is_model_module
-from archive.effects.capture.graph.sites import error_at
-from archive.effects.capture.graph.sources import is_literal
+from archive.effects.capture.graph.sites import error_at, is_model_module
+from archive.effects.capture.graph.variables import is_literal
 from archive.effects.capture.proxies.sizes import Sizes
-from archive.effects.capture.proxies.untouchable import Untouchable
+from archive.effects.capture.proxies.type_proxies import Untouchable
+from archive.effects.capture.table.call import instance_dict
 from archive.effects.capture.table.pending import BackwardHooks
-from archive.effects.capture.table.snapshot import instance_dict
 from archive.effects.errors import CaptureError
 from archive.effects.looking import WITHOUT_MODES, hook_names
 from archive.formats.effects.model import Attribute, Look
@@ -33,7 +32,7 @@ from archive.formats.effects.model import Attribute, Look
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.effects.capture.graph.sites import Statement
+    from archive.effects.capture.graph.sites import ModelStatement
     from archive.effects.capture.graph.variables import Variable
     from archive.effects.capture.table.call import CapturedCall
     from archive.formats.effects.model import Source
@@ -153,7 +152,7 @@ class ModuleHandle:
     """
 
     def __init__(
-        self, call: CapturedCall, hooks: dict[int, Any], number: int, statement: Statement | None
+        self, call: CapturedCall, hooks: dict[int, Any], number: int, statement: ModelStatement | None
     ) -> None:
         self._call, self._hooks, self._number = call, hooks, number
         self.statement = statement

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from archive.effects.capture.graph.function_code import is_model_module
+from archive.effects.capture.graph.sites import is_model_module
 from archive.effects.capture.graph.variables import (
     ABSENT,
     DELETED,
@@ -30,7 +30,7 @@ from archive.effects.capture.proxies.hooks import (
     register_forward_hook,
     register_forward_pre_hook,
 )
-from archive.effects.capture.table.snapshot import REGISTERED
+from archive.effects.capture.table.call import REGISTERED
 from archive.effects.places import BASES, base_of
 from archive.formats.effects.model import Look, Op
 
@@ -75,8 +75,8 @@ class AttributeView(MutableMapping[str, Any]):
         if name in self._names():
             self._call.objects.load_own(self._proxy, text)  # guards what is there
             return True
-        pending = self._call.side_effects.has_pending_mutation_of_attr(self._variable, text)
-        if source is not None and not pending and text[:2] != "__":
+        pending = self._call.side_effects.pending(self._variable, text)
+        if source is not None and pending is ABSENT and text[:2] != "__":
             self._call.guards.note(Look.ATTRIBUTE, source, value=False, key=text)
         return False
 
@@ -167,7 +167,7 @@ def _check_name(call: CapturedCall, proxy: Any, name: Any, kind: str) -> None:  
     real = call.real[variable]
     if name in set(AttributeView(call, proxy, call.snapshot.registered(real, kind), kind)):
         return
-    pending = call.side_effects.store_attr_mutations.get(variable, {}).get(name, ABSENT)
+    pending = call.side_effects.pending(variable, name)
     own = call.snapshot.attribute(real, name) if pending is ABSENT else pending
     if not (own is ABSENT or own is DELETED) or hasattr(type(real), name):
         raise KeyError(f"attribute '{name}' already exists")

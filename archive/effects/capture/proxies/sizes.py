@@ -10,56 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.graph.scalars import Shape, is_scalar, value_of
+from archive.effects.capture.graph.operations import METADATA
+from archive.effects.capture.graph.scalars import ShapeProxy, is_scalar, value_of
 from archive.effects.looking import FOUND, WITHOUT_MODES
 from archive.formats.effects.model import Each, Look
 
 if TYPE_CHECKING:
-    from archive.effects.capture.graph.guards import Input
+    from archive.effects.capture.graph.guards import GraphInput
     from archive.effects.capture.table.call import CapturedCall
-
-
-SIZE_QUERIES = frozenset(("size", "shape", "numel", "nelement", "__len__"))
-RANK_QUERIES = frozenset(("dim", "ndim", "ndimension"))
-TYPE_QUERIES = frozenset(
-    (
-        "dtype",
-        "is_floating_point",
-        "is_complex",
-        "is_signed",
-        "element_size",
-        "itemsize",
-        "result_type",
-        "promote_types",
-        "can_cast",
-        "type",
-        "finfo",
-        "iinfo",
-        "is_conj",
-        "is_neg",
-    )
-)
-DEVICE_QUERIES = frozenset(
-    (
-        "device",
-        "get_device",
-        "is_cuda",
-        "is_cpu",
-        "is_mps",
-        "is_xpu",
-        "is_meta",
-        "is_vulkan",
-        "is_ipu",
-        "is_xla",
-        "is_mtia",
-        "is_maia",
-        "is_pinned",
-        "is_shared",
-    )
-)
-GRADIENT_QUERIES = frozenset(("requires_grad", "is_leaf", "output_nr", "is_inference"))
-LAYOUT_QUERIES = frozenset(("stride", "storage_offset", "is_contiguous", "is_same_size", "nbytes"))
-SETTING_QUERIES = {"is_grad_enabled": "torch.is_grad_enabled", "get_default_dtype": "torch.get_default_dtype"}
 
 
 class Sizes:
@@ -76,18 +34,19 @@ class Sizes:
     def read(self, name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """The result of a function or attribute that reads metadata."""
         tensor = args[0] if args and isinstance(args[0], torch.Tensor) else None
-        if self._call.checkpoints and name in GRADIENT_QUERIES:
+        facet = METADATA[name]
+        if self._call.checkpoints and facet == "gradient":
             self._call.refuse(f"{name} inside torch.utils.checkpoint, which disables gradients")
         if name == "is_inference" and id(tensor) in self._call.inference_tensors:
             return True
-        if name in SIZE_QUERIES and tensor is not None:
+        if facet == "size" and tensor is not None:
             return self._size_of(name, tensor, *args[1:], **kwargs)
-        if name in RANK_QUERIES and tensor is not None:
+        if facet == "rank" and tensor is not None:
             self.rank(tensor)
-        elif name in SETTING_QUERIES:
-            self._call.guards.setting(SETTING_QUERIES[name])
+        elif facet in self._call.guards.settings:
+            self._call.guards.setting(facet)
         else:
-            self._rely(name, [one for one in args if isinstance(one, torch.Tensor)])
+            self._rely(facet, [one for one in args if isinstance(one, torch.Tensor)])
         given, named = self._fixed(args), {key: self._fixed(one) for key, one in kwargs.items()}
         return func(*given, **named)
 
@@ -114,13 +73,13 @@ class Sizes:
         self.rank(tensor)
         if self._is_fixed(tensor):
             return tensor.shape
-        return Shape(self.size(tensor, dim) for dim in range(tensor.dim()))
+        return ShapeProxy(self.size(tensor, dim) for dim in range(tensor.dim()))
 
     def _is_fixed(self, tensor: Any) -> bool:  # noqa: ANN401
         """Whether a tensor is computed from nothing but parameters and buffers that the graph holds."""
         return not any(self._differs(one) for one in self._call.builder.roots(tensor))
 
-    def _differs(self, one: Input) -> bool:
+    def _differs(self, one: GraphInput) -> bool:
         if is_scalar(one.proxy):
             return True
         call = self._call
@@ -148,7 +107,7 @@ class Sizes:
 
     # --- guards ------------------------------------------------------------------------------------
 
-    def _look(self, inputs: list[Input], *looks: Look) -> None:
+    def _look(self, inputs: list[GraphInput], *looks: Look) -> None:
         for one in inputs:
             for look in looks:
                 if one.is_list:
@@ -156,7 +115,7 @@ class Sizes:
                 elif one.tensors:
                     self._call.guards.tensor(one, look)
 
-    def _look_at_each(self, one: Input, look: Look) -> None:
+    def _look_at_each(self, one: GraphInput, look: Look) -> None:
         """Guard a property that all tensors in a list have in common."""
         with WITHOUT_MODES():
             found = {FOUND[look](tensor, None) for tensor, _ in one.tensors}
@@ -193,23 +152,23 @@ class Sizes:
         self._call.guards.setting("torch.is_grad_enabled")
         self._look(builder.inputs, Look.REQUIRES_GRAD)
 
-    def _rely(self, name: str, tensors: list[Any]) -> None:
+    def _rely(self, facet: str, tensors: list[Any]) -> None:
         """Guard the metadata that a function or attribute reads: type, device, gradient or layout."""
         builder = self._call.builder
         for tensor in tensors:
             inputs = builder.roots(tensor)
-            if name in GRADIENT_QUERIES:
+            if facet == "gradient":
                 self.gradient(tensor)
-            elif name in DEVICE_QUERIES:
+            elif facet == "device":
                 self._look(inputs, Look.DEVICE)
-            elif name in LAYOUT_QUERIES:
+            elif facet == "layout":
                 self._look(inputs, Look.SHAPE, Look.STRIDE)
-            elif name in TYPE_QUERIES:
+            elif facet == "dtype":
                 self._type(tensor, inputs)
             else:
                 self._look(inputs, Look.TYPE)
 
-    def _type(self, tensor: Any, inputs: list[Input]) -> None:  # noqa: ANN401
+    def _type(self, tensor: Any, inputs: list[GraphInput]) -> None:  # noqa: ANN401
         self._look(inputs, Look.DTYPE)
         if self._call.builder.input_of(tensor) is None:
             self._call.guards.setting("torch.is_autocast_enabled")

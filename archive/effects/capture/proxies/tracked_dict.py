@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from archive.effects.capture.graph.sources import is_literal
+from archive.effects.capture.graph.variables import is_literal
 from archive.formats.effects.model import Item, Look, Op
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from archive.effects.capture.graph.sources import is_literal
-from archive.effects.capture.graph.variables import ABSENT
+from archive.effects.capture.graph.variables import ABSENT, is_literal
 from archive.formats.effects.model import Look, Op
 
 if TYPE_CHECKING:

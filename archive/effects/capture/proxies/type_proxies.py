@@ -1,4 +1,7 @@
-"""Proxies of ``int``, ``object``, ``type``, ``super()`` and ``math``, for copies of the model's functions."""
+"""Proxies of ``int``, ``object``, ``type``, ``super()`` and ``math``, for copies of the model's functions.
+
+And the proxy of an object that cannot be followed.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from archive.effects.capture.graph.python_numbers import MATH, math_function
-from archive.effects.capture.graph.scalars import Shape, is_scalar, value_of
+from archive.effects.capture.graph.scalars import MATH, ShapeProxy, is_scalar, math_function, value_of
 from archive.effects.capture.graph.variables import MadeList, ObjectProxy
 from archive.effects.capture.proxies.containers import ContainerType
 
@@ -181,7 +183,7 @@ class TypeOf:
         cls = type(value_of(args[0])) if is_scalar(args[0]) else type(args[0])
         if issubclass(cls, MadeList):
             cls = list
-        if cls is Shape:
+        if cls is ShapeProxy:
             cls = torch.Size
         if cls in self._types:
             return self._types[cls]
@@ -218,3 +220,100 @@ class SuperView:
     def __setattr__(self, name: str, value: object) -> None:
         call, _, owner = object.__getattribute__(self, "_parts")
         call.objects.save(owner, name, value)
+
+
+OPERATIONS = (
+    "__call__",
+    "__getattr__",
+    "__setattr__",
+    "__delattr__",
+    "__getitem__",
+    "__setitem__",
+    "__delitem__",
+    "__len__",
+    "__iter__",
+    "__next__",
+    "__contains__",
+    "__bool__",
+    "__add__",
+    "__radd__",
+    "__iadd__",
+    "__sub__",
+    "__isub__",
+    "__mul__",
+    "__imul__",
+    "__or__",
+    "__ior__",
+    "__and__",
+    "__lt__",
+    "__gt__",
+    "__le__",
+    "__ge__",
+    "__eq__",
+    "__ne__",
+    "__hash__",
+    "__str__",
+    "__repr__",
+    "__format__",
+    "__enter__",
+    "__exit__",
+    "__array__",
+    "__index__",
+    "__int__",
+    "__float__",
+    "__reversed__",
+    "__rsub__",
+    "__rmul__",
+    "__truediv__",
+    "__rtruediv__",
+    "__itruediv__",
+    "__floordiv__",
+    "__rfloordiv__",
+    "__mod__",
+    "__rmod__",
+    "__pow__",
+    "__rpow__",
+    "__matmul__",
+    "__rmatmul__",
+    "__xor__",
+    "__rxor__",
+    "__rand__",
+    "__ror__",
+    "__lshift__",
+    "__rshift__",
+    "__neg__",
+    "__pos__",
+    "__abs__",
+    "__invert__",
+    "__round__",
+    "__complex__",
+    "__bytes__",
+    "__fspath__",
+)
+"""Methods through which Python code uses an object."""
+
+
+class Untouchable:
+    """The proxy of an object that cannot be followed: any use of it is refused.
+
+    Args:
+        call: the captured call.
+        kind: name of the object's class.
+    """
+
+    def __init__(self, call: CapturedCall, kind: str) -> None:
+        object.__setattr__(self, "_parts", (call, kind))
+
+
+def _untouchable(name: str) -> None:
+    def method(self: Untouchable, *args: object, **_: object) -> Any:  # noqa: ANN401
+        call, kind = object.__getattribute__(self, "_parts")
+        if name == "__getattr__" and args[0] == "__torch_function__":
+            raise AttributeError(args[0])
+        call.refuse(f"what is done to a {kind} cannot be followed")
+
+    setattr(Untouchable, name, method)
+
+
+for _name in OPERATIONS:
+    _untouchable(_name)

@@ -1,153 +1,162 @@
-"""The state of one captured call, and the questions that all parts of the capture ask it.
+"""The state of one captured call, the values before it, and the questions that all parts of the capture ask.
 
 The parts need one another: to wrap a value may be to copy a function, whose globals are wrapped when they are
-read, and may be objects with methods to copy. To keep them apart, each part knows the call alone, and reaches
-the others through these protocols, which ``attempt`` fills in.
+read, and may be objects with methods to copy. To keep them apart, each part knows only the call, and reaches
+the others through it; ``attempt`` fills them in.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from types import MemberDescriptorType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
 from archive.effects.capture.graph.graph_builder import GraphBuilder
-from archive.effects.capture.graph.guards import Copies, Guards
-from archive.effects.capture.graph.scalars import Shape
-from archive.effects.capture.graph.sites import Owner, Statement, here, is_recomputed, model_frames
-from archive.effects.capture.graph.texts import Texts
+from archive.effects.capture.graph.guards import Guards, TensorCopies
+from archive.effects.capture.graph.scalars import ShapeProxy
+from archive.effects.capture.graph.sites import (
+    ModelStatement,
+    Owner,
+    contents_of,
+    here,
+    is_recomputed,
+    model_frames,
+)
+from archive.effects.capture.graph.texts import TextMarks
 from archive.effects.capture.graph.variables import ABSENT, DELETED, VariableKind
 from archive.effects.capture.table.side_effects import SideEffects
 from archive.effects.errors import CaptureError
+from archive.effects.places import base_of, items_of
 from archive.formats.effects.model import Attribute, Item, Length, Local, Look, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
     from contextvars import ContextVar
-    from types import CellType, CodeType, FrameType, FunctionType, ModuleType
+    from types import CellType, CodeType, FrameType
 
     from archive.effects.capture.graph.variables import Variable
-    from archive.effects.capture.table.snapshot import Snapshot
-    from archive.formats.effects.model import ClosureCell, GlobalName, Source
+    from archive.formats.effects.model import Source
 
 
-# --- protocols
+REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
-class Wrap(Protocol):
-    """Wraps values: the model gets a proxy, or the value itself if nobody can change it."""
+class Snapshot:
+    """Reads real objects, and never changes them.
 
-    def __call__(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401
-        """Wrap a value, given its source; None for a value that is the same in each call."""
+    Attributes:
+        alive: objects whose identities are keys. An identity is only unique for as long as its object lives.
+    """
+
+    def __init__(self) -> None:
+        self.alive: list[object] = []
+        self._names: dict[int, dict[str, object]] = {}
+        self._contents: dict[int, Any] = {}
+        self._registered: dict[tuple[int, str], list[str]] = {}
+
+    def copy(self) -> Snapshot:
+        """A snapshot of the same values, to be changed on its own."""
+        copy = Snapshot()
+        copy.alive = list(self.alive)
+        copy._names = {number: dict(names) for number, names in self._names.items()}
+        copy._contents = dict(self._contents)
+        copy._registered = {key: list(names) for key, names in self._registered.items()}
+        return copy
+
+    def set_name(self, owner: object, name: str, value: object) -> None:
+        """Override an attribute of an object, or a name of globals."""
+        self.alive.append(owner)
+        self._names.setdefault(id(owner), {})[name] = value
+
+    def set_registered(self, owner: object, name: str, kind: str) -> None:
+        """Note that an attribute of a module, which is set, is one of its parameters, buffers or modules."""
+        self._registered.setdefault((id(owner), kind), []).append(name)
+
+    def set_contents(self, owner: object, value: object) -> None:
+        """Override the contents of a list, dict, cell or tensor."""
+        self.alive.append(owner)
+        self._contents[id(owner)] = value
+
+    def attribute(self, owner: object, name: str) -> object:
+        """An object's own attribute, not its class's; ``ABSENT`` if it has none."""
+        changed = self._names.get(id(owner), {}).get(name, ABSENT)
+        if changed is not ABSENT:
+            return ABSENT if changed is DELETED else changed
+        own = instance_dict(owner)
+        if name in own:
+            return own[name]
+        if isinstance(owner, torch.nn.Module):
+            for kind in REGISTERED:
+                if name in own.get(kind, ()):
+                    return own[kind][name]
+        for cls in type(owner).__mro__:
+            slot = cls.__dict__.get(name)
+            if isinstance(slot, MemberDescriptorType):
+                return getattr(owner, name, ABSENT)
+        return ABSENT
+
+    def class_attribute(self, cls: type, name: str) -> Any:  # noqa: ANN401
+        """A class's own attribute, unbound; ``ABSENT`` if it has none."""
+        changed = self._names.get(id(cls), {}).get(name, ABSENT)
+        if changed is not ABSENT:
+            return ABSENT if changed is DELETED else changed
+        return cls.__dict__.get(name, ABSENT)
+
+    def names(self, owner: object) -> list[str]:
+        """The names of an object's own attributes."""
+        changed = self._names.get(id(owner), {})
+        registered = {name for kind in REGISTERED for name in self.registered(owner, kind)}
+        names = dict.fromkeys([*instance_dict(owner), *changed])
+        return [name for name in names if changed.get(name) is not DELETED and name not in registered]
+
+    def registered(self, owner: object, kind: str) -> list[str]:
+        """The names of a module's parameters, buffers or modules."""
+        new = self._registered.get((id(owner), kind), ())
+        names = dict.fromkeys([*instance_dict(owner).get(kind, ()), *new])
+        changed = self._names.get(id(owner), {})
+        return [name for name in names if changed.get(name) is not DELETED]
+
+    def global_name(self, names: dict[str, object], name: str) -> object:
+        """The value of a global; ``ABSENT`` if there is none."""
+        changed = self._names.get(id(names), {}).get(name, ABSENT)
+        return names.get(name, ABSENT) if changed is ABSENT else changed
+
+    def contents(self, owner: Any) -> Any:  # noqa: ANN401
+        """The contents of a container: a list, dict or set of its own."""
+        base = base_of(type(owner))
+        held = self._contents.get(id(owner), ABSENT)
+        items = items_of(owner) if held is ABSENT else items_of(held)
+        if issubclass(base, dict):
+            return dict(items)
+        return set(items) if base in (set, frozenset) else items
+
+    def cell(self, cell: CellType) -> object:
+        """The contents of a cell; ``ABSENT`` if it is empty."""
+        if id(cell) in self._contents:
+            return self._contents[id(cell)]
+        return contents_of(cell)
+
+    def tensor(self, tensor: Any) -> Any:  # noqa: ANN401 (a tensor)
+        """A tensor with the contents before the call: itself, or the one that overrides them."""
+        return self._contents.get(id(tensor), tensor)
 
 
-class FunctionCopies(Protocol):
-    """Copies of the model's functions, with globals and cells of their own."""
-
-    @property
-    def numbers(self) -> Mapping[type, object]:
-        """The proxies of ``int``, ``float``, ``bool`` and ``list``."""
-
-    @property
-    def types(self) -> Mapping[type, Any]:
-        """These, and the proxies of ``list``, ``dict`` and the like."""
-
-    @property
-    def mathematics(self) -> Any:  # noqa: ANN401
-        """The proxy of ``math``; its ``of`` gives those of its functions."""
-
-    @property
-    def compares(self) -> Statement | None:
-        """The first statement met that asks which values are the same object; None if there is none."""
-
-    def copy(self, function: Any) -> Any:  # noqa: ANN401
-        """The copy of a function."""
-
-    def original(self, copy: object) -> FunctionType | None:
-        """The function that a copy is of; None if it is no copy."""
-
-    def source_of(self, cell: CellType) -> ClosureCell | None:
-        """The source of a cell of copies; None for a cell that the call has made."""
-
-    def namespace(self, module: ModuleType) -> object:
-        """The proxy of a Python module of the model."""
-
-    def settle(self) -> None:
-        """Note what the code that runs now has stored in globals and cells."""
-
-    def stored_globals(self) -> Iterator[tuple[dict[str, Any], str, object]]:
-        """The globals that were stored: the real globals, the name, the value."""
-
-    def cells(self) -> Iterator[tuple[CellType, CellType]]:
-        """The real cells, and those of the copies."""
-
-    def names(self, module: str) -> dict[str, Any] | None:
-        """The real globals of a Python module; None if no function of it was met."""
-
-    def real(self, source: GlobalName | ClosureCell) -> object:
-        """The value of a global or a cell, whatever calls have put there; ``ABSENT`` if it has none."""
-
-
-class ObjectProxies(Protocol):
-    """Proxies of objects and classes: attributes are read from the snapshot, and stored in the table."""
-
-    def new_proxy(self, cls: type) -> Any:  # noqa: ANN401
-        """A proxy for an object of a class."""
-
-    def class_of(self, proxy: object) -> Any:  # noqa: ANN401
-        """The class that ``type`` gives for a proxy."""
-
-    def real_of(self, cls: Any) -> Any:  # noqa: ANN401
-        """The class behind a class's proxy; other classes as they are."""
-
-    def load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
-        """Read an attribute."""
-
-    def load_class(self, proxy: Any, cls: type, name: str) -> Any:  # noqa: ANN401
-        """Read an attribute of a class, through the class's proxy."""
-
-    def save_class(self, cls: type, name: str, value: object) -> None:
-        """Set an attribute of a class; the value ``DELETED`` deletes it."""
-
-    def load_super(self, cls: type, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        """Read the attribute that ``super(cls, proxy)`` finds."""
-
-    def load_own(self, proxy: Any, name: str) -> Any:  # noqa: ANN401
-        """Read an object's own attribute, past its class's properties."""
-
-    def save(self, proxy: Any, name: str, value: object, *, custom: bool = False) -> None:  # noqa: ANN401
-        """Set an attribute; ``custom``: past the class's own ``__setattr__``."""
-
-    def remove(self, proxy: Any, name: str, *, custom: bool = False) -> None:  # noqa: ANN401
-        """Delete an attribute."""
-
-    def make(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
-        """Make a new object of a class."""
-
-
-class KeptCalls(Protocol):
-    """Calls that the table keeps: of ``print``, loggers and ``warnings.warn``."""
-
-    @property
-    def printed(self) -> Callable[..., None]:
-        """Note a call of ``print``."""
-
-    def note(self, function: GlobalName, settings: tuple[Any, ...], values: tuple[Any, ...]) -> None:
-        """Note a call, to be made again at replay."""
-
-    def in_place_of(self, value: object) -> Any:  # noqa: ANN401
-        """The proxy of ``logging``, ``warnings``, a logger or a function of them; None for other values."""
+def instance_dict(owner: object) -> dict[str, Any]:
+    """An object's ``__dict__``; empty if it has none."""
+    try:
+        found: dict[str, Any] = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return {}
+    return found
 
 
 KEY = "a key that differs from call to call"
 
 
-# --- call
-
-
 @dataclass(slots=True)
-class Found:
+class SeenChanges:
     """Changes that calls were seen to make; it grows until a call shows nothing new.
 
     Attributes:
@@ -166,7 +175,7 @@ class Found:
     in_place: set[Source] = field(default_factory=set)
     other_calls: set[tuple[CodeType, int]] = field(default_factory=set)
     set_makers: set[CodeType] = field(default_factory=set)
-    copies: Copies = field(default_factory=Copies)
+    copies: TensorCopies = field(default_factory=TensorCopies)
 
     def size(self) -> int:
         """The number of changes seen, but for those of tensors in place."""
@@ -183,14 +192,15 @@ class CapturedCall:
         outermost: the code that calls the model. Frames outside of it are none of the model's.
 
     Attributes:
-        wrap: see ``Wrap``.
+        wrap: gives the model's value for a real one and its source: ``following.wrapping.Wrapping.wrap``.
         in_place: sources of tensors that entries change in place, so that no graph holds them.
         set_makers: code of the model that makes sets, as far as it was met.
         makes_sets: whether an earlier attempt has met some; then copied functions look at what they iterate.
-        functions: see ``FunctionCopies``.
-        objects: see ``ObjectProxies``.
-        kept_calls: see ``KeptCalls``.
-        containers: the proxies of deques, ordered dicts, and objects that derive from containers.
+        functions: copies of the model's functions: ``following.functions.Functions``.
+        objects: proxies of objects and classes: ``following.objects.Objects``.
+        kept_calls: calls that the table keeps: ``following.kept_calls.KeptCalls``.
+        containers: proxies of deques, ordered dicts, and objects that derive from containers:
+            ``proxies.container_proxies.Containers``.
         guards: conditions that the call relies on.
         builder: builds the graph.
         texts: texts of values that differ from call to call.
@@ -219,13 +229,13 @@ class CapturedCall:
         ambiguous: cells of functions that share a name, so that the name leads to none of them.
     """
 
-    wrap: Wrap
-    functions: FunctionCopies
-    objects: ObjectProxies
-    kept_calls: KeptCalls
+    wrap: Any
+    functions: Any
+    objects: Any
+    kept_calls: Any
     containers: Any
 
-    def __init__(self, snapshot: Snapshot, found: Found, outermost: CodeType) -> None:
+    def __init__(self, snapshot: Snapshot, found: SeenChanges, outermost: CodeType) -> None:
         self.snapshot = snapshot
         self.written, self.resized, self.mutated = set(found.written), found.resized, set(found.mutated)
         self.copies, self.in_place = found.copies, found.in_place
@@ -233,7 +243,7 @@ class CapturedCall:
         self._outermost = outermost
         self.guards = Guards(self.here)
         self.builder = GraphBuilder(self.guards, self.here, self.refuse)
-        self.texts = Texts(found.other_calls, self.refuse)
+        self.texts = TextMarks(found.other_calls, self.refuse)
         self.builder.text_of = self.texts.of
         self.side_effects = SideEffects(graph_value=self.builder.known_as)
         self.seen_written: set[Source] = set()
@@ -245,7 +255,7 @@ class CapturedCall:
         self.aliases: dict[Source, Source] = {}
         self.proxies: dict[Variable, Any] = {}
         self.real: dict[Variable, Any] = {}
-        self.met: dict[Variable, Statement | None] = {}
+        self.met: dict[Variable, ModelStatement | None] = {}
         self.paths: dict[int, Source] = {}
         self.modules: dict[int, torch.nn.Module] = {}
         self.context_values: dict[ContextVar[Any], Any] = {}
@@ -256,7 +266,7 @@ class CapturedCall:
         self.replaced: Mapping[int, Any] = {}
         self.checkpoints = self.inference = 0
         self.inference_tensors: set[int] = set()
-        self.unchanging: list[tuple[Any, int, Statement | None]] = []
+        self.unchanging: list[tuple[Any, int, ModelStatement | None]] = []
 
     # --- the model's statement ---------------------------------------------------------------------
 
@@ -264,7 +274,7 @@ class CapturedCall:
         """The frames of the model that run now, outermost first."""
         return model_frames(self._outermost)
 
-    def here(self) -> Statement | None:
+    def here(self) -> ModelStatement | None:
         """The statement of the model that runs now; None if there is none."""
         return here(self.frames(), self.owner_of)
 
@@ -328,7 +338,7 @@ class CapturedCall:
         """
         if isinstance(key, torch.Tensor):
             self.refuse(KEY)
-        if type(key) is tuple or type(key) is Shape:
+        if type(key) is tuple or type(key) is ShapeProxy:
             return tuple(map(self.constant_key, key))
         return self.builder.fixed(key, KEY)
 

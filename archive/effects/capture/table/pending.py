@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.capture.graph.variables import (
     ABSENT,
+    CHANGED_BY_NAMES,
     DELETED,
+    VALUES,
     MadeList,
-    MutationType,
     Recipe,
-    Tracking,
     Variable,
-    VariableKind,
     inner_of,
     is_container_proxy,
 )
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
     from archive.effects.capture.graph.guards import Assumption
-    from archive.effects.capture.graph.sites import Statement
+    from archive.effects.capture.graph.sites import ModelStatement
+    from archive.effects.capture.graph.variables import VariableKind
     from archive.formats.effects.model import Source, Value
 
 
@@ -68,7 +68,7 @@ class Reach:
         """
         values = list(live)
         for item, pending in self._effects.store_attr_mutations.items():
-            if item.mutation_type is not MutationType.ATTRIBUTE_NEW:
+            if not item.is_new:
                 values += pending.values()
         for mutation in self._effects.log:
             values += [mutation.key, mutation.value]
@@ -106,7 +106,7 @@ class Reach:
         if variable in self.variables:
             return ()
         self.variables.add(variable)
-        if variable.mutation_type is not MutationType.ATTRIBUTE_NEW:
+        if not variable.is_new:
             return ()
         for hook, _ in self._effects.taken_off:
             if hook.handle is variable:
@@ -145,7 +145,7 @@ class Mutation:
     target: Variable | Source
     key: object = ABSENT
     value: object = ABSENT
-    statement: Statement | None = None
+    statement: ModelStatement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Hook:
 
     tensor: object
     function: Any
-    statement: Statement | None = None
+    statement: ModelStatement | None = None
     op: Op = Op.REGISTER_HOOK
     handle: Variable | None = None
     version: int | None = None
@@ -185,7 +185,7 @@ class Backward:
     function: str
     results: tuple[object, ...]
     arguments: tuple[object, ...]
-    statement: Statement | None = None
+    statement: ModelStatement | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class BackwardHooks:
     pre_hooks: tuple[Any, ...]
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
-    statement: Statement | None
+    statement: ModelStatement | None
     versions: tuple[int, ...]
 
 
@@ -223,8 +223,8 @@ class InitialState(NamedTuple):
     tensors: tuple[Any, ...] = ()
 
 
-class PendingEffects(Tracking):
-    """The effects that one call has had so far.
+class PendingEffects:
+    """The effects that one call has had so far, and a variable for each object that they are about.
 
     Args:
         method: the captured method.
@@ -232,6 +232,8 @@ class PendingEffects(Tracking):
             operation makes it, None if the graph does not know it.
 
     Attributes:
+        id_to_variable: variables by the identity of objects; an object's proxy leads to the same variable.
+        keepalive: tracked objects. An identity is only unique for as long as its object lives.
         store_attr_mutations: pending attributes of objects, contents of cells and values of globals.
         log: mutations of lists, dicts and tensors.
         tensor_hooks: by their numbers.
@@ -252,28 +254,63 @@ class PendingEffects(Tracking):
     def __init__(
         self, method: str = "forward", graph_value: Callable[[object], Hashable | None] = lambda _: None
     ) -> None:
-        super().__init__()
         self.method = method
         self.graph_value = graph_value
+        self.id_to_variable: dict[int, Variable] = {}
+        self.keepalive: list[object] = []
         self.store_attr_mutations: dict[Variable, dict[str, object]] = {}
         self.log: list[Mutation] = []
         self.tensor_hooks: dict[int, Hook] = {}
-        self.taken_off: list[tuple[Hook, Statement | None]] = []
+        self.taken_off: list[tuple[Hook, ModelStatement | None]] = []
         self.backward_hooks: list[BackwardHooks] = []
-        self.save_for_backward: list[tuple[Variable, tuple[object, ...], Statement | None]] = []
+        self.save_for_backward: list[tuple[Variable, tuple[object, ...], ModelStatement | None]] = []
         self.backwards: list[Backward] = []
         self.inputs: tuple[Source, ...] = ()
         self.result: object = None
-        self.result_statement: Statement | None = None
+        self.result_statement: ModelStatement | None = None
         self.state = InitialState()
         self.guards: list[Assumption] = []
         self.defaults: dict[str, Any] = {}
-        self.stores: dict[tuple[Variable, str], tuple[int, Statement | None]] = {}
+        self.stores: dict[tuple[Variable, str], tuple[int, ModelStatement | None]] = {}
         self.registrations: dict[tuple[Variable, str], Op] = {}
-        self._modified: dict[Variable, None] = {}
+        self._modified: set[Variable] = set()
         self._order = 0
 
-    # --- attributes, cells, globals ----------------------------------------------------------------
+    def track(
+        self, kind: VariableKind, source: Source | None, *items: object, class_name: str | None = None
+    ) -> Variable:
+        """Track an object and its proxies as one variable.
+
+        Args:
+            kind: of the object.
+            source: where it lives; None for an object that the call has made.
+            items: the object and its proxies; for a global or a cell, an object that stands for it.
+            class_name: of a new object, as ``module:qualname``.
+
+        Raises:
+            ValueError: one of them is tracked already.
+        """
+        variable = Variable(kind, source, class_name)
+        for item in items:
+            if id(item) in self.id_to_variable:
+                raise ValueError(f"{item!r} is already tracked, as {self.id_to_variable[id(item)]}")
+            self.id_to_variable[id(item)] = variable
+            self.keepalive.append(item)
+        return variable
+
+    def variable_of(self, value: object) -> Variable | None:
+        """The variable that a value is, or is tracked as; None for other values."""
+        if type(value) is Variable:  # `isinstance` would read a proxy's `__class__`: the model might see it
+            return value
+        return self.id_to_variable.get(id(value))
+
+    def __contains__(self, item: object) -> bool:
+        return id(item) in self.id_to_variable
+
+    def __getitem__(self, item: object) -> Variable:
+        return self.id_to_variable[id(item)]
+
+    # --- changes -----------------------------------------------------------------------------------
 
     def _next(self) -> int:
         self._order += 1
@@ -286,21 +323,21 @@ class PendingEffects(Tracking):
         value: object,
         *,
         existed: bool = True,
-        statement: Statement | None = None,
+        statement: ModelStatement | None = None,
     ) -> None:
-        """Note that an attribute is set; the value ``DELETED`` deletes it.
+        """Note that an attribute, the contents of a cell or a global is set; ``DELETED`` deletes it.
 
         Args:
-            item: the object's variable.
-            name: of the attribute.
-            value: of the attribute from now on.
+            item: the variable of the object, cell or global.
+            name: of the attribute or global; any for a cell.
+            value: from now on.
             existed: whether the attribute was there before the call: if not, deleting it has no effect.
             statement: the model's statement.
 
         Raises:
             TypeError: the variable is a list, a dict or a function, whose attributes are not followed.
         """
-        if not self.is_attribute_mutation(item):
+        if item.kind not in CHANGED_BY_NAMES:
             raise TypeError(f"a {item.kind} has no attributes to follow")
         pending = self.store_attr_mutations.setdefault(item, {})
         pending.pop(name, None)
@@ -311,58 +348,9 @@ class PendingEffects(Tracking):
         elif not pending:
             del self.store_attr_mutations[item]
 
-    def load_attr(self, item: Variable, name: str, *, deleted_ok: bool = False) -> object:
-        """The pending value of an attribute.
-
-        Raises:
-            KeyError: no value is pending.
-            AttributeError: the attribute has been deleted.
-        """
-        value = self.store_attr_mutations[item][name]
-        if value is DELETED and not deleted_ok:
-            raise AttributeError(name)
-        return value
-
-    def store_cell(self, cell: Variable, value: object, statement: Statement | None = None) -> None:
-        """Note that a cell is set."""
-        self._expect(cell, VariableKind.CELL)
-        self.store_attr(cell, "cell_contents", value, statement=statement)
-
-    def load_cell(self, cell: Variable) -> object:
-        """The contents of a cell now.
-
-        Raises:
-            ValueError: the cell is empty.
-        """
-        self._expect(cell, VariableKind.CELL)
-        if self.has_pending_mutation_of_attr(cell, "cell_contents"):
-            return self.load_attr(cell, "cell_contents")
-        if cell.contents is ABSENT:
-            raise ValueError("the cell is empty")
-        return cell.contents
-
-    def store_global(
-        self, item: Variable, name: str, value: object, statement: Statement | None = None
-    ) -> None:
-        """Note that a global is set."""
-        self._expect(item, VariableKind.GLOBAL)
-        self.store_attr(item, name, value, statement=statement)
-
-    def load_global(self, item: Variable, name: str) -> object:
-        """The pending value of a global.
-
-        Raises:
-            KeyError: no value is pending.
-        """
-        self._expect(item, VariableKind.GLOBAL)
-        return self.load_attr(item, name)
-
-    @staticmethod
-    def _expect(item: Variable, kind: VariableKind) -> None:
-        if item.kind is not kind:
-            raise TypeError(f"a {item.kind}, not a {kind}")
-
-    # --- values ------------------------------------------------------------------------------------
+    def pending(self, item: Variable, name: str) -> Any:  # noqa: ANN401
+        """The pending value of an attribute, ``DELETED`` for a deleted one; ``ABSENT`` if none is pending."""
+        return self.store_attr_mutations.get(item, {}).get(name, ABSENT)
 
     def mutation(
         self,
@@ -370,85 +358,41 @@ class PendingEffects(Tracking):
         op: Op,
         key: object = ABSENT,
         value: object = ABSENT,
-        statement: Statement | None = None,
+        statement: ModelStatement | None = None,
     ) -> None:
-        """Note a mutation of a list or dict, given its variable, or of a tensor, given its source."""
-        if isinstance(item, Variable):
-            if item.mutation_type is not MutationType.VALUE_EXISTING:
-                raise TypeError(f"a {item.kind} is changed by its attributes")
-            self._modified[item] = None
-        self.log.append(Mutation(self._next(), op, item, key, value, statement))
+        """Note a mutation of a list or dict, given its variable, or of a tensor, given its source.
 
-    def is_attribute_mutation(self, item: Variable) -> bool:
-        """Whether a variable changes by its attributes, cells and globals included."""
-        return item.mutation_type in (MutationType.ATTRIBUTE_EXISTING, MutationType.ATTRIBUTE_NEW)
+        Raises:
+            TypeError: the variable is an object, which changes by its attributes.
+        """
+        if isinstance(item, Variable):
+            if item.kind not in VALUES:
+                raise TypeError(f"a {item.kind} is changed by its attributes")
+            self._modified.add(item)
+        self.log.append(Mutation(self._next(), op, item, key, value, statement))
 
     def is_modified(self, item: Variable) -> bool:
         """Whether a variable needs an effect; a new object always does, since it must be made."""
-        if item.mutation_type is MutationType.ATTRIBUTE_NEW:
-            return True
-        return item in self._modified or item in self.store_attr_mutations
+        return item.is_new or item in self._modified or item in self.store_attr_mutations
 
-    def has_pending_mutation(self, item: Variable) -> bool:
-        """Whether any attribute of a variable is pending."""
-        return bool(self.store_attr_mutations.get(item))
+    # --- hooks -------------------------------------------------------------------------------------
 
-    def has_pending_mutation_of_attr(self, item: Variable, name: str) -> bool:
-        """Whether this attribute is pending."""
-        return name in self.store_attr_mutations.get(item, ())
-
-    # --- autograd ----------------------------------------------------------------------------------
-
-    def track_save_for_backward(
-        self, context: Variable, values: Iterable[object], statement: Statement | None = None
-    ) -> None:
-        """Note that an autograd function saves values for its backward."""
-        self.save_for_backward.append((context, tuple(values), statement))
-
-    def set_backward(
-        self,
-        context: Variable,
-        function: str,
-        results: tuple[object, ...],
-        arguments: tuple[object, ...],
-        statement: Statement | None = None,
-    ) -> None:
-        """Note that an autograd function's own backward gives the gradients of its arguments."""
-        self.backwards.append(Backward(context, function, results, arguments, statement))
-
-    def register_hook(
-        self,
-        tensor: object,
-        hook: object,
-        statement: Statement | None = None,
-        *,
-        op: Op = Op.REGISTER_HOOK,
-        handle: Variable | None = None,
-        version: int | None = None,
-    ) -> int:
-        """Note a hook on a tensor; see ``Hook``.
+    def register_hook(self, hook: Hook) -> int:
+        """Note a hook on a tensor.
 
         Returns:
             The hook's number: one more than the highest in use.
         """
         number = max(self.tensor_hooks, default=-1) + 1
-        self.tensor_hooks[number] = Hook(tensor, hook, statement, op, handle, version)
+        self.tensor_hooks[number] = hook
         return number
 
-    def remove_hook(self, number: int) -> None:
-        """Forget a hook.
-
-        Raises:
-            KeyError: no hook has this number, or it has been removed.
-        """
-        del self.tensor_hooks[number]
-
-    def take_off(self, handle: object, statement: Statement | None = None) -> bool:
+    def take_off(self, handle: object, statement: ModelStatement | None = None) -> bool:
         """Forget the hook of a handle; gives whether there was one."""
         variable = self.variable_of(handle)
         for number, hook in self.tensor_hooks.items():
             if hook.handle is variable:
                 self.taken_off.append((hook, statement))
-                self.remove_hook(number)
+                del self.tensor_hooks[number]
                 return True
         return False

@@ -1,35 +1,468 @@
-"""The effects of one call as a whole: pruned, copied, compared, and flattened to plain data."""
+"""The effects of one call as a whole, and as plain data.
+
+Objects become sources, tensors become outputs of the graph, and containers become what they hold.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from archive.effects.capture.graph.variables import MutationType, Variable
-from archive.effects.capture.table.flattening import Flat, Flattening
+import torch
+
+from archive.effects.capture.graph.operations import MADE_IN_INFERENCE, VIEW_IN_INFERENCE
+from archive.effects.capture.graph.scalars import ShapeProxy
+from archive.effects.capture.graph.sites import error_at, importable
+from archive.effects.capture.graph.texts import MarkedText
+from archive.effects.capture.graph.variables import (
+    ABSENT,
+    DELETED,
+    LITERALS,
+    NAMED,
+    SOURCES,
+    MadeList,
+    Recipe,
+    Variable,
+    VariableKind,
+    class_name,
+    inner_of,
+    is_container_proxy,
+    is_literal,
+    is_named_tuple,
+    named,
+)
 from archive.effects.capture.table.pending import PendingEffects, Reach
+from archive.effects.errors import ValueRefusedError
+from archive.effects.places import BASES
+from archive.formats.effects.containers import BASES as CLASSES
+from archive.formats.effects.model import (
+    At,
+    Attribute,
+    Computed,
+    Constant,
+    Effect,
+    Guard,
+    Item,
+    Local,
+    Made,
+    MethodEffects,
+    New,
+    Op,
+    Output,
+    Stored,
+    Temporary,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Iterator
 
     from archive.debuginfo.sites import Site
-    from archive.formats.effects.model import MethodEffects, Source
+    from archive.effects.capture.graph.sites import ModelStatement
+    from archive.effects.capture.table.pending import Hook
+    from archive.formats.effects.model import Source, Value
+
+
+VALUES = (Output, Constant, At, Made, New, Stored, Computed)
+
+
+SET_OPS = {
+    VariableKind.OBJECT: Op.SET_ATTRIBUTE,
+    VariableKind.CELL: Op.SET_CELL,
+    VariableKind.GLOBAL: Op.SET_GLOBAL,
+}
+
+
+RANKS = {Op.COPY: 0, Op.CALL: 2}
+"""Places of ops among the others: first or last."""
+
+
+class Flat(NamedTuple):
+    """A table as plain data. Its handles are provisional: each is an index into ``sites`` or ``guard_sites``.
+
+    Attributes:
+        effects: the table.
+        outputs: nodes whose values the graph must return, in this order.
+        sites: of effects whose statement is known, by handle.
+        places: their statements, by handle.
+        guard_sites: of guards whose statement is known, by handle.
+    """
+
+    effects: MethodEffects
+    outputs: tuple[Hashable, ...]
+    sites: tuple[Site, ...]
+    places: tuple[ModelStatement, ...]
+    guard_sites: tuple[Site, ...]
+
+
+class Flattening:
+    """Flattens one table, once.
+
+    Args:
+        effects: the table.
+    """
+
+    def __init__(self, effects: PendingEffects) -> None:
+        self._table = effects
+        self._outputs: dict[Hashable, int] = {}
+        self._temporaries: dict[Variable | int, int] = {}
+        self._reach = Reach(effects)
+        self._shared: dict[int, Any] = {}
+        self._hooks: dict[int, Hook] = {}
+        self._hook_sources: dict[int, Source] = {}
+        self._holders = 0
+
+    # --- effects -----------------------------------------------------------------------------------
+
+    def flat(self) -> Flat:
+        """The table as plain data.
+
+        Raises:
+            CaptureError: a table cannot hold a value; the error names the model's statement.
+        """
+        table = self._table
+        live = self._reach.of([table.result])
+        for variable in dict.fromkeys(table.id_to_variable.values()):
+            if variable in live and variable.is_new:
+                self._temporaries[variable] = len(self._temporaries)
+        shared = self._reach.shared.items()
+        self._shared = {number: one for number, one in shared if table.graph_value(one) is None}
+        for number in self._shared:
+            self._temporaries[number] = len(self._temporaries)
+        self._hooks = self._kept_hooks()
+        with _naming(table.result_statement):
+            result = self.value(table.result)
+        rows = [
+            *self._news(),
+            *self._hooked(),
+            *self._registered(),
+            *self._backwards(),
+            *self._on_modules(),
+            *self._changes(),
+        ]
+        effects: list[Effect] = []
+        sites: list[Site] = []
+        places: list[ModelStatement] = []
+        for effect, statement in rows:
+            if statement is not None:
+                sites.append(statement.site(f"effects::{effect.op}"))
+                places.append(statement)
+            handle = len(sites) - 1 if statement is not None else -1
+            effects.append(Effect(effect.op, effect.source, effect.key, effect.value, handle))
+        guards, guard_sites = self._guards()
+        defaults = tuple((Local(name), Constant(value)) for name, value in table.defaults.items())
+        method = MethodEffects(table.method, table.inputs, result, tuple(effects), guards, defaults)
+        return Flat(method, tuple(self._outputs), tuple(sites), tuple(places), guard_sites)
+
+    def _guards(self) -> tuple[tuple[Guard, ...], tuple[Site, ...]]:
+        """The guards, and their sites; guards of one statement share its handle."""
+        handles: dict[Site, int] = {}
+        guards = []
+        for one in self._table.guards:
+            handle = -1
+            if one.statement is not None:
+                handle = handles.setdefault(one.statement.site("effects::guard"), len(handles))
+            subject = self._subject(one.subject)
+            value = At(one.value) if isinstance(one.value, SOURCES) else Constant(one.value)
+            key = None if one.key is None else Constant(one.key)
+            guards.append(Guard(one.look, subject, value, key, handle))
+        return tuple(guards), tuple(handles)
+
+    def _subject(self, subject: object) -> Value:
+        if subject is None:
+            return Constant(None)
+        return At(subject) if isinstance(subject, SOURCES) else self.value(subject)
+
+    def _news(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
+        """Effects that make new objects, and make and fill lists and dicts that stand in several places."""
+        for made, number in self._temporaries.items():
+            yield self._new(made, number), self._made_at(made)
+        for identity, value in self._shared.items():
+            for effect in self._filled(Temporary(self._temporaries[identity]), value, None):
+                yield effect, None
+        for variable, proxy in self._reach.objects.items():
+            if is_container_proxy(proxy) and variable in self._temporaries:
+                at = self._made_at(variable)
+                for effect in self._filled(Temporary(self._temporaries[variable]), inner_of(proxy), at):
+                    yield effect, at
+        for context, values, statement in self._table.save_for_backward:
+            if context in self._reach.variables or context.source is not None:
+                with _naming(statement):
+                    kept = Made("tuple", self._items(values))
+                yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, kept), statement
+
+    def _new(self, made: Variable | int, number: int) -> Effect:
+        """The effect that makes an object, or a container that stands in several places."""
+        if isinstance(made, Variable):
+            proxy = self._reach.objects.get(made)
+            is_one = is_container_proxy(proxy)
+            return Effect(
+                Op.NEW,
+                Temporary(number),
+                Constant(made.class_name),
+                empty_of(inner_of(proxy)) if is_one else None,
+            )
+        empty = empty_of(self._shared[made])
+        base = None if empty.kind in ("list", "dict") else empty
+        return Effect(Op.NEW, Temporary(number), Constant(CLASSES[empty.kind]), base)
+
+    def _filled(self, source: Temporary, value: Any, at: ModelStatement | None) -> list[Effect]:  # noqa: ANN401
+        """The effects that fill a new container."""
+        with _naming(at):
+            if isinstance(value, dict):
+                pairs = [(self.value(key), self.value(one)) for key, one in value.items()]
+                return [Effect(Op.SET_ITEM, source, *pair) for pair in pairs]
+            if isinstance(value, set):
+                return [Effect(Op.ADD, source, None, self._element(one)) for one in sorted(value, key=repr)]
+            items = self._items(value)
+            return [Effect(Op.EXTEND, source, None, Made("list", items))] if items or at is None else []
+
+    def _made_at(self, key: Variable | int) -> ModelStatement | None:
+        """The statement that makes an object: the one that sets its first attribute."""
+        if not isinstance(key, Variable):
+            return None
+        stores = self._table.stores
+        places = [stores[key, name] for name in self._table.store_attr_mutations.get(key, {})]
+        return min(places, key=itemgetter(0))[1] if places else None
+
+    def _hooked(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
+        """Effects that put outputs with hooks into lists, since an output has no source of its own."""
+        for number, hook in self._hooks.items():
+            with _naming(hook.statement):
+                value = self.value(hook.tensor)
+            if isinstance(value, At):
+                self._hook_sources[number] = value.source
+                continue
+            holder = Temporary(len(self._temporaries) + self._holders)
+            self._holders += 1
+            yield Effect(Op.NEW, holder, Constant("builtins:list")), hook.statement
+            yield Effect(Op.APPEND, holder, None, value), hook.statement
+            self._hook_sources[number] = Item(holder, 0)
+
+    def _kept_hooks(self) -> dict[int, Hook]:
+        """Hooks to put on: those taken off again, too, if their handles are kept."""
+        hooks = dict(self._table.tensor_hooks)
+        kept = [hook for hook, _ in self._table.taken_off if hook.handle in self._temporaries]
+        return hooks | dict(enumerate(kept, max(hooks, default=-1) + 1))
+
+    def _registered(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
+        for number, hook in self._hooks.items():
+            with _naming(hook.statement):
+                function = self._hook(hook.function)
+            kept = None if hook.handle is None else self._temporaries.get(hook.handle)
+            handle = Constant(number) if kept is None else New(kept)
+            yield Effect(hook.op, self._hook_sources[number], function, handle), hook.statement
+        for hook, statement in self._table.taken_off:
+            kept = None if hook.handle is None else self._temporaries.get(hook.handle)
+            if kept is not None:
+                yield Effect(Op.TAKE_OFF, Temporary(kept)), statement
+
+    def _backwards(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
+        for one in self._table.backwards:
+            with _naming(one.statement):
+                places = Made("tuple", (self.value(one.results), self.value(one.arguments)))
+            source = self._source(one.context)
+            yield Effect(Op.SET_BACKWARD, source, Constant(one.function), places), one.statement
+
+    def _on_modules(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
+        """Effects that put on the backward hooks of modules."""
+        for one in self._table.backward_hooks:
+            with _naming(one.statement):
+                module = self._source(cast("Variable", self._table.variable_of(one.module)))
+                hooks = Made("tuple", tuple(map(self._hook, one.hooks)))
+                pre_hooks = Made("tuple", tuple(map(self._hook, one.pre_hooks)))
+                tensors = self.value((one.inputs, one.outputs))
+            yield (
+                Effect(Op.REGISTER_BACKWARD_HOOKS, module, Made("tuple", (hooks, pre_hooks)), tensors),
+                one.statement,
+            )
+
+    def _hook(self, hook: object) -> Value:
+        return Constant(hook) if isinstance(hook, str) else self.value(hook)
+
+    def _changes(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
+        rows: list[tuple[tuple[int, int], Effect, ModelStatement | None]] = []
+        for (variable, name), (number, statement) in self._table.stores.items():
+            if variable.source is None and variable not in self._temporaries:
+                continue
+            with _naming(statement):
+                effect = self._store(variable, name)
+            if effect is not None:
+                rows.append(((1, number), effect, statement))
+        for mutation in self._table.log:
+            target = mutation.target
+            source = self._source(target) if isinstance(target, Variable) else target
+            with _naming(mutation.statement):
+                key = None if mutation.key is ABSENT else self.value(mutation.key)
+                value = None if mutation.value is ABSENT else self.value(mutation.value)
+            # Tensors come first: other effects may put another tensor where this one was found. Calls come
+            # last: what they print cannot be taken back.
+            order = RANKS.get(mutation.op, 1), mutation.order
+            rows.append((order, Effect(mutation.op, source, key, value), mutation.statement))
+        for _, effect, statement in sorted(rows, key=itemgetter(0)):
+            yield effect, statement
+
+    def _store(self, variable: Variable, name: str) -> Effect | None:
+        """The effect that sets an attribute, cell or global; None if the value was there before."""
+        value = self._table.store_attr_mutations[variable][name]
+        source = self._source(variable)
+        if variable.kind is not VariableKind.OBJECT:
+            flat = self.value(value)
+            return None if flat == At(source) else Effect(SET_OPS[variable.kind], source, None, flat)
+        if value is DELETED:
+            return Effect(Op.DELETE_ATTRIBUTE, source, Constant(name))
+        flat = self.value(value)
+        op = self._table.registrations.get((variable, name), Op.SET_ATTRIBUTE)
+        if op is Op.SET_ATTRIBUTE and flat == At(Attribute(source, name)):
+            return None
+        return Effect(op, source, Constant(name), flat)
+
+    def _source(self, variable: Variable) -> Source:
+        return variable.source if variable.source is not None else Temporary(self._temporaries[variable])
+
+    # --- values ------------------------------------------------------------------------------------
+
+    def value(self, value: object) -> Value:
+        """A Python value as a value of the table.
+
+        Raises:
+            ValueRefusedError: a table cannot hold the value.
+        """
+        if isinstance(value, VALUES):
+            return value
+        if isinstance(value, Recipe):
+            return Made(value.kind, tuple(map(self.value, value.items)))
+        variable = self._table.variable_of(value)
+        if variable is not None:
+            return self._of_variable(variable, value)
+        if id(value) in self._shared:
+            return New(self._temporaries[id(value)])
+        known = self._table.graph_value(value)
+        if known is not None:
+            return self._of_graph(known)
+        if type(value) is MarkedText:
+            return Made("format", (Constant(value.template), *self._items(value.values)))
+        if type(value) in LITERALS:
+            return Constant(value)  # type: ignore[arg-type]
+        return named(value) if isinstance(value, NAMED) else self._made(value)
+
+    def _of_variable(self, variable: Variable, value: object) -> Value:
+        if variable.source is not None:
+            return At(variable.source)
+        if variable.kind is VariableKind.OBJECT:
+            return New(self._temporaries[variable])
+        raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
+
+    def _of_graph(self, known: Hashable) -> Value:
+        if isinstance(known, SOURCES):
+            return At(known)
+        meta = getattr(known, "meta", {})
+        if meta.get(VIEW_IN_INFERENCE):
+            raise ValueRefusedError("a view, made in inference mode, of a tensor from outside")
+        output = Output(self._outputs.setdefault(known, len(self._outputs)))
+        return Made("inference", (output,)) if meta.get(MADE_IN_INFERENCE) else output
+
+    def _made(self, value: object) -> Value:
+        if type(value) is list or isinstance(value, MadeList) or _plain_tuple(value):
+            return Made(_kind(value), self._items(value))
+        if type(value) in BASES:
+            return self._container(value)
+        if is_named_tuple(value):
+            kind: Any = type(value)
+            return Made(
+                "namedtuple", (Constant(class_name(kind)), Constant(kind._fields), *self._items(value))
+            )
+        raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
+
+    def _container(self, value: Any) -> Made:  # noqa: ANN401
+        """A dict, set, deque or the like."""
+        empty = empty_of(value)
+        if isinstance(value, dict):
+            pairs = (part for key, one in value.items() for part in (self.value(key), self.value(one)))
+            return Made(empty.kind, (*empty.items, *pairs))
+        if isinstance(value, set | frozenset):
+            return Made(empty.kind, tuple(self._element(one) for one in sorted(value, key=repr)))
+        return Made(empty.kind, (*empty.items, *self._items(value)))
+
+    def _element(self, value: object) -> Value:
+        if not (is_literal(value) or isinstance(value, NAMED)):
+            raise ValueRefusedError("a set whose elements are no constants cannot be kept in a table")
+        return self.value(value)
+
+    def _items(self, value: object) -> tuple[Value, ...]:
+        return tuple(self.value(one) for one in cast("Iterable[object]", value))
+
+
+def empty_of(value: Any) -> Made:  # noqa: ANN401
+    """An empty container of the kind of one of Python's.
+
+    Raises:
+        ValueRefusedError: it is a ``defaultdict`` with a factory that has no name.
+    """
+    kind = "list" if isinstance(value, MadeList) else BASES[type(value)]
+    if isinstance(value, deque):
+        return Made(kind, (Constant(value.maxlen),))
+    return (
+        Made(kind, (Constant(factory_name(value.default_factory)),))
+        if kind == "defaultdict"
+        else Made(kind, ())
+    )
+
+
+def factory_name(factory: Any) -> str | None:  # noqa: ANN401
+    """The name of a ``defaultdict``'s factory; None if it has none.
+
+    Raises:
+        ValueRefusedError: it cannot be imported.
+    """
+    if factory is None:
+        return None
+    real = getattr(factory, "_kind", factory)
+    name = importable(real)
+    if name is None:
+        raise ValueRefusedError("a defaultdict whose factory is no function of a Python module")
+    return name
+
+
+def _plain_tuple(value: object) -> bool:
+    """Whether a value is a tuple, or one of PyTorch's tuples of results and sizes."""
+    return type(value) in (tuple, ShapeProxy) or (
+        isinstance(value, tuple) and type(value).__module__ in ("torch", "torch.return_types")
+    )
+
+
+def _kind(value: object) -> str:
+    if type(value) in (ShapeProxy, torch.Size):
+        return "size"
+    return "list" if isinstance(value, list) else "tuple"
+
+
+def _named(value: object) -> str:
+    kind = type(value)
+    name = getattr(value, "__qualname__", None)
+    return f"{name!r}, a {kind.__name__}," if isinstance(name, str) else f"a {kind.__qualname__}"
+
+
+@contextmanager
+def _naming(statement: ModelStatement | None) -> Iterator[None]:
+    """Name the model's statement in the error where a value is refused."""
+    try:
+        yield
+    except ValueRefusedError as error:
+        raise error_at(str(error), statement) from None
 
 
 class SideEffects(PendingEffects):
     """The table of one call's effects; see ``PendingEffects`` for arguments and attributes."""
 
-    def prune_dead_object_new(self, live: Iterable[object] = ()) -> None:
-        """Forget new objects that no effect, not the result and no live value leads to.
-
-        Args:
-            live: values to keep beside the result.
-        """
-        reached = Reach(self).of([self.result, *live])
+    def prune_dead_object_new(self) -> None:
+        """Forget new objects that no effect leads to, and not the result."""
+        reached = Reach(self).of([self.result])
         dead = [
             number
             for number, variable in self.id_to_variable.items()
-            if variable.mutation_type is MutationType.ATTRIBUTE_NEW and variable not in reached
+            if variable.is_new and variable not in reached
         ]
         gone = {self.id_to_variable.pop(number) for number in dead}
         self.store_attr_mutations = {
@@ -37,69 +470,6 @@ class SideEffects(PendingEffects):
         }
         self.stores = {key: value for key, value in self.stores.items() if key[0] not in gone}
         self.save_for_backward = [one for one in self.save_for_backward if one[0] not in gone]
-
-    def clone(self) -> SideEffects:
-        """A copy that changes by itself; it shares the variables."""
-        copy = SideEffects(self.method, self.graph_value)
-        copy.id_to_variable = dict(self.id_to_variable)
-        copy.store_attr_mutations = {item: dict(one) for item, one in self.store_attr_mutations.items()}
-        copy.log, copy.tensor_hooks = list(self.log), dict(self.tensor_hooks)
-        copy.taken_off, copy.backward_hooks = list(self.taken_off), list(self.backward_hooks)
-        copy.save_for_backward, copy.keepalive = list(self.save_for_backward), list(self.keepalive)
-        copy.backwards = list(self.backwards)
-        copy.inputs, copy.result, copy.result_statement = self.inputs, self.result, self.result_statement
-        copy.state, copy.stores = self.state, dict(self.stores)
-        copy.registrations = dict(self.registrations)
-        copy.guards, copy.defaults = list(self.guards), dict(self.defaults)
-        copy._modified, copy._order = dict(self._modified), self._order
-        return copy
-
-    def apply(self, function: Callable[[Variable], Variable]) -> None:
-        """Replace each variable by another one, wherever it stands."""
-        done: dict[Variable, Variable] = {}
-
-        def mapped(value: Any) -> Any:  # noqa: ANN401 (any value)
-            if not isinstance(value, Variable):
-                return value
-            if value not in done:
-                done[value] = function(value)
-            return done[value]
-
-        self.id_to_variable = {number: mapped(one) for number, one in self.id_to_variable.items()}
-        self.store_attr_mutations = {
-            mapped(item): {name: mapped(value) for name, value in pending.items()}
-            for item, pending in self.store_attr_mutations.items()
-        }
-        self.stores = {(mapped(item), name): one for (item, name), one in self.stores.items()}
-        self.registrations = {(mapped(item), name): one for (item, name), one in self.registrations.items()}
-        self.log = [
-            replace(one, target=mapped(one.target), key=mapped(one.key), value=mapped(one.value))
-            for one in self.log
-        ]
-        self.save_for_backward = [
-            (mapped(context), tuple(map(mapped, values)), statement)
-            for context, values, statement in self.save_for_backward
-        ]
-        self.backwards = [replace(one, context=mapped(one.context)) for one in self.backwards]
-        self._modified = dict.fromkeys(map(mapped, self._modified))
-        self.result = mapped(self.result)
-
-    def is_empty(self) -> bool:
-        """Whether there is no effect; new objects alone are none."""
-        hooks = self.tensor_hooks or self.backward_hooks or self.backwards
-        return not (self.store_attr_mutations or self.log or hooks or self.save_for_backward)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        for one in (self.id_to_variable, self.store_attr_mutations, self.stores, self._modified):
-            one.clear()
-        self.tensor_hooks.clear()
-        self.taken_off.clear()
-        self.backward_hooks.clear()
-        self.registrations.clear()
-        self.defaults.clear()
-        for rows in (self.log, self.save_for_backward, self.backwards, self.keepalive, self.guards):
-            rows.clear()
 
     def flat(self) -> Flat:
         """The table as plain data, with the graph's outputs and the site of each effect.
@@ -116,37 +486,3 @@ class SideEffects(PendingEffects):
             CaptureError: the table has a value that plain data cannot hold.
         """
         return self.flat().effects
-
-    @property
-    def sites(self) -> Sequence[Site]:
-        """The site of each effect, by its provisional handle."""
-        return self.flat().sites
-
-    def _tracked(self) -> list[tuple[str, Source | None, str | None, bool]]:
-        variables = dict.fromkeys(self.id_to_variable.values())
-        return [(one.kind, one.source, one.class_name, self.is_modified(one)) for one in variables]
-
-    def diff(self, other: SideEffects) -> str | None:
-        """The first difference from another table, as text; None if there is none."""
-        ours, theirs = self._tracked(), other._tracked()
-        if ours != theirs:
-            odd = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
-            return f"variables: {len(ours)} and {len(theirs)}" if odd is None else f"variables: {odd}"
-        one, two = self.flat(), other.flat()
-        if list(map(str, one.outputs)) != list(map(str, two.outputs)):
-            return f"outputs: {one.outputs} and {two.outputs}"
-        for name in ("method", "inputs", "result", "guards", "defaults"):
-            if getattr(one.effects, name) != getattr(two.effects, name):
-                return f"{name}: {getattr(one.effects, name)} and {getattr(two.effects, name)}"
-        pairs = zip(one.effects.effects, two.effects.effects, strict=False)
-        for number, (mine, its) in enumerate(pairs):
-            if mine != its:
-                return f"effect {number}: {mine} and {its}"
-        if len(one.effects.effects) != len(two.effects.effects):
-            return f"effects: {len(one.effects.effects)} and {len(two.effects.effects)}"
-        return None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SideEffects) and self.diff(other) is None
-
-    __hash__ = None  # type: ignore[assignment]
