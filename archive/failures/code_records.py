@@ -44,7 +44,7 @@ class CodeLines:
     """The lines of a text, counted from 1. A last newline ends the last line and begins none.
 
     Args:
-        text: the text, of one byte or more.
+        text: the text, not empty.
     """
 
     def __init__(self, text: memoryview) -> None:
@@ -100,7 +100,7 @@ class RenamedLines(CodeLines):
     """The lines of code, to be compared with lines in which names may be hashes.
 
     Args:
-        text: the code, of one byte or more.
+        text: the code, not empty.
         salt: the key of the hashes.
     """
 
@@ -246,7 +246,7 @@ class RenamedCode(FrameCode):
     """A code record whose names may be hashes.
 
     Args:
-        archive: the archive that the code is of, or its companion alone.
+        archive: the archive that the code is of, or its companion.
         companion: the companion of the redacted one.
         name: the record's name before.
         salt: the key of the hashes.

@@ -47,7 +47,7 @@ MAX_NOTES = 100
 MAX_NOTE = 500
 """Characters of a note."""
 MOST_CAUSES = 10_000
-"""Causes that are told apart; failures of others are counted together."""
+"""Causes that are kept apart; failures of others are counted together."""
 
 
 @bounded
@@ -251,7 +251,7 @@ class FailureNotes:
 
     @property
     def texts(self) -> list[str]:
-        """The notes as they are printed; the last ones tell how many failures are not noted one by one."""
+        """The notes as they are printed; the last ones say how many failures have no note of their own."""
         texts = [
             f"line {line}: {note}" + (f" ({count} times)" if count > 1 else "")
             for note, (line, count) in self._counts.items()

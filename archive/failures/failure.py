@@ -79,7 +79,7 @@ class Failure(ABC):
 
 
 class Cause(NamedTuple):
-    """What failed: failures of one cause have the same one.
+    """What failed: failures with the same cause have an equal one.
 
     Attributes:
         file: the source file of the innermost line; "" where it is not known, or one of several.

@@ -135,14 +135,16 @@ def may_have(arguments: str, site: NodeSite) -> bool:
 
 
 def is_unknown(target: str, archive: Archive) -> bool:
-    """Whether a program may have a call that a companion alone does not tell: it fetches, or has a token."""
-    alone = [
+    """Whether a program may have a call that a companion does not show by itself: a fetch, or a token."""
+    unrecorded = [
         site
         for program in archive.programs.values()
         for site in program.sites.values()
         if site.record is None
     ]
-    return bool(alone) and (target == FETCHING or any(site.target == WITH_EFFECTS for site in alone))
+    return bool(unrecorded) and (
+        target == FETCHING or any(site.target == WITH_EFFECTS for site in unrecorded)
+    )
 
 
 def digest(*texts: str) -> bytes:
@@ -184,25 +186,25 @@ def redacted_answer(
         }
         shown = _shown(failure.stream, [(node, traces[form, path]) for node, form, path in nodes], EXACTLY)
     shown = shown or _shown(failure.stream, [(node, node.site.trace) for node, _, _ in nodes], like)
-    what, found = f"node {failure.name}, {failure.target}", [node for node, _ in shown]
+    what, candidates = f"node {failure.name}, {failure.target}", [node for node, _ in shown]
     if not shown and nodes and failure.is_bare:
         failure.leave()
         return Answer(failure, None, ((0, f"{what}: {NOT_HERE}"),))
-    if all(_stop(failure.stream, node.site.trace or "", EXACTLY) for node in found):
+    if all(_stop(failure.stream, node.site.trace or "", EXACTLY) for node in candidates):
         return None  # it shows the original
-    return answer_of(shown[0][1], what, found, lambda node: node.site.trace or "")
+    return answer_of(shown[0][1], what, candidates, lambda node: node.site.trace or "")
 
 
 def _shown(
     stream: LogStream, traces: Iterable[tuple[ProgramNode, str | None]], like: Likeness
 ) -> list[tuple[ProgramNode, RedactedTraceback]]:
     """The nodes whose trace a log shows, with its lines."""
-    found = ((node, _stop(stream, trace, like)) for node, trace in traces if trace)
-    return [(node, RedactedTraceback(stream, PLACE, stop)) for node, stop in found if stop]
+    stops = ((node, _stop(stream, trace, like)) for node, trace in traces if trace)
+    return [(node, RedactedTraceback(stream, PLACE, stop)) for node, stop in stops if stop]
 
 
 def _stop(stream: LogStream, trace: str, like: Likeness) -> int:
-    """The line behind a trace; 0 where the log shows another one, or more frames."""
+    """The line behind a trace; 0 where the log shows another trace, or more frames."""
     found = found_at(stream, PLACE, trace.encode("utf-8", "surrogatepass"), like)
     behind = stream.text(found.stop, is_patient=False) if found else None
     return found.stop if found and not (behind or b"").startswith((INDENT, FRAME)) else 0

@@ -104,7 +104,7 @@ class RedactedHandles:
             stream: the failure's lines, the heading first.
             hierarchy: the module hierarchy above.
             like: tells whether a line of the log stands for one of the text.
-            steps: those that the search may take.
+            steps: counts the steps of the search.
 
         Raises:
             LimitError: it takes more.
@@ -307,8 +307,8 @@ class RedactedAnswers:
     def files(self) -> frozenset[bytes]:
         """The paths of the model's source files."""
         sources = self._archive.range_table.sources
-        named = {one for one in sources.filename.tolist() if one >= 0}
-        return frozenset(bytes(sources.strings.data(one)) for one in named)
+        filenames = {string for string in sources.filename.tolist() if string >= 0}
+        return frozenset(bytes(sources.strings.data(string)) for string in filenames)
 
     @cached_property
     def _like(self) -> Loosely:

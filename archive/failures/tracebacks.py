@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 ORIGINAL_HEADING = b"\n" + ORIGINAL + b"\n"
 TORN_NOTE = "a traceback that breaks off within its first frame, or has lines of others in it"
 DIGEST = 16
-"""Bytes by which tracebacks are told apart."""
+"""Bytes of a traceback's digest."""
 REDACTED = "traceback of redacted source"
 TOP = re.compile(rb"top\(([^)]*)\)")
 """Begins a module hierarchy: the class of the top module."""
@@ -273,7 +273,7 @@ def _may_begin(code: CodeLines | LineDigests, number: int, line: bytes) -> bool:
 
 
 def written(stream: LogStream, at: int, others: Mapping[int, bytes]) -> bytes:
-    """A line of a log, or another one in its place."""
+    """A line of a log, or another text in its place."""
     line = stream.line(at)
     return stream.written(at, others[at]) if at in others else line.unchanged(line.data)
 
@@ -360,7 +360,7 @@ class TracebackFailure(Failure):
     def key(self) -> object:
         """The same for tracebacks of the same lines of code, whatever a logger writes around them."""
         if not self.has_code:
-            return object()  # where lines of source end is known to a model alone
+            return object()  # only a model knows where its lines of source end
         return blake2b(b"\n".join(self._traceback.raw[1:]), digest_size=DIGEST).digest()
 
     def may_be_of(self, facts: Facts) -> bool:

@@ -110,10 +110,10 @@ def is_escaped(line: bytes) -> bool:
 
 
 class Above:
-    """The lines above one of a log.
+    """The lines above a line of a log.
 
     Args:
-        lines: the first ones.
+        lines: the first lines.
     """
 
     def __init__(self, lines: Iterable[bytes] = ()) -> None:
@@ -211,7 +211,7 @@ class Beginning(NamedTuple):
         """The failure's stream, as its second line shows it.
 
         Args:
-            prefix: what stands before the text. The first line alone may have it.
+            prefix: what stands before the text. Only the first line may have it.
             is_second: whether a text may be the second line.
             is_patient: whether to wait for that line, however long the log pauses.
         """
@@ -228,7 +228,7 @@ class Beginning(NamedTuple):
         """The stream of a traceback, as the first frame shows it; None where there is none of its form.
 
         Args:
-            prefix: what stands before its heading. The first line alone may have it.
+            prefix: what stands before its heading. Only the first line may have it.
             tail: what stands behind it.
         """
         line = self.plain.text(1)
@@ -267,7 +267,7 @@ class Beginning(NamedTuple):
         """The failure's stream, as the lines above show it; None if they do not show what its tail is.
 
         Args:
-            prefix: what stands before the text. The first line alone may have it.
+            prefix: what stands before the text. Only the first line may have it.
             tail: what stands behind it.
             above: the lines above.
         """

@@ -233,12 +233,12 @@ NUMBERS = re.compile(rb"\[\d{1,3}(?:, ?\d{1,3})*+\]")
 
 def of_numbers(data: bytes) -> EncodedText | None:
     """The text whose bytes are listed as numbers: journald writes so what has control characters."""
-    numbers = [int(one) for one in data[1:-1].split(b",")]
+    numbers = [int(number) for number in data[1:-1].split(b",")]
     if max(numbers) > MAX_NUMBER:
         return None
     between = b", " if b", " in data else b","
     return _checked(
-        data, bytes(numbers), lambda text: b"[" + between.join(b"%d" % one for one in text) + b"]"
+        data, bytes(numbers), lambda text: b"[" + between.join(b"%d" % byte for byte in text) + b"]"
     )
 
 

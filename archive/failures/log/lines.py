@@ -127,7 +127,7 @@ class Lines:
 
 
 class InnerLines(Lines):
-    """The lines of a text that stands inside of one line of a log, and has its number.
+    """The lines of a text that stands inside of a line of a log; each has that line's number.
 
     Args:
         text: the text.
@@ -237,7 +237,7 @@ STAMP = re.compile(rb"\S+(?= (?:stdout|stderr)\Z)")
 def unsplit(lines: Iterator[LogLine]) -> Iterator[LogLine]:
     """Lines that a container runtime split, whole again. Pieces with lines of others between them stay."""
     pieces, size = list[LogLine](), 0
-    for line in chain.from_iterable(one.parted() if pieces else (one,) for one in lines):
+    for line in chain.from_iterable(read.parted() if pieces else (read,) for read in lines):
         if not line.data or line.count > 1:  # a pause; or quiet lines, of which none is split
             yield line
             continue
@@ -256,18 +256,18 @@ def unsplit(lines: Iterator[LogLine]) -> Iterator[LogLine]:
 
 
 def _continues(first: bytes, found: re.Match[bytes]) -> bool:
-    """Whether a piece is of the line that another one begins: all but their times is the same."""
+    """Whether a piece goes on with the line that another piece begins: all but their times is the same."""
     begun = SPLIT.fullmatch(without_end(first))
     return begun is not None and STAMP.sub(b"", begun["head"]) == STAMP.sub(b"", found["head"])
 
 
 def _joined(pieces: Sequence[LogLine]) -> LogLine:
     """The line that was split in pieces, as if it had not been."""
-    parts = [SPLIT.fullmatch(without_end(one.data)) for one in pieces]
-    texts = b"".join((one["text"] or b"") if one else b"" for one in parts)
+    parts = [SPLIT.fullmatch(without_end(piece.data)) for piece in pieces]
+    texts = b"".join((part["text"] or b"") if part else b"" for part in parts)
     head, last = parts[0]["head"] if parts[0] else b"", pieces[-1].data
     whole = head + b" F " + texts + last[len(without_end(last)) :]
-    return LogLine(whole, pieces[0].number, pieces=b"".join(one.data for one in pieces))
+    return LogLine(whole, pieces[0].number, pieces=b"".join(piece.data for piece in pieces))
 
 
 def _inside(data: bytes | bytearray, start: int = 0) -> re.Match[bytes]:

@@ -112,10 +112,10 @@ class PlainStream:
 
 
 class InnerStream:
-    """A stream within another one.
+    """A stream within another.
 
     Args:
-        parent: the other one.
+        parent: the other stream.
         form: takes its lines apart.
         is_numbered: whether its lines differ in numbers, so that they are known only if they directly follow
             one another.
@@ -166,7 +166,7 @@ class InnerStream:
         outer = self.parent.text(part.at) or b""
         before, behind = outer[: part.start], outer[part.stop :]
         lines = (
-            before + self.form.written(one + part.end, outer, part) + behind for one in text.split(b"\n")
+            before + self.form.written(line + part.end, outer, part) + behind for line in text.split(b"\n")
         )
         return self.parent.written(part.at, b"\n".join(lines))
 

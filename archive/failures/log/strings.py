@@ -113,7 +113,7 @@ class Region(NamedTuple):
 
     Attributes:
         start: its first byte.
-        stop: the one behind its last.
+        stop: the byte behind its last.
         encoded: the text.
     """
 
@@ -140,7 +140,7 @@ def outer(line: bytes) -> Iterator[Region]:
 
 
 def _regions(line: bytes, finds: Sequence[Find]) -> Iterator[Region]:
-    """The parts of a line that one of several functions finds."""
+    """The parts of a line that any of several functions finds."""
     text, at, unread = without_end(line), 0, 0
     while unread < MOST_UNREAD and (mark := _next_mark(text, at)):
         region = _region(text, at, mark, finds)
@@ -152,8 +152,8 @@ def _regions(line: bytes, finds: Sequence[Find]) -> Iterator[Region]:
 
 
 def _next_mark(text: bytes, at: int) -> re.Match[bytes] | None:
-    found = [one for pattern in (MARK, NUMBER_MARK) if (one := pattern.search(text, at))]
-    return min(found, key=lambda one: one.start(), default=None)
+    marks = [mark for pattern in (MARK, NUMBER_MARK) if (mark := pattern.search(text, at))]
+    return min(marks, key=lambda mark: mark.start(), default=None)
 
 
 def _region(text: bytes, least: int, mark: re.Match[bytes], finds: Sequence[Find]) -> Region | None:
@@ -188,7 +188,7 @@ def _around(
     text: bytes, pattern: re.Pattern[bytes], begins: re.Pattern[bytes], least: int, mark: re.Match[bytes]
 ) -> Iterator[re.Match[bytes]]:
     """Matches that begin before a mark and end behind it, the shortest first."""
-    starts = [one.start() for one in begins.finditer(text, least, mark.start())]
+    starts = [opening.start() for opening in begins.finditer(text, least, mark.start())]
     for start in reversed(starts[-MOST_QUOTES:]):
         found = pattern.match(text, start)
         if found and found.end() >= mark.end():
@@ -208,7 +208,7 @@ def _list(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     if found is None:
         return None
     before = STRING.finditer(text, least, found.start() + 1)
-    if any(one["closed"] is None for one in before):  # the list itself stands in a string of JSON
+    if any(string["closed"] is None for string in before):  # the list itself stands in a string of JSON
         return None
     return _made(text, *found.span(), of_list)
 
@@ -261,7 +261,7 @@ def _entities(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     """The text between two tags, or an attribute."""
     if BREAK.search(text, least) is None:
         return None
-    tags = [one.end() for one in TAG.finditer(text, least, mark.start())]
+    tags = [tag.end() for tag in TAG.finditer(text, least, mark.start())]
     start = tags[-1] if tags else least
     stop = behind.start() if (behind := TAG.search(text, mark.end())) else len(text)
     is_between = b"<" not in BREAK.sub(b"", text[start:stop])
@@ -296,12 +296,12 @@ def of_list(data: bytes) -> EncodedText | None:
     """The text whose lines are the items of a list."""
     literals = ITEMS.findall(data)
     between = b", " if data.startswith(b", ", len(literals[0]) + 1) else b","
-    items = [_item(one) for one in literals]
-    texts = [b"" if one is None else one.text for one in items]
+    items = [_item(literal) for literal in literals]
+    texts = [b"" if item is None else item.text for item in items]
     if None in items or b"[" + between.join(literals) + b"]" != data:
         return None
-    is_ended = sum(one.endswith(b"\n") for one in texts) * 2 > len(texts)
-    if any(b"\n" in one.removesuffix(b"\n" if is_ended else b"") for one in texts):
+    is_ended = sum(text.endswith(b"\n") for text in texts) * 2 > len(texts)
+    if any(b"\n" in text.removesuffix(b"\n" if is_ended else b"") for text in texts):
         return None
     write, known = items[0].write if items[0] else bytes, dict(zip(texts, literals, strict=True))
     is_ascii = data.isascii()

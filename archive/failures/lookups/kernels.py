@@ -76,7 +76,7 @@ def _in_model(model: CompiledModel, name: str) -> Iterator[CalledKernel]:
         yield CalledKernel(model, model.kernels[name])
         return
     names = sorted({name, *model.profiled.get(name, ())})  # a set's own order differs from run to run
-    yield from (CalledKernel(model, kernel) for one in names for kernel in model.named.get(one, ()))
+    yield from (CalledKernel(model, kernel) for each in names for kernel in model.named.get(each, ()))
 
 
 def why_unknown(models: Mapping[str, CompiledModel], name: str) -> str:

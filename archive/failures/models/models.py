@@ -31,7 +31,7 @@ K = TypeVar("K", int, str)
 T = TypeVar("T")
 MOST_OPEN, LEAST_OPEN, BYTES_OPEN = 256, 32, 1 << 21
 """Models that are open at a time: as many as are asked about one failure, for each is asked in turn; fewer
-where their files have more bytes together. Of the others, the facts alone are kept."""
+where their files have more bytes together. Of the others only the facts are kept."""
 BEGINNING = 8
 """Digits that the beginning of an archive id has at least."""
 KINDS = {*READ_KINDS, FileKind.COMPANION}

@@ -137,7 +137,7 @@ class NamingLine(NamedTuple):
     """A line that names models.
 
     Attributes:
-        models: those that it may mean; none where no model has that id or name.
+        models: the models that it may mean; none where no model has that id or name.
         text: the id or name.
         line: the line's number.
         data: the line.

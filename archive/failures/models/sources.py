@@ -108,21 +108,21 @@ def models_in(
 
 def _paired(files: Sequence[str | os.PathLike[str]], limits: Limits, *, mapped: bool) -> Iterator[Model]:
     """The models in the files of a folder: an archive beside its companion is one model with it."""
-    alone = [Model(file, limits=limits, mapped=mapped) for file in files]
-    kinds = [listed_kind(model.file, limits=limits, mapped=mapped) for model in alone]
+    single = [Model(file, limits=limits, mapped=mapped) for file in files]
+    kinds = [listed_kind(model.file, limits=limits, mapped=mapped) for model in single]
     if len({kind is FileKind.COMPANION for kind in kinds}) == 1:
-        yield from alone
+        yield from single
         return
-    unread = Models(alone)
+    unread = Models(single)
     companions, split = dict[str, Model](), dict[str, list[Model]]()
-    for model, kind in zip(alone, kinds, strict=True):
+    for model, kind in zip(single, kinds, strict=True):
         with unread.noting_unread(model):
             if kind is FileKind.COMPANION:
                 companions.setdefault(model.facts.archive_id, model)
             elif model.lacks_debug_info:
                 split.setdefault(model.facts.archive_id, []).append(model)
     both = {model: companions[key] for key in split.keys() & companions.keys() for model in split[key]}
-    for model in alone:
+    for model in single:
         if model in both:
             yield Model(model.file, both[model].file, limits=limits, mapped=mapped)
         elif model not in both.values():
