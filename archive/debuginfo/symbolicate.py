@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_FUNCTION = b"FunctionName_UNKNOWN"
 TOP_FUNCTION = b"<unknown>"
+HIERARCHY_HEADING = b"Module hierarchy:"
 TRACEBACK_HEADING = b"Traceback of TorchScript (most recent call last):\n"
 STEPS_A_FRAME = 16
 """Steps of one frame, apart from its source: it costs about as much as so many handles looked up."""
@@ -134,7 +135,7 @@ class Symbolication:
         if self.missing:
             return not_found(self.handles)
         hierarchy = self.module_hierarchy.encode("utf-8", "surrogateescape")
-        return b"".join((b"Module hierarchy:", hierarchy, b"\n", TRACEBACK_HEADING, *map(bytes, self.frames)))
+        return b"".join((HIERARCHY_HEADING, hierarchy, b"\n", TRACEBACK_HEADING, *map(bytes, self.frames)))
 
     def __str__(self) -> str:
         return decoded(bytes(self))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from archive.debuginfo.symbolicate import HIERARCHY_HEADING, TRACEBACK_HEADING
 from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE
 
 # PyTorch 1.11 and later print braces around handles, 1.10 none around a single one, and 1.9 no "(s)".
@@ -15,12 +16,12 @@ HANDLES_NOT_FOUND = re.compile(
     rb"(?P<prefix>.*?)(?:  )?(?P<text>Debug info for handle(?:\(s\): |, )"
     rb"(?:debug_handles:\{(?P<joined>[-\d]+)\}|(?P<single>-?\d+)), (?:was )?not found\.)"
 )
-HIERARCHY = b"Module hierarchy:"
+HIERARCHY = HIERARCHY_HEADING
 """Begins the line above the traceback of a handle or of a node."""
 
 HEADING = b"Traceback of TorchScript"
 """Begins each heading of a traceback."""
-WHOLE_HEADING = HEADING + b" (most recent call last):"
+WHOLE_HEADING = TRACEBACK_HEADING.removesuffix(b"\n")
 TRACEBACK_START = re.compile(
     rb"(?P<prefix>.*)Traceback of TorchScript \(most recent call last\):(?P<tail>.*)"
 )

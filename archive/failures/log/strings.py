@@ -140,37 +140,22 @@ def outer(line: bytes) -> Iterator[Region]:
 
 
 def _regions(line: bytes, finds: Sequence[Find]) -> Iterator[Region]:
-    """The parts of a line that any of several functions finds."""
+    """The parts of a line around failures that hold several lines, each found by one of several functions."""
     text, at, unread = without_end(line), 0, 0
-    while unread < MOST_UNREAD and (mark := _next_mark(text, at)):
-        region = _region(text, at, mark, finds)
-        if region is None:
-            at, unread = mark.end(), unread + 1
+    while unread < MOST_UNREAD:
+        marks = [mark for pattern in (MARK, NUMBER_MARK) if (mark := pattern.search(text, at))]
+        if not marks:
+            return
+        mark = min(marks, key=lambda mark: mark.start())
+        for find in finds:
+            region = find(text, at, mark)
+            # What is escaped twice has its line ends in the encoding within.
+            if region and (find is _outside or AGAIN.search(region.encoded.text)):
+                yield region
+                at = region.stop
+                break
         else:
-            yield region
-            at = region.stop
-
-
-def _next_mark(text: bytes, at: int) -> re.Match[bytes] | None:
-    marks = [mark for pattern in (MARK, NUMBER_MARK) if (mark := pattern.search(text, at))]
-    return min(marks, key=lambda mark: mark.start(), default=None)
-
-
-def _region(text: bytes, least: int, mark: re.Match[bytes], finds: Sequence[Find]) -> Region | None:
-    """The part of a line around a mark that holds several lines; None if no encoding is known.
-
-    Args:
-        text: the line.
-        least: the byte at which the part may begin.
-        mark: begins the failure.
-        finds: each finds the parts of one encoding.
-    """
-    for find in finds:
-        region = find(text, least, mark)
-        # What is escaped twice has its line ends in the encoding within.
-        if region and (find is _outside or AGAIN.search(region.encoded.text)):
-            return region
-    return None
+            at, unread = mark.end(), unread + 1
 
 
 def _made(text: bytes, start: int, stop: int, read: Callable[[bytes], EncodedText | None]) -> Region | None:
@@ -180,8 +165,8 @@ def _made(text: bytes, start: int, stop: int, read: Callable[[bytes], EncodedTex
 
 def _numbers(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     start = text.rfind(b"[", least, mark.start())
-    found = NUMBERS.match(text, start) if start >= 0 and mark[0][:1].isdigit() else None
-    return found and _made(text, *found.span(), of_numbers)
+    numbers = NUMBERS.match(text, start) if start >= 0 and mark[0][:1].isdigit() else None
+    return numbers and _made(text, *numbers.span(), of_numbers)
 
 
 def _around(
@@ -190,9 +175,9 @@ def _around(
     """Matches that begin before a mark and end behind it, the shortest first."""
     starts = [opening.start() for opening in begins.finditer(text, least, mark.start())]
     for start in reversed(starts[-MOST_QUOTES:]):
-        found = pattern.match(text, start)
-        if found and found.end() >= mark.end():
-            yield found
+        match = pattern.match(text, start)
+        if match and match.end() >= mark.end():
+            yield match
 
 
 OPENING = re.compile(rb"\[(?=[\"'])")
@@ -204,23 +189,23 @@ BEHIND = b" )]},;"
 
 def _list(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     """A list of lines, as JSON or Python write it."""
-    found = next(_around(text, LIST, OPENING, least, mark), None)
-    if found is None:
+    items = next(_around(text, LIST, OPENING, least, mark), None)
+    if items is None:
         return None
-    before = STRING.finditer(text, least, found.start() + 1)
+    before = STRING.finditer(text, least, items.start() + 1)
     if any(string["closed"] is None for string in before):  # the list itself stands in a string of JSON
         return None
-    return _made(text, *found.span(), of_list)
+    return _made(text, *items.span(), of_list)
 
 
 def _literal(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     """A string of Python's."""
-    found_by = (_around(text, PYTHON, quote, least, mark) for quote in (SINGLE, DOUBLE))
-    for found in chain.from_iterable(found_by):
-        if region := _made(text, *found.span(), of_python):
+    literals = (_around(text, PYTHON, quote, least, mark) for quote in (SINGLE, DOUBLE))
+    for literal in chain.from_iterable(literals):
+        if region := _made(text, *literal.span(), of_python):
             return region
-        if found[0].startswith(b"'"):
-            inner = _made(text, found.start() + 1, found.end() - 1, of_backslashes)
+        if literal[0].startswith(b"'"):
+            inner = _made(text, literal.start() + 1, literal.end() - 1, of_backslashes)
             if inner and b"\n" in inner.encoded.text:
                 return inner
     return None
@@ -230,11 +215,10 @@ def _outside(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     """A string of Python's with strings of JSON in it, or a field between tabs."""
     if text.find(b"\t", least) >= 0:
         return _field(text, least, mark)
-    for found in _around(text, PYTHON, SINGLE, least, mark):
-        is_around = (
-            b'"' in text[found.start() : mark.start()] and text[found.end() : found.end() + 1] in BEHIND
-        )
-        if is_around and (region := _made(text, *found.span(), of_python)):
+    for literal in _around(text, PYTHON, SINGLE, least, mark):
+        start, stop = literal.span()
+        is_around = b'"' in text[start : mark.start()] and text[stop : stop + 1] in BEHIND
+        if is_around and (region := _made(text, start, stop, of_python)):
             return region
     return None
 
@@ -242,9 +226,9 @@ def _outside(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
 def _url(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     if URL_MARK.match(text, mark.start()) is None:
         return None
-    for found in URL.finditer(text, least):
-        if found.end() >= mark.end():
-            return _made(text, *found.span(), of_url)
+    for value in URL.finditer(text, least):
+        if value.end() >= mark.end():
+            return _made(text, *value.span(), of_url)
     return None
 
 
