@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 import archive
-from archive.base.mapped import source_of
 from archive.cli import printing
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
     from archive import Limits
     from archive.base.mapped import Source
-    from archive.batches.inputs import InputFile
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
     from archive.describe.inspect import Inspection
@@ -69,7 +66,7 @@ def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Exi
             else:
                 printing.show(effects_text(side_effects), soft_wrap=True)
         return ExitStatus.WELL
-    facts = _contents(source, limits)
+    facts = _contents(source, limits=limits)
     if reader.as_json:
         printing.write_json(facts)
     else:
@@ -91,22 +88,14 @@ def _several(inputs: Sequence[str], reader: FileReader) -> ExitStatus:
         summaries.append(facts)
         return Row(lines=[f"{name}: {summary_text(facts)}"])
 
-    of_file = partial(_facts if reader.as_json else _summary, limits=reader.limits, mapped=reader.mapped)
-    status = reader.several(files, of_file, "inspecting", row)
+    read = reader.of_bytes(_contents if reader.as_json else summarise)
+    status = reader.several(files, read, "inspecting", row)
     if not reader.as_json:
         printing.write_line(total_text(summaries, len(files.files)))
     return status
 
 
-def _summary(file: InputFile, *, limits: Limits, mapped: bool) -> Summary:
-    return summarise(source_of(file.name, mapped=mapped), limits=limits)
-
-
-def _facts(file: InputFile, *, limits: Limits, mapped: bool) -> Inspection | ZipListing:
-    return _contents(source_of(file.name, mapped=mapped), limits)
-
-
-def _contents(source: Source, limits: Limits) -> Inspection | ZipListing:
+def _contents(source: Source, *, limits: Limits) -> Inspection | ZipListing:
     """An inspection; of a zip that is no archive, what it holds."""
     recognised = recognise(source, look=False, limits=limits)
     if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from archive.base.errors import counted
-from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.inputs import InputFile
 from archive.cli import options, printing
@@ -23,7 +21,6 @@ from archive.report.leaks import leaks_facts, leaks_line, leaks_table, listed_on
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive import Limits
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
     from archive.privacy.leaks import Finding, Leaks
@@ -92,7 +89,7 @@ def command(
       debug-archive leaks release/ --sarif > leaks.sarif
     """  # noqa: D301 (click reads the backspace)
     allowed = [*allow, *project_patterns(config)]
-    read = partial(_leaks, deep=deep, allow=allowed, limits=reader.limits, mapped=reader.mapped)
+    read = reader.of_bytes(leaks, deep=deep, allow=allowed)
     run = _LeakSearch(reader, [LeakKind(kind) for kind in kinds])
     with reader.annotations.behind():
         if is_single(files) and not reader.as_sarif:
@@ -103,10 +100,6 @@ def command(
         if not (reader.as_json or reader.as_sarif):
             printing.write_line(run.total())
         return status
-
-
-def _leaks(file: InputFile, *, deep: bool, allow: Sequence[str], limits: Limits, mapped: bool) -> Leaks:
-    return leaks(source_of(file.name, mapped=mapped), deep=deep, allow=allow, limits=limits)
 
 
 class _LeakSearch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -95,6 +95,11 @@ class FileReader:
     def source(self, file: str) -> Source:
         """What a file's bytes are read from."""
         return source_of(file, mapped=self.mapped)
+
+    def of_bytes(self, function: Callable[..., FactsT], **options: object) -> Callable[[InputFile], FactsT]:
+        """A function of a file, in whichever process, that calls one of its bytes with limits and options."""
+        given = {"limits": self.limits, **options}
+        return partial(_call_with_bytes, function=function, mapped=self.mapped, options=given)
 
     def listing(
         self, inputs: Sequence[str], kinds: Collection[FileKind], skipped: Collection[str] = ()
@@ -203,6 +208,12 @@ def takes_reader(
         return with_reader
 
     return decorated
+
+
+def _call_with_bytes(
+    file: InputFile, *, function: Callable[..., FactsT], mapped: bool, options: dict[str, object]
+) -> FactsT:
+    return function(source_of(file.name, mapped=mapped), **options)
 
 
 def is_single(files: Sequence[str]) -> bool:

@@ -54,11 +54,6 @@ def _short(place: Place) -> str:
     return f"{record}, {within}" if within else str(replace(place, record=record))
 
 
-def _place_facts(place: Place) -> dict[str, Any]:
-    facts = {"record": place.record, "byte": place.byte}
-    return facts | ({"within": place.within} if place.within else {})
-
-
 def remedies(found: Sequence[Finding]) -> list[str]:
     """A line for each way to take findings out, with the kinds that go that way."""
     ways: dict[str, list[str]] = {}
@@ -100,7 +95,10 @@ def leaks_facts(leaks: Leaks, found: Iterable[Finding]) -> dict[str, Any]:
     counts = {id(one) for one in found}
     facts = []
     for one in leaks.findings:
-        places = [_place_facts(place) for place in one.places]
+        places = [
+            {"record": place.record, "byte": place.byte} | ({"within": place.within} if place.within else {})
+            for place in one.places
+        ]
         how = {"counted": id(one) in counts, "allowed": one.allowed, "remedy": one.remedy}
         facts.append({"kind": one.kind, "text": one.data, "count": one.count, "places": places} | how)
     return {

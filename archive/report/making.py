@@ -9,6 +9,7 @@ from rich.text import Text
 
 from archive.base.errors import counted, one_line
 from archive.report.fitted_table import TOTAL, FittedTable
+from archive.report.texts import share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -110,8 +111,8 @@ def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
     table = FittedTable.of("kind", "before", "after", "%")
     kinds = sorted(facts.kinds.items(), key=lambda kind: max(kind[1]), reverse=True)
     for kind, (before, after) in kinds:
-        table.add(kind, f"{before:,}", f"{after:,}", _share(after, before))
-    table.add(TOTAL, f"{file.size:,}", f"{out.size:,}", _share(out.size, file.size), style="bold")
+        table.add(kind, f"{before:,}", f"{after:,}", share(after, before))
+    table.add(TOTAL, f"{file.size:,}", f"{out.size:,}", share(out.size, file.size), style="bold")
     return Group(table, *(Text(line) for line in ("", *_readable(facts))))
 
 
@@ -144,7 +145,7 @@ def size_line(facts: object, file: Sized, out: Sized, *companion: Sized) -> str:
     """A file that was split, shrunk or converted, in one line; and what PyTorch is known to refuse of it."""
     rest = "".join(f", {one.size:,} in the companion" for one in companion)
     refused = "".join(f"; {one}" for one in getattr(facts, "refused", ()))
-    return f"{file}: {file.size:,} -> {out.size:,} bytes ({_share(out.size, file.size)}){rest}{refused}"
+    return f"{file}: {file.size:,} -> {out.size:,} bytes ({share(out.size, file.size)}){rest}{refused}"
 
 
 def split_line(facts: Split, *sizes: Sized) -> str:
@@ -179,7 +180,7 @@ def total_line(files: int, kinds: Iterable[tuple[str, int]], before: int, after:
     """
     went = f"{counted(files, 'file')}: {', '.join(f'{count:,} {kind}' for kind, count in kinds)}"
     rest = f", {companions:,} in companions" if companions else ""
-    return f"{went}; {before:,} -> {after:,} bytes ({_share(after, before)}){rest}" if before else went
+    return f"{went}; {before:,} -> {after:,} bytes ({share(after, before)}){rest}" if before else went
 
 
 def _readable(facts: Shrinkage) -> list[str]:
@@ -257,9 +258,5 @@ def sizes_table(whole: int, *rows: tuple[Sized, str]) -> FittedTable:
     """A table of files: their bytes, their share of the archive with debug info, and their contents."""
     table = FittedTable([("file", "name"), ("bytes", "number"), ("%", "number"), ("holds", "text")])
     for file, holds in rows:
-        table.add(str(file), f"{file.size:,}", _share(file.size, whole), holds)
+        table.add(str(file), f"{file.size:,}", share(file.size, whole), holds)
     return table
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else ""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import one_line
 from archive.report.fitted_table import TOTAL, FittedTable
+from archive.report.texts import share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ def sizes_text(whole: int, sizes: Mapping[str, Size], view: View, rows: int) -> 
         lines.append((_name(others), sum(one.stored for one in rest), sum(one.inflated for one in rest)))
     lines.append((TOTAL, whole, sum(size.inflated for size in sizes.values())))
     for label, stored, inflated in lines:
-        _add(table, label, f"{stored:,}", _share(stored, whole), f"{inflated:,}" if inflated else "")
+        _add(table, label, f"{stored:,}", share(stored, whole), f"{inflated:,}" if inflated else "")
     return table
 
 
@@ -65,7 +66,7 @@ def files_text(files: Sequence[FileSize]) -> FittedTable:
     table = FittedTable.of("file", "bytes", "debug", "%")
     total = (TOTAL, sum(one.size for one in files), sum(one.debug_bytes for one in files))
     for name, size, debug in [*((one.file, one.size, one.debug_bytes) for one in files), total]:
-        _add(table, name, f"{size:,}", f"{debug:,}", _share(debug, size))
+        _add(table, name, f"{size:,}", f"{debug:,}", share(debug, size))
     return table
 
 
@@ -76,11 +77,6 @@ def changed_files_text(files: Sequence[FileSize]) -> FittedTable:
         _add(table, one.file, *_changed(one.old, one.size))
     _add(table, TOTAL, *_changed(sum(one.old or 0 for one in files), sum(one.size for one in files)))
     return table
-
-
-def _share(part: int, whole: int) -> str:
-    """A part as percent of the whole; nothing where that is empty."""
-    return f"{part / whole:.1%}" if whole else ""
 
 
 def _changed(old: int | None, new: int | None) -> list[str]:

@@ -50,6 +50,11 @@ def first_of(items: Sequence[str], what: str) -> str:
     return ", ".join(items[:MAX_ITEMS]) + (f" [{more} more {what}]" if more > 0 else "")
 
 
+def share(part: int, whole: int) -> str:
+    """A part as percent of the whole; nothing where that is empty."""
+    return f"{part / whole:.1%}" if whole else ""
+
+
 def runs(numbers: Sequence[int]) -> str:
     """Numbers in order, neighbours as runs.
 
