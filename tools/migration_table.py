@@ -33,7 +33,7 @@ LOSSES = {
 }
 LEGACY = "1.0 to 1.2"
 NAMELESS = ', `File ""`'
-"""Source ranges of no file print otherwise: see ``tests/rewrite/migrate/test_nameless.py``."""
+"""Source ranges of no file print otherwise: see ``tests/rewrite/migrate/test_ranges.py``."""
 SAME, EXACT, MENDED, IMPOSSIBLE = "=", "exact", "exact, mended", "impossible"
 
 

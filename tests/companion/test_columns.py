@@ -17,7 +17,7 @@ from archive.base.columns import firsts, keyed, numbered, ordinals, spread
 from archive.companion.codecs import Codec, compressed, inflated, zstd
 from archive.companion.encodings import EncodedColumn, Transform, decoded, encodings
 from archive.companion.modelling import MODELLED, modelled, restored
-from archive.companion.templates import templated
+from archive.companion.templates import Templates, cut, templated
 from archive.normalform.texts import line_bounds, pack_texts, unpack_texts
 from tests.support.halves import facts_of
 from tests.support.made_archives import Made, archives
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from archive.companion.contents import Contents
 
     Coding = tuple[Transform, bool, int]
+
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 quick = settings(patient, max_examples=examples(100))
@@ -304,3 +305,28 @@ def test_sequences_are_spread_one_behind_the_other(drawn: list[tuple[int, int]])
     expected = [one + step for one, count in drawn for step in range(count)]
     assert spread(first, counts).tolist() == expected
     assert firsts(counts).tolist() == [sum(counts[:at].tolist()) for at in range(len(drawn) + 1)]
+
+
+# --- Strings as templates with numbers in their holes, and the columns they tell: no misfit is taken
+
+
+def test_columns_without_rows_or_lines_are_modelled_too() -> None:
+    assert modelled({}, templated([]), column([])) == {}
+    assert restored({}, templated([]), column([])) == {}
+
+
+def test_numbers_that_do_not_fit_the_holes_of_templates_are_refused() -> None:
+    texts = [b"line ", b"line \1"]
+    assert Templates(texts, column([0, 1]), column([])).holes.tolist() == [0, 0]
+    assert Templates(texts, column([0, 1]), column([7])).filled() == [b"line ", b"line 7"]
+    with pytest.raises(ArchiveError, match="expected 1 numbers for templates, found 2"):
+        Templates(texts, column([0, 1]), column([7, 8])).filled()
+
+
+def test_strings_are_cut_by_their_lengths_and_all_of_them() -> None:
+    assert cut(b"onetwo", column([3, 0, 3])) == [b"one", b"", b"two"]
+    for lengths in ([3, 2], [3, 4], []):
+        with pytest.raises(
+            ArchiveError, match=rf"expected strings of {sum(lengths)} bytes together, found 6"
+        ):
+            cut(b"onetwo", column(lengths))

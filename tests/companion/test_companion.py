@@ -6,21 +6,30 @@ import hashlib
 import io
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
+import archive.companion
+from archive.base.limits import DEFAULT_LIMITS
+from archive.companion.blocks import BLOCK_INDEX, BLOCK_ROWS
 from archive.companion.build import build_companion
-from archive.companion.layout import CompanionProfile
+from archive.companion.layout import HEADER, MAPPED_LINE, CompanionProfile, read_directory
 from archive.companion.magic import MAGIC, is_companion
+from archive.companion.mapped import PAGE
+from archive.companion.members import MemberKind
+from archive.companion.parse import section_parts
 from archive.container.container import new_member
 from archive.formats.source_ranges import build_source_ranges
-from archive.normalform.columns import BY_NAME, COLUMNS
+from archive.normalform.column_names import ColumnName
+from archive.normalform.columns import BY_NAME, COLUMNS, PAGES, RAW, SOLID, STRINGS, column_lines
 from archive.reader.collect import collect
 from tests.support import compiled
+from tests.support.companion_questions import RAW as WITH_RAW
+from tests.support.companion_questions import SMALL
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.exported import EXPORTED
 from tests.support.halves import (
@@ -33,7 +42,9 @@ from tests.support.halves import (
     plain_facts,
     split_companion,
 )
+from tests.support.hostile_companions import solid
 from tests.support.made_archives import UNPIECED, Made, archives
+from tests.support.packed_companions import body, line
 from tests.support.readings import CONSTANTS
 from tests.support.sampling import examples
 from tests.support.strategies import Range, patient, table_of
@@ -45,6 +56,7 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.model import RangeLayout
     from archive.privacy.redact.rules import NameChoice
+
 
 TRACED = ORACLES / "traced_stack.ptl"
 SAMPLES = [
@@ -199,3 +211,87 @@ def test_mapped_columns_are_aligned_to_64_bytes() -> None:
     raw = b"".join(bytes(facts.strings.data(string)) for string in range(len(facts.strings)))
     assert data.index(raw) % 64 == 0
     assert facts.strings[1].borrowed
+
+
+# --- Declarations of companions: sizes of structures, columns, and their list in the specification
+
+
+def test_structures_have_the_sizes_that_the_specification_states() -> None:
+    assert (HEADER.size, MAPPED_LINE.size) == (34, 40)
+    assert (BLOCK_INDEX.itemsize, PAGE, BLOCK_ROWS) == (16, 4096, 65_536)
+
+
+def test_each_column_is_declared_once_and_its_name_is_of_the_type() -> None:
+    names = [name for table in get_args(ColumnName) for name in (get_args(table) or (table,))]
+    assert sorted(names) == sorted(column.name for column in COLUMNS)
+    numbers = [column.number for column in COLUMNS] + [STRINGS, RAW, SOLID, PAGES]
+    assert len(set(numbers)) == len(numbers)
+    tables = {column.table for column in COLUMNS}
+    assert {column.refers for column in COLUMNS} <= tables | {None}
+
+
+def test_the_specification_lists_every_column() -> None:
+    assert archive.companion.__doc__ is not None
+    assert all(f"    {line}\n" in archive.companion.__doc__ for line in column_lines())
+
+
+@pytest.mark.parametrize("value", range(32))
+def test_a_member_s_kind_is_its_origin_and_how_it_was_stored(value: int) -> None:
+    kind = MemberKind.of(value)
+    assert (kind.origin, kind.deflated, kind.no_crc) == (value & 7, value & 8 > 0, value & 16 > 0)
+    assert kind.value == value
+
+
+# --- What each section of a companion is made of, with its bytes
+
+
+def parts_of(data: bytes) -> dict[int, list[tuple[str, int, int]]]:
+    """The parts of all sections, by the sections' numbers."""
+    allowance = DEFAULT_LIMITS.allowance(len(data))
+    directory = read_directory(memoryview(data), allowance)
+    return {one: section_parts(memoryview(data), directory, one, allowance) for one in directory.sections}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("path", [WITH_RAW, STACK], ids=lambda path: path.stem)
+def test_parts_of_a_section_are_together_as_long_as_the_section_inflated(
+    path: Path, profile: CompanionProfile
+) -> None:
+    data = companion_of(path, profile)
+    sections = read_directory(memoryview(data), DEFAULT_LIMITS.allowance(len(data))).sections
+    for number, parts in parts_of(data).items():
+        assert sum(size for _, _, size in parts) == sections[number].inflated
+
+
+def test_a_section_of_a_mapped_companion_is_one_part_by_its_name() -> None:
+    found = parts_of(companion_of(SMALL, CompanionProfile.MAPPED))
+    assert all(len(parts) == 1 for parts in found.values())
+    names = {number: name for number, [(name, _, _)] in found.items()}
+    assert names.items() >= {STRINGS: "string.text", RAW: "raw.bytes", PAGES: "page checksums"}.items()
+    assert names[BY_NAME["handle.tag"].number] == "handle.tag"
+    assert all(stored == inflated for [(_, stored, inflated)] in found.values())
+
+
+def test_the_solid_section_is_its_lines_its_columns_and_raw_records() -> None:
+    facts = facts_of(WITH_RAW)
+    first, *others = parts_of(companion_of(WITH_RAW))[SOLID]
+    assert (first[0], others[-1][0]) == ("column lines", "raw.bytes")
+    having_rows = {name for name, values in facts.columns.items() if len(values)}
+    assert {name for name, _, _ in others[:-1]} >= having_rows
+    assert others[-1][2] == len(facts.raw)
+    assert 0 < others[-1][1] < len(facts.raw)
+
+
+def test_templates_are_a_section_of_their_own() -> None:
+    found = parts_of(companion_of(STACK))
+    assert [name for name, _, _ in found[STRINGS]] == ["string.text"]
+    assert "string.text" not in {name for name, _, _ in found[SOLID]}
+
+
+def test_a_part_of_no_bytes_takes_none() -> None:
+    found = parts_of(solid(body(line("row.offset", 3))))[SOLID]
+    assert [(name, stored > 0, inflated) for name, stored, inflated in found] == [
+        ("column lines", True, found[0][2]),
+        ("row.offset", False, 0),
+        ("raw.bytes", False, 0),
+    ]
