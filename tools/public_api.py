@@ -34,13 +34,13 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 RESULTS = {
     "archive.companion.layout": ("CompanionProfile",),
     "archive.debuginfo.model": (
-        *("Generation", "Global", "HandleEntry", "Inert", "InlinedCall", "Layout", "LoweredState"),
-        *("ModuleInstance", "RangeRow", "Source", "SourceRange", "TensorInfo"),
+        *("Generation", "Global", "HandleEntry", "Inert", "InlinedCall", "LoweredState"),
+        *("ModuleInstance", "RangeLayout", "RangeRow", "Source", "SourceRange", "TensorInfo"),
     ),
     "archive.debuginfo.symbolicate": ("TracebackFrame",),
     "archive.reader.provenance": ("Evidence", "Provenance"),
     "archive.rewrite.migrate.plan": ("MigrationPlan", "PlanStep", "Target"),
-    "archive.rewrite.shrink": ("Level",),
+    "archive.rewrite.shrink": ("ShrinkLevel",),
     "archive.describe.sizes.account": ("Part", "Piece", "Size", "SizeChange", "View"),
     "archive.base.diagnostics": ("Diagnostic",),
 }

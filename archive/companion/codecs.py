@@ -90,7 +90,7 @@ def compressed(data: bytes, level: int, codec: Codec | None = None) -> tuple[Cod
     tried = [codec] if codec is not None else [Codec.NONE, Codec.ZSTD]
     if codec is None and (len(data) <= MIDDLING or level >= STRONGEST):
         tried.append(Codec.LZMA)
-    results = [(one, _COMPRESS[one](data, level)) for one in tried]
+    results = [(each, _COMPRESS[each](data, level)) for each in tried]
     return min(results, key=lambda result: len(result[1]))
 
 

@@ -150,12 +150,12 @@ def written(
     profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[SectionLine, bytes]]
 ) -> bytes:
     """A companion file of some sections, each one's line and its bytes."""
-    listed = list(sections)
-    directory = b"".join([_line(profile, section) for section, _ in listed])
-    header = Header(VERSION, profile, len(listed), archive_id, 0)
+    lines = list(sections)
+    directory = b"".join([_line(profile, section) for section, _ in lines])
+    header = Header(VERSION, profile, len(lines), archive_id, 0)
     checksum = zlib.crc32(HEADER.pack(header) + directory)
     out = bytearray(HEADER.pack(header._replace(checksum=checksum)) + directory)
-    for _, data in listed:
+    for _, data in lines:
         out += bytes(-len(out) % ALIGNMENT[profile])
         out += data
     return bytes(out)

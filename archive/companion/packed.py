@@ -121,15 +121,16 @@ def build_packed(contents: Contents, level: int) -> bytes:
         encoded |= {
             name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
         }
-    body = _body(columns, {name: one for name, one in encoded.items() if name not in apart})
+    body = _body(columns, {name: encoding for name, encoding in encoded.items() if name not in apart})
     raw, blocks = bytes(contents.raw), {name: encoded[name] for name in apart}
     sizes = [len(body) + len(raw), len(texts), _longest_block(blocks, level)]
     with allowance.lent(max(encoder_bytes(size, level) for size in sizes), what):
         bodies = [body, alike(columns)] if len(body) <= SMALL and not apart else [body]
-        sections = [_least_section(SOLID, [one + raw for one in bodies], Codec.COLUMNS, level)]
+        sections = [_least_section(SOLID, [body + raw for body in bodies], Codec.COLUMNS, level)]
         sections.append(_least_section(STRINGS, [texts], Codec.TEXTS, level))
         sections += [
-            build_blocks(BY_NAME[name].number, columns[name], one, level) for name, one in blocks.items()
+            build_blocks(BY_NAME[name].number, columns[name], encoding, level)
+            for name, encoding in blocks.items()
         ]
     sections += built_objects(contents.behind, level, allowance)
     return written(CompanionProfile.PACKED, contents.archive_id, sections)
@@ -137,7 +138,7 @@ def build_packed(contents: Contents, level: int) -> bytes:
 
 def _longest_block(blocks: dict[ColumnName, EncodedColumn], level: int) -> int:
     """Bytes that are compressed at once; at the strongest levels, whole columns are tried first."""
-    most = max((len(one.data) for one in blocks.values()), default=0)
+    most = max((len(column.data) for column in blocks.values()), default=0)
     return most if level >= STRONGEST else min(most, BLOCK_ROWS * VALUE_BYTES)
 
 
@@ -179,14 +180,14 @@ def _least_section(number: int, bodies: list[bytes], words: Codec, level: int) -
 
 def _apart(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> list[ColumnName]:
     """The columns that get sections of their own: none, if all together are soon inflated."""
-    if sum(len(one.data) for one in encoded.values()) <= MUCH:
+    if sum(len(column.data) for column in encoded.values()) <= MUCH:
         return []
-    long = [name for name, one in encoded.items() if len(columns[name]) > BLOCK_ROWS and one.width]
+    long = [name for name, column in encoded.items() if len(columns[name]) > BLOCK_ROWS and column.width]
     return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
 
 
 def _body(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> bytes:
-    lines = [ColumnLine(name, len(columns[name]), one) for name, one in encoded.items()]
+    lines = [ColumnLine(name, len(columns[name]), column) for name, column in encoded.items()]
     lines.sort(key=lambda line: BY_NAME[line.name].number)
     return build_lines(lines) + b"".join(line.encoded.data for line in lines)
 
@@ -371,19 +372,19 @@ def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -
         ArchiveError: its bytes were changed, or contradict one another.
         LimitError: it asks for more than allowed.
     """
-    kept = PackedColumns(data, directory, allowance)
-    rows = {name: kept.rows(name) for name in kept}
+    packed = PackedColumns(data, directory, allowance)
+    rows = {name: packed.rows(name) for name in packed}
     again = VALUE_BYTES * sum(count for name, count in rows.items() if name in MODELLED)
     longest = max(rows, key=rows.__getitem__, default=None)
     most = 0 if longest is None else rows[longest]
     with allowance.lent(again + CHECKED_BYTES * most, "values", place=longest):
-        columns: Columns = {name: kept.whole(name) for name in kept if name not in STRING_COLUMNS}
-        strings = kept.strings
+        columns: Columns = {name: packed.whole(name) for name in packed if name not in STRING_COLUMNS}
+        strings = packed.strings
         check(columns, len(strings), allowance, unread=MODELLED)
         behind = parsed_objects(data, directory, allowance)
-        columns = restored(columns, kept.templates, strings.length)
+        columns = restored(columns, packed.templates, strings.length)
         check(columns, len(strings), allowance)
-        return Contents(directory.archive_id, NormalForm(columns, strings, allowance), kept.raw, behind)
+        return Contents(directory.archive_id, NormalForm(columns, strings, allowance), packed.raw, behind)
 
 
 class PackedLookup(CompanionLookup):

@@ -159,10 +159,10 @@ def _numbers(data: np.ndarray) -> tuple[Ints, Ints]:
 
 def _stands(data: np.ndarray, at: Ints, word: bytes) -> np.ndarray:
     """Whether a word stands at each of some positions."""
-    found = (at >= 0) & (at + len(word) <= len(data))
+    stands = (at >= 0) & (at + len(word) <= len(data))
     for offset, byte in enumerate(word):
-        found[found] = data[at[found] + offset] == byte
-    return found
+        stands[stands] = data[at[stands] + offset] == byte
+    return stands
 
 
 def _without(blob: bytes, start: Ints, stop: Ints) -> bytes:

@@ -182,7 +182,9 @@ class FormBuilder:
         cost = ROW_BYTES * len(ranges)
         if handles is not None:
             cost += HANDLE_BYTES * len(handles) + FRAME_BYTES * len(handles.next)
-        cost += sum(METHOD_BYTES * len(one) + VALUE_BYTES * len(one.value) for one in (methods, paths) if one)
+        cost += sum(
+            METHOD_BYTES * len(table) + VALUE_BYTES * len(table.value) for table in (methods, paths) if table
+        )
         with allowance.lent(cost, "rows of tables"):
             columns = pack_ranges(ranges, pool, allowance)
             if handles is not None:

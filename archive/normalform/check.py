@@ -31,6 +31,24 @@ if TYPE_CHECKING:
 
 CHECKED_BYTES = 56
 """Bytes of memory that each row of the longest column costs while columns are checked."""
+FEWER_ROWS = "row.column"
+"""The column that has fewer rows than its table while it is modelled."""
+
+PARTS: dict[ColumnName, ColumnName] = {
+    "record.rows": "row.range",
+    "code.lines": "digest.line",
+    "method.instructions": "instruction.handle",
+    "pathed.steps": "step.path",
+    "program.sites": "site.scope",
+    "program.scopes": "scope.parent",
+    "keyset.count": "key.name",
+}
+"""Columns that count how many rows of another column belong to each of their own rows."""
+STRING_TABLES = {"string", "template", "number"}
+"""Tables of the strings themselves; each profile of companions has other ones."""
+BEFORE: tuple[ColumnName, ...] = ("scope.parent", "call.outer", "inside.outer", "made.outer")
+BEFORE += ("origin.inner", "origin.next")
+"""Columns of exported programs whose values are rows before their own."""
 
 
 def check(columns: Columns, strings: int, allowance: Allowance, unread: Collection[str] = ()) -> None:
@@ -56,10 +74,7 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
             total, rows = int(firsts(columns[part])[-1]), len(columns[whole]) if whole in columns else 0
             if total != rows or columns[part].max(initial=0) > rows:
                 raise ArchiveError(place=part, expected=f"{rows} rows together", found=str(total))
-    later = np.flatnonzero(columns["node.parent"] >= np.arange(len(columns["node.parent"])))
-    if len(later):
-        place = f"node.parent, row {later[0]}"
-        raise ArchiveError(place=place, expected="a row before", found="one behind")
+    _check_before("node.parent", columns)
     if "frame.next" in columns:
         _check_stacks("frame.next", columns, allowance)
     if "program.name" in columns:
@@ -127,21 +142,6 @@ def _check_names(columns: Columns) -> None:
             raise ArchiveError(place=f"{name}, row {named[0]}", expected="no name", found="one")
 
 
-FEWER_ROWS = "row.column"
-"""The column that has fewer rows than its table while it is modelled."""
-
-PARTS: dict[ColumnName, ColumnName] = {
-    "record.rows": "row.range",
-    "code.lines": "digest.line",
-    "method.instructions": "instruction.handle",
-    "pathed.steps": "step.path",
-    "program.sites": "site.scope",
-    "program.scopes": "scope.parent",
-    "keyset.count": "key.name",
-}
-"""Columns that count how many rows of another column belong to each of their own rows."""
-
-
 def _check_tables(columns: Columns) -> None:
     """Refuse tables that lack columns, or other tables that they need."""
     there = {name.partition(".")[0] for name in columns}
@@ -155,10 +155,6 @@ def _check_tables(columns: Columns) -> None:
     for name in columns:
         if name.startswith("file.") and len(columns[name]) != 1:
             raise ArchiveError(place=name, expected="1 row", found=str(len(columns[name])))
-
-
-STRING_TABLES = {"string", "template", "number"}
-"""Tables of the strings themselves; each profile of companions has other ones."""
 
 
 def _expect(columns: Columns, name: ColumnName) -> None:
@@ -196,6 +192,13 @@ def _check_values(column: Column, values: Ints, sizes: dict[str, int]) -> None:
         raise ArchiveError(place=f"{column.name}, row {row}", expected=expected, found=str(int(values[row])))
 
 
+def _check_before(name: ColumnName, columns: Columns) -> None:
+    """Refuse references that do not lead to a row before their own: none comes back to itself."""
+    later = np.flatnonzero(columns[name] >= np.arange(len(columns[name])))
+    if len(later):
+        raise ArchiveError(place=f"{name}, row {later[0]}", expected="a row before", found="one behind")
+
+
 def _check_stacks(name: ColumnName, columns: Columns, allowance: Allowance) -> None:
     """Refuse call stacks that are too long or come back to themselves: each round looks twice as far."""
     following = columns[name]
@@ -211,17 +214,10 @@ def _check_stacks(name: ColumnName, columns: Columns, allowance: Allowance) -> N
         raise LimitError("frames", allowance.limits.frames, found, place=name)
 
 
-BEFORE: tuple[ColumnName, ...] = ("scope.parent", "call.outer", "inside.outer", "made.outer")
-BEFORE += ("origin.inner", "origin.next")
-"""Columns of exported programs whose values are rows before their own."""
-
-
 def _check_programs(columns: Columns, allowance: Allowance) -> None:
     """Refuse what is no tree in exported programs, or too deep, and graphs whose holder is elsewhere."""
     for name in BEFORE:
-        later = np.flatnonzero(columns[name] >= np.arange(len(columns[name])))
-        if len(later):
-            raise ArchiveError(place=f"{name}, row {later[0]}", expected="a row before", found="one behind")
+        _check_before(name, columns)
         if name != "origin.next":
             _check_stacks(name, columns, allowance)
     holder, parent = columns["scope.holder"], columns["scope.parent"]

@@ -131,9 +131,6 @@ class Metadata:
             values = self._lists[name] = self._columns[name].tolist()
         return values
 
-    def _optional(self, number: int) -> str | None:
-        return None if number < 0 else self.text(number)
-
     def _name(self, table: str, row: int) -> str:
         base, number = self._list(f"{table}.base")[row], self._list(f"{table}.number")[row]  # type: ignore[arg-type]
         return self.text(base) if number < 0 else f"{self.text(base)}_{number}"
@@ -158,41 +155,41 @@ class Metadata:
         return rows[::-1]
 
     def _trace(self, row: int, layout: int) -> str:
-        frames = tuple(self._frame(self._list("call.line")[one]) for one in self._path("call.outer", row))
+        frames = []
+        for call in self._path("call.outer", row):
+            line = self._list("call.line")[call]
+            mark = [self._list(f"line.{part}")[line] for part in ("blank", "before", "carets", "after")]  # type: ignore[arg-type]
+            code = self._list("line.code")[line]
+            frame = TraceFrame(
+                self.text(self._list("line.file")[line]),
+                self._list("line.number")[line],
+                self.text(self._list("line.function")[line]),
+                None if code < 0 else self.text(code),
+                None if mark[0] < 0 else FrameMark(*mark),
+            )
+            frames.append(frame)
         self._take(text for frame in frames for text in (frame.file, frame.function, frame.code or ""))
-        return build_trace(Trace(frames, indented=bool(layout & 1), ended=bool(layout & 2)))
-
-    def _frame(self, row: int) -> TraceFrame:
-        mark = [self._list(f"line.{part}")[row] for part in ("blank", "before", "carets", "after")]  # type: ignore[arg-type]
-        return TraceFrame(
-            self.text(self._list("line.file")[row]),
-            self._list("line.number")[row],
-            self.text(self._list("line.function")[row]),
-            self._optional(self._list("line.code")[row]),
-            None if mark[0] < 0 else FrameMark(*mark),
-        )
+        return build_trace(Trace(tuple(frames), indented=bool(layout & 1), ended=bool(layout & 2)))
 
     def _modules(self, row: int, _: int) -> str:
-        return build_modules(tuple(self._instances(row)))
-
-    def _instances(self, row: int) -> Iterator[Instance]:
-        outer = ""
-        for one in self._path("inside.outer", row):
-            instance, number = self._list("inside.instance")[one], self._list("inside.id")[one]
-            call = self._list("inside.call")[one]
+        instances, outer = [], ""
+        for inside in self._path("inside.outer", row):
+            instance, number = self._list("inside.instance")[inside], self._list("inside.id")[inside]
+            call, own_key = self._list("inside.call")[inside], self._list("instance.key")[instance]
             name = self.text(self._list("instance.name")[instance])
             whole = not outer or self._list("instance.whole")[instance]
             # Paths grow with each instance, so each is asked for before it is made.
             self._allowance.take(PIECE + PATHS * (len(name) + (0 if whole else len(outer))), "metadata")
             outer = name if whole else f"{outer}.{name}"
             key = Key(
-                self._optional(self._list("instance.key")[instance]),
+                None if own_key < 0 else self.text(own_key),
                 None if number < 0 else self._list("address.value")[number],
                 None if call < 0 else call,
             )
             class_name = self.text(self._list("instance.class")[instance])
             self._take((class_name, key.base or ""))
-            yield Instance(key, outer, class_name)
+            instances.append(Instance(key, outer, class_name))
+        return build_modules(tuple(instances))
 
     def _maker(self, row: int) -> NodeFunction:
         return NodeFunction(self._name("maker", row), self.text(self._list("maker.function")[row]))
@@ -204,7 +201,7 @@ class Metadata:
 
     def _functions(self, row: int, _: int) -> str:
         rows = self._path("made.outer", row)
-        makers = tuple(self._maker(self._list("made.maker")[one]) for one in rows)
+        makers = tuple(self._maker(self._list("made.maker")[made]) for made in rows)
         self._take(text for maker in makers for text in maker)
         return build_functions(makers)
 

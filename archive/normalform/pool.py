@@ -62,11 +62,11 @@ class Pool:
         """The numbers of strings of another table, given by their numbers there; -1 stays -1 (n)."""
         number, at = numbered(index)
         distinct = index[at]
-        found = np.full(len(distinct), -1)
+        numbers = np.full(len(distinct), -1)
         there = np.flatnonzero(distinct >= 0)
         for some in np.array_split(there, len(there) // MANY + 1):
-            found[some] = self.numbers(table.copies(distinct[some]))
-        return found[number]
+            numbers[some] = self.numbers(table.copies(distinct[some]))
+        return numbers[number]
 
     def strings(self) -> list[bytes]:
         """All strings, in the order of their numbers."""
@@ -79,9 +79,9 @@ class Pool:
 
 def table_of(strings: Iterable[bytes]) -> StringTable:
     """A table of some strings, over one buffer."""
-    listed = list(strings)
-    length = np.array([len(data) for data in listed], np.int64)
-    return table_over(memoryview(b"".join(listed)), length, borrowed=False)
+    copies = list(strings)
+    length = np.array([len(data) for data in copies], np.int64)
+    return table_over(memoryview(b"".join(copies)), length, borrowed=False)
 
 
 def table_over(buffer: memoryview, length: Ints, *, borrowed: bool) -> StringTable:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.formats.exported.modules import Instance, parse_modules
+from archive.formats.exported.modules import parse_modules
 from archive.formats.exported.node_metadata import (
     FUNCTION,
     FUNCTIONS,
@@ -30,7 +30,7 @@ from archive.formats.exported.traces import parse_trace
 from archive.normalform.columns import MOST_MARKED, NO_ROW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from archive.formats.exported.program import Program
     from archive.formats.exported.sites import NodeSite
@@ -42,7 +42,7 @@ NUMBERED = re.compile(r"(?P<base>.*)_(?P<number>0|[1-9][0-9]{0,8})", re.DOTALL)
 NO_MARK = (-1, 0, 0, 0)
 
 
-class Rows:
+class UniqueRows:
     """The rows of a table, each once.
 
     Args:
@@ -89,9 +89,9 @@ class ProgramPacker:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self.program = Rows("program", "name", "sites", "scopes")
-        self.scope = Rows("scope", "parent", "holder", "name")
-        self.site = Rows(
+        self.program = UniqueRows("program", "name", "sites", "scopes")
+        self.scope = UniqueRows("scope", "parent", "holder", "name")
+        self.site = UniqueRows(
             "site",
             "scope",
             "base",
@@ -105,17 +105,21 @@ class ProgramPacker:
             "made",
             "origin",
         )
-        self.line = Rows("line", "file", "number", "function", "code", "blank", "before", "carets", "after")
-        self.call = Rows("call", "outer", "line")
-        self.instance = Rows("instance", "name", "whole", "class", "key")
-        self.inside = Rows("inside", "outer", "instance", "id", "call")
-        self.maker = Rows("maker", "base", "number", "function")
-        self.made = Rows("made", "outer", "maker")
-        self.origin = Rows("origin", "base", "number", "target", "graph", "pass", "action", "inner", "next")
-        self.address = Rows("address", "value")
-        self.keyset = Rows("keyset", "count")
-        self.key = Rows("key", "name")
-        self.kept = Rows("kept", "site", "key", "text")
+        self.line = UniqueRows(
+            "line", "file", "number", "function", "code", "blank", "before", "carets", "after"
+        )
+        self.call = UniqueRows("call", "outer", "line")
+        self.instance = UniqueRows("instance", "name", "whole", "class", "key")
+        self.inside = UniqueRows("inside", "outer", "instance", "id", "call")
+        self.maker = UniqueRows("maker", "base", "number", "function")
+        self.made = UniqueRows("made", "outer", "maker")
+        self.origin = UniqueRows(
+            "origin", "base", "number", "target", "graph", "pass", "action", "inner", "next"
+        )
+        self.address = UniqueRows("address", "value")
+        self.keyset = UniqueRows("keyset", "count")
+        self.key = UniqueRows("key", "name")
+        self.kept = UniqueRows("kept", "site", "key", "text")
         self._keysets: dict[tuple[str, ...], int] = {}
         self._known: defaultdict[str, dict[str, tuple[int, int] | None]] = defaultdict(dict)
         self._packers: dict[str, Callable[[str], tuple[int, int] | None]] = {
@@ -173,8 +177,8 @@ class ProgramPacker:
             layout,
             *(packed.get(key, none)[0] for key in (MODULES, FUNCTION, FUNCTIONS, ORIGINS)),
         )
-        for one in kept:
-            self.kept.add(number, *one)
+        for key_and_text in kept:
+            self.kept.add(number, *key_and_text)
         return number
 
     def _keyset(self, keys: tuple[str, ...]) -> int:
@@ -201,60 +205,58 @@ class ProgramPacker:
         return self.call.path((line,) for line in lines), trace.indented + 2 * trace.ended
 
     def _modules(self, text: str) -> tuple[int, int] | None:
-        found = parse_modules(text)
-        if found is None:
+        instances = parse_modules(text)
+        if instances is None:
             return None
-        return self.inside.path(self._instances(found)), 0
-
-    def _instances(self, found: Iterable[Instance]) -> Iterator[tuple[int, int, int]]:
-        outer = ""
-        for one in found:
-            name = one.path.removeprefix(f"{outer}.") if outer else one.path
-            whole = bool(outer) and name == one.path
-            outer = one.path
-            yield (
-                self.instance.number(
-                    self._text(name), whole, self._text(one.class_name), self._text(one.key.base)
-                ),
-                NO_ROW if one.key.id is None else self.address.number(one.key.id),
-                NO_ROW if one.key.call is None else one.key.call,
+        rows, outer = [], ""
+        for instance in instances:
+            path, key = instance.path, instance.key
+            name = path.removeprefix(f"{outer}.") if outer else path
+            whole, outer = bool(outer) and name == path, path
+            number = self.instance.number(
+                self._text(name), whole, self._text(instance.class_name), self._text(key.base)
             )
+            module = NO_ROW if key.id is None else self.address.number(key.id)
+            rows.append((number, module, NO_ROW if key.call is None else key.call))
+        return self.inside.path(rows), 0
 
     def _name(self, name: str) -> tuple[int, int]:
         """The string of a name without the number at its end, and the number; -1 where there is none."""
-        found = NUMBERED.fullmatch(name)
-        return (
-            (self._text(name), NO_ROW) if found is None else (self._text(found["base"]), int(found["number"]))
-        )
+        numbered = NUMBERED.fullmatch(name)
+        if numbered is None:
+            return self._text(name), NO_ROW
+        return self._text(numbered["base"]), int(numbered["number"])
 
-    def _maker(self, one: NodeFunction) -> int:
-        return self.maker.number(*self._name(one.name), self._text(one.function))
+    def _maker(self, function: NodeFunction) -> int:
+        return self.maker.number(*self._name(function.name), self._text(function.function))
 
     def _function(self, text: str) -> tuple[int, int] | None:
-        found = parse_function(text)
-        return None if found is None else (self._maker(found), 0)
+        function = parse_function(text)
+        return None if function is None else (self._maker(function), 0)
 
     def _functions(self, text: str) -> tuple[int, int] | None:
-        found = parse_functions(text)
-        return None if found is None else (self.made.path((self._maker(one),) for one in found), 0)
+        functions = parse_functions(text)
+        if functions is None:
+            return None
+        return self.made.path((self._maker(function),) for function in functions), 0
 
     def _origins(self, text: str) -> tuple[int, int] | None:
-        found = parse_origins(text)
-        return None if found is None or not _fit(found) else (self._origin(found), 0)
+        origins = parse_origins(text)
+        return None if origins is None or not _fit(origins) else (self._origin(origins), 0)
 
     def _origin(self, origins: Sequence[NodeOrigin]) -> int:
         at = NO_ROW
-        for one in reversed(origins):
-            inner = self._origin(one.origins)
-            target, made_by, action = map(self._text, (one.target, one.made_by, one.action))
-            graph = self.address.number(one.graph)
-            at = self.origin.number(*self._name(one.name), target, graph, made_by, action, inner, at)
+        for node in reversed(origins):
+            inner = self._origin(node.origins)
+            target, made_by, action = map(self._text, (node.target, node.made_by, node.action))
+            graph = self.address.number(node.graph)
+            at = self.origin.number(*self._name(node.name), target, graph, made_by, action, inner, at)
         return at
 
 
 def _fit(origins: Sequence[NodeOrigin]) -> bool:
     """Whether the ids of all graphs have 64 bits."""
-    return all(-(1 << 63) <= one.graph < 1 << 63 and _fit(one.origins) for one in origins)
+    return all(-(1 << 63) <= origin.graph < 1 << 63 and _fit(origin.origins) for origin in origins)
 
 
 def rows_of_holder(site: NodeSite, scopes: Mapping[str, int], rows: Mapping[str, int]) -> tuple[int, int]:

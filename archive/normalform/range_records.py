@@ -49,7 +49,7 @@ LINES = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
-class TextPieces:
+class LaidOutTexts:
     """The pieces of t texts.
 
     Attributes:
@@ -91,7 +91,7 @@ class RecordTexts:
         """Where each text's lines begin, one text behind the other (t + 1)."""
         return line_bounds(self._node, self._parent)
 
-    def pieces(self, strings: StringTable, allowance: Allowance) -> TextPieces:
+    def pieces(self, strings: StringTable, allowance: Allowance) -> LaidOutTexts:
         """The pieces of all texts.
 
         Raises:
@@ -107,7 +107,7 @@ class RecordTexts:
         with allowance.lent(LINE_BYTES * largest_window(self._first) + copies, "lines", place="source.text"):
             return self._pieces(strings, first)
 
-    def _pieces(self, strings: StringTable, first: Ints) -> TextPieces:
+    def _pieces(self, strings: StringTable, first: Ints) -> LaidOutTexts:
         """The pieces, whose places are known; a window of texts is put together at once."""
         piece = np.full(int(first[-1]), nothing(strings), np.int64)
         alone = np.flatnonzero(~self.in_lines)
@@ -123,7 +123,7 @@ class RecordTexts:
             others = np.flatnonzero(~self.in_lines[low:high])
             bounds = zip(begin[others].tolist(), begin[others + 1].tolist(), strict=True)
             texts += [_joined(strings, lines[start:end]) for start, end in bounds]
-        return TextPieces(table_with(strings, texts), first, piece)
+        return LaidOutTexts(table_with(strings, texts), first, piece)
 
     def _open_ended(self, strings: StringTable) -> np.ndarray:
         """Whether each text has a last line without line feed (t)."""
@@ -199,7 +199,7 @@ class LaidOut:
     own_first: Ints
     source: Ints
     text: np.ndarray
-    pieces: TextPieces
+    pieces: LaidOutTexts
     name: Ints
     in_lines: np.ndarray
     table_first: Ints
@@ -239,7 +239,7 @@ def laid_out(columns: Columns, strings: StringTable, allowance: Allowance) -> La
 
 
 def _string_tables(
-    columns: Columns, own_first: Ints, source: Ints, texts: RecordTexts, pieces: TextPieces
+    columns: Columns, own_first: Ints, source: Ints, texts: RecordTexts, pieces: LaidOutTexts
 ) -> tuple[Ints, Ints, Ints]:
     """Filenames as places in string tables; where each record's table begins; the tables.
 
@@ -271,7 +271,7 @@ class _StringTables:
         pieces: of these; they become places in the tables.
     """
 
-    def __init__(self, texts: RecordTexts, pieces: TextPieces) -> None:
+    def __init__(self, texts: RecordTexts, pieces: LaidOutTexts) -> None:
         self._texts, self._first, self._piece = texts, pieces.first, pieces.piece
         self._empty = nothing(pieces.strings)
         self._turn = np.full(len(pieces.strings), NEVER)
@@ -377,23 +377,14 @@ class RangeRecords:
         }
         with self.allowance.part() as meanwhile:
             meanwhile.take(VALUE_BYTES * (len(span) + 4 * (own.stop - own.start)), "source ranges")
-            with meanwhile.lent(self._least_bytes(own), "texts of a record"):
+            # What the texts of the sources take at least in a record with a string table.
+            pieces = np.diff(laid.pieces.first)[laid.text[own]]
+            with meanwhile.lent(PIECE_BYTES * int(pieces.sum()), "texts of a record"):
                 pass
-            strings = laid.pieces.strings
-            return record_of(fields, self._string_table(record), strings, layout, meanwhile)
-
-    def _least_bytes(self, own: slice) -> int:
-        """Bytes that the texts of some sources take at least in a record with a string table."""
-        laid = self.laid_out
-        pieces = np.diff(laid.pieces.first)[laid.text[own]]
-        return PIECE_BYTES * int(pieces.sum())
-
-    def _string_table(self, record: int) -> Ints | None:
-        """A record's string table; None in layouts without one."""
-        if self.layouts[record] is not RangeLayout.STRING_TABLE:
-            return None
-        first = self.laid_out.table_first
-        return self.laid_out.table[int(first[record]) : int(first[record + 1])]
+            table = None
+            if layout is RangeLayout.STRING_TABLE:
+                table = laid.table[int(laid.table_first[record]) : int(laid.table_first[record + 1])]
+            return record_of(fields, table, laid.pieces.strings, layout, meanwhile)
 
     def _sources(self, record: int, own: slice) -> dict[str, Any]:
         """The columns of a record's sources."""

@@ -33,7 +33,7 @@ from archive.normalform.columns import CALLSTACK_LAYOUTS, NO_ROW, RANGE_LAYOUTS
 from archive.normalform.form import NormalForm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from archive.base.columns import Ints
     from archive.debuginfo.sites import CallStep, Span
@@ -169,30 +169,25 @@ class Attachment:
             frame = self._known_frames[key]
         return frame
 
-    def _calls(self, frame: int) -> Iterable[tuple[int, int, int]]:
-        """Module, tag and function of each call of a stack."""
-        columns = self._columns
-        while frame >= 0:
-            module, tag = int(columns["frame.module"][frame]), int(columns["frame.tag"][frame])
-            yield module, tag, int(columns["frame.function"][frame])
-            frame = int(columns["frame.next"][frame])
-
     def _until(self, instance: str | None, frame: int) -> Sequence[tuple[int, int, int]]:
         """The calls of a stack up to the last call of an instance; all calls, if ``instance`` is None."""
-        calls = [*self._calls(frame)]
+        columns, calls = self._columns, []
+        while frame >= 0:
+            module, tag = int(columns["frame.module"][frame]), int(columns["frame.tag"][frame])
+            calls.append((module, tag, int(columns["frame.function"][frame])))
+            frame = int(columns["frame.next"][frame])
         if instance is None:
             return calls
-        number = self._pool.number(instance.encode())
-        while calls and (calls[-1][0] < 0 or self._instance(calls[-1][0]) != number):
+        number, before = self._pool.number(instance.encode()), columns["module.instance"]
+        while calls:
+            module = calls[-1][0]
+            if module >= 0:
+                added = module - len(before)
+                name = self._module_rows.rows[added][1] if added >= 0 else int(before[module])
+                if name == number:
+                    break
             calls.pop()
         return calls
-
-    def _instance(self, module: int) -> int:
-        """The name of a module's instance, by its number in the pool."""
-        before = self._columns["module.instance"]
-        if module < len(before):
-            return int(before[module])
-        return self._module_rows.rows[module - len(before)][1]
 
     def _call(self, step: CallStep) -> tuple[int, int, int]:
         module = -1
@@ -218,7 +213,11 @@ class Attachment:
         if key not in self._sources:
             node = -1
             for piece in reversed(LINES.findall(text)):
-                node = self._node(node, self._pool.number(piece))
+                row = node, self._pool.number(piece)
+                if row not in self._nodes:
+                    self._nodes[row] = len(self._columns["node.parent"]) + len(self._lines.rows)
+                    self._lines.rows.append(row)
+                node = self._nodes[row]
             number = len(self._columns["text.node"]) + len(self._texts.rows) if text else -1
             if text:
                 self._texts.rows.append((node,))
@@ -227,12 +226,6 @@ class Attachment:
                 (number, self._pool.number(filename), line, int(not text and not filename))
             )
         return self._sources[key]
-
-    def _node(self, parent: int, line: int) -> int:
-        if (parent, line) not in self._nodes:
-            self._nodes[parent, line] = len(self._columns["node.parent"]) + len(self._lines.rows)
-            self._lines.rows.append((parent, line))
-        return self._nodes[parent, line]
 
     def form(self) -> NormalForm:
         """The debug information with all that was added."""
@@ -250,6 +243,9 @@ class Attachment:
         self._handles.added_to(
             columns, "handle.handle", "handle.tag", "handle.op", "handle.stack", "handle.place"
         )
+        # The layout of the archive's records that have rows.
+        pieced = RANGE_LAYOUTS.index(RangeLayout.STRING_TABLE) in self._columns["record.layout"]
+        layout = RANGE_LAYOUTS.index(RangeLayout.STRING_TABLE if pieced else RangeLayout.INLINE)
         added = np.append(self._left_alone(columns), first + np.arange(len(self._ranges.rows)))
         for record in np.flatnonzero(columns["record.name"] == self._pool.number(DELEGATED.encode())):
             at = int(firsts(columns["record.rows"])[record + 1])
@@ -258,13 +254,8 @@ class Attachment:
             columns["record.rows"] = columns["record.rows"].copy()
             columns["record.rows"][record] += len(added)
             columns["record.layout"] = columns["record.layout"].copy()
-            columns["record.layout"][record] = RANGE_LAYOUTS.index(self._layout())
+            columns["record.layout"][record] = layout
         return columns
-
-    def _layout(self) -> RangeLayout:
-        """The layout of the archive's records that have rows."""
-        pieced = RANGE_LAYOUTS.index(RangeLayout.STRING_TABLE) in self._columns["record.layout"]
-        return RangeLayout.STRING_TABLE if pieced else RangeLayout.INLINE
 
     def _left_alone(self, columns: Columns) -> Ints:
         """Ranges that handles still refer to, but no row does any more."""

@@ -436,15 +436,15 @@ class Archive:
     @cached_property
     def generations(self) -> Mapping[str, str]:
         """The layout of each debug record, and of the lowered modules' states in ``data.pkl``."""
-        held = self.range_summary
-        layouts: dict[str, str] = dict(zip(held.names, map(str, held.layouts), strict=True))
+        summary = self.range_summary
+        layouts: dict[str, str] = dict(zip(summary.names, map(str, summary.layouts), strict=True))
         handles = self.handle_table
         if handles is not None:
             layouts[CALLSTACK_MAP] = callstack_map.generation(handles)
         layouts |= {name: table.generation for name, table in self.method_records.items()}
-        found = sorted({state.generation for state in self.lowered.values()})
-        if found:
-            layouts[DATA] = ", ".join(found)
+        lowered = sorted({state.generation for state in self.lowered.values()})
+        if lowered:
+            layouts[DATA] = ", ".join(lowered)
         return {name: layouts[name] for name in self.records if name in layouts}
 
     def symbolicate(

@@ -77,25 +77,27 @@ class CompiledModel:
     @cached_property
     def named(self) -> Mapping[str, Sequence[Kernel]]:
         """The kernels by name alone: as many as there are places that call one."""
-        found: defaultdict[str, list[Kernel]] = defaultdict(list)
+        kernels: defaultdict[str, list[Kernel]] = defaultdict(list)
         for kernel in self.kernels.values():
-            found[kernel.name].append(kernel)
-        return dict(found)
+            kernels[kernel.name].append(kernel)
+        return dict(kernels)
 
     @cached_property
     def profiled(self) -> Mapping[str, set[str]]:
         """The names of kernels by those that PyTorch's profiler shows, in order of the latter."""
-        found: defaultdict[str, set[str]] = defaultdict(set)
+        kernels: defaultdict[str, set[str]] = defaultdict(set)
         for file in self.sources:
             for shown, kernel in self.code(file).profiled.items():
-                found[shown].add(kernel)
-        return dict(sorted(found.items()))
+                kernels[shown].add(kernel)
+        return dict(sorted(kernels.items()))
 
     def shown_from(self, beginning: str) -> set[str]:
         """The names of kernels whose names in PyTorch's profiler begin with a text, as in a narrow table."""
         names = self._shown
         end = bisect_left(names, f"{beginning}\x7f")  # names are of ASCII letters, digits and underscores
-        return {kernel for one in names[bisect_left(names, beginning) : end] for kernel in self.profiled[one]}
+        return {
+            kernel for name in names[bisect_left(names, beginning) : end] for kernel in self.profiled[name]
+        }
 
     @cached_property
     def _shown(self) -> tuple[str, ...]:
@@ -148,10 +150,10 @@ class CompiledModel:
         from archive.base.json_text import read_json  # noqa: PLC0415 (the same)
 
         try:
-            found: object = read_json(self.view(file), self._source.allowance)
+            value: object = read_json(self.view(file), self._source.allowance)
         except ArchiveError as error:
             raise error.within(file=self._source.file, record=self.records[file]) from error.__cause__
-        return found
+        return value
 
 
 class CompiledModels(Mapping[str, CompiledModel]):
@@ -212,8 +214,8 @@ class Spare:
         """
         from archive.formats.compiled.spare import cut_of  # noqa: PLC0415 (few archives have some)
 
-        found = {record.name: cut_of(record) for record in self._objects}
-        return {name: cut for name, cut in found.items() if cut is not None}
+        cuts = {record.name: cut_of(record) for record in self._objects}
+        return {name: cut for name, cut in cuts.items() if cut is not None}
 
     @cached_property
     def whole(self) -> dict[str, str]:
@@ -224,8 +226,8 @@ class Spare:
         """
         from archive.formats.compiled.spare import why_whole  # noqa: PLC0415 (few archives have some)
 
-        found = {record.name: why_whole(record.view()) for record in self._objects}
-        return {name: why for name, why in found.items() if why}
+        reasons = {record.name: why_whole(record.view()) for record in self._objects}
+        return {name: why for name, why in reasons.items() if why}
 
     @cached_property
     def _objects(self) -> list[Record]:

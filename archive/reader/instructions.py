@@ -52,8 +52,8 @@ def _map(
     try:
         tree = read_json(source.records[name].view(), source.allowance)
         Steps(source.allowance.limits.work).take(len(tree) if isinstance(tree, dict) else 0)
-        found = parse(tree)
-        source.allowance.take(BYTES_AN_INSTRUCTION * sum(map(len, found.values())), "instructions")
+        facts = parse(tree)
+        source.allowance.take(BYTES_AN_INSTRUCTION * sum(map(len, facts.values())), "instructions")
     except ArchiveError as error:
         raise error.within(file=source.file, record=name) from error.__cause__
-    return found
+    return facts

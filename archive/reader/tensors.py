@@ -133,10 +133,10 @@ class Tensors(Mapping[str, "Tensor"]):
             ArchiveError: there is no such record.
         """
         _ = self._rows
-        found = self._source.records.get(name) or self._inner.get(name)
-        if found is None:
+        storage = self._source.records.get(name) or self._inner.get(name)
+        if storage is None:
             raise ArchiveError("no such storage", file=self._source.file, record=name)
-        return found
+        return storage
 
     def elements(self, name: str) -> Iterator[memoryview]:
         """The elements of a tensor as bytes, little-endian and in logical order, in pieces.
@@ -156,17 +156,17 @@ class Tensors(Mapping[str, "Tensor"]):
 
     @cached_property
     def _rows(self) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         with in_file(self._source.file):
             for part, rows in self._parts():
                 for name, tensor in rows:
                     path = whole = f"{part}:{name}" if part else name
                     same = 1
-                    while path in found:  # {"a.b": …, "a": {"b": …}} has two
+                    while path in tensors:  # {"a.b": …, "a": {"b": …}} has two
                         same += 1
                         path = f"{whole} ({same})"
-                    found[path] = tensor
-        return found
+                    tensors[path] = tensor
+        return tensors
 
     def _parts(self) -> Iterator[Part]:
         """The tensors of each part, which has a name unless there is but one."""
@@ -230,11 +230,11 @@ class Tensors(Mapping[str, "Tensor"]):
         """The constants of compiled models, by model."""
         if not any(name.startswith(COMPILED) for name in self._source.records):
             return {}
-        found: dict[str, list[tuple[str, Tensor]]] = {}
+        tensors: dict[str, list[tuple[str, Tensor]]] = {}
         for model, name, tensor, storage in _compiled_tensors(self._source):
             self._inner[storage.name] = storage
-            found.setdefault(model, []).append((name, tensor))
-        return found
+            tensors.setdefault(model, []).append((name, tensor))
+        return tensors
 
     def _of_inner(self, record: ReadableRecord) -> Iterator[tuple[str, Tensor]]:
         """The tensors of a record that ``torch.save`` wrote."""

@@ -354,6 +354,6 @@ def check_gives(contents: Contents, companion: memoryview, left: bytes, allowanc
         raise ArchiveError("what is left would not be the same model; nothing is written")
 
 
-def _same_strings(one: StringTable, other: StringTable) -> bool:
+def _same_strings(strings: StringTable, other: StringTable) -> bool:
     """Whether two tables, each over one buffer without gaps, hold the same strings."""
-    return np.array_equal(one.length, other.length) and one.buffers[0] == other.buffers[0]
+    return np.array_equal(strings.length, other.length) and strings.buffers[0] == other.buffers[0]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from archive.rewrite.kept import HandleChoice, KeptHandles
 
 
-class Level(StrEnum):
+class ShrinkLevel(StrEnum):
     """How far an archive is shrunk. Stock PyTorch reads the debug information of the first level alone."""
 
     COMPACT = "compact"
@@ -79,7 +79,7 @@ class Shrinkage:
         unread: whether source ranges are in tag-first rows, which PyTorch 2.13 does not read.
     """
 
-    level: Level
+    level: ShrinkLevel
     size: int
     out_size: int
     kinds: Mapping[str, tuple[int, int]]
@@ -103,7 +103,7 @@ def shrink(
     source: Source,
     out: Sink,
     *,
-    level: Level | str = Level.COMPACT,
+    level: ShrinkLevel | str = ShrinkLevel.COMPACT,
     handles: HandleChoice | None = None,
     salt: str = "",
     keep: Collection[str] = (),
@@ -134,14 +134,14 @@ def shrink(
             the target exists or is no regular file.
         OSError: a file cannot be read or written; then the target has not been touched.
     """
-    if level not in list(Level):
-        raise ArchiveError(expected=f"a level: {' or '.join(Level)}", found=level)
-    level = Level(level)
+    if level not in list(ShrinkLevel):
+        raise ArchiveError(expected=f"a level: {' or '.join(ShrinkLevel)}", found=level)
+    level = ShrinkLevel(level)
     with rewriting(source, out, force=force, limits=limits, kinds=SHRUNK_KINDS) as work:
         opened = work.archive
         check_archive(opened)
         kinds = kept_kinds(opened, keep, drop)
-        if level is Level.EMBED:
+        if level is ShrinkLevel.EMBED:
             kept = kept_handles(opened, handles, salt, by_default="drop")
             check_debug_info(opened, kept_records=kept.as_they_are)
             return _embed(work, kept, kinds, strength)
@@ -167,7 +167,9 @@ def _compact(work: Rewriting, kept: KeptHandles) -> Shrinkage:
         if after.archive_id != opened.archive_id or changed:
             raise ArchiveError("would not be the same model; nothing is written", file=opened.file)
         tags = mended(opened.handle_table, opened.range_table)[1]
-        return _shrinkage(Level.COMPACT, opened, after, kinds, exact=False, mended=tags, prefix=kept.prefix)
+        return _shrinkage(
+            ShrinkLevel.COMPACT, opened, after, kinds, exact=False, mended=tags, prefix=kept.prefix
+        )
 
 
 def _compacted(opened: Archive, compacted: Mapping[str, bytes]) -> Iterator[Member]:
@@ -194,11 +196,11 @@ def _embed(work: Rewriting, kept: KeptHandles, kinds: Collection[StrEnum], stren
     with work.reopened("the shrunk archive") as after:
         check_gives(contents, after.records[place].view(), after.archive_id, after.allowance)
         exact = "file.digest" in contents.columns
-        return _shrinkage(Level.EMBED, opened, after, kinds, exact=exact, mended=0, prefix=kept.prefix)
+        return _shrinkage(ShrinkLevel.EMBED, opened, after, kinds, exact=exact, mended=0, prefix=kept.prefix)
 
 
 def _shrinkage(
-    level: Level,
+    level: ShrinkLevel,
     before: Archive,
     after: Archive,
     kinds: Collection[StrEnum],
@@ -209,7 +211,7 @@ def _shrinkage(
 ) -> Shrinkage:
     kind = before.recognised.kind
     refused = () if kind in (FileKind.EXPORTED, FileKind.AOTI) else refusals_as_before(after, before)
-    cut = sum(len(one.behind) for one in before.spare.cuts.values())
+    cut = sum(len(part.behind) for part in before.spare.cuts.values())
     sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for place, container in enumerate((before.container, after.container)):
         for name, record in container.records.items():
@@ -227,7 +229,7 @@ def _shrinkage(
         prefix,
         tuple(refusal.told for refusal in refused),
         tuple(sorted((before.programs.kinds | before.spare.kinds).intersection(kinds))),
-        before.programs.whole if level is Level.EMBED else (),
+        before.programs.whole if level is ShrinkLevel.EMBED else (),
         {} if "object" in kinds else before.spare.whole,
         before.recognised.kind is FileKind.PACKAGE,
         kind is FileKind.EXPORTED,

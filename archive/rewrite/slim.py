@@ -52,9 +52,12 @@ def slim_members(
     others = sum(record.stored_size for name, record in records.items() if name not in changed)
     for name, record in records.items():
         if name in programs:
-            yield _program_member(name, left[name] if name in left else record.view(), others)
+            from archive.base.json_text import json_cost  # noqa: PLC0415 (few archives have programs)
+
+            data = left[name] if name in left else record.view()
+            yield _joined_member(name, data, json_cost(data), _level(len(data)), others)
         elif name in left:
-            yield _object_member(name, left[name], others)
+            yield _joined_member(name, left[name], len(left[name]), STRONGEST, others)
         elif kind_in(file, name) is RecordKind.TENSOR:
             yield member_from(record)
         elif name in counted or name in debug:
@@ -68,42 +71,34 @@ def with_new_id(members: Iterable[Member], records: Mapping[str, Record]) -> lis
         members: of the archive to be written.
         records: of the original archive.
     """
-    listed = list(members)
+    written = list(members)
     if RECORD_NAME in records:
-        found = records[RECORD_NAME].view()
-        member = new_member(RECORD_NAME, renewed_id(listed, records.values(), found), compress=False)
-        listed.append(replace(member, aligned=False))
-    return listed
+        former_id = records[RECORD_NAME].view()
+        member = new_member(RECORD_NAME, renewed_id(written, records.values(), former_id), compress=False)
+        written.append(replace(member, aligned=False))
+    return written
 
 
-def _program_member(name: str, data: bytes | memoryview, others: int) -> Member:
-    """An exported program as a member.
+def _joined_member(name: str, data: bytes | memoryview, cost: int, level: int, others: int) -> Member:
+    """An exported program or a shared object as a member.
 
-    One that costs a join more memory than the archive's other records allow stays stored: then its own size
-    allows it.
+    One that a join would not be allowed to hold several times stays stored: then its own size allows it.
 
     Args:
         name: of its record.
         data: the record.
+        cost: bytes of memory that its values take.
+        level: at which it is deflated.
         others: bytes of the other records.
     """
-    from archive.base.json_text import json_cost  # noqa: PLC0415 (few archives have programs)
-
-    if ROOM * json_cost(data) > DEFAULT_LIMITS.allowance(others).memory:
+    if ROOM * cost > DEFAULT_LIMITS.allowance(others).memory:
         return replace(new_member(name, data, compress=False), aligned=False)
-    return smallest_member(name, data, _level(len(data)))
+    return smallest_member(name, data, level)
 
 
 def _level(size: int) -> int:
     """The level at which the JSON of an exported program is deflated."""
     return STRONGEST if size <= LONG_JSON else QUICK
-
-
-def _object_member(name: str, data: bytes, others: int) -> Member:
-    """A shared object as a member; the same of one that a join would not be allowed to hold several times."""
-    if ROOM * len(data) > DEFAULT_LIMITS.allowance(others).memory:
-        return replace(new_member(name, data, compress=False), aligned=False)
-    return smallest_member(name, data)
 
 
 def slim_member(record: Record, level: int = STRONGEST) -> Member:

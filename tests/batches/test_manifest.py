@@ -16,7 +16,7 @@ from archive import ArchiveError
 from archive.batches.batch import outcomes
 from archive.batches.jobs import CompanionUse, plan
 from archive.batches.working import VERBS, Task
-from archive.rewrite.shrink import Level
+from archive.rewrite.shrink import ShrinkLevel
 from tests.support.commands import called, files, process
 from tests.support.exported import EXPORTED
 from tests.support.many_archives import (
@@ -112,7 +112,7 @@ def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Pat
     [
         ("split -c dbg", {}),
         ("split -c dbg --keep traces --keep origins", {"keep": ["origins", "traces", "origins"]}),
-        ("shrink --level embed", {"level": Level.EMBED}),
+        ("shrink --level embed", {"level": ShrinkLevel.EMBED}),
         ("migrate --to latest", {"to": "2.13", "aside": True}),
         ("convert --profile mapped", {"profile": "mapped"}),
     ],

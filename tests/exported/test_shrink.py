@@ -218,7 +218,7 @@ def test_a_compact_archive_whose_program_is_another_is_not_written(tmp_path: Pat
         return new_member(name, bare)
 
     with (
-        mock.patch("archive.rewrite.slim._program_member", without_metadata),
+        mock.patch("archive.rewrite.slim._joined_member", without_metadata),
         pytest.raises(ArchiveError, match="would not be the same model; nothing is written"),
     ):
         archive.shrink(SHOP, tmp_path / "out")

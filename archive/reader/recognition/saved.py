@@ -99,16 +99,16 @@ def object_words(value: object) -> str:
 
 def tensors_in(value: object) -> dict[str, Tensor]:
     """All tensors in a pickled object, by their paths: ``model.fc.weight``."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     same = Counter[str]()
     for way, part in _walk(value):
         tensor, path = tensor_of(part), way
-        while tensor is not None and path in found:  # both values of {"a.b": …, "a": {"b": …}} are at a.b
+        while tensor is not None and path in tensors:  # both values of {"a.b": …, "a": {"b": …}} are at a.b
             same[way] += 1
             path = f"{way} ({same[way] + 1})"
         if tensor is not None:
-            found[path] = tensor
-    return found
+            tensors[path] = tensor
+    return tensors
 
 
 def _walk(top: object) -> Iterator[tuple[str, object]]:
@@ -166,8 +166,8 @@ def _quantiser(value: object) -> list[tuple[str, object]]:
     value = _unwrapped(value)
     if not isinstance(value, PyValue) or value.what != QUANTISED or len(value.arguments) <= QUANTISER:
         return []
-    told = value.arguments[QUANTISER]
-    parts = zip(QUANTISER_PARTS, told.items if isinstance(told, PyValue) else (), strict=False)
+    quantiser = value.arguments[QUANTISER]
+    parts = zip(QUANTISER_PARTS, quantiser.items if isinstance(quantiser, PyValue) else (), strict=False)
     return [(name, part) for name, part in parts if name is not None and isinstance(part, PyValue)]
 
 
@@ -212,8 +212,8 @@ def tensor_of(value: object) -> Tensor | None:
 def _quantised(arguments: Sequence[object]) -> Tensor | None:
     """A tensor whose elements are numbers of a scale."""
     tensor = _tensor(*arguments[:QUANTISER], *arguments[QUANTISER + 1 : QUANTISER + 2])
-    told = arguments[QUANTISER] if len(arguments) > QUANTISER else None
-    parts = told.items if isinstance(told, PyValue) else ()
+    quantiser_value = arguments[QUANTISER] if len(arguments) > QUANTISER else None
+    parts = quantiser_value.items if isinstance(quantiser_value, PyValue) else ()
     plain = (part.name if isinstance(part, Global) else part for part in parts)
     quantiser = tuple(part for part in plain if isinstance(part, str | int | float))
     return None if tensor is None else replace(tensor, quantiser=quantiser)
@@ -253,11 +253,13 @@ def _tensor(  # noqa: PLR0917 (the parameters of torch._utils._rebuild_tensor_v3
     _hooks: object = None,
     dtype: object = None,  # of _rebuild_tensor_v2: a dict of bits
 ) -> Tensor | None:
-    told = storage.arguments[0] if isinstance(storage, PyValue) and storage.what == "persistent" else None
+    storage_id = (
+        storage.arguments[0] if isinstance(storage, PyValue) and storage.what == "persistent" else None
+    )
     sizes, steps = _sizes(shape), _sizes(strides)
-    if not isinstance(told, PyValue) or len(told.items) < 3 or sizes is None:  # noqa: PLR2004
+    if not isinstance(storage_id, PyValue) or len(storage_id.items) < 3 or sizes is None:  # noqa: PLR2004
         return None
-    _, kind, key = told.items[:3]
+    _, kind, key = storage_id.items[:3]
     if isinstance(dtype, Global) and dtype.module == "torch":
         name = dtype.name
     else:

@@ -163,23 +163,23 @@ def _compare_sources(
     unnamed: bool,
 ) -> None:
     """Compare sources, pair by pair; ``where`` gives the place of a pair in a field."""
-    one, other = pairs
-    _compare(where("starting_line"), before.line[one], after.line[other])
+    source, other = pairs
+    _compare(where("starting_line"), before.line[source], after.line[other])
     known: Numbers = {} if unnamed else {b"": -1}
-    name = string_numbers(before.strings, before.filename[one], known, allowance)
+    name = string_numbers(before.strings, before.filename[source], known, allowance)
     other_name = string_numbers(after.strings, after.filename[other], known, allowance)
     _compare(where("filename"), name, other_name, _quoted(known))
-    lengths = before.lengths[one]
+    lengths = before.lengths[source]
     _compare(where("text"), lengths, after.lengths[other], _count_of("bytes"))
     numbers: Numbers = {}
-    sides = _pieces(before, one, numbers, allowance), _pieces(after, other, numbers, allowance)
+    sides = _pieces(before, source, numbers, allowance), _pieces(after, other, numbers, allowance)
     strings, ends, low = list(numbers), firsts(lengths), 0
 
     def texts(low: int, high: int) -> list[bytes]:
         numbers = (piece[first[low] : first[high]].tolist() for piece, first in sides)
         return [b"".join(map(strings.__getitem__, some)) for some in numbers]
 
-    while low < len(one):
+    while low < len(source):
         high = max(int(np.searchsorted(ends, ends[low] + TEXT_CHUNK, "right")) - 1, low + 1)
         with allowance.lent(2 * int(ends[high] - ends[low]), "texts that are compared"):
             expected, found = texts(low, high)
@@ -191,8 +191,8 @@ def _compare_sources(
 
 def _refuse_text(record: str, place: str, expected: bytes, found: bytes) -> None:
     at = next(at for at, pair in enumerate(zip(expected, found, strict=True)) if len({*pair}) > 1)
-    one, other = (shown(decoded(text[at:])) for text in (expected, found))
-    raise ArchiveError(record=record, place=f"{place}, byte {at}", expected=one, found=other)
+    shown_expected, shown_found = (shown(decoded(text[at:])) for text in (expected, found))
+    raise ArchiveError(record=record, place=f"{place}, byte {at}", expected=shown_expected, found=shown_found)
 
 
 def _pieces(sources: SourceTable, which: Ints, known: Numbers, allowance: Allowance) -> tuple[Ints, Ints]:
@@ -312,8 +312,8 @@ def _compare(where: Where, expected: Ints, found: Ints, said: Describe = str) ->
     if len(differing):
         first = int(differing[0])
         record, place = where(first)
-        one, other = said(int(expected[first])), said(int(found[first]))
-        raise ArchiveError(record=record, place=place, expected=one, found=other)
+        shown_expected, shown_found = said(int(expected[first])), said(int(found[first]))
+        raise ArchiveError(record=record, place=place, expected=shown_expected, found=shown_found)
 
 
 def _count_of(what: str) -> Describe:

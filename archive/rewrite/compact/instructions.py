@@ -192,7 +192,7 @@ def pickled(code: Instructions, strings: Sequence[bytes], allowance: Allowance) 
 def _sizes(op: np.ndarray, arg: Ints, lengths: Ints) -> Ints:
     """Bytes of each instruction; ``lengths``: of the strings."""
     size = lookup(SIZE, op).astype(np.int64)
-    texts, names = (np.flatnonzero(op == one) for one in (TEXT, GLOBAL))
+    texts, names = (np.flatnonzero(op == code) for code in (TEXT, GLOBAL))
     size[texts] = 1 + TEXT_BYTES + lengths[arg[texts]]
     size[names] = 1 + lengths[arg[names]]
     size[op == LONG1] = 2 + LONG1_BYTES
@@ -206,7 +206,7 @@ def _bytes_of(op: np.ndarray, arg: Ints, size: Ints, strings: Sequence[bytes]) -
     at = at[:-1]
     out[at] = op
     at += 1
-    texts, names, longs = (np.flatnonzero(op == one) for one in (TEXT, GLOBAL, LONG1))
+    texts, names, longs = (np.flatnonzero(op == code) for code in (TEXT, GLOBAL, LONG1))
     for width in (1, 2, 4):
         own = np.flatnonzero(lookup(SIZE, op) == 1 + width)
         _write_numbers(out, at[own], arg[own], width)
@@ -289,12 +289,12 @@ def _entries(is_put: np.ndarray, key: Ints, keys: int) -> Ints:
     entry = [0] * keys
     free: list[int] = []
     used = 0
-    for begins, one in zip(is_put[turns].tolist(), key[turns].tolist(), strict=True):
+    for begins, value in zip(is_put[turns].tolist(), key[turns].tolist(), strict=True):
         if not begins:
-            heappush(free, entry[one])
+            heappush(free, entry[value])
         elif free:
-            entry[one] = heappop(free)
+            entry[value] = heappop(free)
         else:
-            entry[one] = used
+            entry[value] = used
             used += 1
     return np.array(entry, np.int64)[key]

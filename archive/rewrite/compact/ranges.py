@@ -109,17 +109,17 @@ def record_of(table: RangeTable, number: int, allowance: Allowance) -> RangeReco
     line = sources.line[objects]
     facts = zip(texts.runs(), filename.tolist(), line.tolist(), strict=True)
     known: dict[tuple[bytes, int, int], int] = {}
-    merged = np.array([known.setdefault(one, len(known)) for one in facts], np.int64)
-    kept = numbered(merged)[1]
+    merged = np.array([known.setdefault(source_facts, len(known)) for source_facts in facts], np.int64)
+    distinct = numbered(merged)[1]
     return RangeRecord(
         table.offset[part],
         table.start[part],
         table.end[part],
         table.tag[part],
         merged[source],
-        texts.some(kept),
-        filename[kept],
-        line[kept],
+        texts.some(distinct),
+        filename[distinct],
+        line[distinct],
         names,
     )
 

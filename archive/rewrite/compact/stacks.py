@@ -100,21 +100,17 @@ def stack_ways(table: HandleTable, generation: Generation, allowance: Allowance)
     op, function, types, instances = np.split(number, np.cumsum([len(column) for column in columns])[:-1])
     frames, frame, role = _distinct(table, function, types, instances)
     stack, role = (np.append(numbers, -1)[table.stack] for numbers in (frame, role))
-    order = _order(table, op, stack, role)
+    by_handle = np.argsort(table.handle, kind="stable")
+    names, stacks, roles = (numbered(column[by_handle])[0] for column in (op, stack, role))
+    order: Ints = by_handle[np.lexsort((names, table.tag[by_handle], stacks, roles))]
     rows = table.handle[order], table.tag[order], op[order], stack[order]
     named = generation is Generation.CALLSTACK_4
     far = int(table.handle.max(initial=0)) >= 1 << 16
-    for wide, shared_from in _choices(far=far, many=len(table) > MANY_HANDLES):
+    # All handles may be wide only if some take four bytes anyway.
+    choices = [(wide, shared) for wide in ((False, True) if far else (False,)) for shared in (BYTE, NEVER)]
+    for wide, shared_from in [(far, BYTE)] if len(table) > MANY_HANDLES else choices:
         code = tuple_of(_rows(*rows, frames, _Way(named, wide, shared_from)))
         yield pickled(code, strings, allowance)
-
-
-def _choices(*, far: bool, many: bool) -> list[tuple[bool, int]]:
-    """Values of ``wide`` and ``shared_from`` to try; wide handles only if some take four bytes anyway."""
-    if many:
-        return [(far, BYTE)]
-    widths = (False, True) if far else (False,)
-    return [(wide, shared_from) for wide in widths for shared_from in (BYTE, NEVER)]
 
 
 def _distinct(table: HandleTable, function: Ints, types: Ints, instances: Ints) -> tuple[_Frames, Ints, Ints]:
@@ -124,7 +120,7 @@ def _distinct(table: HandleTable, function: Ints, types: Ints, instances: Ints) 
     """
     modules: dict[tuple[int, int], int] = {}
     named = zip(types.tolist(), instances.tolist(), strict=True)
-    distinct = [modules.setdefault(one, len(modules)) for one in named]
+    distinct = [modules.setdefault(pair, len(modules)) for pair in named]
     module = np.array([*distinct, -1])[table.module]
     calls = list(zip(table.call_tag.tolist(), function.tolist(), strict=True))
     frame = frame_numbers(table.next, list(zip(module.tolist(), calls, strict=True)), {})
@@ -158,17 +154,9 @@ def frame_numbers(following: Ints, facts: Sequence[object], known: dict[tuple[in
             opened.append(frame)
             frame = inner[frame]
         last = number[frame] if frame >= 0 else -1
-        for one in reversed(opened):
-            last = number[one] = known.setdefault((last, facts[one]), len(known))
+        for frame_of_stack in reversed(opened):
+            last = number[frame_of_stack] = known.setdefault((last, facts[frame_of_stack]), len(known))
     return np.array(number, np.int64)
-
-
-def _order(table: HandleTable, op: Ints, stack: Ints, role: Ints) -> Ints:
-    """The numbers of the rows in the order in which they are written."""
-    by_handle = np.argsort(table.handle, kind="stable")
-    names, stacks, roles = (numbered(column[by_handle])[0] for column in (op, stack, role))
-    order: Ints = by_handle[np.lexsort((names, table.tag[by_handle], stacks, roles))]
-    return order
 
 
 def _rows(handle: Ints, tag: Ints, op: Ints, stack: Ints, frames: _Frames, way: _Way) -> Instructions:  # noqa: PLR0917 (columns)
@@ -229,11 +217,11 @@ class _Definitions:
             self.add(SHARED_INT if tag >= self.way.shared_from else INT, tag)
             frame = self.frames.next[frame]
         self.add(*(GET, frame) if frame >= 0 else (NONE,))
-        for one in reversed(opened):
+        for frame_of_stack in reversed(opened):
             if self.way.named:
-                self.add(SHARED_TEXT, self.frames.function[one])
+                self.add(SHARED_TEXT, self.frames.function[frame_of_stack])
             self.add(TUPLE if self.way.named else CLOSE[3])
-            self.add(PUT, one)
+            self.add(PUT, frame_of_stack)
 
     def module(self, module: int) -> None:
         key = len(self.frames.next) + module

@@ -195,8 +195,8 @@ def _together(texts: PiecedTexts) -> PiecedTexts:
     run[piece[at]] = np.arange(len(at))
     known: dict[bytes, int] = {}
     number = np.zeros(len(strings), np.int64)
-    for one in np.unique(run[piece[at]]).tolist():
-        members = piece[at[one] : stop[one]].tolist()
+    for number_of_run in np.unique(run[piece[at]]).tolist():
+        members = piece[at[number_of_run] : stop[number_of_run]].tolist()
         number[members[0]] = known.setdefault(b"".join(map(strings.__getitem__, members)), len(known))
     return PiecedTexts(list(known), firsts(begins.astype(np.int64))[first], number[piece[at]])
 

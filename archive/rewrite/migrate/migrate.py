@@ -131,8 +131,8 @@ def _same_handles(before: Archive, after: Archive) -> None:
     old = completed(old, before.range_table, handles_in_blobs(before))[0]
     if old is None or new is None:
         return
-    named = [bool((table.op >= 0).any()) for table in (old, new)]
-    if named[0] != named[1]:
+    has_names = [bool((table.op >= 0).any()) for table in (old, new)]
+    if has_names[0] != has_names[1]:
         old, new = _nameless(old), _nameless(new)
     compare_handles(old, new, before.allowance)
 
@@ -286,11 +286,13 @@ def _written(
     work: Rewriting, original: Archive, made: MigratedRecords, planned: Migration, *, aside: bool, keep: bool
 ) -> Migration:
     """Write the result, check it, and keep its bytes if they are asked for."""
-    kept, exact = None, not made.plan.is_needed
+    original_record, exact = None, not made.plan.is_needed
     if made.plan.is_needed:
         if aside:
-            kept, exact = made.aside()
-        members = ordered(original.container.records, made.records, made.formats, made.release, kept)
+            original_record, exact = made.aside()
+        members = ordered(
+            original.container.records, made.records, made.formats, made.release, original_record
+        )
         write_archive(work.drafts[0], original.root, members)
     else:
         work.drafts[0].write(original.container.data)
@@ -303,7 +305,7 @@ def _written(
             planned,
             out_size=len(data),
             digest=_digest(data),
-            aside_size=len(kept or b""),
+            aside_size=len(original_record or b""),
             exact=exact,
             data=bytes(data) if keep else b"",
             refused=tuple(refusal.told for refusal in refused if not refusal.check.of_release),

@@ -78,13 +78,13 @@ def renamed(table: RangeTable, layout: RangeLayout) -> tuple[int, int]:
 def without_record(columns: Columns, number: int) -> Columns:
     """The columns without a record and its rows; ranges that only this record refers to stay."""
     first = firsts(columns["record.rows"])
-    kept = np.ones(len(columns["row.range"]), np.bool_)
-    kept[first[number] : first[number + 1]] = False
+    stays = np.ones(len(columns["row.range"]), np.bool_)
+    stays[first[number] : first[number + 1]] = False
     rows: tuple[ColumnName, ...] = ("row.offset", "row.range", "row.line", "row.column")
     records: tuple[ColumnName, ...] = ("record.name", "record.layout", "record.rows")
     return (
         columns
-        | {name: columns[name][kept] for name in rows if name in columns}
+        | {name: columns[name][stays] for name in rows if name in columns}
         | {name: np.delete(columns[name], number) for name in records}
     )
 
@@ -132,12 +132,12 @@ def cut_out(columns: Columns, number: int, begin: int, end: int) -> Columns:
             gone = inside[:-1]
     behind = own[offset[own] >= end]
     offset[behind] -= end - begin
-    kept = np.ones(len(offset), np.bool_)
-    kept[gone] = False
+    stays = np.ones(len(offset), np.bool_)
+    stays[gone] = False
     counts = columns["record.rows"].copy()
     counts[number] -= len(gone)
     return columns | {
         "record.rows": counts,
-        "row.offset": offset[kept],
-        "row.range": span[kept],
+        "row.offset": offset[stays],
+        "row.range": span[stays],
     }

@@ -181,7 +181,9 @@ class MigratedRecords:
                 continue
             self._code[name] = without(data, cuts)
             self.cuts[name] = cuts
-            debug = next((number for one, number in numbers.items() if code_of(one) == name), None)
+            debug = next(
+                (number for debug_name, number in numbers.items() if code_of(debug_name) == name), None
+            )
             if debug is not None:
                 for begin, end in reversed(cuts):
                     form.columns = ranges.cut_out(form.columns, debug, begin, end)

@@ -17,7 +17,7 @@ from archive.companion.parse import parse_companion
 from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED, RecordKind, kind_of
 from archive.rewrite.join import restore
-from archive.rewrite.shrink import Level, shrink
+from archive.rewrite.shrink import ShrinkLevel, shrink
 from tests.support.corpus import HANDLES, RELEASES
 from tests.support.halves import (
     BARE,
@@ -51,7 +51,7 @@ def test_archives_are_restored_to_the_byte(name: str) -> None:
         data, said = embedded(path)
         whole = path.read_bytes()
         assert restored(data) == (whole, True), path
-        assert (said.level, said.exact) == (Level.EMBED, True)
+        assert (said.level, said.exact) == (ShrinkLevel.EMBED, True)
         assert (said.size, said.out_size) == (len(whole), len(data))
         assert len(data) < len(whole)
         assert sum(old for old, _ in said.kinds.values()) == len(whole)
@@ -129,13 +129,13 @@ def refused(call: object, *arguments: object, **options: object) -> ArchiveError
 
 def test_what_is_embedded_already_is_not_embedded_or_compacted_again(tmp_path: Path) -> None:
     data, _ = embedded(STACK)
-    for level in Level:
+    for level in ShrinkLevel:
         assert "embedded companion" in str(refused(shrink, data, tmp_path / "m.ptl", level=level))
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("level", Level)
-def test_a_companion_is_not_shrunk(level: Level, tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", ShrinkLevel)
+def test_a_companion_is_not_shrunk(level: ShrinkLevel, tmp_path: Path) -> None:
     for profile in CompanionProfile:
         refused(shrink, companion_of(STACK, profile), tmp_path / "m.ptl", level=level)
     assert list(tmp_path.iterdir()) == []
