@@ -147,7 +147,7 @@ class StringInLayer(NamedTuple):
         return self.layer.place(self.raw, position)
 
 
-class EncodedText(NamedTuple):
+class EncodedPart(NamedTuple):
     """What a part of a string stands for.
 
     Attributes:
@@ -197,7 +197,7 @@ class PieceStrings:
         self._shortest = shortest
         self._times: dict[bytes, int] = {}
         self._first: dict[bytes, tuple[Layer, bytes, int]] = {}
-        self.encoded: list[EncodedText] = []
+        self.encoded: list[EncodedPart] = []
         self.layers: list[Layer] = []
         outermost = long_strings(data, allowance) if in_numbers else layers(data, allowance, int, shortest)
         for layer in outermost:
@@ -304,12 +304,12 @@ class PieceStrings:
         """A text without masked letters; what its parts stand for is kept."""
         file = from_latin(whole)
         if file is not None:
-            self.encoded.append(EncodedText(file, "bytes", string, 0))
+            self.encoded.append(EncodedPart(file, "bytes", string, 0))
         masked = None
         for run in runs(text):
             if run.data is not None:
                 self._allowance.take(LINE + len(run.data), "what is encoded")
-                self.encoded.append(EncodedText(run.data, run.how, string, run.start))
+                self.encoded.append(EncodedPart(run.data, run.how, string, run.start))
             if run.is_masked:
                 masked = masked or bytearray(text)
                 masked[run.start : run.end] = bytes(run.end - run.start)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
     from archive.container.record import Record
-    from archive.privacy.pieces.strings import EncodedText
+    from archive.privacy.pieces.strings import EncodedPart
     from archive.reader.recognition import FileKind
 
 # --- zips
@@ -340,7 +340,7 @@ class Walker:
         yield from self._in_letters(piece.strings.encoded, piece.record, piece.kind, depth)
 
     def _in_letters(
-        self, encoded: Sequence[EncodedText], name: str, kind: RecordKind, depth: int
+        self, encoded: Sequence[EncodedPart], name: str, kind: RecordKind, depth: int
     ) -> Iterator[FilePiece]:
         """What letters stand for: all texts of one way in one piece, and each file."""
         for how in dict.fromkeys(part.how for part in encoded):
@@ -401,7 +401,7 @@ class Walker:
             self._bounds.tell(name, f"{problem}")
 
 
-def _place_in(texts: Sequence[EncodedText], starts: Sequence[int], position: int) -> int:
+def _place_in(texts: Sequence[EncodedPart], starts: Sequence[int], position: int) -> int:
     """The place of the text that a position is in."""
     return texts[bisect_right(starts, position) - 1].place
 

@@ -307,9 +307,9 @@ def redact(
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)
-            verdict = judged(proof.finder.found(allowed(rules)), rules)
+            judgement = judged(proof.finder.found(allowed(rules)), rules)
             made = after, contents, data
-            result = redaction(opened, changes, removed, made, proof, verdict=verdict, refused=refused)
+            result = redaction(opened, changes, removed, made, proof, judgement=judgement, refused=refused)
         if not partial:
             check_clean(opened.file, result)
         return result

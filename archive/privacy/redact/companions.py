@@ -105,9 +105,9 @@ def redact_companion(
         with Companion(Mapped(data, "the result"), limits.allowance(len(data))) as after:
             check_lines(opened.range_table, after.range_table, opened.allowance)
         proof = _proof(data, removed, limits)
-        verdict = judged(proof.finder.found(allowed(rules)), rules)
+        judgement = judged(proof.finder.found(allowed(rules)), rules)
         gone = companion.contents.records.raw.keys() - contents.records.raw.keys()
-        result = companion_redaction(companion, data, removed, proof, verdict=verdict, gone=gone)
+        result = companion_redaction(companion, data, removed, proof, judgement=judgement, gone=gone)
         if not partial:
             check_clean(companion.file, result)
         draft.write(data)

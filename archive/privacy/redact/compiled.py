@@ -112,16 +112,12 @@ class _Compiled:
                 made[record] = self._code(file)
             elif file in self._objects:
                 made[record] = self._object(file)
-            elif file in self._machine_code:
-                self._tell_paths(file)
+            elif file in self._machine_code:  # stays as it is
+                if any(self._names[path] != path for path in self._paths(file)):
+                    self._removed.stays.append(f"{record}: paths in machine code")
             elif not file.endswith(TENSORS):
                 made[record] = self._needed(file)
         return made
-
-    def _tell_paths(self, file: str) -> None:
-        """Tell that machine code stays as it is, if a path in it was to change."""
-        if any(self._names[path] != path for path in self._paths(file)):
-            self._removed.stays.append(f"{self._model.records[file]}: paths in machine code")
 
     def _data(self, file: str) -> bytes:
         return bytes(self._model.view(file))
@@ -146,27 +142,24 @@ class _Compiled:
     def _literals(self) -> bytes:
         """The C++ code without comments: a path in it is a value, and stays in a shared object."""
         code = (without_comments(self._data(file)) for file in self._model.sources)
-        return b"".join(INCLUDE.sub(b"", one) for one in code)
+        return b"".join(INCLUDE.sub(b"", source) for source in code)
 
     def _paths(self, file: str) -> Iterator[bytes]:
         """The paths in one of the model's files."""
         if file == KERNELS:
             for kernel in self._model.kernels.values():
-                for text in kernel.stack_traces:
-                    yield from files_in(text)
+                for trace in kernel.stack_traces:
+                    yield from files_in(trace)
         elif file in self._objects:
-            data = self._model.view(file)
-            yield from (bytes(data[one.start : one.end]) for one in self._texts(file) if one.is_path)
-            yield from _strings_in(data)
+            view = self._model.view(file)
+            yield from (bytes(view[text.start : text.end]) for text in self._texts(file) if text.is_path)
+            yield from _strings_in(view)
         elif file in self._machine_code:
             yield from _strings_in(self._model.view(file))
         elif not file.endswith(TENSORS):
-            yield from (path for text in self._strings(file) for path in paths_in(text))
-
-    def _strings(self, file: str) -> list[bytes]:
-        """The strings of a file of JSON; all of another one."""
-        data = self._data(file)
-        return list(map(encoded, strings_in(decoded(data)))) if file.endswith(".json") else [data]
+            data = self._data(file)
+            texts = map(encoded, strings_in(decoded(data))) if file.endswith(".json") else [data]
+            yield from (path for text in texts for path in paths_in(text))
 
     def _texts(self, file: str) -> list[ObjectText]:
         """The texts about source in the read-only data of a shared object."""
@@ -191,7 +184,7 @@ class _Compiled:
         code = self._data(file)
         if self._bare:
             code = without_code(code, self._gone)
-        return UNREAD.sub(lambda found: renamed_in(found[0], self._names), code)
+        return UNREAD.sub(lambda match: renamed_in(match[0], self._names), code)
 
     def _needed(self, file: str) -> bytes:
         """A file that says how the model is compiled, or what for."""
@@ -201,10 +194,9 @@ class _Compiled:
         data = self._data(file)
         if not file.endswith(".json"):
             return renamed_in(data, self._mapped)
-        return encoded(changed_strings(decoded(data), self._renamed))
-
-    def _renamed(self, text: str) -> str:
-        return decoded(renamed_in(encoded(text), self._mapped))
+        return encoded(
+            changed_strings(decoded(data), lambda text: decoded(renamed_in(encoded(text), self._mapped)))
+        )
 
     def _object(self, file: str) -> bytes:
         """A shared object, as far as the loader maps it."""

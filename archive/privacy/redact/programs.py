@@ -113,19 +113,17 @@ class RewrittenMetadata:
 
     def of(self, metadata: Mapping[str, str]) -> dict[str, str]:
         """The metadata of a node, or notes about a graph."""
-        texts = {key: self._text(key, text) for key, text in metadata.items()}
-        kept = {key: text for key, text in texts.items() if text is not None}
+        kept: dict[str, str] = {}
+        for key, text in metadata.items():
+            if key == STACK_TRACE:
+                trace = redacted_trace(text, self._rules, self._names, self._removed)
+                kept |= {} if trace is None else {key: trace}
+            elif self._rules.source == "none" and (key == CUSTOM or key not in KIND_BY_KEY.keys() | {HANDLE}):
+                for note in strings_in(text):
+                    note_gone(note, self._removed)
+            else:
+                kept[key] = changed_strings(text, self._renamed) if SLASHES.search(text) else text
         return self.numbering.numbered(kept) if self._rules.ids == "anew" else kept
-
-    def _text(self, key: str, text: str) -> str | None:
-        if key == STACK_TRACE:
-            return redacted_trace(text, self._rules, self._names, self._removed)
-        is_note = key == CUSTOM or key not in KIND_BY_KEY.keys() | {HANDLE}
-        if is_note and self._rules.source == "none":
-            for one in strings_in(text):
-                note_gone(one, self._removed)
-            return None
-        return changed_strings(text, self._renamed) if SLASHES.search(text) else text
 
     def _renamed(self, text: str) -> str:
         return str(renamed_in(encoded(text), self._names), "utf-8", "surrogatepass")

@@ -34,7 +34,7 @@ SOUGHT[LeakKind.URL], SOUGHT[LeakKind.KEY] = "URL", "key"
 SEPARATORS = re.compile(r"[/\\]+")
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """What ``leaks`` finds in a result.
 
     Attributes:
@@ -80,7 +80,7 @@ def telling(original: Mapped, rules: Rules, limits: Limits) -> tuple[Telling, li
     return Telling({kind: some for kind, some in texts.items() if some}), more
 
 
-def judged(leaks: Leaks, rules: Rules) -> Verdict:
+def judged(leaks: Leaks, rules: Rules) -> Judgement:
     """What ``leaks`` finds in a result, told apart by what rules promise."""
     left: list[Finding] = []
     kept: list[Finding] = []
@@ -92,7 +92,7 @@ def judged(leaks: Leaks, rules: Rules) -> Verdict:
             more = counted(count, f"more {kind}")
             sentences[more.encode()] = more
     remedies = dict.fromkeys(f"{finding.kind}: {finding.remedy}" for finding in left)
-    return Verdict(sentences, tuple(map(_told, kept)), tuple(remedies))
+    return Judgement(sentences, tuple(map(_told, kept)), tuple(remedies))
 
 
 def allowed(rules: Rules) -> Allowed:

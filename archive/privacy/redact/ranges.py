@@ -105,13 +105,18 @@ def redacted(
     sources = table.sources
     allowance.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(sources), "source ranges")
     texts = texts_of(sources, allowance)
-    named = sorted({one for one in sources.filename.tolist() if one >= 0})
-    files = dict(zip(named, sources.strings.copies(np.array(named, np.int64)), strict=True))
+    filenames = sorted({string for string in sources.filename.tolist() if string >= 0})
+    files = dict(zip(filenames, sources.strings.copies(np.array(filenames, np.int64)), strict=True))
     calls = {line for lines in texts.lines if texts.are_calls(lines) for line in lines}
-    in_calls = {found["path"] for found in map(CALL.fullmatch, calls) if found}
+    in_calls = {call["path"] for call in map(CALL.fullmatch, calls) if call}
     names = rules.renamed({*files.values(), *in_calls})
     removed.renamed(names)
-    called = {line: _call(line, names, renamed) for line in calls}
+    called = {}
+    for line in calls:
+        called[line] = line
+        if call := CALL.fullmatch(line):
+            function = call["function"] if renamed is None else renamed.function(call["function"])
+            called[line] = names[call["path"]] + call["line"] + function
     strings, pieces = _LineStrings(), list[list[int]]()
     start, end = table.start.copy(), table.end.copy()
     rows_of = _by_text(table.source, texts.number, len(texts.lines))
@@ -126,8 +131,10 @@ def redacted(
             new = _blanked(lines, marked, removed, keeps=rules.source == "lines")
         pieces.append(strings.pieces(new))
         if lines != tuple(new):
-            start[rows], end[rows] = (_moved(one[rows], lines, new) for one in (start, end))
-    filename = [strings.number(names[files[one]]) if one >= 0 else -1 for one in sources.filename.tolist()]
+            start[rows], end[rows] = (_moved(column[rows], lines, new) for column in (start, end))
+    filename = [
+        strings.number(names[files[string]]) if string >= 0 else -1 for string in sources.filename.tolist()
+    ]
     first, piece = _of_sources(texts.number, pieces, allowance)
     return replace(
         table if renamed is None else renamed.table(table),
@@ -175,14 +182,6 @@ def _line_numbers(table: RangeTable, allowance: Allowance) -> Ints:
         for rows, lines in zip(rows_of, texts.lines, strict=True):
             found[:, rows] = np.clip(np.searchsorted(_bounds(lines), found[:, rows], "right"), 1, len(lines))
     return found + table.sources.line[table.source]
-
-
-def _call(line: bytes, names: dict[bytes, bytes], renamed: Renamed | None) -> bytes:
-    found = CALL.fullmatch(line)
-    if found is None:
-        return line
-    function = found["function"] if renamed is None else renamed.function(found["function"])
-    return names[found["path"]] + found["line"] + function
 
 
 def _blanked(lines: Sequence[bytes], marked: set[int], removed: Removed, *, keeps: bool) -> list[bytes]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from archive.companion.contents import Contents
-    from archive.privacy.redact.promises import Verdict
+    from archive.privacy.redact.promises import Judgement
     from archive.privacy.redact.proof import Proof
     from archive.privacy.redact.removed import Removed
     from archive.privacy.redact.writing import Changes
@@ -130,7 +130,7 @@ def redaction(
     after: tuple[Archive, Contents, bytes],
     proof: Proof,
     *,
-    verdict: Verdict,
+    judgement: Judgement,
     refused: tuple[str, ...],
 ) -> Redaction:
     """The facts about the redaction of an archive.
@@ -141,7 +141,7 @@ def redaction(
         removed: what is gone.
         after: the redacted archive, and the companion's contents and bytes.
         proof: what the search for all that is gone found.
-        verdict: what `leaks` finds in the result.
+        judgement: what `leaks` finds in the result.
         refused: why PyTorch refuses the result.
     """
     redacted, contents, companion = after
@@ -163,12 +163,18 @@ def redaction(
         archive_id=contents.archive_id.hex(),
         redacted_id=(contents.redacted_id or contents.archive_id).hex(),
         refused=refused,
-        **_proven(proof, verdict, removed),
+        **_proven(proof, judgement, removed),
     )
 
 
 def companion_redaction(
-    before: Companion, after: bytes, removed: Removed, proof: Proof, *, verdict: Verdict, gone: Iterable[str]
+    before: Companion,
+    after: bytes,
+    removed: Removed,
+    proof: Proof,
+    *,
+    judgement: Judgement,
+    gone: Iterable[str],
 ) -> CompanionRedaction:
     """The facts about the redaction of a companion; ``gone`` are raw records that the result lacks."""
     return CompanionRedaction(
@@ -177,24 +183,24 @@ def companion_redaction(
         sought={what: count for what, count in proof.sought.items() if what not in NEVER_SOUGHT},
         gone=tuple(sorted(gone)),
         archive_id=before.archive_id.hex(),
-        **_proven(proof, verdict, removed),
+        **_proven(proof, judgement, removed),
     )
 
 
-def _proven(proof: Proof, verdict: Verdict, removed: Removed) -> dict[str, Any]:
+def _proven(proof: Proof, judgement: Judgement, removed: Removed) -> dict[str, Any]:
     """What both results have of the search."""
     texts = {text for _, text in proof.left}
     left = [f"{what} {one_line(decoded(text))} in {place}" for (what, text), place in proof.left.items()]
-    left += [sentence for text, sentence in verdict.left.items() if text not in texts]
+    left += [sentence for text, sentence in judgement.left.items() if text not in texts]
     left += [f"not searched: {record}" for record in proof.unread]
     return {
         "unsought": tuple(f"{what} {one_line(decoded(text))}" for what, text in proof.unsought),
         "left": tuple(sorted(left + removed.bundled)),
         "unread": tuple(proof.unread),
         "read": proof.read,
-        "kept": verdict.kept,
+        "kept": judgement.kept,
         "carriers": tuple(proof.carriers),
-        "remedies": verdict.remedies,
+        "remedies": judgement.remedies,
     }
 
 

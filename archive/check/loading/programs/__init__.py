@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import shown
 from archive.base.json_text import words
-from archive.check.loading.programs.graphs import GraphCheck, ProgramFacts
+from archive.check.loading.programs.graphs import GraphCheck, ProgramContext
 from archive.check.loading.programs.signature import GRAPH, SignatureCheck, named, spec_faults
 from archive.check.loading.programs.values import UNBACKED, Arguments, RowCheck
 from archive.formats.exported.program import graph_of, nodes
@@ -188,7 +188,7 @@ def _uses(program: dict[str, Any], payloads: Payloads) -> Iterator[Diagnostic]:
     module = program["graph_module"]
     yield from version_faults(program)
     signature = SignatureCheck(module, payloads)
-    facts = ProgramFacts(signature.inputs, payloads.constants, RowCheck(program["range_constraints"]))
+    facts = ProgramContext(signature.inputs, payloads.constants, RowCheck(program["range_constraints"]))
     graph = GraphCheck(module["graph"], GRAPH, facts)
     yield from signature.own_faults()
     yield from graph.faults()

@@ -139,7 +139,7 @@ PLAIN_OUTPUTS = PLAIN_INPUTS - {"as_string"}
 TWICE = "has already been deserialized before."
 
 
-class ProgramFacts(NamedTuple):
+class ProgramContext(NamedTuple):
     """What all graphs of a program refer to.
 
     Attributes:
@@ -166,7 +166,7 @@ class GraphCheck:
         names: those of all nodes so far.
     """
 
-    def __init__(self, graph: dict[str, Any], place: str, program: ProgramFacts) -> None:
+    def __init__(self, graph: dict[str, Any], place: str, program: ProgramContext) -> None:
         self.values: set[str] = set()
         self.names: set[str] = set()
         self._graph = graph

@@ -50,7 +50,7 @@ class NameUse(NamedTuple):
 
 
 @dataclass(slots=True)
-class FunctionNames:
+class FunctionSignature:
     """A function's arguments, and the names with dots in its signature."""
 
     arguments: list[str] = field(default_factory=list)
@@ -58,7 +58,7 @@ class FunctionNames:
 
 
 @dataclass(slots=True)
-class ClassNames:
+class ClassDeclaration:
     """What a class declares.
 
     Attributes:
@@ -71,7 +71,7 @@ class ClassNames:
     base: str = ""
     fields: set[str] = field(default_factory=set)
     types: set[str] = field(default_factory=set)
-    methods: dict[str, FunctionNames] = field(default_factory=dict)
+    methods: dict[str, FunctionSignature] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class CodeNames:
     """
 
     uses: list[NameUse] = field(default_factory=list)
-    classes: dict[str, ClassNames] = field(default_factory=dict)
+    classes: dict[str, ClassDeclaration] = field(default_factory=dict)
     called: set[str] = field(default_factory=set)
     spoken: set[str] = field(default_factory=set)
 
@@ -227,7 +227,7 @@ class _Reader:
             raise self._unexpected(node)
         self._behind("class ", node, NameKind.DEFINED)
         base = node.bases[0].id if node.bases and isinstance(node.bases[0], ast.Name) else ""
-        declared = self._code.classes[node.name] = ClassNames(base)
+        declared = self._code.classes[node.name] = ClassDeclaration(base)
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef):
                 declared.methods[statement.name] = self._function(statement)
@@ -241,7 +241,7 @@ class _Reader:
             elif not isinstance(statement, ast.Pass):
                 raise self._unexpected(statement)
 
-    def _assigned(self, node: ast.Assign, declared: ClassNames) -> None:
+    def _assigned(self, node: ast.Assign, declared: ClassDeclaration) -> None:
         """A list of names, the type of an attribute whose name is no identifier, or a member of an enum."""
         (target,) = node.targets
         name = _target(node)
@@ -260,7 +260,7 @@ class _Reader:
 
     # Functions
 
-    def _function(self, node: ast.FunctionDef, kind: NameKind = NameKind.WORD) -> FunctionNames:
+    def _function(self, node: ast.FunctionDef, kind: NameKind = NameKind.WORD) -> FunctionSignature:
         arguments = node.args
         others = (arguments.posonlyargs, arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
         if node.decorator_list or any(others):
@@ -275,7 +275,7 @@ class _Reader:
             elif isinstance(inner, ast.FunctionDef) and inner is not node:
                 known.add(inner.name)
                 self._behind("def ", inner, NameKind.WORD)
-        signature = FunctionNames([argument.arg for argument in node.args.args])
+        signature = FunctionSignature([argument.arg for argument in node.args.args])
         for annotation in (*(argument.annotation for argument in node.args.args), node.returns):
             signature.types |= self._expressions(annotation, known)
         for default in node.args.defaults:

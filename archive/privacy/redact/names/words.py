@@ -23,7 +23,7 @@ from archive.companion.hashed_names import SALT_BYTES, hashed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from archive.privacy.redact.names.code import ClassNames, CodeNames
+    from archive.privacy.redact.names.code import ClassDeclaration, CodeNames
 
 ROOT = "__torch__"
 MANGLED = re.compile(r"___torch_mangle_\d+")
@@ -212,7 +212,7 @@ def note_code(words: ModelNames, codes: Mapping[str, CodeNames], top: str, *, ha
     _keep_interface(words, classes, top)
 
 
-def _keep_interface(words: ModelNames, classes: Mapping[str, ClassNames], top: str) -> None:
+def _keep_interface(words: ModelNames, classes: Mapping[str, ClassDeclaration], top: str) -> None:
     """Let stay what callers of the model's methods need."""
     seen: set[str] = set()
     left: set[str] = set()
