@@ -1,14 +1,19 @@
-"""Every planted token stands in its file, and ``leaks`` names it."""
+"""Every planted token stands in its file; ``leaks`` names it, ``redact`` takes it out where promised."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import io
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import archive
+from tests.support.sampling import crossed
 from tests.support.scanner import tokens_in
 from tests.support.tokens import FILES, planted_in, table
+from tools import publish_table
+from tools.model_data import YES
+from tools.publish_table import DATA, SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,3 +55,91 @@ def test_they_are_well_but_for_enums_which_the_lite_interpreter_refuses(path: Pa
     errors = [str(one) for one in archive.verify(path) if one.severity == "error"]
     assert all("a member of the enum" in one for one in errors)
     assert bool(errors) == (path.name == "enums.ptl")
+
+
+# --- What is left of planted tokens in redacted models: a scanner of its own finds what the table tells
+
+
+def named(value: Path | str) -> str:
+    return value if isinstance(value, str) else value.name
+
+
+REFUSED = {"checkpoint.pt", "module.pt", "package.pt"}
+"""Files that are not redacted."""
+MODELS = [path for path in FILES if path.name not in REFUSED]
+WAYS: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "basename, no source": ({"paths": "basename", "text": "none"}, {"basename", "lines", "source", "root"}),
+    "no paths, lines": ({"paths": "none", "text": "lines"}, {"basename", "none", "lines", "root"}),
+    "map": ({"maps": ["/home/zquserxz/zqfolderxz=src", "/opt/cache/zqcachexz="]}, {"basename"}),
+    "no source": ({"text": "none"}, {"lines", "source"}),
+    "no inputs": ({"inputs": False}, {"inputs"}),
+    "no extra files": ({"extra": False}, {"extra"}),
+    "publish": ({"preset": "publish"}, {"basename", "lines", "source", "root", "inputs", "extra"}),
+    "vendor": ({"preset": "vendor"}, {"basename", "lines", "root", "inputs"}),
+}
+"""Options, and what goes with them, as the table has it."""
+NAMELESS = {"compiled.pt2", "effects.pt"}
+NAMED = [path for path in MODELS if path.name not in NAMELESS]
+"""Files whose names may go; of others ``--names`` is refused."""
+FLAGS = {"compiled.pt2": {"maps": ["/opt/py=python"]}}
+"""Options that a file needs besides: what compilers are told stays otherwise."""
+
+
+@pytest.mark.parametrize(("path", "way"), crossed(MODELS, WAYS, most=18), ids=named)
+def test_what_is_left_is_what_the_table_tells(path: Path, way: str) -> None:
+    options, gone = WAYS[way]
+    options = FLAGS.get(path.name, {}) | options
+    out, companion = io.BytesIO(), io.BytesIO()
+    facts = archive.redact(path, out, companion, **options)
+    assert tokens_in(out.getvalue()).keys() == {one.token for one in planted_in(path) if one.goes not in gone}
+    assert (facts.left, facts.unread) == ((), ())
+    assert bool(facts.refused) == (path.name == "enums.ptl")
+    back = io.BytesIO()
+    assert archive.join(out.getvalue(), companion.getvalue(), back).exact
+    assert back.getvalue() == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", NAMED, ids=lambda path: path.name)
+def test_names_go_but_for_those_that_callers_have(path: Path) -> None:
+    out, companion = io.BytesIO(), io.BytesIO()
+    facts = archive.redact(path, out, companion, preset="publish", names="hash")
+    assert tokens_in(out.getvalue()).keys() == {
+        one.token for one in planted_in(path) if one.why or one.goes == "none"
+    }
+    assert (facts.left, facts.unread) == ((), ())
+    back = io.BytesIO()
+    assert archive.join(out.getvalue(), companion.getvalue(), back).exact
+    assert back.getvalue() == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", [path for path in MODELS if path not in NAMED], ids=lambda path: path.name)
+def test_names_that_would_stay_are_refused(path: Path) -> None:
+    out = io.BytesIO()
+    with pytest.raises(archive.ArchiveError, match=r"names .* stay"):
+        archive.redact(path, out, io.BytesIO(), preset="publish", names="hash")
+    assert out.getvalue() == b""
+
+
+def test_hashes_of_names_are_of_this_file_alone() -> None:
+    codes = []
+    for _ in range(2):
+        out = io.BytesIO()
+        archive.redact(NAMED[0], out, io.BytesIO(), preset="publish", names="hash")
+        with archive.open(out.getvalue()) as opened:
+            codes.append({name for name in opened.records if name.startswith("code/")})
+    assert codes[0].isdisjoint(codes[1])
+
+
+# --- The table of models in ``docs/publish.md`` is what was measured, and nothing was left
+
+
+def test_the_page_tells_what_was_measured() -> None:
+    assert DATA.rewritten(publish_table.table(DATA.rows())) == DATA.page()
+
+
+def test_every_model_had_something_and_has_nothing_left() -> None:
+    found = DATA.rows()
+    assert list(found) == list(SAMPLES)
+    for row in found.values():
+        assert int(row["paths"]) > 0
+        assert (row["left"], row["same"], row["exact"]) == ("0", YES, YES)

@@ -1,20 +1,27 @@
-"""Strings are found in columns as a plain reader finds them: in JSON, in pickles, between other bytes."""
+"""Strings are found in columns as a plain reader finds them, with their places, in each encoding."""
 
 from __future__ import annotations
 
 import json
 import pickle
+import random
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archive import LeakKind, leaks
 from archive.base.limits import unbounded
 from archive.container.container import Container
+from archive.privacy.pieces.encoded import WAYS
 from archive.privacy.pieces.pickle_strings import _of_python, _of_torch, of_pickle
+from archive.privacy.pieces.piece import JsonPlaces
 from archive.privacy.pieces.strings import PieceStrings, layers
-from tests.support.corpus import RELEASES
+from tests.support.canaries import with_records
+from tests.support.corpus import ORACLES, RELEASES
+from tests.support.encodings import ENCODINGS
+from tests.support.sampling import crossed, examples
 from tests.support.slow_reader import instructions
 
 TEXTS = ("BINUNICODE", "BINUNICODE8")
@@ -117,3 +124,91 @@ def test_escapes_of_json_are_undone_and_places_are_those_of_the_escaped() -> Non
     at = strings.data.index(b"/home/ann")
     assert strings.line(at) == 'say "/home/ann" \\ \u00e9'.encode()
     assert strings.place(at) == data.index(b"/home/ann")
+
+
+# --- The path of a byte of JSON leads to the value that the byte is in
+
+
+Json = dict[str, "Json"] | list["Json"] | str | int | None
+KEYS = st.text('ab{}[],:"\\ é', min_size=1, max_size=4)
+
+
+def values(depth: int) -> st.SearchStrategy[Json]:
+    leaves = st.integers() | st.none() | KEYS
+    if not depth:
+        return leaves
+    inner = values(depth - 1)
+    return leaves | st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
+
+
+def paths(value: Json, path: str) -> list[tuple[str, str]]:
+    """The marks in a value, each with its path."""
+    if isinstance(value, dict):
+        return [one for key, some in value.items() for one in paths(some, f"{path}.{json.dumps(key)[1:-1]}")]
+    if isinstance(value, list):
+        return [one for at, some in enumerate(value) for one in paths(some, f"{path}[{at}]")]
+    return [(str(value), path.removeprefix("."))] if str(value).startswith("mark") else []
+
+
+@settings(max_examples=examples(40))
+@given(st.data())
+def test_a_path_leads_to_its_value(data: st.DataObject) -> None:
+    number = iter(range(1000))
+
+    def marked(value: Json) -> Json:
+        if isinstance(value, dict):
+            return {key: marked(some) for key, some in value.items()}
+        return [marked(some) for some in value] if isinstance(value, list) else f"mark{next(number)}."
+
+    value = [marked(data.draw(values(3))), {"x": marked(data.draw(values(3)))}]
+    text = json.dumps(value, indent=data.draw(st.sampled_from([None, 1]))).encode()
+    assert PieceStrings(text, unbounded()).json == text
+    places = JsonPlaces(text, unbounded())
+    found = {mark: places.path(text.index(mark.encode())) for mark, _ in paths(value, "")}
+    assert found == dict(paths(value, ""))
+
+
+def test_a_byte_in_a_key_or_behind_a_value_is_the_objects() -> None:
+    text = b'{"a": {"key": [1, 2], "b": 3}}'
+    places = JsonPlaces(text, unbounded())
+    assert places.path(text.index(b"key")) == "a"
+    assert places.path(text.index(b"2")) == "a.key[1]"
+    assert places.path(text.index(b'"b"')) == "a"
+    assert places.path(0) == ""
+
+
+@given(st.text('[]{}:,"\\\\ a', max_size=40))
+def test_broken_json_has_places_all_the_same(text: str) -> None:
+    data = text.encode()
+    places = JsonPlaces(data, unbounded())
+    assert all(isinstance(places.path(at), str) for at in range(len(data)))
+
+
+# --- A text is read in whatever way it is written, and a place is told
+
+
+PATH = "/home/annabel/secret/models/net.py"
+KEY = "ghp_" + "a1B2" * 9
+MODEL = ORACLES / "plain_stack.ptl"
+
+
+KINDS = {PATH: LeakKind.HOME, KEY: LeakKind.KEY}
+
+
+@pytest.mark.parametrize(("name", "text"), crossed(ENCODINGS, KINDS, most=len(ENCODINGS)))
+def test_a_text_is_read_in_every_way(name: str, text: str) -> None:
+    kind = KINDS[text]
+    found = leaks(with_records(MODEL, {"extra/x": ENCODINGS[name](text)}))
+    places = {one.text: one.places[0] for one in found.findings if one.kind is kind}
+    assert text in places
+    assert places[text].record.split("!")[0] == "extra/x"
+    assert found.problems == ()
+
+
+def test_letters_by_chance_are_no_text() -> None:
+    draw = random.Random(1)  # noqa: S311 (no secret)
+    for way in WAYS:
+        words = [bytes(draw.choices(way.alphabet, k=draw.randrange(20, 90))) for _ in range(3_000)]
+        found = leaks(with_records(MODEL, {"extra/x": b" ".join(words)}))
+        assert found.problems == ()
+        assert not [one for one in found.findings if "!" in one.places[0].record]
