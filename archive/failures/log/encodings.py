@@ -29,7 +29,7 @@ SPACES = (b"&nbsp; ", b"&nbsp;&nbsp;", b" &nbsp;")
 """What stands for two blanks in HTML."""
 
 
-class EncodedText(NamedTuple):
+class InlineText(NamedTuple):
     """A text, and how it was written.
 
     Attributes:
@@ -41,9 +41,9 @@ class EncodedText(NamedTuple):
     write: Callable[[bytes], bytes]
 
 
-def _checked(data: bytes, text: bytes, write: Callable[[bytes], bytes]) -> EncodedText | None:
+def _checked(data: bytes, text: bytes, write: Callable[[bytes], bytes]) -> InlineText | None:
     """An encoded text, if writing it gives the same bytes."""
-    return EncodedText(text, write) if write(text) == data else None
+    return InlineText(text, write) if write(text) == data else None
 
 
 BACKSLASHED = re.compile(
@@ -80,7 +80,7 @@ PYTHON = re.compile(
 ESCAPE_OR_QUOTE = re.compile(r"""\\.|["']""", re.DOTALL)
 
 
-def of_python(literal: bytes) -> EncodedText | None:
+def of_python(literal: bytes) -> InlineText | None:
     """The text of a string as ``repr`` writes it, or ``ascii``."""
     found = PYTHON.fullmatch(literal)
     if found is None:
@@ -123,7 +123,7 @@ BACKSLASHES = (
 """What stands for bytes in tables, in ``$'…'`` of shells, in logs of nginx, and as octal numbers."""
 
 
-def of_backslashes(data: bytes) -> EncodedText | None:
+def of_backslashes(data: bytes) -> InlineText | None:
     """The text of escapes that are in no quotes."""
     text = unescaped(data, is_text=False)
     return next((one for tokens in BACKSLASHES if (one := _checked(data, text, _escapes(tokens)))), None)
@@ -133,7 +133,7 @@ OCTAL = re.compile(rb"#(0[0-3][0-7]|177)")
 """A control character as rsyslog writes it."""
 
 
-def of_octal(data: bytes) -> EncodedText | None:
+def of_octal(data: bytes) -> InlineText | None:
     """The text of rsyslog's escapes."""
     text = OCTAL.sub(lambda one: bytes([int(one[1], 8)]), data)
     return _checked(data, text, _escapes({number: b"#%03o" % number for number in (*range(32), 127)}))
@@ -142,7 +142,7 @@ def of_octal(data: bytes) -> EncodedText | None:
 COMMAND = re.compile(rb"%(0[AaDd]|25)")
 
 
-def of_command(data: bytes) -> EncodedText | None:
+def of_command(data: bytes) -> InlineText | None:
     """The text of a command of GitHub's runner, in which only line ends and per cents are escaped."""
     text = COMMAND.sub(lambda one: bytes([int(one[1], 16)]), data)
     is_upper = b"%0a" not in data and b"%0d" not in data
@@ -156,7 +156,7 @@ HEXADECIMAL = re.compile(rb"%[0-9A-Fa-f]{2}")
 ALWAYS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 
 
-def of_url(data: bytes) -> EncodedText | None:
+def of_url(data: bytes) -> InlineText | None:
     """The text of a value in a URL, or in a form."""
     has_plus = b"+" in data
     text = unquote_to_bytes(data.replace(b"+", b" ") if has_plus else data)
@@ -209,7 +209,7 @@ class Entities:
         return _escapes(tokens)(text).replace(b"  ", spaces)
 
 
-def of_entities(data: bytes) -> EncodedText | None:
+def of_entities(data: bytes) -> InlineText | None:
     """The text of a line with entities, or with breaks of HTML."""
     known = Entities()
     text = known.read(data)
@@ -219,19 +219,19 @@ def of_entities(data: bytes) -> EncodedText | None:
     return None
 
 
-def of_returns(data: bytes) -> EncodedText | None:
+def of_returns(data: bytes) -> InlineText | None:
     """The text whose lines a carriage return ends."""
     return (
         None
         if b"\n" in data
-        else EncodedText(data.replace(b"\r", b"\n"), lambda text: text.replace(b"\n", b"\r"))
+        else InlineText(data.replace(b"\r", b"\n"), lambda text: text.replace(b"\n", b"\r"))
     )
 
 
 NUMBERS = re.compile(rb"\[\d{1,3}(?:, ?\d{1,3})*+\]")
 
 
-def of_numbers(data: bytes) -> EncodedText | None:
+def of_numbers(data: bytes) -> InlineText | None:
     """The text whose bytes are listed as numbers: journald writes so what has control characters."""
     numbers = [int(number) for number in data[1:-1].split(b",")]
     if max(numbers) > MAX_NUMBER:

@@ -19,7 +19,7 @@ from archive.failures.log.encodings import (
     NUMBERS,
     PYTHON,
     URL,
-    EncodedText,
+    InlineText,
     of_backslashes,
     of_command,
     of_entities,
@@ -119,7 +119,7 @@ class Region(NamedTuple):
 
     start: int
     stop: int
-    encoded: EncodedText
+    encoded: InlineText
 
     def explained(self, line: bytes, explain: Explain) -> bytes:
         """The part of its line, with the failures in it explained."""
@@ -158,7 +158,7 @@ def _regions(line: bytes, finds: Sequence[Find]) -> Iterator[Region]:
             at, unread = mark.end(), unread + 1
 
 
-def _made(text: bytes, start: int, stop: int, read: Callable[[bytes], EncodedText | None]) -> Region | None:
+def _made(text: bytes, start: int, stop: int, read: Callable[[bytes], InlineText | None]) -> Region | None:
     encoded = read(text[start:stop])
     return None if encoded is None else Region(start, stop, encoded)
 
@@ -276,7 +276,7 @@ def _field(text: bytes, least: int, mark: re.Match[bytes]) -> Region | None:
     return _made(text, least, len(text), of_backslashes) if is_bare else None
 
 
-def of_list(data: bytes) -> EncodedText | None:
+def of_list(data: bytes) -> InlineText | None:
     """The text whose lines are the items of a list."""
     literals = ITEMS.findall(data)
     between = b", " if data.startswith(b", ", len(literals[0]) + 1) else b","
@@ -299,11 +299,11 @@ def of_list(data: bytes) -> EncodedText | None:
         return b"[" + between.join(made) + b"]"
 
     text = (b"" if is_ended else b"\n").join(texts)
-    return EncodedText(text, written) if written(text) == data else None
+    return InlineText(text, written) if written(text) == data else None
 
 
-def _item(literal: bytes) -> EncodedText | None:
+def _item(literal: bytes) -> InlineText | None:
     """An item of a list: a string of JSON, or of Python's."""
     if literal.startswith(b'"') and STRING.fullmatch(literal) and (text := unquoted(literal)) is not None:
-        return EncodedText(text, lambda text: quoted(text, is_ascii=literal.isascii()))
+        return InlineText(text, lambda text: quoted(text, is_ascii=literal.isascii()))
     return of_python(literal)
