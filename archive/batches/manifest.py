@@ -178,16 +178,23 @@ class Manifest:
         self._file: BinaryIO | Growing | None = None
 
     def __enter__(self) -> Self:
+        is_elsewhere, path = is_url(self.path), Path(self.path)
+        if not is_elsewhere:
+            _check_kind(path)
         before = b""
-        if is_url(self.path):
-            before = places.content(self.path) if places.exists(self.path) else b""
-        else:
-            _check_kind(Path(self.path))
-            before = Path(self.path).read_bytes() if places.exists(self.path) else b""
-        cut = self._read(before)
+        if places.exists(self.path):
+            before = places.content(self.path) if is_elsewhere else path.read_bytes()
+        *lines, cut = before.split(
+            b"\n"
+        )  # what stands behind the last whole line, where a run was interrupted
+        self._known = dict(filter(None, map(parsed, [*lines, cut])))
         if not self._task.dry_run:
-            self._file = self._opened(before)
-            if cut:  # by an interruption; the next entry needs a line of its own
+            if is_elsewhere:
+                self._file = Growing(self.path, before)
+            else:
+                places.make_folder_of(self.path)
+                self._file = path.open("ab", buffering=0)
+            if cut:  # the next entry needs its own line
                 self._write(b"\n")
         return self
 
@@ -198,13 +205,6 @@ class Manifest:
             with closing(self._file) as file, named(name_of(self.path)):
                 if not isinstance(file, Growing):
                     os.fsync(file.fileno())
-
-    def _opened(self, before: bytes) -> BinaryIO | Growing:
-        """The manifest, to be added to."""
-        if is_url(self.path):
-            return Growing(self.path, before)
-        places.make_folder_of(self.path)
-        return Path(self.path).open("ab", buffering=0)
 
     def known(self, job: Job) -> KnownTargets | None:
         """What the manifest says of a job's targets; None where it has no line about the input."""
@@ -242,12 +242,6 @@ class Manifest:
         if hasattr(outcome.facts, "origin"):
             facts["from"] = str(outcome.facts.origin)
         self._write(built(job.name, facts))
-
-    def _read(self, data: bytes) -> bytes:
-        """Read all lines, and return what stands behind the last whole one."""
-        *lines, rest = data.split(b"\n")
-        self._known = dict(filter(None, map(parsed, [*lines, rest])))
-        return rest
 
     def _write(self, line: bytes) -> None:
         assert self._file is not None  # noqa: S101 (inside of the with statement)

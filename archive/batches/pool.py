@@ -81,7 +81,7 @@ def results(
     if workers == 1:
         yield from ((place, work(item)) for place, item in enumerate(items))
         return
-    # A killed process breaks the pool. Each item that was left is tried alone, so that only the item that
+    # A killed process breaks the pool. Each item that was left is tried by itself, so that only the item that
     # kills its process is lost.
     places = range(len(items))
     for place in (yield from _pooled(work, items, places, workers)):

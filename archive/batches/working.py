@@ -155,7 +155,7 @@ def _noted(options: Mapping[str, Any]) -> dict[str, Any]:
     if "maps" in noted:
         noted["maps"] = list(noted["maps"])  # as JSON gives them back
     if "to" in noted:
-        from archive.rewrite.migrate.migrate import target_named  # noqa: PLC0415 (a migration's alone)
+        from archive.rewrite.migrate.migrate import target_named  # noqa: PLC0415 (only migrations need it)
 
         noted["to"] = str(target_named(noted["to"]))
     return noted

@@ -112,7 +112,7 @@ class PromptProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request; of one that is answered already, close the connection alone."""
+        """Refuse what is no request; if it is answered already, only close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:

@@ -60,7 +60,7 @@ class LogRequest(BaseModel):
         log: the log.
         id: a pattern of what names a model in the log: an archive id, handle prefix or serialization id.
         model: the same for the name of a file, or of the top module's class.
-        top: how many causes are told; all where it is left out.
+        top: how many causes the answer has; all if it is left out.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -123,7 +123,11 @@ class Shelf:
             UnreadableError: the store cannot be read.
         """
         try:
-            models = self._current()
+            digests = [entry.digest for entry in self.store.entries()]
+            if self._models is None or digests != self._digests:
+                self.close()
+                self._models, self._digests = models_of(self.store), digests
+            models = self._models
         except (ArchiveError, OSError) as error:
             raise UnreadableError(str(error)) from error
         try:
@@ -131,13 +135,6 @@ class Shelf:
         finally:
             if models.unread:  # for now, or for good: the next request asks again
                 self.close()
-
-    def _current(self) -> Models:
-        digests = [entry.digest for entry in self.store.entries()]
-        if self._models is None or digests != self._digests:
-            self.close()
-            self._models, self._digests = models_of(self.store), digests
-        return self._models
 
     def close(self) -> None:
         """Close all models."""
@@ -231,7 +228,7 @@ def prepare(store: str, most: int) -> None:
     """
     global _worker  # noqa: PLW0603 (a worker's own state, which pebble's initializer makes)
     _worker = _Worker(store, most)
-    # So that the first request finds it made; of errors, each request is told.
+    # So that the first request finds it made; each request gets an error of its own.
     with suppress(UnreadableError), _worker.shelf.models() as models:
         _ = models.by_id
 

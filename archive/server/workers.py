@@ -118,11 +118,14 @@ class Workers:
         """
         if self.waiting >= self._settings.queue and self._free.empty():
             raise HttpProblem(503, f"{self.waiting} requests wait already; try again")
+        self.waiting += 1
         try:
             async with asyncio.timeout(self._settings.seconds):
-                pool = await self._next()
+                pool = await self._free.get()
         except TimeoutError:
             raise HttpProblem(503, f"no worker was free in {self._settings.seconds:g} s; try again") from None
+        finally:
+            self.waiting -= 1
         self.busy += 1
         try:
             result = await self._result(pool, work, arguments, self._settings.seconds)
@@ -146,13 +149,6 @@ class Workers:
                 await asyncio.sleep(SECONDS_TO_NEXT_START)
             else:
                 return
-
-    async def _next(self) -> ProcessPool:
-        self.waiting += 1
-        try:
-            return await self._free.get()
-        finally:
-            self.waiting -= 1
 
     async def _result(
         self, pool: ProcessPool, work: Callable[..., ResultT], arguments: tuple[object, ...], seconds: float

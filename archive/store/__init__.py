@@ -11,6 +11,6 @@ facts by which a failure names its model.
     index.sqlite          the facts of all companions: :mod:`~archive.store.index`
     lock                  held while companions are added and removed: :mod:`~archive.store.folder`
 
-The files of companions are the store; each is absent or whole. The index is made anew of them wherever it is
+The files of companions are the store; each is absent or whole. The index is rebuilt from them wherever it is
 missing, broken or old.
 """

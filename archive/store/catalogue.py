@@ -83,9 +83,13 @@ class Catalogue:
                 known[key] = replace(old[key], signature=files[key])
         self.unread = dict(names.unread)
         for key in sorted(files.keys() - known.keys()):
-            entry = self._read_entry(key, files[key])
-            if entry is not None:
-                known[key] = entry
+            try:
+                known[key] = entry_of(key, self._files.read(key), files[key], self._limits)
+            except FileNotFoundError:  # it was removed meanwhile
+                continue
+            except (ArchiveError, OSError) as error:
+                self.unread[key] = str(error)
+            else:
                 self._unwritten += 1
         self.damaged = {key: old[key] for key in self.unread.keys() & old.keys()}
         self._unwritten -= len(self.damaged)  # their rows stay: they tell which failures may be theirs
@@ -97,19 +101,9 @@ class Catalogue:
             return False
         try:
             header = self._files.header(self._folder.kept_path(entry.archive_id))
-        except (ArchiveError, OSError):  # it will be read, and told of
+        except (ArchiveError, OSError):  # reading it will say why
             return False
         return (header.body.hex(), header.base_name, header.depth) == (entry.body, entry.base, entry.depth)
-
-    def _read_entry(self, archive_id: str, signature: Signature) -> StoreEntry | None:
-        """The entry of a file; None if it cannot be read, of which note is taken."""
-        try:
-            return entry_of(archive_id, self._files.read(archive_id), signature, self._limits)
-        except FileNotFoundError:  # it was removed meanwhile
-            return None
-        except (ArchiveError, OSError) as error:
-            self.unread[archive_id] = str(error)
-            return None
 
     def note(self, entry: StoreEntry) -> None:
         """Take note of a companion that was added just now."""
@@ -118,7 +112,7 @@ class Catalogue:
             self._unwritten += 1
 
     def forget(self) -> None:
-        """Make the index anew: the one on the disk is wrong."""
+        """Rebuild the index: the one on the disk is wrong."""
         with self._lock:
             self._entries = self._refreshed({})
             self._unwritten = 1

@@ -175,7 +175,7 @@ def parsed_entry(values: object) -> ServerEntry:
         top=_value(values, "top", str),
         qualified_top=_value(values, "qualified_top", str),
         handles=_runs(_value(values, "handles", list)),
-        code=frozenset(_names(_value(values, "code", list))),
+        code=_names(_value(values, "code", list)),
         redacted_id=_value(values, "redacted_id", str) and _id(values, "redacted_id"),
     )
     return ServerEntry(
@@ -224,8 +224,8 @@ def _runs(values: list[object]) -> tuple[range, ...]:
     return tuple(runs)
 
 
-def _names(values: list[object]) -> list[str]:
+def _names(values: list[object]) -> frozenset[str]:
     for name in values:
         if not isinstance(name, str):
             raise ArchiveError(place="code", expected="a name", found=shown(name))
-    return [str(name) for name in values]
+    return frozenset(map(str, values))

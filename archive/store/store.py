@@ -388,7 +388,7 @@ class Store:
     def check(self) -> Iterator[Diagnostic]:
         """Look for what is wrong: each file is read whole, and the index compared with the files.
 
-        An index that is wrong is made anew, if the store can be written.
+        A wrong index is rebuilt, if the store can be written.
 
         Yields:
             Diagnostics whose ``record`` is a file of the store.

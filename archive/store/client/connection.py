@@ -128,7 +128,7 @@ def opener_of(budget: RequestBudget) -> OpenerDirector:
 class _Received(io.RawIOBase):
     """What a socket receives, within the budget.
 
-    A socket's own timeout starts anew with each byte: a server that sends single bytes would last for days.
+    A socket's own timeout restarts with each byte: a server that sends single bytes would last for days.
 
     Args:
         raw: the socket's file.
@@ -356,7 +356,7 @@ class Connection:
         """
         url = f"{self._base}{path}" + (f"?{urlencode(query)}" if query else "")
         method = "GET" if body is None else "PUT"
-        request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 (http and https alone)
+        request = Request(url, body, dict(headers or {}), method=method)  # noqa: S310 (only http and https)
         budget = RequestBudget(SECONDS)
         for left in reversed(range(TRIES)):
             try:

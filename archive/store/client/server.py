@@ -90,7 +90,15 @@ class Cache:
 
     def latest(self, key: str) -> bytes | None:
         """The file of a name that was used last, whatever its digest; None if there is none."""
-        for path in sorted(self._folder.glob(f"{key}-*{ENDING}"), key=_changed, reverse=True):
+
+        def used(path: Path) -> int:
+            """When a file was used last; 0 if it is gone."""
+            try:
+                return path.stat().st_mtime_ns
+            except OSError:
+                return 0
+
+        for path in sorted(self._folder.glob(f"{key}-*{ENDING}"), key=used, reverse=True):
             data = self.get(key, path.stem.partition("-")[2])
             if data is not None:
                 return data
@@ -121,14 +129,6 @@ class Cache:
                 return
             path.unlink(missing_ok=True)
             held -= status.st_size
-
-
-def _changed(path: Path) -> int:
-    """When a file was used last; 0 if it is gone."""
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 # --- server
