@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from archive.reader.instructions import Instructions
     from archive.reader.line_digests import LineDigests
     from archive.reader.recognition import Recognised
-    from archive.reader.records import ClassNames, DebugTables, ReadableRecord, Records
+    from archive.reader.records import DebugTables, ModuleClassNames, ReadableRecord, Records
     from archive.reader.tensors import Tensors
 
 EXAMPLES = 3
@@ -80,7 +80,7 @@ class Archive:
         self.allowance = self._source.allowance
         self._pickles = PickleRecords(self._source)
         self._debug: DebugTables = companion or self._pickles
-        self._names: ClassNames = companion if companion and container is None else self._pickles
+        self._names: ModuleClassNames = companion if companion and container is None else self._pickles
 
     def __enter__(self) -> Self:
         return self

@@ -77,7 +77,7 @@ class Companion:
     """A companion file. Its header and directory are read when it is opened, all else when it is asked for.
 
     It gives all that :class:`~archive.reader.archive.Archive` needs: :class:`~.records.Records`,
-    :class:`~.records.DebugTables` and :class:`~.records.ClassNames`.
+    :class:`~.records.DebugTables` and :class:`~.records.ModuleClassNames`.
 
     Args:
         mapped: the file.

@@ -1,7 +1,8 @@
 """The parts that an opened archive is read through; an archive and its companion as one; unique handles.
 
 An archive needs three things, whatever it was opened from: records by name (:class:`Records`), debug
-information as columns (:class:`DebugTables`), and the class names of the module tree (:class:`ClassNames`).
+information as columns (:class:`DebugTables`), and the class names of the module tree
+(:class:`ModuleClassNames`).
 A zip gives the first, and the others by parsing its records; a companion gives all three.
 """
 
@@ -146,7 +147,7 @@ class DebugTables(Protocol):
         """Where single handles and tags are looked up."""
 
 
-class ClassNames(Protocol):
+class ModuleClassNames(Protocol):
     """The class names in a module tree."""
 
     @property
