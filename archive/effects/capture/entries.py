@@ -242,7 +242,8 @@ class Entries:
             self._entries, self._tried, self._snapshot = [], set(), Snapshot()
             try:
                 self._play_examples()
-                self._play_from_start()
+                for arguments in self._calls[1:]:
+                    self._try(arguments, Snapshot())  # each example from the state at first
                 self._play_other_arms()
                 self._play_on()
             except GrownError:
@@ -269,11 +270,6 @@ class Entries:
                 return  # as the model itself would; a call from there fits no entry
         self._snapshot = snapshot
 
-    def _play_from_start(self) -> None:
-        """The example calls but for the first, each from the state at first."""
-        for arguments in self._calls[1:]:
-            self._try(arguments, Snapshot())
-
     def _play_other_arms(self) -> None:
         """Calls from states in which entries decide otherwise."""
         while len(self._entries) < self._most:
@@ -288,17 +284,14 @@ class Entries:
             decisions = decisions_of(entry.latest)
             for number, (subject, value) in enumerate(decisions):
                 path = (*decisions[:number], (subject, not value))
-                if path in self._tried or any(self._takes(one, path) for one in self._entries):
+                taken = (tuple(decisions_of(one.first)[: number + 1]) for one in self._entries)
+                if path in self._tried or path in taken:
                     continue
                 snapshot = state_for_other(entry.latest, number)
                 if snapshot is not None:
                     self._tried.add(path)
                     return entry.arguments, snapshot
         return None
-
-    @staticmethod
-    def _takes(entry: Arm, path: tuple[Any, ...]) -> bool:
-        return tuple(decisions_of(entry.first)[: len(path)]) == path
 
     def _try(self, arguments: Arguments, snapshot: Snapshot) -> None:
         """Play from a state that later calls may meet; an arm that cannot be captured is left out.

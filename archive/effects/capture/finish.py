@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from archive.effects.capture.graph.guards import GraphInput
     from archive.effects.capture.table.call import CapturedCall
     from archive.effects.capture.table.side_effects import Flat
-    from archive.formats.effects.model import MethodEffects, Source, Value
+    from archive.formats.effects.model import MethodEffects, Value
 
 
 # --- bounds
@@ -53,96 +53,64 @@ INT_BITS = 62
 SIZE_BITS = 40
 """Sizes are below 2**40: no memory holds more elements."""
 SIZE_METHODS = ("size", "numel", "dim")
+CUTTING = (int, math.floor, math.ceil)
+"""Functions that make an int of a float."""
 
 
-class IntBounds:
-    """Bounds the ints of a call.
+def note_bounds(call: CapturedCall) -> None:
+    """Guard the ints that computed ones depend on.
 
-    Args:
-        call: the captured call.
+    Raises:
+        CaptureError: an int may overflow at any bound; the error names the model's line.
     """
+    ints: dict[Any, Any] = {}  # numbers of the graph by node, in order
+    quotients: list[Any] = []  # nodes that divide ints: TorchScript makes each a float first, Python does not
+    for value in call.builder.values():
+        if not is_scalar(value):
+            continue
+        node = call.builder.node_of(value)
+        if type(value_of(value)) is int:
+            ints[node] = value
+        elif (
+            node.op == "call_function"
+            and node.target is operator.truediv
+            and all(one in ints or type(one) is int for one in node.args)
+        ):
+            quotients.append(node)
+    computed = {node: None for node in ints if node.op == "call_function" and node.target in BOUNDS}
+    sizes = {node for node in ints if node.target in SIZE_METHODS or node.target is len}
 
-    def __init__(self, call: CapturedCall) -> None:
-        self._call = call
-        self._ints: dict[Any, Any] = {}  # numbers of the graph by node, in order
-        self._quotients: list[Any] = []  # nodes that divide ints, in order
-        for value in call.builder.values():
-            if is_scalar(value) and type(value_of(value)) is int:
-                self._ints[call.builder.node_of(value)] = value
-            elif is_scalar(value) and self._divides_ints(call.builder.node_of(value)):
-                self._quotients.append(call.builder.node_of(value))
-
-    def note(self) -> None:
-        """Guard the ints that computed ones depend on.
-
-        Raises:
-            CaptureError: an int may overflow at any bound; the error names the model's line.
-        """
-        computed = [node for node in self._ints if self._is_computed(node)]
-        bits = next((bits for bits in range(INT_BITS, 0, -1) if self._excess(bits) is None), None)
-        if bits is None:
-            raise self._refused(self._excess(1))
-        used = {one for node in (*computed, *self._quotients) for one in node.all_input_nodes}
-        for node, value in self._ints.items():
-            if self._is_computed(node) or not (node in used or self._is_cut(node)):
-                continue
-            if self._is_size(node):
-                if bits < SIZE_BITS:
-                    self._call.guards.note(Look.RANGE, value, 1 << bits, statement=node.meta.get("statement"))
-                continue
-            given = self._call.builder.input_of(value)
-            if given is not None and isinstance(given.source, Length) and bits >= SIZE_BITS:
-                continue
-            subject = value if given is None else given.source
-            statement = next(
-                (user.meta["statement"] for user in node.users if user.meta.get("statement")), None
-            )
-            self._call.guards.note(Look.RANGE, subject, 1 << bits, statement=statement)
-
-    def _is_computed(self, node: Any) -> bool:  # noqa: ANN401
-        """Whether interval arithmetic gives the bound of a node."""
-        return node.op == "call_function" and node.target in BOUNDS
-
-    def _divides_ints(self, node: Any) -> bool:  # noqa: ANN401
-        """Whether a node divides ints: TorchScript makes each a float first, which Python does not."""
-        if node.op != "call_function" or node.target is not operator.truediv:
-            return False
-        return all(one in self._ints or type(one) is int for one in node.args)
-
-    @staticmethod
-    def _is_cut(node: Any) -> bool:  # noqa: ANN401
-        """Whether a node converts a float to an int."""
-        return bool(node.op == "call_function" and node.target in (int, math.floor, math.ceil))
-
-    @staticmethod
-    def _is_size(node: Any) -> bool:  # noqa: ANN401
-        """Whether a node gives a size, a length or a number of dimensions."""
-        return node.target in SIZE_METHODS or node.target is len
-
-    def _excess(self, bits: int) -> Any:  # noqa: ANN401
+    def excess(bits: int) -> Any:  # noqa: ANN401
         """The first node that may overflow if the given ints have so many bits; None if none may."""
-        found: dict[Any, int] = {}
-        for node in self._ints:
-            if not self._is_computed(node):
-                found[node] = 1 << (min(bits, SIZE_BITS) if self._is_size(node) else bits)
-                continue
-            parts = [found.get(one, _bound(one)) for one in node.args]
-            found[node] = BOUNDS[node.target](*parts)
-            if found[node] > LARGEST_INT or any(part > LARGEST_INT for part in parts):
+        bounds = {node: 1 << (min(bits, SIZE_BITS) if node in sizes else bits) for node in ints}
+
+        def operands(node: Any) -> list[int]:  # noqa: ANN401
+            return [bounds.get(one, abs(one) if type(one) is int else 1) for one in node.args]
+
+        for node in computed:
+            bounds[node] = BOUNDS[node.target](*operands(node))
+            if max(bounds[node], *operands(node)) > LARGEST_INT:
                 return node
-        for node in self._quotients:
-            if any(found.get(one, _bound(one)) > EXACT for one in node.args):
-                return node
-        return None
+        return next((node for node in quotients if max(operands(node)) > EXACT), None)
 
-    @staticmethod
-    def _refused(node: Any) -> CaptureError:  # noqa: ANN401
-        return error_at("an int that does not fit into 64 bits", node.meta.get("statement"))
-
-
-def _bound(argument: Any) -> int:  # noqa: ANN401
-    """The largest absolute value of an operand that is no int of the graph: a constant, or a bool."""
-    return abs(argument) if type(argument) is int else 1
+    bits = next((bits for bits in range(INT_BITS, 0, -1) if excess(bits) is None), None)
+    if bits is None:
+        raise error_at("an int that does not fit into 64 bits", excess(1).meta.get("statement"))
+    used = {one for node in (*computed, *quotients) for one in node.all_input_nodes}
+    for node, value in ints.items():
+        is_cut = node.op == "call_function" and node.target in CUTTING
+        if node in computed or not (node in used or is_cut):
+            continue
+        if node in sizes:
+            if bits < SIZE_BITS:
+                call.guards.note(Look.RANGE, value, 1 << bits, statement=node.meta.get("statement"))
+            continue
+        given = call.builder.input_of(value)
+        if given is not None and isinstance(given.source, Length) and bits >= SIZE_BITS:
+            continue
+        subject = value if given is None else given.source
+        statements = (user.meta["statement"] for user in node.users if user.meta.get("statement"))
+        call.guards.note(Look.RANGE, subject, 1 << bits, statement=next(statements, None))
 
 
 # --- sharing
@@ -266,7 +234,10 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     effects.result = result
     for part in Reach(effects).parts_of(result):
         part.keep()
-    effects.result_statement = _start_of(getattr(type(module), effects.method, None))
+    method = getattr(type(module), effects.method, None)
+    if isinstance(method, FunctionType):
+        code = method.__code__
+        effects.result_statement = ModelStatement(code.co_filename, code.co_firstlineno, None)
     with WITHOUT_MODES():
         _note_differences(call)
         changed = builder.changed()
@@ -281,7 +252,7 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     effects.inputs = tuple(one.source for one in kept)
     with WITHOUT_MODES():
         note_sharing(call, kept, changed)
-    IntBounds(call).note()
+    note_bounds(call)
     effects.guards = call.guards.settled([one.source for one in held.values()], call.ambiguous)
     effects.prune_dead_object_new()
     flat = effects.flat()
@@ -296,25 +267,23 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     return fx.GraphModule(tensors, builder.graph, class_name=type(module).__name__), flat
 
 
-def _start_of(function: object) -> ModelStatement | None:
-    """The first line of a function; None if it is not written in Python."""
-    if not isinstance(function, FunctionType):
-        return None
-    code = function.__code__
-    return ModelStatement(code.co_filename, code.co_firstlineno, None)
-
-
 # --- inputs of the graph -------------------------------------------------------------------------------
 
 
 def _held(call: CapturedCall, changed: list[GraphInput]) -> dict[str, GraphInput]:
-    """Let the graph hold parameters and buffers that calls do not change; gives them by their paths."""
+    """Let the graph hold parameters and buffers that calls never change; gives them by their paths."""
     graph = call.builder.graph
     held: dict[str, GraphInput] = {}
     for one in call.builder.inputs:
-        path = None if one in changed or one.source in call.in_place else _path(call, one)
-        if path is None:
+        if one in changed or one.source in call.in_place or not isinstance(one.original, torch.Tensor):
             continue
+        if call.is_volatile(one.source) or not call.is_registered(one.original, one.source):
+            continue
+        names, source = [], one.source
+        while isinstance(source, Attribute):
+            names.append(source.name)
+            source = source.base
+        path = ".".join(names[::-1])
         held[path] = one
         if one.node.users:
             with graph.inserting_after(call.builder.last):
@@ -324,35 +293,17 @@ def _held(call: CapturedCall, changed: list[GraphInput]) -> dict[str, GraphInput
 
 
 def _kept_inputs(call: CapturedCall) -> list[GraphInput]:
-    """Erase inputs that nothing uses, but for arguments; gives the others."""
+    """Erase inputs that nothing uses, but for arguments and their items; gives the others."""
     kept = []
     for one in call.builder.inputs:
-        if one.node.users or _is_argument(one.source):
+        source = one.source
+        while isinstance(source, Item):
+            source = source.base
+        if one.node.users or (isinstance(source, Local) and source.name != "self"):
             kept.append(one)
         else:
             call.builder.graph.erase_node(one.node)
     return kept
-
-
-def _path(call: CapturedCall, one: GraphInput) -> str | None:
-    """The path of a parameter or buffer that calls never replace; None for other inputs."""
-    if not isinstance(one.original, torch.Tensor) or call.is_volatile(one.source):
-        return None
-    if not call.is_registered(one.original, one.source):
-        return None
-    names = []
-    source = one.source
-    while isinstance(source, Attribute):
-        names.append(source.name)
-        source = source.base
-    return ".".join(names[::-1])
-
-
-def _is_argument(source: Source) -> bool:
-    """Whether a source is an argument of the method, or an item of one."""
-    while isinstance(source, Item):
-        source = source.base
-    return isinstance(source, Local) and source.name != "self"
 
 
 # --- tensors that were changed in place ----------------------------------------------------------------
@@ -363,19 +314,15 @@ def _note_differences(call: CapturedCall) -> None:
     for one in call.builder.inputs:
         for original, proxy in one.tensors:
             before = call.snapshot.tensor(original)
-            if not one.changed and not _are_equal(proxy, before):
-                if one.is_list:
-                    raise CaptureError(ITEM_CHANGED)
-                one.silently = True
-
-
-def _are_equal(one: Any, other: Any) -> bool:  # noqa: ANN401
-    """Whether two tensors have the same elements; nan, which equals nothing, is compared as a number."""
-    if torch.equal(one, other):
-        return True
-    return bool(one.is_floating_point()) and torch.equal(
-        one.detach().nan_to_num(), other.detach().nan_to_num()
-    )
+            if one.changed or torch.equal(proxy, before):
+                continue
+            if proxy.is_floating_point() and torch.equal(
+                proxy.detach().nan_to_num(), before.detach().nan_to_num()
+            ):
+                continue  # nan equals nothing, itself included
+            if one.is_list:
+                raise CaptureError(ITEM_CHANGED)
+            one.silently = True
 
 
 def _check_storages(call: CapturedCall, changed: list[GraphInput]) -> None:

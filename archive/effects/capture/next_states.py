@@ -88,7 +88,12 @@ def state_for_other(one: Attempt, number: int) -> Snapshot | None:
         The state of the call, but for one number or length; None if none is found.
     """
     decisions = decisions_of(one)[: number + 1]
-    values = _values(one.call)
+    values = {
+        given.source: one.call.snapshot.tensor(given.original)
+        if isinstance(given.original, torch.Tensor)
+        else given.original
+        for given in one.call.builder.inputs
+    }
     subject, wanted = decisions[-1][0], not decisions[-1][1]
     constants = [part for decided, _ in decisions for part in _constants(decided)]
     for source in dict.fromkeys(_leaves(subject)):
@@ -96,21 +101,12 @@ def state_for_other(one: Attempt, number: int) -> Snapshot | None:
             continue
         for candidate in _candidates(values[source], constants):
             tried = values | {source: candidate}
-            if _holds(decisions[:-1], tried) and _is(subject, tried, wanted):
+            before = all(_is(decided, tried, value) for decided, value in decisions[:-1])
+            if before and _is(subject, tried, wanted):
                 found = _with_number(one.call, source, candidate)
                 if found is not None:
                     return found
     return None
-
-
-def _values(call: CapturedCall) -> dict[Source, Any]:
-    """The numbers and tensors that a call was given, by their sources."""
-    return {
-        one.source: call.snapshot.tensor(one.original)
-        if isinstance(one.original, torch.Tensor)
-        else one.original
-        for one in call.builder.inputs
-    }
 
 
 def _leaves(value: Value) -> Iterator[Source]:
@@ -140,10 +136,6 @@ def _candidates(now: float, constants: Iterable[Any]) -> Iterator[Any]:
         yield now - 2**exponent
     if kind is float:
         yield from (now / 2**exponent for exponent in range(1, LARGEST_EXPONENT))
-
-
-def _holds(decisions: Iterable[Decision], values: dict[Source, Any]) -> bool:
-    return all(_is(subject, values, value) for subject, value in decisions)
 
 
 def _is(subject: Computed, values: dict[Source, Any], wanted: bool) -> bool:  # noqa: FBT001
@@ -189,12 +181,10 @@ def _resize(contents: Any, length: int) -> bool:  # noqa: ANN401
     if type(contents) is not list or not 0 <= length <= LONGEST_LIST or (length and not contents):
         return False
     del contents[length:]
-    contents += [_copy(contents[-1]) for _ in range(length - len(contents))]
+    for _ in range(length - len(contents)):
+        last = contents[-1]
+        contents.append(copied(last) if isinstance(last, torch.Tensor) else last)
     return True
-
-
-def _copy(value: Any) -> Any:  # noqa: ANN401
-    return copied(value) if isinstance(value, torch.Tensor) else value
 
 
 # --- next snapshot

@@ -76,18 +76,14 @@ class Classes:
             model's already.
         """
         for cls in order:
-            pending = self._pending(cls, name)
+            variable = self._variables.get(cls)
+            pending = ABSENT if variable is None else self._call.side_effects.pending(variable, name)
             if pending is not ABSENT and pending is not DELETED:
                 return pending, True
             value = self._call.snapshot.class_attribute(cls, name) if pending is ABSENT else ABSENT
             if value is not ABSENT:
                 return value, False
         return ABSENT, False
-
-    def _pending(self, cls: type, name: str) -> Any:  # noqa: ANN401
-        if cls not in self._variables:
-            return ABSENT
-        return self._call.side_effects.pending(self._variables[cls], name)
 
     def wrapped(self, raw: Any, order: Iterable[type], name: str, source: Source | None) -> Any:  # noqa: ANN401
         """The value of an attribute that is data.

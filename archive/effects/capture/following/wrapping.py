@@ -48,7 +48,6 @@ from archive.formats.effects.model import Attribute, Item, Local, Look
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from archive.effects.capture.graph.variables import Variable
     from archive.effects.capture.table.call import CapturedCall
     from archive.formats.effects.model import Source
 
@@ -215,8 +214,16 @@ class Wrapping:
             return self._tensor(value, source)
         if type(value) in NUMBERS:
             return self._number(value, source)
-        if self._is_special(value):
-            return self._special(value)
+        if isinstance(value, DECLARED):
+            return value
+        if value is math:
+            return self._call.functions.mathematics
+        if isinstance(value, BuiltinFunctionType) and value in MATH:
+            return self._call.functions.mathematics.of(value)
+        if value is random or (
+            isinstance(value, BuiltinFunctionType | MethodType) and isinstance(value.__self__, random.Random)
+        ):
+            return Untouchable(self._call, "generator of random numbers")
         if isinstance(value, ContextVar):
             return ContextVariable(self._call, value)
         if type(value) is CACHED and is_model_module(value.__module__):
@@ -232,38 +239,16 @@ class Wrapping:
             return value
         known = self._call.side_effects.variable_of(value)
         if known is not None:
-            return self._again(known, source)
+            if source is not None and known.source is not None and known.source != source:
+                self._call.aliases.setdefault(source, known.source)
+            if source is not None:
+                self._note_presence(self._call.real[known], source)
+            return self._call.proxies[known]
         if isinstance(value, tuple):
             return self._tuple(value, source)
         if type(value) in (list, dict) and source is not None:
             return self._container(value, source)
         return self._code(value, source)
-
-    @staticmethod
-    def _is_special(value: Any) -> bool:  # noqa: ANN401
-        """Whether a value is ``math`` or ``random``, a function of theirs, or part of a dataclass's code."""
-        if isinstance(value, BuiltinFunctionType | MethodType):
-            return value in MATH or isinstance(value.__self__, random.Random)
-        return value is math or value is random or isinstance(value, DECLARED)
-
-    def _special(self, value: Any) -> Any:  # noqa: ANN401
-        """The proxy of ``math``, or of a function of it; random numbers are refused."""
-        if isinstance(value, DECLARED):
-            return value
-        mathematics = self._call.functions.mathematics
-        if value is math:
-            return mathematics
-        if isinstance(value, BuiltinFunctionType) and value in MATH:
-            return mathematics.of(value)
-        return Untouchable(self._call, "generator of random numbers")
-
-    def _again(self, known: Variable, source: Source | None) -> Any:  # noqa: ANN401
-        """The proxy of an object that was met before, maybe at another source."""
-        if source is not None and known.source is not None and known.source != source:
-            self._call.aliases.setdefault(source, known.source)
-        if source is not None:
-            self._note_presence(self._call.real[known], source)
-        return self._call.proxies[known]
 
     def _note_presence(self, value: object, source: Source) -> None:
         """Guard that a list, dict or object is where calls put others, or None."""
@@ -294,26 +279,25 @@ class Wrapping:
         if isinstance(value, FunctionType):
             return self._other(value, functions.copy(value), source)
         if isinstance(value, MethodType):
-            return self._method(value, source)
+            owner = self.wrap(value.__self__, None if source is None else Attribute(source, "__self__"))
+            function = value.__func__
+            is_python = isinstance(function, FunctionType)
+            return MethodType(functions.copy(function), owner) if is_python else value
         if isinstance(value, type):
-            return self._class(value, source)
+            if value in functions.types:
+                return functions.types[value]
+            is_own = is_model_module(value.__module__) and ClassProxy.is_needed_for(value)
+            return self._other(value, ClassProxy(self._call, value), source) if is_own else value
         if isinstance(value, ModuleType):
             is_own = is_model_module(value.__name__)
             return self._other(value, functions.namespace(value), source) if is_own else value
         return self._object(value, source)
 
-    def _class(self, value: type, source: Source | None) -> Any:  # noqa: ANN401
-        """The proxy of a class of the model, or of a type of numbers; others as they are."""
-        functions = self._call.functions
-        if value in functions.types:
-            return functions.types[value]
-        is_own = is_model_module(value.__module__) and ClassProxy.is_needed_for(value)
-        return self._other(value, ClassProxy(self._call, value), source) if is_own else value
-
     def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
         """The proxy of an object; partial functions and weak references are made anew."""
-        if type(value) is OrderedDict and not value and _is_hooks(source):
-            return MappingProxyType({})
+        of_hooks = source is None or (isinstance(source, Attribute) and source.name.endswith("_hooks"))
+        if of_hooks and type(value) is OrderedDict and not value:
+            return MappingProxyType({})  # PyTorch's own code reads the dicts of a module's hooks
         if type(value) is partial:
             function, *args = (self.wrap(one, None) for one in (value.func, *value.args))
             return partial(
@@ -349,13 +333,6 @@ class Wrapping:
             variable = self._call.side_effects.track(VariableKind.OTHER, source, value, proxy)
             self._call.add_proxy(variable, proxy, value)
         return proxy
-
-    def _method(self, value: MethodType, source: Source | None) -> Any:  # noqa: ANN401
-        owner = self.wrap(value.__self__, Attribute(source, "__self__") if source is not None else None)
-        function = value.__func__
-        if isinstance(function, FunctionType):
-            return MethodType(self._call.functions.copy(function), owner)
-        return value
 
     def _container(self, value: Any, source: Source) -> Any:  # noqa: ANN401
         is_open = source in self._call.resized
@@ -403,14 +380,17 @@ class Wrapping:
                 self._call.guards.note(Look.TYPE, source, type_name(value))
             return self._by_source[source]
         if id(value) not in self._tensors:
-            self._check_hooks(value, source)
+            if not is_under_argument(source):  # an argument brings its hooks along
+                with WITHOUT_MODES():
+                    if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
+                        self._call.refuse("a tensor that had hooks before the call, which no archive has")
             first = self._call.paths.get(id(value), source)
             data = self._call.snapshot.tensor(value)
-            made = (
-                self._call.builder.constant(data)
-                if first is None
-                else self._call.builder.tensor_input(first, value, data, self._copying(value, first))
-            )
+            if first is None:
+                made = self._call.builder.constant(data)
+            else:  # parameters and buffers are copied once for all calls
+                copy = self._call.copies.of if self._call.is_registered(value, first) else copied
+                made = self._call.builder.tensor_input(first, value, data, copy)
             self._tensors[id(value)] = made, first
             self._call.side_effects.keepalive.append(value)
         proxy, first = self._tensors[id(value)]
@@ -426,18 +406,6 @@ class Wrapping:
             names = (name for proxy, _ in self._tensors.values() for name in getattr(proxy, "__dict__", ()))
             return next(names, "")
 
-    def _check_hooks(self, value: Any, source: Source | None) -> None:  # noqa: ANN401
-        """Refuse a tensor of the state that has hooks of its own; an argument brings its hooks along."""
-        if is_under_argument(source):
-            return
-        with WITHOUT_MODES():
-            if value._backward_hooks or getattr(value, "_post_accumulate_grad_hooks", None):
-                self._call.refuse("a tensor that had hooks before the call, which no archive has")
-
-    def _copying(self, value: Any, source: Source) -> Any:  # noqa: ANN401
-        """The function that copies a tensor; parameters and buffers are copied once for all calls."""
-        return self._call.copies.of if self._call.is_registered(value, source) else copied
-
     def argument(self, value: Any, source: Source) -> Any:  # noqa: ANN401
         """The value that the model gets for an argument: ints and floats become free numbers of the graph."""
         guards = self._call.guards
@@ -447,8 +415,3 @@ class Wrapping:
             guards.note(Look.TYPE, source, type(value).__name__)
             return self._call.builder.scalar_input(source, value, free=True)
         return self.wrap(value, source)
-
-
-def _is_hooks(source: Source | None) -> bool:
-    """Whether a source is one of a module's dicts of hooks, which PyTorch's own code reads."""
-    return source is None or (isinstance(source, Attribute) and source.name.endswith("_hooks"))

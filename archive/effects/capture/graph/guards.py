@@ -105,8 +105,11 @@ class TensorCopies:
     def of(self, tensor: Any) -> Any:  # noqa: ANN401
         """The copy of a tensor."""
         kept = self._kept.get(id(tensor))
-        if kept is not None and _is_unchanged(*kept):
-            return kept[1]
+        if kept is not None:
+            _, copy, version = kept
+            has_gradient = copy.grad is not None or copy._backward_hooks
+            if copy._version == version and copy.requires_grad == tensor.requires_grad and not has_gradient:
+                return copy
         copy = copied(tensor)
         self._kept[id(tensor)] = tensor, copy, copy._version
         return copy
@@ -120,11 +123,6 @@ class TensorCopies:
         """Forget copies that differ from their tensors, after a call that was not finished."""
         with torch._C.DisableTorchFunction():
             self._kept = {number: one for number, one in self._kept.items() if torch.equal(one[0], one[1])}
-
-
-def _is_unchanged(tensor: Any, copy: Any, version: int) -> bool:  # noqa: ANN401
-    has_gradient = copy.grad is not None or copy._backward_hooks
-    return copy._version == version and copy.requires_grad == tensor.requires_grad and not has_gradient
 
 
 # --- guards

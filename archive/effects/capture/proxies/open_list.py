@@ -144,7 +144,9 @@ class OpenList(list[Any]):
         if isinstance(index, slice):
             if index != slice(None) and index != slice(0, None):
                 self._fix("a part of a list whose length differs from call to call")
-                value = self._replaced(index, value)
+                items = [*self._head, *self._tail]
+                items[index] = list(value)
+                value = items
             self._put(pieces_of(value))
             return
         where, place, _ = self._find(index)
@@ -230,10 +232,6 @@ class OpenList(list[Any]):
 
     # --- everything that needs the length ----------------------------------------------------------
 
-    def _check(self) -> None:
-        if self._is_open:
-            self._fix(UNKNOWN_LENGTH)
-
     def _fix(self, message: str = "") -> None:
         """Make all items known, with a guard on the number of old ones; ``message`` says why they must be."""
         if self._middle is not None:
@@ -253,12 +251,6 @@ class OpenList(list[Any]):
                 self._head.append(self._call.wrap_item(self._old[place], self._source, place))
         self._is_old = False
 
-    def _replaced(self, index: slice, values: Iterable[object]) -> list[Any]:
-        """All items, with some in the place of a part."""
-        items = [*self._head, *self._tail]
-        items[index] = list(values)
-        return items
-
     def length(self) -> Any:  # noqa: ANN401
         """The number of items: a number of the graph where old ones are among them."""
         new = len(self._head) + len(self._tail)
@@ -275,7 +267,8 @@ class OpenList(list[Any]):
         return old + more if more else old
 
     def _whole(self) -> list[Any]:
-        self._check()
+        if self._is_open:
+            self._fix(UNKNOWN_LENGTH)
         return [*self._head, *self._tail]
 
     def __bool__(self) -> bool:

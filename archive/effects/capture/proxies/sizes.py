@@ -98,12 +98,10 @@ class Sizes:
             if given is not None and name == "size" and not is_scalar(args[0]):
                 origin = given.source, args[0]
             node = builder.emit("call_method", name, (tensor, *args), {})
-            self._known[key] = builder.number(value, node, free=self._is_free(args), origin=origin)
+            self._known[key] = builder.number(
+                value, node, free=all(one._free for one in args if is_scalar(one)), origin=origin
+            )
         return self._known[key]
-
-    @staticmethod
-    def _is_free(args: tuple[Any, ...]) -> bool:
-        return all(one._free for one in args if is_scalar(one))
 
     # --- guards ------------------------------------------------------------------------------------
 

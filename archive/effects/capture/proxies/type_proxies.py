@@ -47,12 +47,10 @@ class NumberType(type):
                 same = type(value_of(value)) is cls._kind
                 return value if same else cls._call.builder.compute(cls._kind, value)
             if isinstance(value, torch.Tensor):
-                return cls._of_tensor(value)
+                found = value.item()
+                same = type(value_of(found)) is cls._kind
+                return found if same else cls._call.builder.compute(cls._kind, found)
         return cls._kind(*args)
-
-    def _of_tensor(cls, value: Any) -> Any:  # noqa: ANN401
-        found = value.item()
-        return found if type(value_of(found)) is cls._kind else cls._call.builder.compute(cls._kind, found)
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, cls._kind)

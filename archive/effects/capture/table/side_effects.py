@@ -163,16 +163,13 @@ class Flattening:
             handle = -1
             if one.statement is not None:
                 handle = handles.setdefault(one.statement.site("effects::guard"), len(handles))
-            subject = self._subject(one.subject)
+            subject: Value = Constant(None)
+            if one.subject is not None:
+                subject = At(one.subject) if isinstance(one.subject, SOURCES) else self.value(one.subject)
             value = At(one.value) if isinstance(one.value, SOURCES) else Constant(one.value)
             key = None if one.key is None else Constant(one.key)
             guards.append(Guard(one.look, subject, value, key, handle))
         return tuple(guards), tuple(handles)
-
-    def _subject(self, subject: object) -> Value:
-        if subject is None:
-            return Constant(None)
-        return At(subject) if isinstance(subject, SOURCES) else self.value(subject)
 
     def _news(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
         """Effects that make new objects, and make and fill lists and dicts that stand in several places."""
