@@ -21,7 +21,7 @@ from torch import nn
 
 from archive.backend import BackendError, Effectful, lower
 from archive.effects import GuardError, ReplayError, State
-from tests.support import effect_unlike, effect_unlike_tensors  # noqa: F401 (the latter has cases, too)
+from tests.support import effect_unlike
 from tests.support.effect_models import CASES
 from tests.support.effect_unlike import RIGHT, UNLIKE, Unlike
 from tests.support.sampling import sampled

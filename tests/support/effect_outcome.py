@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import inspect
+import io
 import logging
 import re
+import warnings
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,13 +20,13 @@ from archive.backend import BackendError, Effectful, LoweringError, lower, lower
 from archive.effects import CaptureError, GuardError, ReplayError, State
 from archive.effects.places import items_of
 from tests.support.effect_cases import Cases, fresh
-from tests.support.effect_output import shown
 from tests.support.effect_running import Direct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tests.support.effect_cases import Case
+
 
 CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops), logging.Logger, torch.autocast)
 """What is no state."""
@@ -337,3 +340,33 @@ class Comparing:
                 self._same(one, theirs[name], place)
             else:
                 assert self._before.get(place) == picture(one), f"{place}: changed, and missing there"
+
+
+class _Lines(logging.Handler):
+    """Writes all that a formatter may show of a record, but for times and processes."""
+
+    def __init__(self, lines: list[Any]) -> None:
+        super().__init__()
+        self.lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        where = record.pathname, record.lineno, record.funcName
+        self.lines.append((record.name, record.levelno, record.getMessage(), *where))
+
+
+@contextlib.contextmanager
+def shown(lines: list[Any]) -> Iterator[None]:
+    """Note what is printed, logged and warned meanwhile, with the lines that loggers and warnings name."""
+    root, handler, out = logging.getLogger(), _Lines(lines), io.StringIO()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(1)
+    try:
+        with contextlib.redirect_stdout(out), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+        lines += [(str(one.message), one.category, one.filename, one.lineno) for one in warned]
+        lines.append(out.getvalue())
