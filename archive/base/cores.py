@@ -48,8 +48,8 @@ class Cores:
             while begun:
                 yield begun.popleft().result()
         finally:
-            for one in begun:
-                one.cancel()
+            for task in begun:
+                task.cancel()
 
     @cached_property
     def _count(self) -> int:

@@ -86,7 +86,7 @@ class Draft:
     def _lock(self) -> None:
         """Lock the file until it is closed: a sign of life for processes that cannot see this one."""
         if fcntl is not None:
-            with suppress(OSError):  # a file system without locks; then the process's number alone counts
+            with suppress(OSError):  # a file system without locks; then only the process's number counts
                 fcntl.flock(self.file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def finish(self) -> None:
@@ -220,7 +220,7 @@ def _renamed(name: Path, free: Path) -> bool:
         FileExistsError: a file has the new name.
         OSError: the system's own.
     """
-    import ctypes  # noqa: PLC0415 (for file systems without links alone)
+    import ctypes  # noqa: PLC0415 (only file systems without links need it)
 
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
@@ -316,8 +316,8 @@ def put(data: bytes, path: Path, handle: int | None, mode: int | None = None) ->
     """
     token = os.urandom(4).hex()
     draft, name = (
-        one if handle is None else os.path.basename(one)  # noqa: PTH119 (a text)
-        for one in (str(path.with_name(f".debug-archive-{os.getpid()}-{token}.draft")), str(path))
+        place if handle is None else os.path.basename(place)  # noqa: PTH119 (a text)
+        for place in (str(path.with_name(f".debug-archive-{os.getpid()}-{token}.draft")), str(path))
     )
     with named(path):
         opened = os.open(draft, NAMED, NEW_MODE, dir_fd=handle)

@@ -152,7 +152,9 @@ class Globs:
                     above.add(reached)
                 if numbers := _numbers(following):
                     yield path, numbers
-                if any(one.names or one.patterns or one.folders or one.is_loop for one in following):
+                if any(
+                    place.names or place.patterns or place.folders or place.is_loop for place in following
+                ):
                     folders.append((path, following))
 
     @cached_property
@@ -166,7 +168,7 @@ class Globs:
 
     def _behind_link(self, places: Iterable[_Place], name: str) -> list[_Place]:
         """The same for a link to a folder: none where it is not followed."""
-        found = [one for one in self._reached(places, name) if self._as_shell and not one.searches]
+        found = [place for place in self._reached(places, name) if self._as_shell and not place.searches]
         return list(dict.fromkeys(_with_folders(found)))
 
     def _reached(self, places: Iterable[_Place], name: str) -> list[_Place]:
@@ -174,9 +176,9 @@ class Globs:
         for place in places:
             if name in place.names:
                 found[place.names[name]] = None
-            for part, one in place.patterns.items():
-                if self._may(part, name) and one.fits(name):
-                    found[one] = None
+            for part, behind in place.patterns.items():
+                if self._may(part, name) and behind.fits(name):
+                    found[behind] = None
             if place.is_loop and self._may("", name):
                 found[place] = None
         return list(found)

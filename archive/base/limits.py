@@ -25,7 +25,7 @@ MEMORY_PER_BYTE = 256
 class Limits:
     """Bounds on what one file may ask for; exceeding one raises ``LimitError``.
 
-    ``compared_bytes`` alone raises nothing: ``verify`` does not compare texts beyond it, and says so.
+    Only ``compared_bytes`` raises nothing: ``verify`` does not compare texts beyond it, and says so.
 
     Attributes:
         memory: bytes of memory for all that is derived from the file: inflated records, instructions,

@@ -1,4 +1,4 @@
-"""What is told of an error: one line, which for a fault of this program says what to report."""
+"""What commands say of an error: one line; for a fault of this program, what to report."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def problem_of(error: BaseException) -> ErrorLine:
         case OSError():
             return ErrorLine(_of_system(error))
     if os.environ.get(TRACEBACK_VARIABLE):
-        import traceback  # noqa: PLC0415 (for errors alone)
+        import traceback  # noqa: PLC0415 (only errors need it)
 
         traceback.print_exception(error)
     return ErrorLine(_internal(error), is_internal=True)
@@ -73,7 +73,7 @@ def _internal(error: BaseException) -> str:
 
 def _place(error: BaseException) -> str:
     """The innermost line of this library that an exception passed."""
-    import traceback  # noqa: PLC0415 (for errors alone)
+    import traceback  # noqa: PLC0415 (only errors need it)
 
     frames = [
         (Path(frame.filename), frame.lineno)

@@ -67,7 +67,7 @@ class Container:
             mapped.close()
             problem.within(file=self.file)
             raise
-        self.records = {one.entry.name: Record(self._file, one) for one in listed}
+        self.records = {file.entry.name: Record(self._file, file) for file in listed}
 
     @classmethod
     def open(cls, source: Source, *, limits: Limits = DEFAULT_LIMITS, name: str | None = None) -> Self:
@@ -132,7 +132,7 @@ class Container:
                 _ = record.place
 
     def check_sizes(self) -> None:
-        """Refuse sizes that no deflate stream can have; those that are told without inflating are claims.
+        """Refuse sizes that no deflate stream can have: a size that is not inflated is a claim.
 
         Raises:
             ArchiveError: a record is said to be longer than its stored bytes can inflate to.
@@ -149,7 +149,7 @@ class Container:
                 )
 
     def rebuild(self, out: BinaryIO) -> int:
-        """Write the archive anew in PyTorch's own layout, and return its length in bytes.
+        """Write the archive again in PyTorch's own layout, and return its length in bytes.
 
         Deflate streams are kept; records are neither inflated nor checked. An archive of PyTorch comes out
         the same to the byte, unless ``torch.save`` was told another storage alignment than 64.

@@ -11,7 +11,7 @@ import zlib
 from archive.base.errors import ArchiveError
 
 LONG_DATA = 1 << 22
-"""Bytes above which a size is told by a quick stream, a few percent longer than the shortest."""
+"""Bytes above which a quick stream gives a size; it is a few percent longer than the shortest."""
 STRONGEST, QUICK = 12, 6
 MOST_PER_BYTE = 1032
 """Bytes that a byte of any deflate stream can become: four times 258, by codes of one bit each (RFC 1951)."""

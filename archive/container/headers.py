@@ -17,7 +17,7 @@ its name below. PyTorch fills them so:
   Time and date are 0 from PyTorch 1.4 on, as far as seen; 1.0 to 1.2 put the wall clock there.
 - *extra fields* of the local header: a zip64 field when the record needs one, then always the padding
   field ``'FB' u16 n, n x 'Z'``, so that the stored bytes start at a multiple of 64. The central header
-  has the zip64 field alone.
+  has only the zip64 field.
 - *descriptor*, unless the record is empty: ``'PK' 7 8, crc, stored size, size``. The crc is that of the
   inflated bytes, or 0 if PyTorch was told not to compute it. The sizes are u32, or u64 when the local
   header has a zip64 field.

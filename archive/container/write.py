@@ -141,7 +141,7 @@ def write_archive(out: Writable, root: str, members: Iterable[Member], *, slim: 
 
 
 BY_PYTHON, OWNERS = 3 << 8 | 20, 0o600 << 16
-"""What Python says of the system and of permissions: Unix, and that the owner alone may read and write."""
+"""What Python says of the system and of permissions: Unix, and that only the owner may read and write."""
 
 
 @dataclass(slots=True)

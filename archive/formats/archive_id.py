@@ -85,5 +85,5 @@ def counted_names(records: Mapping[str, Record]) -> list[str]:
 
 
 def counts(name: str) -> bool:
-    """Whether the archive id depends on a record, by its name alone: see :func:`counted_names`."""
+    """Whether the archive id depends on a record, by its name: see :func:`counted_names`."""
     return not kind_of(name).is_debug and name != RECORD_NAME

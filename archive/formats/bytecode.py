@@ -142,7 +142,9 @@ def _called(tree: Tree, table: int, allowance: Allowance) -> list[bytes]:
     wrong = calling & ((tree.kinds(number) != ValueKind.INT) | (which < 0) | (which >= len(names)))
     if wrong.any():
         raise _unexpected(tree, int(number[wrong][0]), f"one of {len(names)} operators")
-    return [names[one] if call else b"" for one, call in zip(which.tolist(), calling.tolist(), strict=True)]
+    return [
+        names[number] if call else b"" for number, call in zip(which.tolist(), calling.tolist(), strict=True)
+    ]
 
 
 def _methods(tree: Tree, pickle: int) -> tuple[int, memoryview]:
@@ -245,7 +247,11 @@ class InstructionTable:
     def _by_name(self, root: int) -> dict[bytes, int]:
         """Each method's table; of equal names the last."""
         methods = self._distinct(root)
-        return {self._text(self._item(one, 0)): self._item(one, 1) for one in methods if self._holds(one)}
+        return {
+            self._text(self._item(method, 0)): self._item(method, 1)
+            for method in methods
+            if self._holds(method)
+        }
 
     def _distinct(self, node: int) -> dict[int, None]:
         """The distinct items of a tuple or list, in order; none of another node."""
@@ -258,7 +264,9 @@ class InstructionTable:
     def _part(self, table: int, wanted: bytes) -> int:
         """The value under a key of a method's table; -1 where there is none."""
         entries = self._distinct(table)
-        return next((self._item(one, 1) for one in entries if self._text(self._item(one, 0)) == wanted), -1)
+        return next(
+            (self._item(entry, 1) for entry in entries if self._text(self._item(entry, 0)) == wanted), -1
+        )
 
     def _holds(self, node: int) -> bool:
         """Whether a node is a tuple or a list."""

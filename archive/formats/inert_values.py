@@ -124,7 +124,7 @@ def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
 
 def class_names(root: object) -> set[str]:
     """The qualified names of the classes of all objects in a value."""
-    return {str(one.what) if isinstance(one.what, Global) else "" for one in objects(root)}
+    return {str(made.what) if isinstance(made.what, Global) else "" for made in objects(root)}
 
 
 def objects(root: object) -> Iterator[Inert]:

@@ -11,7 +11,7 @@ Their state is the argument of ``__setstate__``, whose code ``codegen_backend_mo
 
 They may stand anywhere in the module tree, and inside tuples, lists and dicts. A state's texts may hold debug
 handles: behind ``<debug_handle>`` (the form of PyTorch's own demo backend), or in the instructions of a
-program, whose format is told in :mod:`archive.backend.aten.blob`.
+program, whose format :mod:`archive.backend.aten.blob` specifies.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _of_program(text: str) -> Iterator[int]:
         found = [step[3] for method in methods for step in method["instructions"]]
     except (ValueError, RecursionError, LookupError, TypeError):
         return
-    yield from dict.fromkeys(one for one in found if type(one) is int and 0 <= one < 1 << 63)
+    yield from dict.fromkeys(handle for handle in found if type(handle) is int and 0 <= handle < 1 << 63)
 
 
 class _Blobs:

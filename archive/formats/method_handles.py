@@ -8,8 +8,8 @@
 
 - Written by ``ScriptModuleSerializer::writeByteCode`` (``torch/csrc/jit/serialization/export_module.cpp``);
   the lists come from ``getFunctionTuple`` in the same file.
-- Read by ``BytecodeDeserializer::parseMethods`` (``torch/csrc/jit/mobile/import.cpp``): from 1.9 on handles
-  alone, as many as there are instructions; before, paths alone, as many as there are operators.
+- Read by ``BytecodeDeserializer::parseMethods`` (``torch/csrc/jit/mobile/import.cpp``): from 1.9 on only
+  handles, as many as there are instructions; before, only paths, as many as there are operators.
 
 Memo entries: none but those of texts and names.
 """

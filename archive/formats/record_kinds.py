@@ -76,13 +76,13 @@ KERNELS = "kernel_information.json"
 """The file that leads from a compiled model's kernels to its source."""
 
 EXPORTED_FORMAT = "archive_format"
-"""The record that ``.pt2`` archives alone have."""
+"""The record that only ``.pt2`` archives have."""
 
 LEGACY_PROGRAM = "serialized_exported_program.json"
 """The exported program in what ``torch.export.save`` of PyTorch 2.1 to 2.7 wrote, outside of any folder."""
 
 ETRECORD = "ETRECORD_V0"
-"""The record that ETRecords alone have: :mod:`archive.formats.etrecord`."""
+"""The record that only ETRecords have: :mod:`archive.formats.etrecord`."""
 
 EXPORTED, GRAPH_ID = "exported_program", "export_graph_id"
 """An ETRecord's program as it was exported, and the ``id`` of its graph then."""
@@ -310,7 +310,9 @@ def programs_in(names: Collection[str], root: str) -> dict[str, str]:
     """
     if EXPORTED_FORMAT in names:  # a file of a torch.package may have any name
         folder, ending = PROGRAMS
-        return {one.removeprefix(folder).removesuffix(ending): one for one in divided_programs(names)}
+        return {
+            record.removeprefix(folder).removesuffix(ending): record for record in divided_programs(names)
+        }
     if LEGACY_PROGRAM in names and not root:
         return {"model": LEGACY_PROGRAM}
     return {} if root else {name: name for name in divided_programs(names)}

@@ -91,7 +91,7 @@ LOADED_BYTECODE = range(4, 10)
 
 def release(number: Number) -> Release:
     """The row of a release."""
-    return next(one for one in RELEASES if one.first <= number <= one.last)
+    return next(release for release in RELEASES if release.first <= number <= release.last)
 
 
 def number_of(name: str) -> Number:

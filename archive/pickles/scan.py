@@ -440,7 +440,7 @@ def _arguments(tokens: Tokens, longs: array[int]) -> np.ndarray:
     arg = np.zeros(len(tokens.op), np.int32)
     for begin, end in _neighbours(tokens.base):
         pickles = tokens.pickles[begin:end]
-        joined = b"".join([one.data for one in pickles]) if len(pickles) > 1 else pickles[0].data
+        joined = b"".join([pickle.data for pickle in pickles]) if len(pickles) > 1 else pickles[0].data
         data, last = np.frombuffer(joined, np.uint8), int(tokens.first[end])
         for low in range(int(tokens.first[begin]), last, NUMBERED):
             high = min(low + NUMBERED, last)

@@ -117,4 +117,4 @@ def _strings(tokens: Tokens, borrowed: Sequence[bool], allowance: Allowance) -> 
     start += np.where(tokens.op[text] == BINUNICODE8, 9, 5)
     length = tokens.arg[text].astype(np.int64)
     tokens.arg[text] = np.arange(len(text))
-    return StringTable([one.data for one in tokens.pickles], list(borrowed), buffer, start, length)
+    return StringTable([pickle.data for pickle in tokens.pickles], list(borrowed), buffer, start, length)

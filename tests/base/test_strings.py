@@ -17,10 +17,9 @@ import archive
 from archive.base.strings import StringTable, StringView, Text, decoded
 from archive.container.container import new_member, write_archive
 from tests.support.corpus import ORACLES, RELEASES
-from tests.support.programs import PROTO, STOP, text
-from tests.support.readings import RANGES
+from tests.support.plain import RANGES
 from tests.support.sampling import examples
-from tests.support.strategies import Strings, patient, texts
+from tests.support.strategies import PROTO, STOP, Strings, patient, text, texts
 
 if TYPE_CHECKING:
     from pathlib import Path

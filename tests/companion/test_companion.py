@@ -27,7 +27,7 @@ from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.column_names import ColumnName
 from archive.normalform.columns import BY_NAME, COLUMNS, PAGES, RAW, SOLID, STRINGS, column_lines
 from archive.reader.collect import collect
-from tests.support import compiled
+from tests.support import exported as exported_models
 from tests.support.companion_questions import RAW as WITH_RAW
 from tests.support.companion_questions import SMALL
 from tests.support.corpus import ORACLES, RELEASES
@@ -45,7 +45,7 @@ from tests.support.halves import (
 from tests.support.hostile_companions import solid
 from tests.support.made_archives import UNPIECED, Made, archives
 from tests.support.packed_companions import body, line
-from tests.support.readings import CONSTANTS
+from tests.support.plain import CONSTANTS
 from tests.support.sampling import examples
 from tests.support.strategies import Range, patient, table_of
 from tests.support.tampering import LOWERED, NESTED_1_2, NESTED_1_8, NESTED_1_9, STACK
@@ -154,7 +154,7 @@ def test_every_column_is_in_some_archive(tmp_path: Path) -> None:
         seen |= opened.companion.contents.columns.keys()
     inner = {"string", "template", "number"}  # how strings are kept
     seen |= facts_of(EXPORTED / "several.pt2").columns.keys()
-    seen |= facts_of(compiled.written("profiled", tmp_path)).columns.keys()
+    seen |= facts_of(exported_models.written("profiled", tmp_path)).columns.keys()
     with archive.open(redacted_companion(EXPORTED / "shop.pt2")) as opened:
         assert opened.companion is not None
         seen |= opened.companion.contents.columns.keys()

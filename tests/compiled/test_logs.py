@@ -14,8 +14,8 @@ from archive.failures.lookups.kernels import WITHOUT_RECORD
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
 from tests.support.commands import run
-from tests.support.compiled import COMPILED, changed, member, package, written
 from tests.support.cost import loops_below
+from tests.support.exported import COMPILED, changed_package, member, package, written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -152,7 +152,7 @@ def test_without_provenance_the_nodes_are_told() -> None:
 
 
 def test_what_the_record_of_kernels_lacks_is_told(tmp_path: Path) -> None:
-    with archive.open(changed("compiled", {KERNELS: b"{}"}, tmp_path)) as opened:
+    with archive.open(changed_package("compiled", {KERNELS: b"{}"}, tmp_path)) as opened:
         explainer = LogExplainer.of(opened)
         assert b"".join(explainer.explain([text("compiled.left")])) == text("compiled.left")
     why = f"no source is recorded: kernel_information.json has no {LEFT}"
@@ -165,7 +165,7 @@ def test_a_line_that_may_be_of_two_models_of_a_package_stays(tmp_path: Path) -> 
         for one in _records("profiled")
         if "/model/" in one
     }
-    with archive.open(changed("profiled", twins, tmp_path)) as opened:
+    with archive.open(changed_package("profiled", twins, tmp_path)) as opened:
         for log in (text("profiled.right"), text("profiled.table")):
             explainer = LogExplainer.of(opened)
             assert b"".join(explainer.explain([log])) == log
@@ -223,7 +223,7 @@ def test_frames_in_an_explanation_are_no_failure_of_their_own(tmp_path: Path) ->
     frame = '  File "<eval_with_key>.7", line 3, in forward\n    add = torch.ops.aten.add.Tensor(x, y)'
     information = json.loads(member("compiled", KERNELS))
     information[LEFT]["stack_traces"] = [f'File "a.py", line 1, in f\n    f()\n{frame}']
-    path = changed("compiled", {KERNELS: json.dumps(information).encode()}, tmp_path)
+    path = changed_package("compiled", {KERNELS: json.dumps(information).encode()}, tmp_path)
     models = [path, COMPILED.parent / "exported" / "shop.pt2"]
     log = text("compiled.left") + text("profiled.table")
     out = b"".join(explainer_of(models_in(models)).explain([log]))
@@ -301,7 +301,7 @@ def test_each_failure_is_explained_by_its_own_package(tmp_path: Path) -> None:
 def test_packages_of_the_same_code_and_other_sources_are_ambiguous(tmp_path: Path) -> None:
     written("compiled", tmp_path)
     other = member("compiled", KERNELS).replace(b"models/mixer.py", b"models/other.py")
-    changed("compiled", {KERNELS: other}, tmp_path)
+    changed_package("compiled", {KERNELS: other}, tmp_path)
     explainer = explainer_of(models_in([tmp_path]))
     assert b"".join(explainer.explain([text("compiled.left")])) == text("compiled.left")
     assert explainer.ambiguous == 1

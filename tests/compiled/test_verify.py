@@ -11,8 +11,8 @@ import archive
 from archive.check.verify import verify
 from archive.container.container import new_member
 from tests.support.broken_programs import rewritten
-from tests.support.compiled import NAMES, written
 from tests.support.elf_files import AARCH64
+from tests.support.exported import PACKAGES, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ def broken(one: Broken, folder: Path) -> bytes:
     return rewritten(path, {name: member})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PACKAGES)
 def test_packages_of_pytorch_are_well(name: str, tmp_path: Path) -> None:
     found = verify(written(name, tmp_path))
     assert [one.severity for one in found] == ["note"] * (name == "several")
@@ -110,7 +110,7 @@ def test_what_the_loader_lacks_is_an_error_with_its_place(what: str, tmp_path: P
 @pytest.mark.torch
 @pytest.mark.parametrize("what", [what for what, one in BROKEN.items() if one.message])
 def test_pytorch_refuses_it_with_the_message_that_is_told(what: str, tmp_path: Path) -> None:
-    from tests.support.torch_exported import refusal  # noqa: PLC0415 (needs PyTorch)
+    from tests.support.running_exported import refusal  # noqa: PLC0415 (needs PyTorch)
 
     data = broken(BROKEN[what], tmp_path)
     assert BROKEN[what].message in refusal(data)

@@ -20,7 +20,7 @@ from archive.container.container import Container, Member, member_from, new_memb
 from archive.container.deflate import deflate, deflated_size
 from archive.container.write import deflated_as_by_pytorch
 from tests.support.corpus import ARCHIVES, FIXTURES
-from tests.support.maps import map_of
+from tests.support.sparse import map_of
 
 if TYPE_CHECKING:
     from pathlib import Path

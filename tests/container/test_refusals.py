@@ -1,9 +1,10 @@
-"""What is no archive, or contradicts itself, is refused: one error, with its place."""
+"""What is no archive, or contradicts itself, is refused with its place; the end of a zip is found."""
 
 from __future__ import annotations
 
 import io
 import struct
+import zipfile
 import zlib
 
 import pytest
@@ -12,13 +13,15 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.base.mapped import Mapped
 from archive.container.container import Container, new_member
+from archive.container.end import bytes_behind, has_end, read_end
+from archive.container.headers import END, EndRecord, padding_field, widened, zip64_field, zip64_values
 from tests.support.zips import PLAIN, SMALL, put, read, refused, written, zipped
 
 # Positions of fields, from PKWARE's APPNOTE.TXT, independent of the code under test.
 LOCAL_FLAGS, LOCAL_METHOD, LOCAL_CRC, LOCAL_STORED, LOCAL_SIZE = 6, 8, 14, 18, 22
 FLAGS, METHOD, CRC, STORED, SIZE, NAME_LENGTH, COMMENT_LENGTH = 8, 10, 16, 20, 24, 28, 32
 DISK, POSITION = 34, 42
-END, LOCATOR, ZIP64_END = -22, -42, -98
+END_AT, LOCATOR_AT, ZIP64_END_AT = -22, -42, -98
 
 
 def local(data: bytes, index: int = 0) -> int:
@@ -116,23 +119,23 @@ FORGED: dict[str, tuple[bytes, str]] = {
         r"data/0, byte \d+: expected a zip64 field of 1 values, found 0 of them",
     ),
     "a position beyond all bounds": (
-        put(SMALL, ZIP64_END + 48, "Q", 2**64 - 1),
+        put(SMALL, ZIP64_END_AT + 48, "Q", 2**64 - 1),
         r"byte \d+: expected directory position 18446744073709551615, found \d+",
     ),
     "a directory that ends elsewhere": (
-        put(put(SMALL, ZIP64_END + 40, "Q", 7), END + 12, "I", 7),
+        put(put(SMALL, ZIP64_END_AT + 40, "Q", 7), END_AT + 12, "I", 7),
         r"byte \d+: expected the directory to end at byte \d+, found \d+",
     ),
     "fewer entries than there are": (
-        put(put(SMALL, ZIP64_END + 24, "QQ", 3, 3), END + 8, "HH", 3, 3),
+        put(put(SMALL, ZIP64_END_AT + 24, "QQ", 3, 3), END_AT + 8, "HH", 3, 3),
         r"byte \d+: expected the directory to end at byte \d+, found \d+",
     ),
     "more entries than there are": (
-        put(put(SMALL, ZIP64_END + 24, "QQ", 9, 9), END + 8, "HH", 9, 9),
+        put(put(SMALL, ZIP64_END_AT + 24, "QQ", 9, 9), END_AT + 8, "HH", 9, 9),
         r"byte \d+: expected a central header of 46 bytes, found 0 bytes",
     ),
     "counts that differ": (
-        put(SMALL, END + 8, "HH", 5, 5),
+        put(SMALL, END_AT + 8, "HH", 5, 5),
         r"byte \d+: expected number of entries 4, found 5",
     ),
     "a comment beyond the directory": (
@@ -140,19 +143,19 @@ FORGED: dict[str, tuple[bytes, str]] = {
         r"byte \d+: expected the directory to end at byte \d+, found \d+",
     ),
     "a zip64 end record elsewhere": (
-        put(SMALL, LOCATOR + 8, "Q", 2**64 - 1),
+        put(SMALL, LOCATOR_AT + 8, "Q", 2**64 - 1),
         "byte 18446744073709551615: expected a zip64 end record of 56 bytes, found 0 bytes",
     ),
     "a zip64 end record of another length": (
-        put(SMALL, ZIP64_END + 4, "Q", 45),
+        put(SMALL, ZIP64_END_AT + 4, "Q", 45),
         r"byte \d+: expected the zip64 end record to end at byte \d+, found \d+",
     ),
     "a zip64 locator with nothing before it": (
-        SMALL[LOCATOR:],
+        SMALL[LOCATOR_AT:],
         r"byte \d+: expected a zip64 end record of 56 bytes, found 0 bytes",
     ),
-    "several disks in the end record": (put(PLAIN, END + 4, "H", 1), "expected an archive in one part"),
-    "several disks in the locator": (put(SMALL, LOCATOR + 16, "I", 2), "expected an archive in one part"),
+    "several disks in the end record": (put(PLAIN, END_AT + 4, "H", 1), "expected an archive in one part"),
+    "several disks in the locator": (put(SMALL, LOCATOR_AT + 16, "I", 2), "expected an archive in one part"),
     "several disks in the directory": (
         put(SMALL, central(SMALL) + DISK, "H", 1),
         "data/0, byte 0: expected an archive in one part",
@@ -291,3 +294,74 @@ def test_messages_can_be_printed_whatever_the_names() -> None:
         Container.open(data, name="\x1b\udcff.pt").records["\x1b[31m\udcff"].view()
     str(raised.value).encode("utf-8")
     assert str(raised.value).isprintable()
+
+
+# --- The end of a zip: found behind comments, told from look-alikes, and what follows it counted
+
+
+def commented(comment: bytes) -> bytes:
+    out = io.BytesIO(PLAIN)
+    with zipfile.ZipFile(out, "a") as file:
+        file.comment = comment
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("data", [SMALL, PLAIN, commented(b"about"), commented(b"a" * 65_535)])
+def test_whole_zips_have_an_end_and_nothing_behind_it(data: bytes) -> None:
+    assert has_end(memoryview(data))
+    assert bytes_behind(memoryview(data)) == 0
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", SMALL[:-1], SMALL[: len(SMALL) // 2], b"text" * 100])
+def test_anything_else_has_none(data: bytes) -> None:
+    assert not has_end(memoryview(data))
+    assert bytes_behind(memoryview(data)) == 0
+
+
+def test_the_magic_of_an_end_record_inside_of_a_comment_is_no_end() -> None:
+    data = commented(b"before " + END.magic + b" and eighteen bytes behind it" * 2)
+    assert read_end(memoryview(data)) == read_end(memoryview(PLAIN))._replace(
+        comment_length=len(data) - len(PLAIN)
+    )
+
+
+@pytest.mark.parametrize("behind", [b"\0", b"trailing text", b"a" * 1000])
+@pytest.mark.parametrize("zip_", [SMALL, PLAIN, commented(b"about")])
+def test_bytes_behind_a_whole_zip_are_counted(zip_: bytes, behind: bytes) -> None:
+    assert bytes_behind(memoryview(zip_ + behind)) == len(behind)
+    assert not has_end(memoryview(zip_ + behind))
+
+
+def test_bytes_behind_what_is_no_whole_zip_are_not() -> None:
+    """Those behind a cut end record; an end record that contradicts its zip."""
+    assert bytes_behind(memoryview(END.magic + bytes(10))) == 0
+    assert bytes_behind(memoryview(b"missing" + SMALL[-END.size :] + b"behind")) == 0
+
+
+def test_bytes_behind_a_zip_of_no_records_are_counted() -> None:
+    assert bytes_behind(memoryview(END.pack(EndRecord(*[0] * 7)) + b"behind")) == 6
+
+
+ALL = {8: "HH", 12: "I", 16: "I"}
+"""Fields of the end record, by their place in it: both counts, the size and the position of the directory."""
+
+
+@pytest.mark.parametrize("fields", [(8,), (12,), (16,), (8, 12, 16)])
+def test_saturated_fields_of_the_end_record_are_those_of_zip64(fields: tuple[int, ...]) -> None:
+    saturated = SMALL
+    for at in fields:
+        most = 0xFFFF if ALL[at] == "HH" else 0xFFFF_FFFF
+        saturated = put(saturated, at - END.size, ALL[at], *[most] * len(ALL[at]))
+    assert saturated != SMALL
+    assert read_end(memoryview(saturated)) == read_end(memoryview(SMALL))
+    read(saturated)
+
+
+def test_the_zip64_field_is_found_behind_other_fields() -> None:
+    field = zip64_field(1 << 40, 7)
+    for extra in (field, padding_field(10) + field, padding_field(0) + padding_field(50) + field):
+        assert zip64_values(memoryview(extra)) == [1 << 40, 7]
+    long = b"FB" + (300).to_bytes(2, "little") + bytes(300)
+    assert zip64_values(memoryview(long + field)) == [1 << 40, 7]
+    assert zip64_values(memoryview(padding_field(10))) == []
+    assert widened((3, 0xFFFF_FFFF, 5), memoryview(padding_field(10) + field)) == (3, 1 << 40, 5)

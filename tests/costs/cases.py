@@ -16,7 +16,7 @@ from tests.costs import pickled
 from tests.costs.companions import COMPANIONS
 from tests.costs.measuring import Task
 from tests.costs.pickled import HEAD, STOP, Repeated, integer, integers, sequence, text
-from tests.fuzz.zip_mutations import Stored, records, zipped
+from tests.fuzz.mutations import Stored, records, zipped
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
 from tests.support.hostile_companions import solid
 from tests.support.packed_companions import body, line

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.costs.cases import CASES, COMMANDS, LOG, OTHERS, OWN, archive_with, task, warm
 from tests.costs.measuring import MEMORY, ROOM, SLACK, Budget, Cost, Measurer, Task, take
 from tests.costs.pickled import Repeated
-from tests.fuzz.pickle_mutations import POOL
+from tests.fuzz.mutations import PICKLE_POOL
 from tests.support.sampling import examples
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def exceeded(measurer: Measurer, asked: Task) -> str:
 EXPLAINING = [name for name in sorted(OTHERS) if not name.startswith("torch.save")]
 times = st.integers(0, MOST.bit_length() - 1).map(lambda bits: 1 << bits)
 commands = st.sampled_from(sorted(COMMANDS))
-instructions = st.lists(st.sampled_from(POOL), max_size=4).map(b"".join)
+instructions = st.lists(st.sampled_from(PICKLE_POOL), max_size=4).map(b"".join)
 repeated = st.builds(Repeated, instructions, instructions, instructions, instructions, instructions)
 FAILURE = b"Debug info for handle(s): debug_handles:{%s}, was not found.\n"
 logs = st.lists(

@@ -13,8 +13,8 @@ import pytest
 import archive
 from archive import ArchiveError, LimitError, Limits, Style
 from tests.support.corpus import ORACLES, RELEASES
-from tests.support.programs import PROTO, STOP, text
-from tests.support.readings import archive_of
+from tests.support.plain import archive_of
+from tests.support.strategies import PROTO, STOP, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

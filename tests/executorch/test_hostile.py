@@ -1,21 +1,23 @@
-"""ETRecords by a hostile writer: maps that are none, and ones that make single instructions cost much."""
+"""ETRecords by a hostile writer, and ``verify`` of ETRecords."""
 
 from __future__ import annotations
 
 import json
 import re
 import tracemalloc
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 
 import archive
 from archive.base.errors import ArchiveError, LimitError
+from archive.check.verify import verify
 from archive.failures.explainer import LogExplainer
 from archive.failures.lookups.instructions import InstructionNodes
 from tests.support.commands import well
 from tests.support.cost import loops_below
-from tests.support.etrecords import changed
+from tests.support.exported import ETRECORDS, changed_record, record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +83,7 @@ EDGE = "edge_dialect_exported_program/forward"
 )
 def test_a_map_that_is_none_is_told_with_its_place(name: str, content: bytes, place: str) -> None:
     with (
-        archive.open(changed("xnnpack", **{name: content}), name="forged") as opened,
+        archive.open(changed_record("xnnpack", **{name: content}), name="forged") as opened,
         pytest.raises(ArchiveError) as caught,
     ):
         opened.instructions  # noqa: B018 (reading it fails)
@@ -93,7 +95,7 @@ def test_a_map_that_is_none_is_told_with_its_place(name: str, content: bytes, pl
 def test_the_name_of_a_method_is_cut_in_messages() -> None:
     content = json.dumps({"m" * 100_000: {"k" * 100_000: 1}}).encode()
     with (
-        archive.open(changed("shop", debug_handle_map=content)) as opened,
+        archive.open(changed_record("shop", debug_handle_map=content)) as opened,
         pytest.raises(ArchiveError) as caught,
     ):
         opened.instructions  # noqa: B018 (the same)
@@ -102,7 +104,7 @@ def test_the_name_of_a_method_is_cut_in_messages() -> None:
 
 def test_many_instructions_cost_what_the_file_allows() -> None:
     content = json.dumps({"forward": dict.fromkeys(map(str, range(30_000)), 1)}).encode()
-    file = changed("shop", debug_handle_map=content)
+    file = changed_record("shop", debug_handle_map=content)
     tracemalloc.start()
     try:
         with archive.open(file) as opened:
@@ -132,7 +134,7 @@ def nodes(count: int, handle: str, file: str = "f.py") -> bytes:
 
 def test_a_handle_that_stands_many_times_is_one() -> None:
     handles = json.dumps({"forward": {"0": [1] * 200_000}}).encode()
-    data = changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
+    data = changed_record("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
     with loops_below(1_000), archive.open(data) as opened:
         (place,) = InstructionNodes(opened).named("0:0")
         assert len(place.nodes) == 2000
@@ -144,7 +146,7 @@ def test_a_log_in_which_each_line_may_be_of_many_nodes_ends_soon() -> None:
         b"KernelCall failed at instruction 0:%d in operator aten::add.out: 0x12\n" % number
         for number in range(2000)
     ]
-    data = changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
+    data = changed_record("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
     with loops_below(2_000), archive.open(data, limits=archive.Limits(work=5000)) as opened:
         explainer = LogExplainer.of(opened)
         out = b"".join(explainer.explain(lines))
@@ -155,7 +157,7 @@ def test_a_log_in_which_each_line_may_be_of_many_nodes_ends_soon() -> None:
 
 def test_a_name_that_stands_for_too_many_nodes_is_refused() -> None:
     handles = b'{"forward": {"0": 1}}'
-    file = changed("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
+    file = changed_record("shop", **{HANDLES: handles, EDGE: nodes(2000, "1")})
     with (
         archive.open(file, limits=archive.Limits(work=100)) as opened,
         pytest.raises(LimitError, match="work"),
@@ -165,7 +167,7 @@ def test_a_name_that_stands_for_too_many_nodes_is_refused() -> None:
 
 def test_of_many_methods_the_first_are_shown_and_others_counted(tmp_path: Path) -> None:
     methods = {f"method_{number}": {"0": 1, "1": 2} for number in range(1003)}
-    (tmp_path / "many").write_bytes(changed("shop", **{HANDLES: json.dumps(methods).encode()}))
+    (tmp_path / "many").write_bytes(changed_record("shop", **{HANDLES: json.dumps(methods).encode()}))
     table = [line.split() for line in well("inspect", tmp_path / "many").splitlines()]
     assert ["method_999", "2", "2"] in table
     assert ["[4", "more", "methods]", "6", "6"] in table
@@ -176,7 +178,7 @@ def test_of_many_methods_the_first_are_shown_and_others_counted(tmp_path: Path) 
 
 def test_each_handle_of_a_node_is_asked_memory_for() -> None:
     handles = f"({', '.join(map(str, range(1, 10_001)))})"
-    with archive.open(changed("shop", **{EDGE: nodes(1, handles)})) as opened:
+    with archive.open(changed_record("shop", **{EDGE: nodes(1, handles)})) as opened:
         assert len(opened.programs[EDGE].sites) == len(opened.instructions) == 1
         before = opened.allowance.taken
         (place,) = InstructionNodes(opened).named("0:0")
@@ -188,7 +190,55 @@ def test_a_node_of_long_metadata_takes_many_steps() -> None:
     line = b"KernelCall failed at instruction 0:0 in operator aten::add.out: 0x12\n"
     for length, why in ((1, "nothing tells which"), (1 << 20, "too many steps")):
         program = nodes(2, "1", "f" * length)
-        with archive.open(changed("shop", **{EDGE: program}), limits=archive.Limits(work=100)) as opened:
+        with archive.open(
+            changed_record("shop", **{EDGE: program}), limits=archive.Limits(work=100)
+        ) as opened:
             explainer = LogExplainer.of(opened)
             assert b"".join(explainer.explain([line])) == line
         assert why in explainer.notes[0]
+
+
+# --- ``verify`` of ETRecords: zips that are whole, programs and maps that can be read, handles of nodes
+
+
+HANDLE_MAP = "debug_handle_map"
+
+
+def content(name: str) -> bytes:
+    """A record of a fixture."""
+    with zipfile.ZipFile(record("shop")) as opened:
+        return opened.read(name)
+
+
+@pytest.mark.parametrize("name", ETRECORDS)
+def test_records_of_executorch_are_well(name: str) -> None:
+    assert verify(record(name)) == []
+
+
+def test_a_handle_that_no_node_has_leads_to_nothing() -> None:
+    handles = json.loads(content(HANDLE_MAP))
+    handles["forward"]["3"] = 777
+    (found,) = verify(changed_record("shop", **{HANDLE_MAP: json.dumps(handles).encode()}))
+    assert (found.severity, found.record, found.place) == ("warning", HANDLE_MAP, "forward.3")
+    assert found.message == f"expected handles of nodes of {EDGE}, found (777,)"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "severities", "told"),
+    [
+        (HANDLE_MAP, b'{"forward": 1}', ["error"], "expected an object, found a number"),
+        (EDGE, b"{}", ["error", "warning"], "expected an object, found nothing"),
+        (EDGE, content(EDGE).replace(b"line ", b"lime ", 1), ["note"], "not laid out as PyTorch writes"),
+    ],
+)
+def test_what_cannot_be_read_is_told(name: str, data: bytes, severities: list[str], told: str) -> None:
+    found = verify(changed_record("shop", **{name: data}))
+    assert [one.severity for one in found] == severities
+    assert any(one.record == name and told in one.message for one in found)
+
+
+def test_a_damaged_record_is_told() -> None:
+    data = bytearray(record("shop").read_bytes())
+    data[data.index(b'"forward": {"0": 1') + 3] ^= 1
+    (found,) = [one for one in verify(bytes(data)) if one.severity == "error"]
+    assert "crc" in found.message

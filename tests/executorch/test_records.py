@@ -14,14 +14,14 @@ from archive.failures.lookups.instructions import InstructionNodes, runs
 from archive.formats.etrecord import DelegateCall, Instruction, node_handles
 from archive.formats.record_kinds import programs_in
 from tests.support.commands import run
-from tests.support.etrecords import INSPECTED, NAMES, changed, inspected, record
+from tests.support.exported import ETRECORDS, INSPECTED, changed_record, inspected, record
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def test_there_are_records_of_several_methods_and_of_backends() -> None:
-    assert NAMES == ["fork", "mapped", "methods", "region", "shop", "sized", "xnnpack"]
+    assert ETRECORDS == ["fork", "mapped", "methods", "region", "shop", "sized", "xnnpack"]
 
 
 @pytest.mark.parametrize("name", INSPECTED)
@@ -108,7 +108,7 @@ def test_an_instruction_that_calls_a_backend_has_its_name_and_all_handles() -> N
 
 def test_a_call_of_a_backend_may_have_no_handles_or_events() -> None:
     delegates = b'{"forward": {"1": {"name": "B", "delegate_map": null}}}'
-    file = changed("xnnpack", debug_handle_map=b'{"forward": {"2": 4}}', delegate_map=delegates)
+    file = changed_record("xnnpack", debug_handle_map=b'{"forward": {"2": 4}}', delegate_map=delegates)
     with archive.open(file) as opened:
         assert opened.instructions["forward"] == {
             1: Instruction((), DelegateCall("B", {}), 1),
@@ -185,7 +185,7 @@ def test_a_call_of_a_backend_is_told_as_one() -> None:
 
 def test_numbers_without_a_node_among_others_are_told(tmp_path: Path) -> None:
     path = tmp_path / "gap.etrecord"
-    path.write_bytes(changed("shop", debug_handle_map=b'{"forward": {"0": 1, "9": 2, "4": 3}}'))
+    path.write_bytes(changed_record("shop", debug_handle_map=b'{"forward": {"0": 1, "9": 2, "4": 3}}'))
     done = run("symbolicate", path, "0:5")
     assert done.returncode == 1
     assert b"instruction '0:5'; there are 3 of forward/0:0 to 9\n" in done.stderr
@@ -209,7 +209,7 @@ def test_an_instruction_that_is_not_there_is_told(asked: str, said: str) -> None
 
 def test_a_handle_that_no_node_has_is_told(tmp_path: Path) -> None:
     path = tmp_path / "other.etrecord"
-    path.write_bytes(changed("shop", debug_handle_map=b'{"forward": {"0": 99}}'))
+    path.write_bytes(changed_record("shop", debug_handle_map=b'{"forward": {"0": 99}}'))
     done = run("symbolicate", path, "0:0")
     assert done.returncode == 1
     assert b"no node has the debug handle of instruction '0:0': 99" in done.stderr
@@ -217,7 +217,7 @@ def test_a_handle_that_no_node_has_is_told(tmp_path: Path) -> None:
 
 def test_a_call_of_a_backend_without_nodes_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "other.etrecord"
-    path.write_bytes(changed("xnnpack", debug_handle_map=b'{"forward": {"1": [99]}}'))
+    path.write_bytes(changed_record("xnnpack", debug_handle_map=b'{"forward": {"1": [99]}}'))
     done = run("symbolicate", path, "0:1")
     assert done.returncode == 1
     assert done.stderr.count(b"\n") == 1
@@ -237,7 +237,7 @@ def test_inspect_counts_instructions_and_calls_of_backends() -> None:
 def test_a_record_that_was_not_finished_has_programs_alone(tmp_path: Path) -> None:
     path = tmp_path / "unfinished.etrecord"
     path.write_bytes(
-        changed("shop", debug_handle_map=None, delegate_map=None, instruction_id_to_num_outs_map=None)
+        changed_record("shop", debug_handle_map=None, delegate_map=None, instruction_id_to_num_outs_map=None)
     )
     assert run("inspect", path).returncode == 0
     assert run("symbolicate", path, "aten_tanh_default").returncode == 0

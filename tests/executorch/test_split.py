@@ -12,7 +12,7 @@ from archive.base.errors import ArchiveError, NothingToDoError
 from archive.failures.explainer import LogExplainer
 from archive.failures.lookups.instructions import InstructionNodes
 from tests.support.commands import run, well
-from tests.support.etrecords import NAMES, RECORDS, changed, inspected, log, record
+from tests.support.exported import ETRECORDS, RECORDS, changed_record, inspected, log, record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ def halves(source: Path, folder: Path, **options: object) -> tuple[Path, Path]:
     return small, aside
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ETRECORDS)
 def test_a_join_gives_the_file_to_the_byte(name: str, tmp_path: Path) -> None:
     with archive.open(record(name)) as opened:
         programs = len(opened.programs)
@@ -114,7 +114,7 @@ def test_a_companion_of_another_record_is_refused(tmp_path: Path) -> None:
 def test_a_program_that_json_dumps_did_not_write_stays_and_is_told(tmp_path: Path) -> None:
     with zipfile.ZipFile(record("shop")) as whole:
         spaced = whole.read("exported_program").replace(b'{"graph_module"', b'{ "graph_module"', 1)
-    (tmp_path / "spaced").write_bytes(changed("shop", exported_program=spaced))
+    (tmp_path / "spaced").write_bytes(changed_record("shop", exported_program=spaced))
     small, aside = tmp_path / "small", tmp_path / "aside"
     told = well("split", tmp_path / "spaced", "-o", small, "-c", aside)
     assert "exported_program stayed as it is: its JSON is not as PyTorch writes it" in told

@@ -1,22 +1,35 @@
-"""Programs of ``.pt2`` archives: their nodes, scopes and releases, and what is no program."""
+"""Programs of ``.pt2`` archives: nodes, scopes and releases; what is no program; those before ``.pt2``."""
 
 from __future__ import annotations
 
+import io
 import json
+import traceback
+import tracemalloc
+import zipfile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import archive
 from archive.base.errors import ArchiveError, LimitError
+from archive.companion.layout import CompanionProfile
 from archive.container.container import new_member
 from archive.formats.exported.program import MAX_SCOPES, Program
+from archive.formats.record_kinds import programs_in
+from archive.reader.recognition import FileKind, recognise
+from tests.support.commands import run
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
+from tests.support.hostile_companions import hostile
 from tests.support.sampling import sampled
 from tests.support.zips import written
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from archive.normalform.columns import Columns
 
 
 @pytest.mark.parametrize("path", sampled(PROGRAMS), ids=lambda path: path.stem)
@@ -144,3 +157,242 @@ def test_json_costs_what_its_size_allows() -> None:
     text = b"[" + b"{}," * 1_000_000 + b"{}]"
     with pytest.raises(LimitError, match="JSON values"):
         archive.open(saved(text), limits=archive.Limits(memory=1 << 26)).programs["model"]
+
+
+# --- Companions of exported programs by a hostile writer: shared rows whose texts multiply, deep origins
+
+
+LONG = "b" * 100_000
+
+
+def hostile_node(name: str, metadata: dict[str, str], inputs: list[Any] | None = None) -> dict[str, Any]:
+    return {"target": "t", "inputs": inputs or [], "outputs": [], "metadata": metadata, "name": name}
+
+
+def hostile_program(folder: Path, *nodes: dict[str, Any]) -> Path:
+    text = json.dumps({"graph_module": {"graph": {"nodes": list(nodes)}}})
+    path = folder / "made.pt2"
+    path.write_bytes(
+        written(new_member("archive_format", b"pt2"), new_member("models/model.json", text.encode()))
+    )
+    return path
+
+
+def metadata(folder: Path, texts: dict[str, str], change: Callable[[Columns], object]) -> dict[str, str]:
+    """The metadata of the only node, by a companion whose columns are changed."""
+    aside = folder / "made.ptdbg"
+    aside.write_bytes(
+        hostile(hostile_program(folder, hostile_node("a", texts)), CompanionProfile.MAPPED, change)
+    )
+    with archive.open(aside) as opened:
+        return dict(opened.programs["model"].sites["a"].metadata)
+
+
+def origin(number: int, text: str) -> dict[str, Any]:
+    keys = {"name": f"a_{number}", "target": "t", "graph_id": number, "pass_name": text, "action": "create"}
+    return {**keys, "from_node": []}
+
+
+def test_paths_of_modules_that_grow_with_each_instance_are_refused_before_they_are_made(
+    tmp_path: Path,
+) -> None:
+    paths = [".".join(["x"] * count) for count in range(1, 100)]
+    stack = ";".join(f"L__self__{path},{path},C" for path in [*paths, LONG])
+
+    def change(columns: Columns) -> None:
+        instances = columns["inside.instance"]
+        columns["inside.instance"] = np.full_like(instances, instances[-1])
+        columns["instance.whole"] = np.zeros_like(columns["instance.whole"])
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(LimitError, match="memory"):
+            metadata(tmp_path, {"nn_module_stack": stack}, change)
+        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_all_texts_of_origins_count(tmp_path: Path) -> None:
+    text = json.dumps([origin(number, LONG if not number else "p") for number in range(1000)])
+
+    def change(columns: Columns) -> None:
+        made_by = columns["origin.pass"]
+        columns["origin.pass"] = np.full_like(made_by, made_by[-1])
+
+    with pytest.raises(LimitError, match="memory"):
+        metadata(tmp_path, {"from_node": text}, change)
+
+
+def test_origins_are_not_deeper_than_those_that_are_packed(tmp_path: Path) -> None:
+    text = json.dumps([origin(number, "p") for number in range(1500)])
+
+    def change(columns: Columns) -> None:
+        rows = len(columns["origin.next"])
+        columns["origin.next"], columns["origin.inner"] = np.full(rows, -1), np.arange(rows) - 1
+
+    with pytest.raises(ArchiveError, match=r"origin\.inner"):
+        metadata(tmp_path, {"from_node": text}, change)
+
+
+def test_a_node_without_a_name_stays_in_its_graph(tmp_path: Path) -> None:
+    graph = {"name": "g", "graph": {"nodes": [hostile_node("", {"k": "v"}), hostile_node("c", {"k": "w"})]}}
+    path = hostile_program(tmp_path, hostile_node("h", {}, [{"name": "", "arg": {"as_graph": graph}}]))
+    archive.split(path, tmp_path / "small.pt2", tmp_path / "made.ptdbg")
+    with archive.open(tmp_path / "made.ptdbg") as opened:
+        assert list(opened.programs["model"].sites) == ["h", "h.g/", "h.g/c"]
+
+
+def test_an_error_in_a_node_names_the_file_and_the_record(tmp_path: Path) -> None:
+    path = hostile_program(tmp_path, hostile_node("a", {}), hostile_node("a", {}))
+    with archive.open(path) as opened, pytest.raises(ArchiveError) as refused:
+        list(opened.programs["model"].sites)
+    assert str(refused.value).startswith(f"{path}: models/model.json, graph_module.graph.nodes[1]: ")
+
+
+# --- What ``torch.export.save`` of PyTorch 2.1 to 2.7 wrote: told, inspected, and its nodes looked up
+
+
+LEGACY, SHOP = EXPORTED / "legacy" / "shop.pt2", EXPORTED / "shop.pt2"
+READ = "`inspect`, `sizes`, `symbolicate`, `verify`, `leaks` and `redact` work on it"
+TOLD = f"as PyTorch 2.1 to 2.7 saved them: {READ}"
+
+
+def test_it_is_told_with_what_works_on_it_and_the_way_out(tmp_path: Path) -> None:
+    found = recognise(LEGACY)
+    assert found.kind is FileKind.LEGACY_EXPORTED
+    assert TOLD in str(found)
+    assert "once PyTorch 2.8 or later exports the model anew" in str(found)
+    for verb in ("split", "shrink", "restore", "migrate --to latest"):
+        done = run(*verb.split(), LEGACY, "-o", tmp_path / "out")
+        assert (done.returncode, TOLD in done.stderr.decode()) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_its_nodes_are_looked_up_like_those_of_today() -> None:
+    with archive.open(LEGACY) as legacy, archive.open(SHOP) as today:
+        assert list(legacy.programs) == ["model"]
+        assert list(legacy.programs["model"].sites) == list(today.programs["model"].sites)
+    done = run("symbolicate", LEGACY, "embedding_1")
+    assert done.stdout == run("symbolicate", SHOP, "embedding_1").stdout
+    log = (EXPORTED / "shop.interpreter.stripped.txt").read_bytes()
+    assert run("symbolicate", LEGACY, stdin=log).stdout == (EXPORTED / "shop.interpreter.txt").read_bytes()
+
+
+def test_inspect_and_sizes_show_its_records() -> None:
+    facts = json.loads(run("inspect", LEGACY, "--json").stdout)
+    assert facts["programs"]["model"]["traced"] == 26
+    assert {name: record["kind"] for name, record in facts["records"].items()} == {
+        "serialized_exported_program.json": "exported program",
+        "serialized_state_dict.pt": "tensor",
+        "serialized_constants.pt": "tensor",
+        "serialized_example_inputs.pt": "sample inputs",
+        "version": "archive format",
+        "extra_files/notes.txt": "extra file",
+    }
+    sizes = archive.sizes(LEGACY)
+    assert sum(size.stored for size in sizes.by("kind").values()) == LEGACY.stat().st_size
+
+
+def test_a_file_of_that_name_in_a_folder_is_none() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as made, zipfile.ZipFile(LEGACY) as legacy:
+        for name in legacy.namelist():
+            made.writestr(f"m/{name}", legacy.read(name))
+    assert recognise(out.getvalue()).kind is FileKind.ZIP
+    assert programs_in(["serialized_exported_program.json"], "m") == {}
+
+
+@pytest.mark.parametrize("program", [b"{}", b"[", b"\xff"])
+def test_a_broken_program_is_told_with_its_record(program: bytes) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as made:
+        made.writestr("serialized_exported_program.json", program)
+    with (
+        archive.open(out.getvalue(), name="m.pt2") as opened,
+        pytest.raises(ArchiveError, match=r"m\.pt2: serialized_exported_program\.json"),
+    ):
+        _ = opened.programs["model"].sites
+
+
+def changed(**contents: bytes | None) -> bytes:
+    """The file with other contents of some records, by names without endings; None takes one out."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as made, zipfile.ZipFile(LEGACY) as legacy:
+        for name in legacy.namelist():
+            content = contents.get(name.partition(".")[0], legacy.read(name))
+            if content is not None:
+                made.writestr(name, content)
+    return out.getvalue()
+
+
+def legacy_program(old: bytes, new: bytes) -> bytes:
+    """The program with one place changed."""
+    with zipfile.ZipFile(LEGACY) as legacy:
+        data = legacy.read(f"{PROGRAM}.json")
+    assert old in data
+    return data.replace(old, new, 1)
+
+
+PROGRAM = "serialized_exported_program"
+REFUSED: dict[str, dict[str, bytes | None]] = {
+    "expected a record version, found none": {"version": None},
+    "expected 2 numbers, found '8'": {"version": b"8"},
+    "expected a record serialized_state_dict.pt, found none": {"serialized_state_dict": None},
+    "expected a record serialized_constants.pt, found none": {"serialized_constants": None},
+    "expected a record serialized_example_inputs.pt, found none": {"serialized_example_inputs": None},
+    "'other'": {PROGRAM: legacy_program(b'{"name": "first"}', b'{"name": "other"}')},
+    "expected 8, found 7": {
+        PROGRAM: legacy_program(b'"schema_version": {"major": 8', b'"schema_version": {"major": 7')
+    },
+    "signature": {PROGRAM: legacy_program(b'"signature"', b'"signatures"')},
+}
+"""Changed files, by a part of what is said of them."""
+
+
+def test_a_sound_one_has_no_findings_but_pickles() -> None:
+    assert {(one.severity, one.record) for one in archive.verify(LEGACY)} == {
+        ("note", "serialized_state_dict.pt"),
+        ("note", "serialized_constants.pt"),
+    }
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_pytorch_refuses_is_an_error(why: str) -> None:
+    found = archive.verify(changed(**REFUSED[why]))
+    assert any(one.severity == "error" and why in one.message for one in found)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("why", REFUSED)
+def test_pytorch_refuses_it_so(why: str) -> None:
+    import torch  # noqa: PLC0415 (an extra)
+
+    data = changed(**REFUSED[why])
+    told = [one.message for one in archive.verify(data) if one.severity == "error"]
+    try:
+        torch.export.load(io.BytesIO(data))
+    except Exception as error:  # noqa: BLE001 (of any kind)
+        refused = "".join(traceback.format_exception_only(error))
+    else:
+        refused = ""
+    assert any(message.partition('"')[2].rstrip('"') in refused for message in told if '"' in message)
+
+
+@pytest.mark.torch
+def test_another_schema_is_noted_and_pytorch_refuses_it() -> None:
+    import torch  # noqa: PLC0415 (an extra)
+
+    data = changed(version=b"7.3")
+    found = archive.verify(data)
+    assert {one.severity for one in found} == {"note"}
+    assert any("of schema '7.3'; PyTorch 2.13 reads 8 alone" in one.message for one in found)
+    with pytest.raises(RuntimeError, match="does not match our current schema version"):
+        torch.export.load(io.BytesIO(data))
+
+
+@pytest.mark.torch
+def test_pytorch_loads_it() -> None:
+    import torch  # noqa: PLC0415 (an extra)
+
+    assert len(torch.export.load(LEGACY).graph_module.graph.nodes) > 26

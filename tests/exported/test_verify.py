@@ -76,7 +76,7 @@ def test_what_pytorch_refuses_is_an_error_with_its_json_path(broken: Broken) -> 
 @pytest.mark.torch
 @pytest.mark.parametrize("broken", sampled(BROKEN), ids=lambda broken: broken.what)
 def test_pytorch_refuses_it_with_the_message_that_is_told(broken: Broken) -> None:
-    from tests.support.torch_exported import refusal  # noqa: PLC0415 (needs PyTorch)
+    from tests.support.running_exported import refusal  # noqa: PLC0415 (needs PyTorch)
 
     text = refusal(broken.made())
     assert broken.message in text
@@ -105,7 +105,7 @@ def test_records_beside_programs_are_as_pytorch_wants_them(record: str) -> None:
 
 @pytest.mark.torch
 def test_pytorch_says_the_same_of_records() -> None:
-    from tests.support.torch_exported import refusal  # noqa: PLC0415 (needs PyTorch)
+    from tests.support.running_exported import refusal  # noqa: PLC0415 (needs PyTorch)
 
     for record, (data, message) in FILES.items():
         assert message in refusal(changed(record, data))
@@ -174,7 +174,7 @@ def test_what_is_not_as_pytorch_writes_it_and_taken_is_a_warning(taken: Broken) 
 
 @pytest.mark.torch
 def test_pytorch_takes_it() -> None:
-    from tests.support.torch_exported import refusal  # noqa: PLC0415 (needs PyTorch)
+    from tests.support.running_exported import refusal  # noqa: PLC0415 (needs PyTorch)
 
     for taken in TAKEN:
         assert refusal(taken.made()) == "", taken.what
@@ -262,7 +262,7 @@ def test_a_folder_of_programs_is_verified(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_the_schema_is_pytorch_s() -> None:
-    from tests.support.torch_exported import declared  # noqa: PLC0415 (needs PyTorch)
+    from tests.support.running_exported import declared  # noqa: PLC0415 (needs PyTorch)
 
     assert declared() == (schema.CLASSES, schema.UNIONS)
 
@@ -296,7 +296,7 @@ UNLISTED = ("in deserialize_inputs", "_get_schema_from_target", "failed to resol
 def test_what_is_broken_at_random_is_told_if_pytorch_refuses_it(
     name: str, at: int, source: int, value: object
 ) -> None:
-    from tests.support.torch_exported import refusal  # noqa: PLC0415 (needs PyTorch)
+    from tests.support.running_exported import refusal  # noqa: PLC0415 (needs PyTorch)
 
     path = EXPORTED / f"{name}.pt2"
     tree = trees(path)["model"]

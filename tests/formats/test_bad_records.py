@@ -10,10 +10,10 @@ from archive import ArchiveError, LimitError, Limits
 from archive.debuginfo.model import RangeLayout
 from tests.support.corpus import ORACLES, RELEASES, raw
 from tests.support.cost import MIB, peak_below
-from tests.support.programs import PROTO, STOP, get, integer, put, text
-from tests.support.readings import RANGES, archive_of, read
+from tests.support.plain import RANGES, archive_of, read
 from tests.support.sampling import sampled
 from tests.support.slow_reader import instructions
+from tests.support.strategies import PROTO, STOP, get, integer, put, text
 
 if TYPE_CHECKING:
     from pathlib import Path

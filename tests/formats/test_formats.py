@@ -1,20 +1,42 @@
-"""Every debug record of every fixture: read as the slow reader reads it, and built again to the byte."""
+"""Debug records of every fixture, and made-up tables: read as the slow reader does, built to the byte."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import archive
+from archive.base.limits import DEFAULT_LIMITS
 from archive.debuginfo.model import Generation, RangeLayout
-from archive.formats.callstack_map import build_callstack_map
-from archive.formats.method_handles import build_methods
-from archive.formats.source_ranges import build_source_ranges
+from archive.debuginfo.tables import RangeTable, SourceTable
+from archive.formats import callstack_map
+from archive.formats.callstack_map import CALLSTACK_SCHEMAS, build_callstack_map, parse_callstack_map
+from archive.formats.method_handles import METHOD_SCHEMAS, build_methods, parse_methods
+from archive.formats.schema import Memo, String
+from archive.formats.source_ranges import RANGE_SCHEMAS, build_source_ranges, parse_source_ranges
+from archive.pickles import write
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, PATHS, RELEASES, raw_records
-from tests.support.plain import plain_handles, plain_methods, plain_ranges
+from tests.support.plain import plain_handles, plain_methods, plain_ranges, tree_of
+from tests.support.sampling import examples
+from tests.support.strategies import (
+    EDGES,
+    Strings,
+    column,
+    firsts,
+    get,
+    handle_tables,
+    integer,
+    method_tables,
+    patient,
+    range_tables,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,3 +177,146 @@ def test_the_null_source_is_recognised_in_every_layout(archives: Opened) -> None
                 assert source.is_null == (not source.text), "no fixture has a source that is merely empty"
                 null[layout] += source.is_null
     assert null == {RangeLayout.PAIR: 1317, RangeLayout.INLINE: 1741, RangeLayout.STRING_TABLE: 2234}
+
+
+# --- Made-up tables of every format: what is built reads the same, and what is read builds the same
+
+
+LAYOUTS = [layout for layout in RangeLayout if layout is not RangeLayout.EMPTY]
+quick = settings(patient, max_examples=examples(60))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@quick
+@given(st.data())
+def test_source_ranges(layout: RangeLayout, data: st.DataObject) -> None:
+    table = data.draw(range_tables(layout))
+    record = build_source_ranges(table, 0)
+    again = parse_source_ranges(tree_of(record), DEFAULT_LIMITS.allowance(0))
+    assert build_source_ranges(again, 0) == record
+    assert plain_ranges(again, 0) == plain_ranges(table, 0) == slow_reader.source_ranges(record)
+    assert again.layouts == (
+        (layout,) if len(table) or layout is RangeLayout.STRING_TABLE else (RangeLayout.EMPTY,)
+    )
+
+
+@quick
+@given(st.lists(st.sampled_from(LAYOUTS).flatmap(range_tables), min_size=2, max_size=6))
+def test_records_of_all_layouts_are_read_together(tables: list[RangeTable]) -> None:
+    records = [build_source_ranges(table, 0) for table in tables]
+    together = parse_source_ranges(tree_of(*records), DEFAULT_LIMITS.allowance(0))
+    for number, (table, record) in enumerate(zip(tables, records, strict=True)):
+        own = together.numbers[f"record {number}"]
+        assert plain_ranges(together, own) == plain_ranges(table, 0)
+        assert build_source_ranges(together, own) == record
+
+
+@pytest.mark.parametrize("generation", [Generation.CALLSTACK_3, Generation.CALLSTACK_4])
+@quick
+@given(st.data())
+def test_call_stack_maps(generation: Generation, data: st.DataObject) -> None:
+    table = data.draw(handle_tables(functions=generation is Generation.CALLSTACK_4))
+    record = build_callstack_map(table, generation)
+    again = parse_callstack_map(tree_of(record), 0, DEFAULT_LIMITS.allowance(0))
+    assert build_callstack_map(again, generation) == record
+    assert plain_handles(again) == plain_handles(table) == slow_reader.callstack_map(record)
+    assert callstack_map.generation(again) is (generation if len(table) else Generation.CALLSTACK_4)
+
+
+@pytest.mark.parametrize("generation", [Generation.METHOD_HANDLES, Generation.MODULE_PATHS])
+@quick
+@given(st.data())
+def test_methods(generation: Generation, data: st.DataObject) -> None:
+    paths = generation is Generation.MODULE_PATHS
+    table = data.draw(method_tables(paths=paths))
+    record = build_methods(table)
+    again = parse_methods(tree_of(record), 0, generation, DEFAULT_LIMITS.allowance(0))
+    assert build_methods(again) == record
+    assert plain_methods(again, texts=paths) == plain_methods(table, texts=paths)
+    assert plain_methods(again, texts=paths) == slow_reader.methods(record)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_memo_entries_above_255_take_the_long_forms(layout: RangeLayout) -> None:
+    sources, rows = 300, 700
+    strings = Strings()
+    table = [strings.add(b""), *(strings.add(b"line %d\n" % number) for number in range(sources))]
+    made = RangeTable(
+        ("many",),
+        (layout,),
+        firsts([rows]),
+        column(range(rows)),
+        column(row % sources for row in range(rows)),
+        column(range(rows)),
+        column(range(rows)),
+        column([-1] * rows if layout is RangeLayout.PAIR else range(rows)),
+        SourceTable(
+            strings.table(),
+            column(range(sources + 1)),
+            column(table[1:]),
+            column(
+                table[0] if number % 2 or layout is RangeLayout.STRING_TABLE else -1
+                for number in range(sources)
+            ),
+            column(range(sources)),
+            np.zeros(sources, np.bool_),
+        ),
+        firsts([len(table) if layout is RangeLayout.STRING_TABLE else 0]),
+        column(table if layout is RangeLayout.STRING_TABLE else []),
+    )
+    record = build_source_ranges(made, 0)
+    used = {name for name, _, _ in slow_reader.instructions(record)}
+    assert {"BINPUT", "LONG_BINPUT", "LONG_BINGET"} <= used
+    again = parse_source_ranges(tree_of(record), DEFAULT_LIMITS.allowance(0))
+    assert build_source_ranges(again, 0) == record
+    assert plain_ranges(again, 0) == plain_ranges(made, 0) == slow_reader.source_ranges(record)
+
+
+@given(st.one_of(st.sampled_from(EDGES), whole))
+def test_integers_take_their_least_width(value: int) -> None:
+    assert write.integer(value) == integer(value)
+
+
+@pytest.mark.parametrize("index", [0, 255, 256, 0xFFFF, 0x1_0000, 0xFFFF_FFFF])
+def test_memo_reads_take_their_least_width(index: int) -> None:
+    assert write.memo_read(index) == get(index)
+
+
+# --- A record's declaration describes itself: its text is the layout that a reader of the specification sees
+
+
+SOURCE = "shared (text: str, filename: str or None, starting_line: int)"
+RANGE = f"(source: {SOURCE}, start: int, end: int)"
+PIECED = RANGE.replace("text: str, filename: str or None", "text: [int, ...], filename: int")
+MODULE = "shared (type: str, instance: str) or None"
+DECLARATIONS = {
+    RangeLayout.PAIR: f"((offset: int, range: {RANGE}), ...)",
+    RangeLayout.TAG_FIRST: f"((offset: int, tag: int, range: {RANGE}), ...)",
+    RangeLayout.INLINE: f"((offset: int, range: {RANGE}, tag: int), ...)",
+    RangeLayout.STRING_TABLE: '(marker: "FORMAT_WITH_STRING_TABLE", table: (str, ...), rows: '
+    f"((offset: int, range: {PIECED}, tag: int), ...))",
+    RangeLayout.EMPTY: f"((offset: int, range: {RANGE}, tag: int), ...)",
+}
+LINK = f"(module: {MODULE}, tag: int, inner: the next or None"
+GENERATIONS = {
+    Generation.CALLSTACK_3: f"((handle: int, tag: int, stack: chain by inner of {LINK}) or None), ...)",
+    Generation.CALLSTACK_4: "((handle: int, tag: int, op: str, stack: chain by inner of "
+    f"{LINK}, function: str) or None), ...)",
+    Generation.METHOD_HANDLES: '(int, (method: str, table: (entry: (key: "function_debug_handles", '
+    "value: (handles: [int, ...],)),)), ...)",
+    Generation.MODULE_PATHS: '(int, (method: str, table: (entry: (key: "module_debug_info", '
+    "value: (str, ...)),)), ...)",
+}
+
+
+def test_layouts_of_source_ranges_describe_themselves() -> None:
+    assert {layout: str(schema) for layout, schema in RANGE_SCHEMAS.items()} == DECLARATIONS
+
+
+def test_call_stack_maps_and_methods_describe_themselves() -> None:
+    schemas = CALLSTACK_SCHEMAS | METHOD_SCHEMAS
+    assert {generation: str(schema) for generation, schema in schemas.items()} == GENERATIONS
+
+
+def test_a_memo_entry_of_its_own_is_not_told() -> None:
+    assert str(Memo(String())) == "str"

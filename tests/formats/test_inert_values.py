@@ -11,8 +11,8 @@ from archive import ArchiveError, LimitError, Limits
 from archive.base.limits import DEFAULT_LIMITS
 from archive.debuginfo.model import Generation, Global, Inert, TensorInfo
 from tests.support.corpus import FIXTURES, RELEASES
-from tests.support.programs import PROTO, STOP, get, put, text
-from tests.support.readings import RANGES, archive_of
+from tests.support.plain import RANGES, archive_of
+from tests.support.strategies import PROTO, STOP, get, put, text
 
 if TYPE_CHECKING:
     from pathlib import Path

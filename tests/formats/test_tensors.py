@@ -1,4 +1,4 @@
-"""Elements of tensors in logical order, whatever their strides and byte order."""
+"""Elements of tensors in logical order, and the numbers that they stand for in PyTorch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,8 +14,10 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits, unbounded
 from archive.debuginfo.model import TensorInfo
 from archive.formats.tensors import elements as module
+from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import exported_tensors
+from archive.formats.tensors.numbers import FLOAT8, INTEGERS, MOVED, computed_type, exact, into
 from archive.formats.tensors.script import script_tensors
 from archive.formats.tensors.tensor import Tensor
 
@@ -140,3 +143,49 @@ def test_a_table_that_is_none_is_refused(broken: Callable[[bytes], bytes]) -> No
     assert broken(table) != table
     with pytest.raises(ArchiveError):
         list(exported_tensors(name, memoryview(broken(table)), unbounded()))
+
+
+# --- The numbers that elements stand for are those of PyTorch, for all codes of the small dtypes
+
+
+SMALL = ["bfloat16", "float16", *FLOAT8, *(dtype for dtype in sorted(INTEGERS) if WIDTHS[dtype] <= 2)]
+QUANTISED = {"qint8": "int8", "quint8": "uint8"}
+
+
+def codes(dtype: str) -> np.ndarray:
+    """The bytes of all codes of a dtype."""
+    width = WIDTHS[dtype]
+    return np.arange(2 if dtype == "bool" else 1 << 8 * width, dtype=f"<u{width}").view(np.uint8)
+
+
+def by_pytorch(dtype: str) -> np.ndarray:
+    kind = getattr(torch, QUANTISED.get(dtype, dtype))
+    found: np.ndarray = torch.from_numpy(codes(dtype).copy()).view(kind).to(torch.float64).numpy()
+    return found
+
+
+@np.errstate(invalid="ignore")  # NaN that signal
+@pytest.mark.parametrize("dtype", SMALL)
+def test_numbers_are_those_of_pytorch(dtype: str) -> None:
+    theirs, kind = by_pytorch(dtype), computed_type(dtype)
+    assert kind is not None
+    ours = into(dtype, codes(dtype), np.empty(len(theirs), kind)).astype(np.float64)
+    if dtype in MOVED:  # the rest is told by its magnitude
+        assert np.array_equal(np.isfinite(theirs), np.abs(ours) < MOVED[dtype].limit)
+        ours, theirs = ours[np.isfinite(theirs)], theirs[np.isfinite(theirs)]
+    assert np.array_equal(ours, theirs, equal_nan=True)
+    assert np.array_equal(np.signbit(ours), np.signbit(theirs)) or "8_e" in dtype  # of NaN
+
+
+@np.errstate(invalid="ignore")
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", *FLOAT8])
+def test_exact_numbers_are_those_of_pytorch(dtype: str) -> None:
+    assert np.array_equal(exact(dtype, codes(dtype)), by_pytorch(dtype), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["complex32", "complex64", "complex128"])
+def test_complex_numbers_are_those_of_pytorch(dtype: str) -> None:
+    made = torch.randn(20, dtype=torch.complex128, generator=torch.Generator().manual_seed(3))
+    stored = torch.view_as_real(made).to(getattr(torch, f"float{4 * WIDTHS[dtype]}")).contiguous()
+    there = torch.view_as_complex(stored.to(torch.float64)).numpy()
+    assert np.array_equal(exact(dtype, stored.view(torch.uint8).numpy().reshape(-1)), there)

@@ -28,8 +28,8 @@ from archive.rewrite.join import join, restore
 from archive.rewrite.migrate.migrate import migrate
 from archive.rewrite.shrink import shrink
 from archive.rewrite.split import split
+from tests.fuzz.mutations import BROKEN, Stored, changed_records, changed_zip, records
 from tests.fuzz.targets import Target
-from tests.fuzz.zip_mutations import BROKEN, Stored, changed_records, changed_zip, records
 from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.halves import embedded
 

@@ -13,7 +13,7 @@ from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.companion.parse import OpenedCompanion, parse_companion
 from archive.debuginfo.symbolicate import TableLookup
-from tests.fuzz.companion_mutations import changed_companion
+from tests.fuzz.mutations import changed_companion
 from tests.fuzz.targets import Target
 from tests.support.corpus import ARCHIVES
 from tests.support.halves import companion_of, plain_facts

@@ -1,22 +1,31 @@
-"""Targets for other files: zips, files of any kind, and logs."""
+"""Targets for other files: zips, files of any kind, logs, texts that are searched, exported programs."""
 
 from __future__ import annotations
 
 import io
+import json
+import zipfile
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import archive
+from archive.base.json_text import read_json
+from archive.base.limits import Limits
+from archive.check.loading.programs import program_faults
+from archive.check.loading.programs.files import Payloads
 from archive.container.container import Container
 from archive.failures.explainer import LogExplainer
-from tests.fuzz.log_mutations import changed_log
-from tests.fuzz.mutations import changed_bytes
+from archive.formats.exported.program import Program, filled, left_of
+from archive.privacy.leaks import LeakKind, leaks
+from tests.fuzz.mutations import changed_bytes, changed_log, changed_zip, number
 from tests.fuzz.second_opinions import check_by_zipfile
 from tests.fuzz.targets import Target, smallest
-from tests.fuzz.zip_mutations import changed_zip
+from tests.support.broken_programs import found_at, positions, put
 from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES
+from tests.support.exported import PROGRAMS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from random import Random
 
     from archive.reader.archive import Archive
@@ -87,3 +96,84 @@ TARGETS = {
     "log": Target(partial(read_log, TOP), partial(_logs, TOP), changed_log),
     "joined": Target(partial(read_log, JOINED), partial(_logs, JOINED), changed_log),
 }
+
+
+# --- The target for those who search every text: whatever a record is, a path behind it is found
+
+
+PATH = "/home/ann/model.py"
+PLANTED = f"\0{PATH}\0".encode() * 3
+"""Three times, for a string of what is before it may end in the middle of one."""
+
+
+def read_texts(data: bytes) -> None:
+    """An extra file of these bytes and a path: the path is found there, or the file is refused."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as made:
+        made.writestr("m/extra/x", data + PLANTED)
+        made.writestr("m/version", b"3\n")
+    found = leaks(out.getvalue())
+    places = [one.places for one in found.findings if (one.kind, one.text) == (LeakKind.HOME, PATH)]
+    assert places, "a path that is not found"
+    assert places[0][0].record.startswith("extra/x")
+
+
+def _records() -> Iterator[bytes]:
+    for path in [*ARCHIVES, *PROGRAMS]:
+        with zipfile.ZipFile(path) as source:
+            yield from (source.read(name) for name in source.namelist())
+
+
+def _seeds() -> list[bytes]:
+    files = [path.read_bytes() for path in FIXTURES.glob("companions/**/*.ptdbg")]
+    files += [path.read_bytes() for path in ARCHIVES]
+    return [*smallest(list(_records()), 24), *smallest(files, 4, 8_000)]
+
+
+TARGETS |= {"texts": Target(read_texts, _seeds, changed_bytes)}
+
+
+# --- The target for exported programs: JSON is read, checked, and built again of what is left of it
+
+
+OTHERS: tuple[Any, ...] = (None, True, "x", [], {}, 1.5, float("inf"), float("nan"))
+
+
+def read_program(data: bytes) -> None:
+    """A program: what is left of it and its metadata give it again, and its faults are told."""
+    allowance = Limits().allowance(len(data))
+    tree = read_json(memoryview(data), allowance)
+    assert all(fault.message for fault in program_faults(tree, Payloads({}, {})))
+    sites = Program.of("model", tree).sites.values()
+    left = left_of(memoryview(data), allowance)
+    if left is not None:
+        assert filled(memoryview(left), [site.metadata for site in sites], allowance) == data
+
+
+def changed_program(chance: Random, data: bytes) -> bytes:
+    """A program with another value, one from elsewhere in it, or other bytes."""
+    if not chance.randrange(4):
+        return changed_bytes(chance, data)
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError):
+        return data
+    ways = list(positions(tree))
+    if not ways:
+        return data
+    way = chance.choice(ways)
+    value = found_at(tree, chance.choice(ways))
+    if chance.randrange(2):
+        value = chance.choice((*OTHERS, number(chance, 1)))
+    return json.dumps(put(tree, way, value)).encode()
+
+
+def _programs() -> list[bytes]:
+    found = []
+    for path in PROGRAMS:
+        with zipfile.ZipFile(path) as source:
+            found += [source.read(name) for name in source.namelist() if "/models/" in name]
+    return smallest(found, 6, 16_000)
+
+
+TARGETS |= {"program": Target(read_program, _programs, changed_program)}

@@ -9,15 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.fuzz import (
-    archive_targets,
-    companion_targets,
-    file_targets,
-    large_targets,
-    program_targets,
-    record_targets,
-    text_targets,
-)
+from tests.fuzz import archive_targets, companion_targets, file_targets, record_targets
 from tests.support.cost import loop_time
 
 if TYPE_CHECKING:
@@ -30,10 +22,7 @@ FOUND = Path(__file__).parent / "found"
 TARGETS = {
     **record_targets.TARGETS,
     **companion_targets.TARGETS,
-    **large_targets.TARGETS,
     **file_targets.TARGETS,
-    **program_targets.TARGETS,
-    **text_targets.TARGETS,
 }
 ALL_TARGETS = {**TARGETS, **archive_targets.TARGETS}
 KEPT = 400

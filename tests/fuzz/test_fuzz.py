@@ -9,12 +9,10 @@ import pytest
 
 from archive.base.errors import ArchiveError
 from tests.fuzz import running
-from tests.fuzz.mutations import changed_bytes
-from tests.fuzz.pickle_mutations import instructions
+from tests.fuzz.mutations import Stored, changed_bytes, instructions, zipped
 from tests.fuzz.running import ALL_TARGETS, TARGETS, attempt, kept_inputs, run
 from tests.fuzz.second_opinions import check_by_zipfile, check_value
 from tests.fuzz.targets import Target
-from tests.fuzz.zip_mutations import Stored, zipped
 from tests.support.corpus import FIXTURES
 from tests.support.cost import loops_below
 from tests.support.sampling import examples

@@ -1,25 +1,30 @@
-"""Any pickle of the opcodes PyTorch knows: the library sees the same instructions, values and sharing."""
+"""Any pickle of PyTorch's opcodes: the same instructions, values and sharing, for the memory asked for."""
 
 from __future__ import annotations
 
 import pickletools
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archive.base.limits import DEFAULT_LIMITS
+from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.pickles import scan as scanning
 from archive.pickles.scan import Pickle, scan
+from archive.pickles.tree import Tree, read_trees
+from tests.costs.pickled import ANYWHERE, Repeated
 from tests.support import slow_reader
-from tests.support.programs import OPCODES, PROTO, STOP, program, put, text
-from tests.support.readings import assert_same, tree_of
-from tests.support.sampling import examples
-from tests.support.strategies import patient
+from tests.support.cost import MIB
+from tests.support.plain import assert_same, tree_of
+from tests.support.sampling import crossed, examples
+from tests.support.strategies import OPCODES, PROTO, STOP, patient, program, put, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from archive.base.limits import Allowance
 
 
 def positions(records: Sequence[bytes]) -> list[list[int]]:
@@ -127,3 +132,50 @@ def test_a_text_may_reach_across_windows() -> None:
 def test_the_slow_reader_sees_what_pickletools_sees(seed: int) -> None:
     data = program(seed, 100, ascii_only=True)  # pickletools decodes what it reads
     assert [at for _, _, at in pickletools.genops(data)] == slow_positions([data])[0] == positions([data])[0]
+
+
+# --- Reading a pickle takes the memory that is asked for, whatever its shape, and no more
+
+
+UNBOUNDED = Limits(memory=1 << 40)
+BYTES = 60_000
+SHAPES = {
+    **{
+        name: ANYWHERE[name]
+        for name in (
+            *("nones", "small integers", "marks", "nested tuples", "nested lists", "empty texts", "globals"),
+            *("memo reads", "doubling", "appends", "set items", "states", "objects"),
+        )
+    },
+    "entries written twice": Repeated(b"](N", b"q\0h\0", after=b"e"),
+    "objects with states": Repeated(b"](ca\nb\nq\0", b"h\0)\x81Nb", after=b"e"),
+    "lists inside pairs": Repeated(b"](", b"]N\x86", after=b"e"),
+    "floats": Repeated(b"](", b"G\x3f" + bytes(7), after=b"e"),
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "bits", "pickles"),
+    [(shape, *how) for shape, how in crossed(SHAPES, [(32, 1), (32, 2), (64, 1)])],
+)
+def test_what_is_asked_for_is_what_a_tree_takes(
+    shape: str, bits: int, pickles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "LARGE", scanning.LARGE if bits == 32 else 0)
+    data = SHAPES[shape].pickle(BYTES // SHAPES[shape].step // pickles)
+    records = [Pickle(f"record {number}", memoryview(data)) for number in range(pickles)]
+    allowance = UNBOUNDED.allowance(0)
+    tree, kept, peak = measured(records, allowance)
+    assert tree.first.dtype.itemsize * 8 == bits
+    assert 0.4 * allowance.peak < peak < allowance.peak + MIB // 4
+    assert 0.8 * allowance.taken < kept < allowance.taken + MIB // 16
+
+
+def measured(records: list[Pickle], allowance: Allowance) -> tuple[Tree, int, int]:
+    """A tree, the memory that it takes, and the most that reading it took."""
+    tracemalloc.start()
+    try:
+        tree = read_trees(records, [False] * len(records), allowance)
+        return tree, *tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()

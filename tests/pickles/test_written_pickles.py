@@ -1,10 +1,12 @@
-"""Pickles as PyTorch's pickler writes them: a text or global once, then memo reads; and what that costs."""
+"""Pickles and integers as PyTorch's pickler writes them: a text or global once, then memo reads."""
 
 from __future__ import annotations
 
+import pickle
 import pickletools
 import tracemalloc
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 from archive import LimitError, Limits
 from archive.base.limits import unbounded
 from archive.base.strings import StringTable
-from archive.pickles.write import CHUNK, FEW, Integers, Writer, integer
+from archive.pickles.write import CHUNK, FEW, Integers, Writer, integer, integers
 from tests.support import slow_reader
 
 if TYPE_CHECKING:
@@ -159,3 +161,35 @@ def test_a_pickle_that_would_cost_more_than_allowed_is_not_written() -> None:
     writer.out.write(bytes(10_000))
     with pytest.raises(LimitError):
         writer.finish()
+
+
+# --- Integers as PyTorch's ``pushInt`` writes them: the opcode changes where the number no longer fits
+
+
+FIRST_AND_LAST = {
+    "BININT1": (0, 255),
+    "BININT2": (256, 65_535),
+    "BININT": (-(1 << 31), -1, 65_536, (1 << 31) - 1),
+    "LONG1": (-(1 << 63), -(1 << 31) - 1, 1 << 31, (1 << 63) - 1),
+}
+NUMBERS = [number for numbers in FIRST_AND_LAST.values() for number in numbers]
+
+
+@pytest.mark.parametrize("opcode", FIRST_AND_LAST)
+def test_each_opcode_has_the_numbers_that_fit(opcode: str) -> None:
+    for number in FIRST_AND_LAST[opcode]:
+        written = b"\x80\x02" + integer(number) + b"."
+        assert [one.name for one, _, _ in pickletools.genops(written)] == ["PROTO", opcode, "STOP"]
+        assert pickle.loads(written) == number  # noqa: S301 (one integer, written here)
+
+
+def test_many_at_once_are_the_same_one_behind_the_other() -> None:
+    data, starts = integers(np.array(NUMBERS, np.int64))
+    assert data == b"".join(map(integer, NUMBERS))
+    assert [data[begin:end] for begin, end in pairwise(starts)] == [*map(integer, NUMBERS)]
+
+
+def test_so_many_that_they_are_written_in_several_parts_are_the_same() -> None:
+    numbers = [number * 40_503 % (1 << 33) for number in range(CHUNK + 2)]
+    data, starts = integers(np.array(numbers, np.int64))
+    assert [data[begin:end] for begin, end in pairwise(starts)] == [*map(integer, numbers)]

@@ -22,7 +22,7 @@ from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, FIXTURES, HANDLES, ORACLES, PATHS, RELEASES
 from tests.support.halves import embedded, halves
-from tests.support.readings import RANGES
+from tests.support.plain import RANGES
 from tests.support.strategies import Range, table_of
 
 if TYPE_CHECKING:

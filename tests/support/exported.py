@@ -1,17 +1,20 @@
-"""Exported programs among the fixtures, and their nodes as the standard library reads them."""
+"""Exported programs, ETRecords and AOTInductor packages among the fixtures, and files made of them."""
 
 from __future__ import annotations
 
+import io
 import json
+import lzma
 import zipfile
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.corpus import FIXTURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 EXPORTED = FIXTURES / "exported"
 PROGRAMS = sorted(EXPORTED.glob("*.pt2"))
@@ -49,3 +52,74 @@ def texts(key: str) -> list[str]:
         if key in node["metadata"]
     }
     return sorted(found)
+
+
+# --- ETRecords among the fixtures, what ExecuTorch's Inspector says of them, and records made of them
+
+
+RECORDS = FIXTURES / "executorch"
+ETRECORDS = sorted(path.stem for path in RECORDS.glob("*.etrecord"))
+INSPECTED = sorted(path.name.partition(".")[0] for path in RECORDS.glob("*.inspector.json"))
+
+
+def record(name: str) -> Path:
+    """The file of an ETRecord."""
+    return RECORDS / f"{name}.etrecord"
+
+
+def inspected(name: str) -> list[dict[str, Any]]:
+    """What the Inspector says of each instruction that ran."""
+    return json.loads((RECORDS / f"{name}.inspector.json").read_text("utf-8"))  # type: ignore[no-any-return]
+
+
+def log(name: str) -> bytes:
+    """What the runtime printed of calls that failed."""
+    return (RECORDS / f"{name}.log.txt").read_bytes()
+
+
+def changed_record(name: str, **contents: bytes | None) -> bytes:
+    """An ETRecord with other contents of some records; None takes one out."""
+    out = BytesIO()
+    with zipfile.ZipFile(record(name)) as source, zipfile.ZipFile(out, "w") as target:
+        for one in source.namelist():
+            content = contents.get(one, source.read(one))
+            if content is not None:
+                target.writestr(one, content)
+    return out.getvalue()
+
+
+# --- AOTInductor packages among the fixtures
+
+
+COMPILED = FIXTURES / "compiled"
+PACKAGES = ("compiled", "plain", "profiled", "several", "sources")
+
+
+@cache
+def package(name: str) -> bytes:
+    """The bytes of a package, some of which are stored compressed."""
+    path = COMPILED / f"{name}.pt2"
+    return path.read_bytes() if path.exists() else lzma.decompress(path.with_suffix(".pt2.xz").read_bytes())
+
+
+def written(name: str, folder: Path) -> Path:
+    """A package in a file of its own."""
+    path = folder / f"{name}.pt2"
+    path.write_bytes(package(name))
+    return path
+
+
+def member(name: str, file: str) -> bytes:
+    """A file of a package, by its name without root."""
+    with zipfile.ZipFile(io.BytesIO(package(name))) as opened:
+        return opened.read(f"{name}/{file}")
+
+
+def changed_package(name: str, contents: Mapping[str, bytes], folder: Path) -> Path:
+    """A package with other contents of some files, or further files."""
+    path = folder / f"{name}_changed.pt2"
+    with zipfile.ZipFile(io.BytesIO(package(name))) as source, zipfile.ZipFile(path, "w") as target:
+        kept = {one.partition("/")[2]: source.read(one) for one in source.namelist()}
+        for file, content in (kept | dict(contents)).items():
+            target.writestr(f"{name}/{file}", content)
+    return path

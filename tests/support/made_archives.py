@@ -12,7 +12,7 @@ from archive.formats.callstack_map import build_callstack_map
 from archive.formats.method_handles import build_methods
 from archive.formats.source_ranges import build_source_ranges
 from tests.support.corpus import CALLSTACKS, DELEGATED, HANDLES, PATHS
-from tests.support.readings import CONSTANTS
+from tests.support.plain import CONSTANTS
 from tests.support.strategies import handle_tables, method_tables, range_tables, texts
 from tests.support.tampering import packed
 

@@ -1,4 +1,4 @@
-"""Files with long zeros that take no space on disk, and archives with them."""
+"""Files with long zeros that take no space on disk; and whether a file is mapped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.mapped import Mapped
 from archive.container.container import Container, Member, member_from, write_archive
 
 if TYPE_CHECKING:
+    import mmap
     from pathlib import Path
     from typing import BinaryIO
 
@@ -39,3 +41,13 @@ def with_zeros(archive: Path, path: Path, size: int) -> Path:
         members = [before, *map(member_from, container.records.values()), behind]
         write_archive(Sparse(file), container.root, members)
     return path
+
+
+# --- The map behind an opened container
+
+
+def map_of(container: Container) -> mmap.mmap | None:
+    """The map of a container's file; None where the file was read instead."""
+    mapped = container._mapped
+    assert isinstance(mapped, Mapped)
+    return mapped._map

@@ -36,7 +36,7 @@ _SMALLEST, _EIGHTFOLD_BELOW = 8, 512
 
 
 def libstdcxx(hashes: Sequence[int]) -> list[int]:
-    """Linux: a bucket that was empty goes to the front of the list; growing inserts all anew in that order.
+    """Linux: a bucket that was empty goes to the front of the list; growing inserts all again in that order.
 
     At most 24,607,243 values.
     """
@@ -66,7 +66,7 @@ def libcxx(hashes: Sequence[int]) -> list[int]:
 
 
 def msvc(hashes: Sequence[int]) -> list[int]:
-    """Windows: a bucket that was empty goes to the end of the list; growing inserts all anew in that order.
+    """Windows: a bucket that was empty goes to the end of the list; growing inserts all again in that order.
 
     The table has 8, 64, 512 buckets, then each time twice as many.
     """

@@ -64,5 +64,5 @@ def parse_kernels(tree: object) -> dict[str, Kernel]:
     kernels = {}
     for key, lists in checked(tree, KERNEL_MAP).items():
         name, _, handle = key.rpartition(":")
-        kernels[key] = Kernel(name, int(handle), *(tuple(lists[one]) for one in LISTS))
+        kernels[key] = Kernel(name, int(handle), *(tuple(lists[kind]) for kind in LISTS))
     return kernels

@@ -1,4 +1,4 @@
-r"""Shared objects: ELF files, of which the loader maps segments alone.
+r"""Shared objects: ELF files. The loader maps only their segments.
 
 In: bytes. Out: headers as values, and what each byte is for; or what the loader needs of the bytes.
 

@@ -148,7 +148,9 @@ class SharedObject:
     def loads(self) -> list[tuple[int, int]]:
         """First byte and the one behind the last of the segments that the loader maps, joined, in order."""
         return _joined(
-            (one.offset, one.offset + one.size) for one in self.segments if one.kind == PT_LOAD and one.size
+            (segment.offset, segment.offset + segment.size)
+            for segment in self.segments
+            if segment.kind == PT_LOAD and segment.size
         )
 
     @property
@@ -159,18 +161,18 @@ class SharedObject:
 
     def in_file(self, start: int, end: int) -> tuple[int, int] | None:
         """The bytes of the file that are loaded to some addresses; None where they are of no segment."""
-        for one in self.segments:
-            if one.kind == PT_LOAD and one.address <= start <= end <= one.address + one.size:
-                return start - one.address + one.offset, end - one.address + one.offset
+        for segment in self.segments:
+            if segment.kind == PT_LOAD and segment.address <= start <= end <= segment.address + segment.size:
+                return start - segment.address + segment.offset, end - segment.address + segment.offset
         return None
 
     def dynamic(self, data: memoryview) -> dict[int, int]:
         """What the loader is to know of an object of 64 bits, little-endian: values by DT number."""
         entries: dict[int, int] = {}
-        for one in self.segments:
-            if one.kind == PT_DYNAMIC:
-                whole = one.size - one.size % DYNAMIC_64.size
-                entries |= DYNAMIC_64.read_all(data[one.offset : one.offset + whole])
+        for segment in self.segments:
+            if segment.kind == PT_DYNAMIC:
+                whole = segment.size - segment.size % DYNAMIC_64.size
+                entries |= DYNAMIC_64.read_all(data[segment.offset : segment.offset + whole])
         return entries
 
     @property
@@ -182,12 +184,14 @@ class SharedObject:
     def needed(self) -> int:
         """The bytes, from the first on, that hold all segments, the header and the program headers."""
         used = [end for _, end in self.headers[:2]]
-        return max(used + [one.offset + one.size for one in self.segments if one.size])
+        return max(used + [segment.offset + segment.size for segment in self.segments if segment.size])
 
     @property
     def end(self) -> int:
         """The byte behind the last one that a header knows of; bytes behind it were appended."""
-        return max(self.needed, *(end for _, end in self.headers), *(one.end for one in self.sections), 0)
+        return max(
+            self.needed, *(end for _, end in self.headers), *(section.end for section in self.sections), 0
+        )
 
     def stretches(self) -> Iterator[Stretch]:
         """All bytes of the file, in order, each once."""
@@ -203,23 +207,23 @@ class SharedObject:
 
     def _named(self) -> Iterator[_Known]:
         """The sections that have bytes in the file."""
-        tables = {number for number, one in enumerate(self.sections) if one.kind == SHT_SYMTAB}
+        tables = {number for number, section in enumerate(self.sections) if section.kind == SHT_SYMTAB}
         symbols = tables | {self.sections[number].link for number in tables}
-        for number, one in enumerate(self.sections):
-            if one.flags & SHF_ALLOC:
-                part = _mapped_part(one.flags & SHF_EXECINSTR, one.flags & SHF_WRITE)
-            elif one.name.startswith((".debug_", ".zdebug_")):
+        for number, section in enumerate(self.sections):
+            if section.flags & SHF_ALLOC:
+                part = _mapped_part(section.flags & SHF_EXECINSTR, section.flags & SHF_WRITE)
+            elif section.name.startswith((".debug_", ".zdebug_")):
                 part = ObjectPart.DWARF
             else:
                 part = ObjectPart.SYMBOLS if number in symbols else ObjectPart.OTHER
-            yield one.offset, one.end, part, one.name
+            yield section.offset, section.end, part, section.name
 
     def _unnamed(self) -> Iterator[_Known]:
         """The segments that the loader maps, in the place of sections; the first one begins with headers."""
-        for one in self.segments:
-            if one.kind == PT_LOAD:
-                part = _mapped_part(one.flags & PF_X, one.flags & PF_W)
-                at, last = one.offset, one.offset + one.size
+        for segment in self.segments:
+            if segment.kind == PT_LOAD:
+                part = _mapped_part(segment.flags & PF_X, segment.flags & PF_W)
+                at, last = segment.offset, segment.offset + segment.size
                 for start, end in sorted(self.headers):
                     yield at, min(start, last), part, ""
                     at = max(at, end)

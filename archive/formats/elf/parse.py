@@ -1,4 +1,4 @@
-"""The headers of an ELF file, read and checked; shared objects of other systems are told."""
+"""The headers of an ELF file, read and checked; and which system another shared object is for."""
 
 from __future__ import annotations
 
@@ -118,27 +118,29 @@ class _HeaderTable:
 
     def segments(self) -> Iterator[Segment]:
         """The headers as those of segments."""
-        for number, one in enumerate(self._headers.program.read_all(self._data[slice(*self.span)])):
-            self._check_within(one.offset if one.filesz else 0, one.filesz, f"byte {self.place(number)}")
-            yield Segment(one.type, one.flags, one.offset, one.vaddr, one.filesz, one.memsz)
+        for number, header in enumerate(self._headers.program.read_all(self._data[slice(*self.span)])):
+            self._check_within(
+                header.offset if header.filesz else 0, header.filesz, f"byte {self.place(number)}"
+            )
+            yield Segment(header.type, header.flags, header.offset, header.vaddr, header.filesz, header.memsz)
 
     def sections(self, names: int) -> Iterator[ElfSection]:
         """The headers as those of sections; ``names``: the number of the one with names."""
         listed = [
-            (one.name, ElfSection("", one.type, one.flags, one.offset, one.size, one.link))
-            for one in self._headers.section.read_all(self._data[slice(*self.span)])
+            (header.name, ElfSection("", header.type, header.flags, header.offset, header.size, header.link))
+            for header in self._headers.section.read_all(self._data[slice(*self.span)])
         ]
         if listed and names >= len(listed):
             place = f"byte {self._headers.file.offset('shstrndx')}"
             raise ArchiveError(place=place, expected=f"one of {len(listed)}", found=str(names))
-        for number, (_, one) in enumerate(listed):
+        for number, (_, section) in enumerate(listed):
             place = f"byte {self.place(number)}"
-            self._check_within(one.offset, one.end - one.offset, place)
-            if one.kind == SHT_SYMTAB and one.link >= len(listed):
+            self._check_within(section.offset, section.end - section.offset, place)
+            if section.kind == SHT_SYMTAB and section.link >= len(listed):
                 expected = f"a link to one of {len(listed)}"
-                raise ArchiveError(place=place, expected=expected, found=str(one.link))
-        for number, (name, one) in enumerate(listed):
-            yield one._replace(name=self._name(listed[names][1], name, number))
+                raise ArchiveError(place=place, expected=expected, found=str(section.link))
+        for number, (name, section) in enumerate(listed):
+            yield section._replace(name=self._name(listed[names][1], name, number))
 
     def _name(self, names: ElfSection, at: int, number: int) -> str:
         """The name of a section; "" where none has one."""
@@ -162,9 +164,9 @@ def _check_apart(made: SharedObject, table: _HeaderTable) -> None:
     """Refuse sections that overlap one another or headers."""
     placed = [(begin, end, begin) for begin, end in made.headers if end > begin]
     placed += [
-        (one.offset, one.end, table.place(number))
-        for number, one in enumerate(made.sections)
-        if one.end > one.offset
+        (section.offset, section.end, table.place(number))
+        for number, section in enumerate(made.sections)
+        if section.end > section.offset
     ]
     for (_, end, _), (begin, _, place) in pairwise(sorted(placed)):
         if begin < end:

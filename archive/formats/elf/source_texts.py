@@ -68,13 +68,13 @@ def without_source_texts(data: memoryview, made: SharedObject) -> bytes:
 
 
 def _texts(data: memoryview, start: int, end: int) -> Iterator[ObjectText]:
-    for one in FRAME.finditer(data, start, end):
-        yield ObjectText(*one.span("file"), is_path=True)
-        if one["code"]:
-            yield ObjectText(*one.span("code"), is_path=False)
-    for one in STRING.finditer(data, start, end):
-        if SOURCE.fullmatch(one[0]):
-            yield ObjectText(*one.span(), is_path=True)
+    for frame in FRAME.finditer(data, start, end):
+        yield ObjectText(*frame.span("file"), is_path=True)
+        if frame["code"]:
+            yield ObjectText(*frame.span("code"), is_path=False)
+    for text in STRING.finditer(data, start, end):
+        if SOURCE.fullmatch(text[0]):
+            yield ObjectText(*text.span(), is_path=True)
 
 
 def _read_only(data: memoryview, made: SharedObject) -> Iterator[tuple[int, int]]:
@@ -84,8 +84,8 @@ def _read_only(data: memoryview, made: SharedObject) -> Iterator[tuple[int, int]
     if DT_STRTAB in told and DT_STRSZ in told:
         names = made.in_file(told[DT_STRTAB], told[DT_STRTAB] + told[DT_STRSZ])
     first, last = names or (0, len(data))  # where the names are is not known: all of the file may be names
-    for one in made.segments:
-        if one.kind == PT_LOAD and not one.flags & (PF_W | PF_X):
-            start, end = one.offset, one.offset + one.size
+    for segment in made.segments:
+        if segment.kind == PT_LOAD and not segment.flags & (PF_W | PF_X):
+            start, end = segment.offset, segment.offset + segment.size
             yield start, min(end, max(start, first))
             yield max(start, min(end, last)), end

@@ -82,17 +82,20 @@ def _between(data: memoryview, made: SharedObject) -> Iterator[Span]:
 def _symbol_tables(data: memoryview, made: SharedObject) -> Iterator[tuple[np.ndarray, bytes]]:
     """The symbols that the loader reads, and those of an object file, with their names.
 
-    The loader is told where its table of symbols begins; its table of names follows.
+    The dynamic entries say where the loader's table of symbols begins; its table of names follows.
     """
     told = made.dynamic(data)
     address, names, size = (told.get(tag, 0) for tag in (DT_SYMTAB, DT_STRTAB, DT_STRSZ))
     name_span, span = made.in_file(names, names + size), made.in_file(address, names)
     if name_span and span and span[1] > span[0]:
         yield SYMBOL_64.columns(data[slice(*span)]), bytes(data[slice(*name_span)])
-    for one in made.sections:
-        if one.kind == SHT_SYMTAB:
-            linked = made.sections[one.link]
-            yield SYMBOL_64.columns(data[one.offset : one.end]), bytes(data[linked.offset : linked.end])
+    for section in made.sections:
+        if section.kind == SHT_SYMTAB:
+            linked = made.sections[section.link]
+            yield (
+                SYMBOL_64.columns(data[section.offset : section.end]),
+                bytes(data[linked.offset : linked.end]),
+            )
 
 
 def _symbol(symbols: np.ndarray, names: bytes, name: bytes) -> tuple[int, int] | None:

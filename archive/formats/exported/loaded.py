@@ -145,18 +145,21 @@ class LoadedGraphs:
             is_pruned: whether the program is in another dialect than that of training.
         """
         with_tokens = {
-            path for path, groups in self._groups.items() for one in groups if one.node.target == WITH_EFFECTS
+            path
+            for path, groups in self._groups.items()
+            for group in groups
+            if group.node.target == WITH_EFFECTS
         }
         outer = dict[str, str]()
         for path, groups in self._groups.items():
             names, called = self._names[path], dict[str, str]()
-            if not path:  # this graph alone is copied
+            if not path:  # only this graph is copied
                 names = Names()
                 for given in groups[0].node.inputs:
                     names.made(given)
-                called = {one.name: names.made(one.name) for one in _nodes(groups)}
+                called = {node.name: names.made(node.name) for node in _nodes(groups)}
             if is_pruned:
-                groups = [_without_token(_used(one), names, called, with_tokens) for one in groups]  # noqa: PLW2901
+                groups = [_without_token(_used(group), names, called, with_tokens) for group in groups]  # noqa: PLW2901
             called = {name: new for name, new in called.items() if name != new}
             outer = outer or called
             for node in _nodes(groups):
@@ -164,7 +167,7 @@ class LoadedGraphs:
 
 
 def _nodes(groups: Iterable[_LoadedNode]) -> Iterator[NodeSite]:
-    return chain.from_iterable((*one.graphs, one.node, *one.fetches) for one in groups)
+    return chain.from_iterable((*group.graphs, group.node, *group.fetches) for group in groups)
 
 
 def _derived(node: NodeSite, name: str, target: str, taken: tuple[str, ...], record: Record) -> NodeSite:
@@ -183,7 +186,7 @@ def _held(site: NodeSite) -> Iterator[str]:
 def _parts(site: NodeSite, key: str) -> list[dict[str, Any]]:
     """The objects in a list of a node's record."""
     found = (site.record or {}).get(key)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
 
 
 def _name(site: NodeSite, names: Names) -> str:
@@ -245,12 +248,12 @@ def _fetched(node: NodeSite, holder: str, results: object, names: Names) -> Iter
 def _used(group: _LoadedNode) -> _LoadedNode:
     """A group without what fetches results that nothing uses: exporting named such results itself."""
     kept, holders = list[NodeSite](), set[str]()
-    for one in reversed(group.fetches):
-        (output,) = _parts(one, "outputs")
+    for fetch in reversed(group.fetches):
+        (output,) = _parts(fetch, "outputs")
         is_list = bool(output.keys() & LISTS)
-        if one.name in holders if is_list else not (NOTHING in output or UNUSED in one.name):
-            kept.append(one)
-            holders.update(one.arguments or ())
+        if fetch.name in holders if is_list else not (NOTHING in output or UNUSED in fetch.name):
+            kept.append(fetch)
+            holders.update(fetch.arguments or ())
     return group._replace(fetches=tuple(reversed(kept)))
 
 
@@ -275,7 +278,7 @@ def _without_token(
         return group
     if len(inputs) < (at or 1) + 1 or not outputs:
         return group
-    fetches = [_shifted(one, node.name) for one in group.fetches if _index(one, node.name) != 0]
+    fetches = [_shifted(fetch, node.name) for fetch in group.fetches if _index(fetch, node.name) != 0]
     del inputs[at], outputs[0]
     target = node.target
     if not at:
@@ -285,10 +288,10 @@ def _without_token(
         if outputs == [{NOTHING: True}]:
             outputs = []
         elif len(outputs) == 1:  # the call is its result itself
-            for one in fetches:
-                if _index(one, node.name) == 0:
-                    called[one.name] = called[node.name]
-            fetches = [one for one in fetches if _index(one, node.name) is None]
+            for fetch in fetches:
+                if _index(fetch, node.name) == 0:
+                    called[fetch.name] = called[node.name]
+            fetches = [fetch for fetch in fetches if _index(fetch, node.name) is None]
     record = {**(node.record or {}), "inputs": inputs, "outputs": outputs}
     bare = replace(node, target=target, arguments=named_values(inputs), record=record)
     return group._replace(node=bare, fetches=tuple(fetches))
@@ -313,7 +316,7 @@ def _renamed(node: NodeSite, called: Mapping[str, str]) -> NodeSite:
     """A node whose own name and whose values have other names."""
     if node.name not in called and called.keys().isdisjoint(node.arguments or ()):
         return node
-    arguments = tuple(called.get(one, one) for one in node.arguments or ())
+    arguments = tuple(called.get(name, name) for name in node.arguments or ())
     record = {key: _with_names(value, called) for key, value in (node.record or {}).items()}
     return replace(node, name=called.get(node.name, node.name), arguments=arguments, record=record)
 
@@ -329,15 +332,15 @@ def _moved(node: NodeSite, called: Mapping[str, str]) -> NodeSite:
 def _with_names(value: object, called: Mapping[str, str]) -> Any:  # noqa: ANN401 (JSON)
     """Arguments whose values have other names."""
     if isinstance(value, list):
-        return [_with_names(one, called) for one in value]
+        return [_with_names(inner, called) for inner in value]
     if not isinstance(value, dict):
         return value
     is_named = "arg" not in value
     return {
-        key: one
+        key: inner
         if key == "as_graph"
-        else called.get(one, one)
-        if isinstance(one, str) and (key == "as_name" or (key == "name" and is_named))
-        else _with_names(one, called)
-        for key, one in value.items()
+        else called.get(inner, inner)
+        if isinstance(inner, str) and (key == "as_name" or (key == "name" and is_named))
+        else _with_names(inner, called)
+        for key, inner in value.items()
     }

@@ -74,7 +74,10 @@ def parse_modules(text: str) -> tuple[Instance, ...] | None:
 
 def build_modules(instances: tuple[Instance, ...]) -> str:
     """The text of a module stack."""
-    return ";".join(f"{build_key(one.key, one.path)},{one.path},{one.class_name}" for one in instances)
+    return ";".join(
+        f"{build_key(instance.key, instance.path)},{instance.path},{instance.class_name}"
+        for instance in instances
+    )
 
 
 def parse_key(text: str, path: str) -> Key:

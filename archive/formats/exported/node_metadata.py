@@ -4,7 +4,7 @@
     source_fn_stack = Source (';' Source)*                outermost first
     Source          = NAME ',' FUNCTION                   relu_1,torch.nn.functional.relu
 
-NAME is the node's in the graph of that time; strict export alone writes ``source_fn_stack``. Source:
+NAME is the node's in the graph of that time; only strict export writes ``source_fn_stack``. Source:
 ``serialize_metadata`` in ``torch/_export/serde/serialize.py`` of PyTorch 2.13.
 """
 
@@ -79,4 +79,4 @@ def parse_functions(text: str) -> tuple[NodeFunction, ...] | None:
 
 def build_functions(functions: tuple[NodeFunction, ...]) -> str:
     """The text of a ``source_fn_stack``."""
-    return ";".join(f"{one.name},{one.function}" for one in functions)
+    return ";".join(f"{source.name},{source.function}" for source in functions)

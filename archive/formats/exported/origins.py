@@ -57,7 +57,7 @@ def _origins(tree: object, depth: int) -> tuple[NodeOrigin, ...] | None:
     if not isinstance(tree, list) or depth > MAX_DEPTH:
         return None
     found = [_origin(value, depth) for value in tree]
-    return None if None in found else tuple(one for one in found if one)
+    return None if None in found else tuple(origin for origin in found if origin)
 
 
 def _origin(value: object, depth: int) -> NodeOrigin | None:
@@ -66,11 +66,11 @@ def _origin(value: object, depth: int) -> NodeOrigin | None:
     *plain, inner = value.values()
     origins = _origins(inner, depth + 1)
     kinds = (str, str, int, str, str)
-    if origins is None or any(type(one) is not kind for one, kind in zip(plain, kinds, strict=True)):
+    if origins is None or any(type(fact) is not kind for fact, kind in zip(plain, kinds, strict=True)):
         return None
     name, target, graph, made_by, action = plain
     return NodeOrigin(name, target, graph, made_by, action, origins)
 
 
 def _tree(origins: tuple[NodeOrigin, ...]) -> list[dict[str, Any]]:
-    return [dict(zip(KEYS, (*one[:-1], _tree(one.origins)), strict=True)) for one in origins]
+    return [dict(zip(KEYS, (*origin[:-1], _tree(origin.origins)), strict=True)) for origin in origins]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BLANK = "[ \t\n\r]*"
 BLANKS = re.compile(BLANK)
-OBJECT, LIST, VALUE = (re.compile(f"{BLANK}{re.escape(one)}{BLANK}") for one in "{[:")
+OBJECT, LIST, VALUE = (re.compile(f"{BLANK}{re.escape(mark)}{BLANK}") for mark in "{[:")
 """What stands before the first key of an object, the first value of a list, and a value behind its key."""
 BEHIND = re.compile(f"{BLANK}(?:(?P<comma>,){BLANK})?")
 """What may stand behind a value of an object or a list."""
@@ -129,16 +129,16 @@ class _Scan:
 
     def _node(self, at: int) -> tuple[NodeBytes, int]:
         members, end = self._members({"metadata": self._metadata, "inputs": self._inputs}, at)
-        values = {one.key: one.value for one in members}
+        values = {member.key: member.value for member in members}
         if not {"metadata", "inputs"} <= values.keys():
             self._refuse("a node", at)
         return NodeBytes(end - at, values["metadata"], values["inputs"]), end
 
     def _metadata(self, at: int) -> tuple[Sequence[MetadataSize], int]:
         members, end = self._members({}, at)
-        if not all(isinstance(one.value, str) for one in members):
+        if not all(isinstance(member.value, str) for member in members):
             self._refuse("texts", at)
-        return [MetadataSize(*one) for one in members], end
+        return [MetadataSize(*member) for member in members], end
 
     def _inputs(self, at: int) -> tuple[Sequence[NodeBytes], int]:
         """The nodes of graphs among arguments. Few nodes have such, so ``json`` looks first."""
@@ -157,7 +157,7 @@ class _Scan:
         if self._text[at : at + 1] != "{":
             return None, self._value(at)[1]
         members, end = self._members({path[0]: partial(self._under, path[1:], read)}, at)
-        return {one.key: one.value for one in members}.get(path[0]), end
+        return {member.key: member.value for member in members}.get(path[0]), end
 
     def _members(self, readers: Mapping[str, Read], at: int) -> tuple[list[_Member], int]:
         """Read an object, with readers for some keys."""

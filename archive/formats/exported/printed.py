@@ -81,15 +81,17 @@ def pieces(arguments: Sequence[Any], notation: Notation) -> list[Piece] | None:
         None where it is not recorded how an argument is passed.
     """
     given, named = list[list[Piece]](), list[list[Piece]]()
-    for one in arguments:
-        kind = one.get("kind") if isinstance(one, dict) else None
+    for given_argument in arguments:
+        kind = given_argument.get("kind") if isinstance(given_argument, dict) else None
         if kind not in (POSITIONAL, KEYWORD):
             return None
-        printed = _argument(one.get("arg"), notation)
+        printed = _argument(given_argument.get("arg"), notation)
         if kind == POSITIONAL:
             given.append(printed)
         else:
-            named.append([f"{one.get('name')}{' = ' if notation is Notation.CODE else ': '}", *printed])
+            named.append(
+                [f"{given_argument.get('name')}{' = ' if notation is Notation.CODE else ': '}", *printed]
+            )
     if notation is Notation.CODE:
         return _joined([*given, *named])
     comma = "," if len(given) == 1 else ""
@@ -148,7 +150,7 @@ def _argument(argument: object, notation: Notation) -> list[Piece]:
         return [ANYTHING]
     ((kind, value),) = argument.items()
     if isinstance(value, list):
-        items = [_item(kind.removesuffix("s"), one, notation) for one in value]
+        items = [_item(kind.removesuffix("s"), item, notation) for item in value]
         return ["[", *_joined(items), "]"] if kind in LISTS else [ANYTHING]
     return [_plain(kind, value, notation)]
 
@@ -177,8 +179,12 @@ def _plain(kind: str, value: object, notation: Notation) -> Piece:
     if kind in NAMED and isinstance(value, dict) and isinstance(value.get("name"), str):
         return Operand(value["name"])
     if kind.startswith("as_sym_") and isinstance(value, dict) and len(value) == 1:
-        ((inner, one),) = value.items()
-        return Operand(one) if inner == "as_name" and isinstance(one, str) else _plain(inner, one, notation)
+        ((inner, inner_value),) = value.items()
+        return (
+            Operand(inner_value)
+            if inner == "as_name" and isinstance(inner_value, str)
+            else _plain(inner, inner_value, notation)
+        )
     if kind in ("as_int", "as_float", "as_bool"):
         return NUMBERS.get(value) if isinstance(value, str) else repr(value)
     if kind in ("as_string", "as_operator") and isinstance(value, str):

@@ -6,11 +6,12 @@
     Argument = {"as_tensor": …} | … | {"as_graph": {"name": NAME, "graph": Graph}}
 
 A graph that stands in an argument is a *scope*: the branch of a ``cond``, the body of a ``while_loop`` or
-``scan``. Names of nodes are unique in their scope alone. A *site* is a node of a scope; its key is the path
+``scan``. Names of nodes are unique only in their scope. A *site* is a node of a scope; its key is the path
 of scopes and the name: ``linear``, ``cond.true_graph_0/linear``.
 
-``metadata`` is debug information: PyTorch loads and runs the program without it; ``torch.export.unflatten``
-alone needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of PyTorch 2.13.
+``metadata`` is debug information: PyTorch loads and runs the program without it; only
+``torch.export.unflatten`` needs ``nn_module_stack``. Source: ``torch/_export/serde/schema.py`` of PyTorch
+2.13.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def _lifted(tree: Any) -> int | None:  # noqa: ANN401 (JSON with a graph)
     if not isinstance(specs, list):
         return None
     given = {"user_input", "constant_input", "token"}
-    return sum(isinstance(one, dict) and not one.keys() & given for one in specs)
+    return sum(isinstance(spec, dict) and not spec.keys() & given for spec in specs)
 
 
 def _is_pruned(tree: Any) -> bool:  # noqa: ANN401 (JSON with a graph)
@@ -211,7 +212,7 @@ def _nodes(graph: dict[str, Any], path: str, scopes: tuple[Scope, ...]) -> Itera
     if len(scopes) > MAX_SCOPES:
         raise LimitError("nested graphs", MAX_SCOPES, len(scopes), place=path)
     inputs = tuple(
-        next(iter(named_values(one)), "") for one in _list(graph.get("inputs", []), f"{path}.inputs")
+        next(iter(named_values(given)), "") for given in _list(graph.get("inputs", []), f"{path}.inputs")
     )
     for number, value in enumerate(_list(graph.get("nodes"), f"{path}.nodes")):
         at = f"{path}.nodes[{number}]"
@@ -311,13 +312,13 @@ def _nodes_of(tree: object) -> list[dict[str, Any]]:
 
 def _rewritten(tree: object, found: list[dict[str, Any]], metadata: Sequence[Mapping[str, str]]) -> bytes:
     before = [node.get("metadata") for node in found]
-    have = sum(isinstance(one, dict) for one in before)
+    have = sum(isinstance(own, dict) for own in before)
     if not len(found) == len(metadata) == have:
         expected = f"{len(metadata)} nodes with metadata"
         raise ArchiveError(place="graph_module.graph", expected=expected, found=f"{have} of {len(found)}")
     try:
-        for node, one in zip(found, metadata, strict=True):
-            node["metadata"] = one
+        for node, texts in zip(found, metadata, strict=True):
+            node["metadata"] = texts
         return json.dumps(tree).encode()
     finally:
         for node, was in zip(found, before, strict=True):

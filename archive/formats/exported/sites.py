@@ -102,7 +102,7 @@ class NodeSite:
 
     @cached_property
     def functions(self) -> tuple[NodeFunction, ...]:
-        """The functions and modules that made the node, outermost first; strict export alone records them."""
+        """The functions and modules that made the node, outermost first; only strict export records them."""
         return parse_functions(self.metadata[FUNCTIONS]) or () if FUNCTIONS in self.metadata else ()
 
     @cached_property
@@ -120,8 +120,8 @@ def named_values(arguments: object) -> tuple[str, ...]:
 
 def _add_named(arguments: object, found: list[str]) -> None:
     if isinstance(arguments, list):
-        for one in arguments:
-            _add_named(one, found)
+        for argument in arguments:
+            _add_named(argument, found)
     elif isinstance(arguments, dict):
         for key, value in arguments.items():
             if key in ("as_name", "as_graph") or (key == "name" and "arg" not in arguments):

@@ -1,4 +1,4 @@
-"""The tensors of models that AOTInductor compiled: told by the C++ code, their bytes behind one another.
+"""The tensors of models that AOTInductor compiled: the C++ code describes them, their bytes stand in a row.
 
 The wrapper's constructor says of each constant, by its number::
 
@@ -13,8 +13,8 @@ The wrapper's constructor says of each constant, by its number::
     constants_info_[0].original_fqn = "mix.weight";
 
 ``offset`` counts elements in the constant's own storage, of ``data_size`` bytes. Storages lie in the order of
-numbers, without those of folded constants, which the model computes. Constants in a layout of oneDNN are told
-as bytes. Source: ``codegen_model_constructor`` in ``torch/_inductor/codegen/cpp_wrapper_cpu.py`` and
+numbers, without those of folded constants, which the model computes. Constants in a layout of oneDNN are
+bytes. Source: ``codegen_model_constructor`` in ``torch/_inductor/codegen/cpp_wrapper_cpu.py`` and
 ``load_constants`` in ``torch/csrc/inductor/aoti_runtime/model_base.h`` of PyTorch 2.13.
 """
 
@@ -100,4 +100,4 @@ def _tensor(fields: dict[bytes, bytes], size: int) -> Tensor:
 def _numbers(braced: bytes) -> tuple[int, ...]:
     """``{4, 1}`` as numbers."""
     inner = braced.strip().removeprefix(b"{").removesuffix(b"}").strip()
-    return tuple(int(one.strip().removesuffix(b"L")) for one in inner.split(b",")) if inner else ()
+    return tuple(int(number.strip().removesuffix(b"L")) for number in inner.split(b",")) if inner else ()

@@ -73,7 +73,7 @@ def _named(root: dict[str, Any], values: Sequence[object]) -> Iterator[tuple[str
             value = values[int(attribute["id"])]
             if isinstance(value, Inert) and value.what == BY_NUMBER:
                 yield f"{path}{attribute['name']}", int(str(value.arguments[0]))
-        below = [(f"{path}{one['name']}.", one) for one in module.get("submodules", ())]
+        below = [(f"{path}{inner['name']}.", inner) for inner in module.get("submodules", ())]
         stack += reversed(below)
 
 

@@ -186,7 +186,7 @@ def test_no_path_is_left_in_shared_objects_and_beside_them(name: str) -> None:
 @pytest.mark.torch
 def test_a_redacted_package_computes_the_same_and_fails_alike(tmp_path: Path) -> None:
     pytest.importorskip("torch", exc_type=ImportError)
-    from tests.support.running_compiled import failure, outcome  # noqa: PLC0415 (needs PyTorch)
+    from tests.support.running_exported import failure, outcome  # noqa: PLC0415 (needs PyTorch)
 
     path, out = tmp_path / "before.pt2", tmp_path / "after.pt2"
     path.write_bytes(with_tokens("profiled"))

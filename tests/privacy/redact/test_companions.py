@@ -10,9 +10,8 @@ import pytest
 import archive
 from archive.failures.explainer import LogExplainer
 from tests.support.commands import run
-from tests.support.compiled import COMPILED, package
 from tests.support.corpus import ARCHIVES, ORACLES
-from tests.support.exported import PROGRAMS
+from tests.support.exported import COMPILED, PROGRAMS, package
 from tests.support.scanner import tokens_in
 from tests.support.strings_in import holds
 from tests.support.tokens import CANARIES

@@ -16,8 +16,8 @@ from archive.failures.explainer import LogExplainer
 from archive.formats.elf.parse import parse_object
 from archive.formats.elf.source_texts import source_texts
 from archive.privacy.redact.compiled import in_place
-from tests.support.compiled import COMPILED, NAMES, changed, member, package, written
 from tests.support.elf_files import AARCH64, elf_file
+from tests.support.exported import COMPILED, PACKAGES, changed_package, member, package, written
 from tests.support.strings_in import everything_in, holds
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def explained(log: bytes, data: bytes, companion: bytes | None = None) -> bytes:
         return b"".join(LogExplainer.of(opened).explain([log]))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PACKAGES)
 def test_nothing_is_left_and_the_model_is_the_same(name: str) -> None:
     choices = {} if name in OBJECTS else {"preset": "publish", "maps": MAPS}
     out, companion, facts = redacted(name, **choices)
@@ -92,7 +92,7 @@ def test_flags_stay_json_whatever_a_map_says() -> None:
 def test_paths_of_flags_are_those_that_json_means(tmp_path: Path) -> None:
     name = next(one for one in names_in("sources") if one.endswith("_compile_flags.json"))
     flags = json.loads(member("sources", name)) | {"include_dirs": ["/srv/zoë/include"]}
-    source = changed("sources", {name: json.dumps(flags).encode()}, tmp_path)
+    source = changed_package("sources", {name: json.dumps(flags).encode()}, tmp_path)
     out = io.BytesIO()
     facts = archive.redact(source, out, io.BytesIO(), maps=("/srv/zoë=home", *MAPS))
     assert facts.left == ()
@@ -170,7 +170,7 @@ def test_the_packages_own_files_keep_their_names() -> None:
 @pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="code for x86-64")
 def test_it_runs_and_fails_alike_in_pytorch(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch", exc_type=ImportError)
-    from tests.support.running_compiled import failure, outcome  # noqa: PLC0415 (they need PyTorch)
+    from tests.support.running_exported import failure, outcome  # noqa: PLC0415 (they need PyTorch)
 
     path, public = written("profiled", tmp_path), tmp_path / "public.pt2"
     public.write_bytes(redacted("profiled")[0])
@@ -194,7 +194,7 @@ def test_it_runs_and_fails_alike_in_pytorch(tmp_path: Path, capfd: pytest.Captur
 def test_objects_that_cannot_be_rewritten_are_told(data: bytes, why: str, tmp_path: Path) -> None:
     """The name of such an object, and each path in it."""
     name = "data/aotinductor/model/x.wrapper.so"
-    path = changed("sources", {name: data + b"\0/home/ann/net/x.cpp\0"}, tmp_path)
+    path = changed_package("sources", {name: data + b"\0/home/ann/net/x.cpp\0"}, tmp_path)
     out, companion = io.BytesIO(), io.BytesIO()
     facts = archive.redact(path, out, companion, paths="basename", maps=MAPS, partial=True)
     assert [one for one in facts.stays if one.startswith(name) and why in one]
@@ -205,7 +205,9 @@ def test_objects_that_cannot_be_rewritten_are_told(data: bytes, why: str, tmp_pa
 def test_machine_code_beside_an_object_stays_and_its_paths_are_told(ending: str, tmp_path: Path) -> None:
     """No map changes it either: other lengths would break it."""
     name = f"data/aotinductor/model/x.{ending}"
-    path = changed("sources", {name: elf_file(machine=CUDA).data + b"\0/home/ann/net/x.cu\0"}, tmp_path)
+    path = changed_package(
+        "sources", {name: elf_file(machine=CUDA).data + b"\0/home/ann/net/x.cu\0"}, tmp_path
+    )
     out = io.BytesIO()
     facts = archive.redact(path, out, io.BytesIO(), paths="basename", maps=MAPS, partial=True)
     assert f"{name}: paths in machine code" in facts.stays
@@ -219,7 +221,7 @@ def test_a_path_that_is_a_value_stays_and_is_told(tmp_path: Path) -> None:
     (name,) = [one for one in names_in("plain") if one.endswith(".kernel.cpp")]
     code = member("plain", name)
     for line, left in ((b'auto path = "%b";', 1), (b'#include "%b"', 0), (b"// %b", 0)):
-        source = changed("plain", {name: line % path + b"\n" + code}, tmp_path)
+        source = changed_package("plain", {name: line % path + b"\n" + code}, tmp_path)
         facts = archive.redact(source, io.BytesIO(), io.BytesIO(), preset="publish", partial=True)
         assert len([one for one in facts.left if one.startswith("path ")]) == left
         assert all(".wrapper.so" in one for one in facts.left)

@@ -13,8 +13,7 @@ import pytest
 import archive
 from tests.support.canaries import rewritten
 from tests.support.commands import run
-from tests.support.etrecords import NAMES, log, record
-from tests.support.exported import EXPORTED, nodes
+from tests.support.exported import ETRECORDS, EXPORTED, log, nodes, record
 from tests.support.strings_in import holds
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def test_a_program_that_another_writer_laid_out_is_redacted_too(layout: dict[str
     assert archive.digest(out) == archive.digest(source)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ETRECORDS)
 def test_instructions_of_an_etrecord_lead_to_the_same_lines(name: str) -> None:
     path = record(name)
     out, companion, facts = redacted(path, preset="publish", partial=True)
