@@ -1,4 +1,4 @@
-"""Random values: tables of every format, arbitrary pickles, and programs of the opcodes that PyTorch knows."""
+"""Random values: tables of every format, and pickles of the opcodes that PyTorch knows, in any mix."""
 
 from __future__ import annotations
 
