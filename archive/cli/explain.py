@@ -37,7 +37,7 @@ PAUSE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class LogRequest:
+class LogTask:
     """A log to be explained, and how.
 
     Attributes:
@@ -63,7 +63,7 @@ class LogRequest:
     mapped: bool
 
 
-def explain_log(log: LogRequest, files: Sequence[str], companion: str | None, *, is_one: bool) -> ExitStatus:
+def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is_one: bool) -> ExitStatus:
     """Print a log with its failures explained, or their causes.
 
     Args:

@@ -222,10 +222,10 @@ def command(
     if not handles and not places:
         if log is None and (sys.stdin is None or sys.stdin.isatty()):
             raise click.UsageError("give handles, --at RECORD:BYTE, --log FILE, or a log on standard input")
-        from archive.cli.explain import LogRequest, explain_log  # noqa: PLC0415 (not needed for handles)
+        from archive.cli.explain import LogTask, explain_log  # noqa: PLC0415 (not needed for handles)
 
-        request = LogRequest(log, store, Style(style), ids, names, top, as_json, limits, mapped)
-        return explain_log(request, files, companion, is_one=is_one)
+        task = LogTask(log, store, Style(style), ids, names, top, as_json, limits, mapped)
+        return explain_log(task, files, companion, is_one=is_one)
     if any(option is not None for option in (log, ids, names, top)):
         raise click.UsageError("--log, --id, --model and --top are for logs")
     if is_one:
