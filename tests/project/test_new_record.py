@@ -58,7 +58,7 @@ UNDERSTOOD = {
 """
     },
     "describe/inspect.py": {
-        "    if archive.effects is not None:\n": f"""    if archive.notes:
+        "    if archive.bytecode is not None:\n": f"""    if archive.notes:
         yield "{RECORD}", f"{{len(archive.notes):,}} notes"
 """
     },
