@@ -4,7 +4,7 @@ r"""Headers of binary files, each declared once: a tuple whose fields say how ma
     >>> class Place(NamedTuple):
     ...     line: U32
     ...     column: U16
-    >>> place = Layout("place", Place, magic=b"AT")
+    >>> place = BinaryLayout("place", Place, magic=b"AT")
     >>> place.size, place.offset("column")
     (8, 6)
     >>> place.pack(Place(line=7, column=3))
