@@ -57,7 +57,8 @@ class ArchiveAnswers:
         self.lite = LiteAnswers(archive, style, spending)
         companion = archive.companion
         # Of a redacted archive, whose lines have hashes for names, a log shows other lines.
-        self._digests = archive.line_digests if companion and not companion.salt else {}
+        self._has_hashes = companion is not None and bool(companion.salt)
+        self._digests = archive.line_digests if companion and not self._has_hashes else {}
         self._unchecked = not archive.has_code and not self._digests
         # Cached, since a traceback names the same records again and again.
         self._code = lru_cache(maxsize=256)(self._code_of)
@@ -68,12 +69,12 @@ class ArchiveAnswers:
         """Nothing: which model failed is known."""
 
     def is_quiet(self, lines: bytes) -> bool:
-        """Whether lines have no hash."""
-        return HASH.search(lines) is None
+        """Whether lines have no hash that stands for a name."""
+        return not self._has_hashes or HASH.search(lines) is None
 
     def named(self, line: bytes) -> bytes:
         """A line in which no failure begins, with the names that its hashes stand for."""
-        return unhashed(line, self._names) if HASH.search(line) else line
+        return unhashed(line, self._names) if self._has_hashes and HASH.search(line) else line
 
     def answer(self, failure: Failure) -> Answer | None:
         """The answer to a failure; None where the log has its source, or it is of no kind of this file.

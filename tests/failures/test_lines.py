@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import archive
 from archive.failures.explainer import LogExplainer
 from archive.failures.log.lines import MAX_LINE, InnerLines, Lines, LogLine
+from archive.failures.log.quiet import MARKS, NUMBER_MARK, URL_MARK, has_failure
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
 from tests.support.corpus import FIXTURES
@@ -24,6 +25,7 @@ from tests.support.sampling import crossed, examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from archive.failures.models.models import Models
     from tests.support.reports import Report
@@ -138,12 +140,20 @@ def counted(explainer: LogExplainer, looks: list[int], monkeypatch: pytest.Monke
     monkeypatch.setattr(explainer.answers, "saw", seen)
 
 
-@pytest.mark.parametrize("line", [b"a01234567", MARK, b"2026-01-01T00:00:00Z stdout P x", b"%032x" % 9])
+@pytest.mark.parametrize("line", [MARK, b"2026-01-01T00:00:00Z stdout P x", b"%032x" % 9])
 def test_lines_that_tell_something_are_not_quiet(line: bytes) -> None:
     lines = b"\n" * 9 + line + b"\n" * 9
     quiet = [one._is_quiet(lines) for one in (LogExplainer.of(opened()[0]), explainer_of(fleet()))]
     assert not all(quiet)
     assert not explainer_of(fleet(), names="x")._is_quiet(b"\n\n")
+
+
+def test_a_hash_is_quiet_unless_the_archive_has_hashes_for_names(tmp_path: Path) -> None:
+    out, companion = tmp_path / "out.pt", tmp_path / "private.ptdbg"
+    archive.redact(cases()[0].path, out, companion, names="hash")
+    with archive.open(companion) as hashed:
+        assert not LogExplainer.of(hashed)._is_quiet(b"\n" * 9 + b"a01234567" + b"\n" * 9)
+    assert LogExplainer.of(opened()[0])._is_quiet(b"\n" * 9 + b"a01234567" + b"\n" * 9)
 
 
 def test_quiet_lines_tell_where_a_log_begins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,3 +255,20 @@ def test_pieces_of_long_lines_are_the_log_again(data: st.DataObject) -> None:
 def test_lines_within_a_line_have_its_number() -> None:
     lines = InnerLines(b"a\nb\nc", 7)
     assert [line.number for line in iter(lines.take, None)] == [7, 7, 7]
+
+
+@given(
+    st.sampled_from(MARKS)
+    | st.from_regex(URL_MARK, fullmatch=True)
+    | st.from_regex(NUMBER_MARK, fullmatch=True),
+    st.binary(max_size=9),
+)
+def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) -> None:
+    assert has_failure(around + mark + around)
+
+
+@pytest.mark.parametrize(
+    "text", [b"Traceback%2C of", b"Debug+mode", b"84,114,97", b"68, 101 ms", b"Traceback (most"]
+)
+def test_what_begins_as_an_encoded_mark_does_is_none(text: bytes) -> None:
+    assert not has_failure(text)

@@ -180,8 +180,9 @@ class Splitter:
             for line in lines.split(b"\n")[:-1]:
                 yield from self._ended(line + b"\n")
         elif self._is_quiet(lines):
-            yield LogLine(lines, self._number, count=lines.count(b"\n"))
-            self._number += lines.count(b"\n")
+            count = lines.count(b"\n")
+            yield LogLine(lines, self._number, count=count)
+            self._number += count
         else:
             yield from self._whole(lines[:middle])
             yield from self._whole(lines[middle:])

@@ -33,13 +33,15 @@ MARKS = (
 BLANK = rb"(?: |%(?:25)*20|\+)"
 """A blank, in a URL too."""
 URL_MARK = re.compile(rb"(?:Traceback(?:%(?:25)*20|\+)of|Debug(?:%(?:25)*20|\+)info)(?:%(?:25)*20|\+)")
-NUMBER_MARK = re.compile(
-    b"|".join(
-        rb", ?".join(b"%d" % byte for byte in text)
-        for text in (b"Traceback of TorchScript (", b"Debug info for handle")
-    )
-)
+NUMBERED = b"Traceback of TorchScript (", b"Debug info for handle"
+NUMBER_MARK = re.compile(b"|".join(rb", ?".join(b"%d" % byte for byte in text) for text in NUMBERED))
 """The same as a list of numbers, as journald writes a text with control characters."""
+
+# Nearly all logs have none of these. They are found ten times as fast as the two patterns, which begin so.
+URL_BEGINNINGS = b"Traceback%", b"Traceback+", b"Debug%", b"Debug+"
+NUMBER_BEGINNINGS = tuple(
+    b"%d,%b%d" % (text[0], blank, text[1]) for text in NUMBERED for blank in (b"", b" ")
+)
 
 
 def is_quiet(lines: bytes) -> bool:
@@ -49,6 +51,8 @@ def is_quiet(lines: bytes) -> bool:
 
 def has_failure(text: bytes) -> bool:
     """Whether a failure may begin in a text."""
-    return any(mark in text for mark in MARKS) or (
-        URL_MARK.search(text) is not None or NUMBER_MARK.search(text) is not None
+    return (
+        any(mark in text for mark in MARKS)
+        or (any(start in text for start in URL_BEGINNINGS) and URL_MARK.search(text) is not None)
+        or (any(start in text for start in NUMBER_BEGINNINGS) and NUMBER_MARK.search(text) is not None)
     )
