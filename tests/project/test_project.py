@@ -171,6 +171,16 @@ def test_neutral_paths_are_not(path: bytes) -> None:
     assert not MACHINE_PATH.search(path)
 
 
+def test_modules_that_pages_and_tools_name_are_there() -> None:
+    modules = {f"/{path.relative_to(ROOT)}" for path in tracked() if path.suffix == ".py"}
+    pages = [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "tests/README.md")]
+    named = [(path, r"`((?:\w+/)+\w+\.py)`") for path in (*pages, *(ROOT / "docs" / "decisions").iterdir())]
+    named += [(path, r'"(tests/[\w/]+\.py)"') for path in (ROOT / "tools").glob("*.py")]
+    names = {(path.name, name) for path, form in named for name in re.findall(form, path.read_text("utf-8"))}
+    assert len(names) > len(pages)
+    assert [one for one in names if not any(module.endswith(f"/{one[1]}") for module in modules)] == []
+
+
 def test_constraints_are_pins_without_addresses() -> None:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pins = [line for line in lines if line and not line.startswith("#")]
