@@ -68,26 +68,13 @@ class Draft:
             self.target = target = Path(os.path.realpath(path))  # a circle of links is no error here
             clear_dead(target.parent)
             self._mode = target.stat().st_mode & MODE_BITS if target.exists() else None
-            self.file = io.BufferedRandom(_NamingFile(self._opened(), path), BUFFER)
-            self._lock()
-
-    def _opened(self) -> int:
-        """The descriptor of a new file, without a name where that is possible."""
-        mode = NEW_MODE if self._mode is None else OWN_MODE
-        handle = _unnamed(self.target.parent, mode)
-        if handle is None:
-            self._name = self._new_name()  # before it is there: a signal may come at any time
-            handle = os.open(self._name, NAMED, mode)
-        return handle
-
-    def _new_name(self) -> Path:
-        return self.target.with_name(f".debug-archive-{os.getpid()}-{os.urandom(4).hex()}.draft")
-
-    def _lock(self) -> None:
-        """Lock the file until it is closed: a sign of life for processes that cannot see this one."""
-        if fcntl is not None:
-            with suppress(OSError):  # a file system without locks; then only the process's number counts
-                fcntl.flock(self.file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mode = NEW_MODE if self._mode is None else OWN_MODE
+            handle = _unnamed(target.parent, mode)
+            if handle is None:
+                self._name = _draft_of(target)  # before it is there: a signal may come at any time
+                handle = os.open(self._name, NAMED, mode)
+            self.file = io.BufferedRandom(_NamingFile(handle, path), BUFFER)
+            _lock(handle)
 
     def finish(self) -> None:
         """Bring all that was written to the disk, with the permissions of the target.
@@ -132,7 +119,7 @@ class Draft:
     def keep(self) -> None:
         """Keep the file that is the target under a draft's name, for :meth:`give_back`."""
         with named(self.path):
-            self._kept = self._new_name()
+            self._kept = _draft_of(self.target)
             try:
                 os.link(self.target, self._kept)
             except OSError:  # a file system without links
@@ -142,7 +129,7 @@ class Draft:
         """Become the target in the place of the file that it is; only a file with a name can do so."""
         with named(self.path):
             if self._name is None:
-                self._name = self._new_name()
+                self._name = _draft_of(self.target)
                 _link(self.file.fileno(), self._name)
             self._name.replace(self.target)
         self._name = None
@@ -185,6 +172,18 @@ class _NamingFile(io.FileIO):
     def write(self, data: ReadableBuffer, /) -> int:
         with named(self._path):
             return super().write(data)
+
+
+def _draft_of(target: Path) -> Path:
+    """A new name for a draft, beside its target."""
+    return target.with_name(f".debug-archive-{os.getpid()}-{os.urandom(4).hex()}.draft")
+
+
+def _lock(handle: int) -> None:
+    """Lock a file until it is closed: a sign of life for processes that cannot see this one."""
+    if fcntl is not None:
+        with suppress(OSError):  # a file system without locks; then only the process's number counts
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _unnamed(folder: Path, mode: int) -> int | None:
@@ -248,8 +247,8 @@ def remove_dead(folder: Path | int) -> int:
     """
     removed = 0
     handle = folder if isinstance(folder, int) else None
-    with suppress(OSError), os.scandir(folder) as found:
-        for entry in found:
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
             match = DRAFT_NAME.fullmatch(entry.name)
             if match:
                 with suppress(OSError):  # it is locked, or gone, or may not be removed
@@ -265,10 +264,15 @@ def _remove_dead(path: str, pid: int, handle: int | None) -> bool:
     """
     if fcntl is None:  # no open file can be removed; and to ask for a process there would end it
         os.unlink(path, dir_fd=handle)
-    elif _is_alive(pid):
+        return True
+    if _is_alive(pid):
         return False
-    else:
-        _remove_unlocked(path, handle)
+    draft = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
+    try:
+        fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path, dir_fd=handle)
+    finally:
+        os.close(draft)
     return True
 
 
@@ -281,20 +285,6 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _remove_unlocked(path: str, handle: int | None) -> None:
-    """Remove a draft that no process has locked.
-
-    Raises:
-        OSError: one has.
-    """
-    draft = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
-    try:
-        fcntl.flock(draft, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path, dir_fd=handle)
-    finally:
-        os.close(draft)
 
 
 def put(data: bytes, path: Path, handle: int | None, mode: int | None = None) -> os.stat_result:
@@ -314,18 +304,15 @@ def put(data: bytes, path: Path, handle: int | None, mode: int | None = None) ->
     Raises:
         OSError: it cannot be written; the error names it.
     """
-    token = os.urandom(4).hex()
     draft, name = (
-        place if handle is None else os.path.basename(place)  # noqa: PTH119 (a text)
-        for place in (str(path.with_name(f".debug-archive-{os.getpid()}-{token}.draft")), str(path))
+        str(place) if handle is None else place.name  # within the folder
+        for place in (_draft_of(path), path)
     )
     with named(path):
         opened = os.open(draft, NAMED, NEW_MODE, dir_fd=handle)
         try:
             with io.BufferedRandom(_NamingFile(opened, path), BUFFER) as file:
-                if fcntl is not None:
-                    with suppress(OSError):  # a file system without locks
-                        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(opened)
                 file.write(data)
                 file.flush()
                 if mode is not None and os.chmod in os.supports_fd:

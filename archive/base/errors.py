@@ -80,7 +80,7 @@ class LimitError(ArchiveError):
         resource: the name of the field of ``Limits``.
         limit: its value.
         actual: the amount that the input asks for, or the first one above the limit.
-        what: the things that the amount is for, in the plural.
+        what: what the amount is for, in the plural.
     """
 
     def __init__(
@@ -215,7 +215,7 @@ def escaped(text: str) -> str:
     >>> escaped("a\udcff"), escaped(r"a\xff"), escaped(r"a\b")
     ('a\\xff', 'a\\x5cxff', 'a\\b')
     """
-    return _ESCAPED.sub(lambda one: BACKSLASH if one[0] == "\\" else escape_of(one[0]), text)
+    return _ESCAPED.sub(lambda match: BACKSLASH if match[0] == "\\" else escape_of(match[0]), text)
 
 
 def counted(count: int, noun: str) -> str:

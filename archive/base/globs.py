@@ -1,4 +1,4 @@
-"""Globs of paths, all of them sought at once: each folder is looked at once, however many globs there are.
+"""Globs of paths, all sought at once: each folder is read once, however many globs there are.
 
 ``*`` and ``?`` stay within a part of a path, ``[ab]`` is one of these characters, and a part ``**`` stands
 for any number of folders. Globs are a tree of their parts, and a path has reached a set of places in it so
@@ -40,13 +40,13 @@ def check_amount(globs: Sequence[str], place: str) -> None:
         ArchiveError: they are.
     """
     longest, together = max(map(len, globs), default=0), sum(map(len, globs))
-    for what, found, most in (
+    for what, amount, most in (
         ("patterns", len(globs), MOST_GLOBS),
         ("characters of a pattern", longest, LONGEST),
         ("characters of all patterns", together, MOST_CHARACTERS),
     ):
-        if found > most:
-            raise ArchiveError(file=place, expected=f"at most {most:,} {what}", found=f"{found:,}")
+        if amount > most:
+            raise ArchiveError(file=place, expected=f"at most {most:,} {what}", found=f"{amount:,}")
 
 
 def wild(pattern: str) -> re.Pattern[str]:
@@ -163,25 +163,25 @@ class Globs:
 
     def _next(self, places: Iterable[_Place], name: str, *, is_file: bool = False) -> list[_Place]:
         """The places behind some places and a name, each once; a shell has no ``**`` behind a file."""
-        found = self._reached(places, name)
-        return found if is_file and self._as_shell else list(dict.fromkeys(_with_folders(found)))
+        reached = self._reached(places, name)
+        return reached if is_file and self._as_shell else list(dict.fromkeys(_with_folders(reached)))
 
     def _behind_link(self, places: Iterable[_Place], name: str) -> list[_Place]:
         """The same for a link to a folder: none where it is not followed."""
-        found = [place for place in self._reached(places, name) if self._as_shell and not place.searches]
-        return list(dict.fromkeys(_with_folders(found)))
+        reached = [place for place in self._reached(places, name) if self._as_shell and not place.searches]
+        return list(dict.fromkeys(_with_folders(reached)))
 
     def _reached(self, places: Iterable[_Place], name: str) -> list[_Place]:
-        found: dict[_Place, None] = {}
+        reached: dict[_Place, None] = {}
         for place in places:
             if name in place.names:
-                found[place.names[name]] = None
+                reached[place.names[name]] = None
             for part, behind in place.patterns.items():
                 if self._may(part, name) and behind.fits(name):
-                    found[behind] = None
+                    reached[behind] = None
             if place.is_loop and self._may("", name):
-                found[place] = None
-        return list(found)
+                reached[place] = None
+        return list(reached)
 
     def _may(self, part: str, name: str) -> bool:
         return not self._as_shell or not name.startswith(".") or part.startswith(".")

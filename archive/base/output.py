@@ -58,19 +58,28 @@ def check_target(path: Target, *, force: bool) -> None:
         OSError: the target cannot be looked at.
     """
     given, place = placed(path)
-    path = cast("Target", given)
-    if place is None:
-        _refuse_other_kinds(path)
-        if not force and os.path.lexists(path):
-            raise ExistsError(EXISTS, file=os.fspath(path))
+    if place is not None:
+        place.check_writable()
+        with place.told("written"):
+            there = place.kind()
+        if there == "directory":
+            raise ArchiveError("is a folder, and only files are written", file=place.name)
+        if there and not force:
+            raise ExistsError(EXISTS, file=place.name)
         return
-    place.check_writable()
-    with place.told("written"):
-        kind = place.kind()
-    if kind == "directory":
-        raise ArchiveError("is a folder, and only files are written", file=place.name)
-    if kind and not force:
-        raise ExistsError(EXISTS, file=place.name)
+    path = cast("Target", given)
+    try:
+        kind = stat.S_IFMT(Path(path).stat().st_mode)
+    except FileNotFoundError:
+        kind = stat.S_IFREG
+    if kind != stat.S_IFREG:
+        raise ArchiveError(
+            f"is a {KINDS.get(kind, 'special file')}, and only regular files are written; "
+            "`-o -` writes a single file to standard output",
+            file=os.fspath(path),
+        )
+    if not force and os.path.lexists(path):  # a link to nothing, too
+        raise ExistsError(EXISTS, file=os.fspath(path))
 
 
 def _draft(path: Target) -> Draft | Upload:
@@ -83,30 +92,12 @@ def _draft(path: Target) -> Draft | Upload:
     return Upload(place)
 
 
-def _refuse_other_kinds(path: Target) -> None:
-    """Refuse a target that is there and is no regular file.
-
-    Raises:
-        ArchiveError: it is none.
-    """
-    try:
-        kind = stat.S_IFMT(Path(path).stat().st_mode)
-    except FileNotFoundError:
-        return
-    if kind != stat.S_IFREG:
-        raise ArchiveError(
-            f"is a {KINDS.get(kind, 'special file')}, and only regular files are written; "
-            "`-o -` writes a single file to standard output",
-            file=os.fspath(path),
-        )
-
-
 @contextmanager
 def replacing_only(check: Callable[[str], None]) -> Iterator[None]:
-    """Let a file that is replaced be looked at in the moment before, for the time of the block.
+    """Within the block, call a check right before a file is replaced.
 
     Args:
-        check: takes the target as it was given, and raises an error if what is there may not be replaced.
+        check: takes the target as it was given; it raises an error if the file there may not be replaced.
     """
     token = _MAY_REPLACE.set(check)
     try:
@@ -175,50 +166,29 @@ def is_path(target: Sink) -> TypeGuard[Target]:
 
 
 def _take_names(drafts: Sequence[tuple[str, Draft | Upload]], *, force: bool) -> None:
-    """Let drafts become their targets. If one cannot, the others' targets become what they were before.
+    """Let drafts, each with its target as given, become their targets: all of them, or none.
 
-    Args:
-        drafts: each with its target as given.
-        force: replace existing files.
-
-    Raises:
-        ArchiveError: a target exists by now, and ``force`` is not given.
-        OSError: one cannot be written, or become what it was before; the error names that one.
+    If one cannot, the others' targets become what they were before.
     """
     *first, last = (draft for _, draft in drafts)
     try:
         for target, draft in drafts:
-            _take_name(target, draft, force=force, keep=draft is not last)
+            try:
+                draft.take()
+            except FileExistsError:
+                if not force:
+                    raise ExistsError(EXISTS, file=str(draft.path)) from None
+                check = _MAY_REPLACE.get()
+                if check is not None:
+                    check(target)
+                if draft is not last:
+                    draft.keep()
+                draft.replace()
     except BaseException:
         if not last.is_target():  # else all have their names, whatever came then
             for draft in first:
                 draft.give_back()
         raise
-
-
-def _take_name(target: str, draft: Draft | Upload, *, force: bool, keep: bool) -> None:
-    """Let a draft become its target.
-
-    Args:
-        target: as given.
-        draft: the draft.
-        force: replace an existing file.
-        keep: have that file to give it back.
-
-    Raises:
-        ArchiveError: the target exists, and ``force`` is not given.
-    """
-    try:
-        draft.take()
-    except FileExistsError:
-        if not force:
-            raise ExistsError(EXISTS, file=str(draft.path)) from None
-        check = _MAY_REPLACE.get()
-        if check is not None:
-            check(target)
-        if keep:
-            draft.keep()
-        draft.replace()
 
 
 @contextmanager
@@ -250,7 +220,7 @@ def write_all(data: memoryview, file: BinaryIO) -> None:
     for start in range(0, len(data), CHUNK):
         piece = data[start : start + CHUNK]
         while piece:
-            taken = cast("int | None", file.write(piece))
-            if taken is None and isinstance(file, io.RawIOBase):
+            written = cast("int | None", file.write(piece))
+            if written is None and isinstance(file, io.RawIOBase):
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))  # as files with a buffer do
-            piece = piece[len(piece) if taken is None else taken :]
+            piece = piece[len(piece) if written is None else written :]

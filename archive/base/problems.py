@@ -18,10 +18,10 @@ PACKAGE = Path(__file__).parents[1]
 
 
 class ErrorLine(NamedTuple):
-    """An error as it is told.
+    """An error in one line.
 
     Attributes:
-        text: one line.
+        text: the line.
         is_internal: whether it is a fault of this program.
     """
 
@@ -42,20 +42,15 @@ def problem_of(error: BaseException) -> ErrorLine:
         case MemoryError() | RecursionError():
             return ErrorLine(str(ExhaustedError.of(error)))
         case OSError():
-            return ErrorLine(_of_system(error))
+            name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+            if name == "-" and error.errno == errno.ENOENT:
+                return ErrorLine("-: no such file; archives are read from files, not from standard input")
+            return ErrorLine(f"{name}: {error.strerror}" if name else str(error))
     if os.environ.get(TRACEBACK_VARIABLE):
         import traceback  # noqa: PLC0415 (only errors need it)
 
         traceback.print_exception(error)
     return ErrorLine(_internal(error), is_internal=True)
-
-
-def _of_system(error: OSError) -> str:
-    """An error of the system with the name of its file, if it has one."""
-    name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
-    if name == "-" and error.errno == errno.ENOENT:
-        return "-: no such file; archives are read from files, not from standard input"
-    return f"{name}: {error.strerror}" if name else str(error)
 
 
 def _internal(error: BaseException) -> str:

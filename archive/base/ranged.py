@@ -75,8 +75,9 @@ class RangedBytes:
         if last - first >= self._most // 2:
             return self._long(start, stop)
         numbers = range(first, last + 1)
-        for number in numbers:  # so that none of them is forgotten for the others
-            self._use(number)
+        for number in numbers:  # the last used ones: none of them is forgotten for the others
+            if number in self._blocks:
+                self._blocks[number] = self._blocks.pop(number)
         self._fetch([number for number in numbers if number not in self._blocks])
         blocks = [self._blocks[number] for number in numbers]
         low = first * self._block
@@ -128,14 +129,9 @@ class RangedBytes:
         for number in list(self._blocks)[: -self._most]:
             del self._blocks[number]
 
-    def _use(self, number: int) -> None:
-        """Make a block, if it is kept, the one that was used last."""
-        if number in self._blocks:
-            self._blocks[number] = self._blocks.pop(number)
-
 
 def _runs(numbers: list[int], most: int) -> Iterator[tuple[int, int]]:
-    """First and last of runs of at most so many ascending numbers; a gap of one number is part of a run."""
+    """First and last of each run of at most ``most`` ascending numbers; a gap of one number is part of a run."""
     begin = 0
     for at, number in enumerate(numbers):
         following = numbers[at + 1] if at + 1 < len(numbers) else None

@@ -35,8 +35,8 @@ def nearest(name: TableName) -> Table | None:
     """The table of the nearest ``pyproject.toml`` that has it: here, or in a folder above.
 
     Raises:
-        ArchiveError: one on the way is no regular file or no TOML, or something else stands in the place of
-            the table.
+        ArchiveError: one on the way is no regular file or no TOML, or something else stands in place of the
+            table.
         OSError: one on the way cannot be read.
     """
     try:
@@ -76,34 +76,26 @@ def _values(path: str, name: TableName) -> dict[str, Any] | None:
     """A table of a TOML file; None if it has none.
 
     Raises:
-        ArchiveError: the file is no TOML, or there is something else in the place of the table or beside it.
-    """
-    found: Any = _parsed(path)
-    for key in ("tool", TOOL, name):
-        if key not in found:
-            return None
-        found = found[key]
-        if not isinstance(found, dict):
-            raise ArchiveError(file=path, place=key, expected="a table", found=shown(found))
-        if key == TOOL and not set(found) <= set(TABLES):
-            expected = " or ".join(TABLES)
-            raise ArchiveError(file=path, place=f"[tool.{TOOL}]", expected=expected, found=shown(list(found)))
-    return dict(found)
-
-
-def _parsed(path: str) -> dict[str, Any]:
-    """A TOML file.
-
-    Raises:
-        ArchiveError: it is none, or too large for one, or its keys have too many parts.
+        ArchiveError: the file is no TOML or too large, or something else stands in place of the table or
+            beside it.
     """
     data = read_whole(path)
     if _steps(data) > MOST_STEPS:
         raise ArchiveError("has keys of too many parts", file=path)
     try:
-        return tomllib.loads(data.decode())
+        table: Any = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise ArchiveError(f"is no TOML: {error}", file=path) from None
+    for key in ("tool", TOOL, name):
+        if key not in table:
+            return None
+        table = table[key]
+        if not isinstance(table, dict):
+            raise ArchiveError(file=path, place=key, expected="a table", found=shown(table))
+        if key == TOOL and not set(table) <= set(TABLES):
+            expected = " or ".join(TABLES)
+            raise ArchiveError(file=path, place=f"[tool.{TOOL}]", expected=expected, found=shown(list(table)))
+    return dict(table)
 
 
 def _steps(data: bytes) -> int:

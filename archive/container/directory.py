@@ -142,7 +142,7 @@ def _read_entries(
 ) -> tuple[str, list[PlacedEntry]]:
     """The root folder and the files; "" for the root where none is asked for."""
     stop = end.directory_position
-    found: dict[str, PlacedEntry] = {}
+    placed_entries: dict[str, PlacedEntry] = {}
     root, used = "", 0
     for at, header, raw_path, extra in central_headers(data, end, allowance):
         path = decoded(raw_path)
@@ -150,7 +150,7 @@ def _read_entries(
             root = root or path[: max(path.find("/"), 0) if rooted else 0]
             entry = _entry(header, raw_path, extra, inside(root, path, rooted=rooted))
             listed = PlacedEntry(entry, read_place(data, entry, stop) if placed else None, stop)
-            if found.setdefault(entry.name, listed) is not listed:
+            if placed_entries.setdefault(entry.name, listed) is not listed:
                 refuse(entry.start, "every name once", shown(entry.name))
             behind = listed.end
             if behind > stop:
@@ -161,8 +161,8 @@ def _read_entries(
         except ArchiveError as problem:
             problem.within(record=one_line(path.removeprefix(f"{root}/")), place=f"byte {at}")
             raise
-    _check_apart(found.values())
-    files = [listed for listed in found.values() if not listed.entry.is_folder]
+    _check_apart(placed_entries.values())
+    files = [listed for listed in placed_entries.values() if not listed.entry.is_folder]
     if not files:
         raise ArchiveError(expected="at least one record", found="none")
     return root, files
@@ -190,9 +190,14 @@ def central_headers(
 
 
 def _entry(header: CentralHeader, path: bytes, extra: memoryview, name: str) -> DirectoryEntry:
-    """The entry of a central header."""
+    """The entry of a central header; refuses encryption, unknown methods, several parts, sizes that differ."""
     size, stored_size, start = widened((header.size, header.stored_size, header.position), extra)
-    _check_kind(header, start)
+    if header.flags & FLAGS_ENCRYPTED:
+        refuse(start, "no encryption", f"flags {header.flags:#06x}")
+    if header.method not in (STORED, DEFLATED):
+        refuse(start, "method 0 (stored) or 8 (deflated)", str(header.method))
+    if header.disk:
+        refuse(start, "an archive in one part", "one of several")
     entry = DirectoryEntry(
         name=name,
         path=path,
@@ -203,7 +208,10 @@ def _entry(header: CentralHeader, path: bytes, extra: memoryview, name: str) -> 
         deflated=header.method == DEFLATED,
         modified=header.modified,
     )
-    _check_sizes(entry)
+    if not entry.deflated:
+        expect("a stored size of", size, stored_size, start)
+    if entry.is_folder:
+        expect("a folder's size to be", 0, size, start)
     return entry
 
 
@@ -242,24 +250,6 @@ def _descriptor_length(data: memoryview, entry: DirectoryEntry) -> int:
     raise ArchiveError(expected="a descriptor with the directory's crc and sizes", found="other bytes")
 
 
-def _check_kind(header: CentralHeader, at: int) -> None:
-    """Refuse encryption, unknown methods, and archives in several parts."""
-    if header.flags & FLAGS_ENCRYPTED:
-        refuse(at, "no encryption", f"flags {header.flags:#06x}")
-    if header.method not in (STORED, DEFLATED):
-        refuse(at, "method 0 (stored) or 8 (deflated)", str(header.method))
-    if header.disk:
-        refuse(at, "an archive in one part", "one of several")
-
-
-def _check_sizes(entry: DirectoryEntry) -> None:
-    """Refuse a stored record with two sizes, and a folder with bytes."""
-    if not entry.deflated:
-        expect("a stored size of", entry.size, entry.stored_size, entry.start)
-    if entry.is_folder:
-        expect("a folder's size to be", 0, entry.size, entry.start)
-
-
 def _check_local(entry: DirectoryEntry, local: LocalHeader, extra: memoryview) -> None:
     """Refuse a local header that contradicts the central one; what it leaves to the descriptor may be 0."""
     expect("the method to be", DEFLATED if entry.deflated else STORED, local.method, entry.start)
@@ -277,9 +267,9 @@ def _check_local(entry: DirectoryEntry, local: LocalHeader, extra: memoryview) -
             expect(what, true, said, entry.start)
 
 
-def _check_apart(found: Iterable[PlacedEntry]) -> None:
+def _check_apart(entries: Iterable[PlacedEntry]) -> None:
     """Refuse files that overlap, and note where each must end: where the next one begins."""
-    for first, second in pairwise(sorted(found, key=lambda listed: listed.entry.start)):
+    for first, second in pairwise(sorted(entries, key=lambda listed: listed.entry.start)):
         first.stop = second.entry.start
         if first.stop < first.end:
             raise ArchiveError(

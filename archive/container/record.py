@@ -188,9 +188,9 @@ class Record:
         self._check_crc(_crc32(view))
         return view
 
-    def _check_crc(self, found: int) -> None:
-        if self.crc32 not in (found, 0):
-            raise ArchiveError(expected=f"crc32 {self.crc32:#010x}", found=f"{found:#010x}")
+    def _check_crc(self, actual: int) -> None:
+        if self.crc32 not in (actual, 0):
+            raise ArchiveError(expected=f"crc32 {self.crc32:#010x}", found=f"{actual:#010x}")
 
     def _forget(self) -> None:
         self._view = None
@@ -204,11 +204,11 @@ def _crc32(view: memoryview) -> int:
     """
     if len(view) < LONG:
         return zlib.crc32(view)
-    from deflate import crc32  # noqa: PLC0415 (only who reads long records pays for it)
+    from deflate import crc32  # noqa: PLC0415 (only those who read long records pay for it)
 
-    found = 0
+    crc = 0
     for at in range(0, len(view), LONG):
         piece = view[at : at + LONG]
         np.maximum.reduce(np.frombuffer(piece, np.uint8))
-        found = crc32(piece, found)
-    return found
+        crc = crc32(piece, crc)
+    return crc

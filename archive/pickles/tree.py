@@ -94,16 +94,11 @@ def read_trees(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: A
         LimitError: there are more tokens, or longer names, than allowed.
     """
     with allowance.part() as meanwhile:
-        tree = _read(pickles, borrowed, meanwhile)
+        values = scan(pickles, meanwhile)
+        strings = _strings(values.tokens, borrowed, meanwhile)
+        tree = Tree(*values, strings, values.tokens.arg)
     allowance.take(tree.memory, "values of pickles")
     return tree
-
-
-def _read(pickles: Sequence[Pickle], borrowed: Sequence[bool], allowance: Allowance) -> Tree:
-    """The same, at the cost of what is needed meanwhile."""
-    values = scan(pickles, allowance)
-    strings = _strings(values.tokens, borrowed, allowance)
-    return Tree(*values, strings, values.tokens.arg)
 
 
 def _strings(tokens: Tokens, borrowed: Sequence[bool], allowance: Allowance) -> StringTable:

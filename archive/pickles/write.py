@@ -84,19 +84,13 @@ class Integers:
     def part(self, begin: int, end: int) -> bytes:
         """The instructions for the integers from ``begin`` to ``end``."""
         if begin < self._begin or end > self._end:
-            if begin != self._end:
-                return _one_by_one(self._values[begin:end])
+            if begin != self._end:  # out of order, and then mostly few
+                values = self._values[begin:end]
+                return integers(values)[0] if len(values) > FEW else b"".join(map(integer, values.tolist()))
             self._begin, self._end = begin, max(end, begin + CHUNK)
             self._data, self._start = integers(self._values[begin : self._end])
         first = self._begin
         return self._data[self._start[begin - first] : self._start[end - first]]
-
-
-def _one_by_one(values: np.ndarray) -> bytes:
-    """The instructions for some integers, which are few where many are asked for out of order."""
-    if len(values) > FEW:
-        return integers(values)[0]
-    return b"".join(map(integer, values.tolist()))
 
 
 def integers(values: np.ndarray) -> tuple[bytes, array[int]]:
