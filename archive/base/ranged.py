@@ -131,7 +131,7 @@ class RangedBytes:
 
 
 def _runs(numbers: list[int], most: int) -> Iterator[tuple[int, int]]:
-    """First and last of each run of at most ``most`` ascending numbers; a gap of one number is part of a run."""
+    """First and last of each run of at most ``most`` ascending numbers; a gap of one number ends no run."""
     begin = 0
     for at, number in enumerate(numbers):
         following = numbers[at + 1] if at + 1 < len(numbers) else None

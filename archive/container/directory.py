@@ -190,7 +190,7 @@ def central_headers(
 
 
 def _entry(header: CentralHeader, path: bytes, extra: memoryview, name: str) -> DirectoryEntry:
-    """The entry of a central header; refuses encryption, unknown methods, several parts, sizes that differ."""
+    """The entry of a central header; refuses encryption, unknown methods, several parts, two sizes."""
     size, stored_size, start = widened((header.size, header.stored_size, header.position), extra)
     if header.flags & FLAGS_ENCRYPTED:
         refuse(start, "no encryption", f"flags {header.flags:#06x}")

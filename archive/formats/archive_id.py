@@ -33,8 +33,8 @@ def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None =
 
     Args:
         records: by name.
-        left: all exported programs without metadata by the names of their records, where they are known;
-            those of which the whole record counts are not among them.
+        left: the exported programs without metadata, by the names of their records, where they are known;
+            programs whose whole record counts are not among them.
 
     Raises:
         ArchiveError: a record cannot be inflated.
@@ -46,7 +46,12 @@ def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None =
     for name in sorted(counted_names(records)):
         program = None
         if name in programs:
-            program = _left_of(records[name]) if left is None else left.get(name)
+            if left is None:
+                from archive.formats.exported.program import left_of  # noqa: PLC0415 (few have programs)
+
+                program = left_of(records[name].view(), unbounded())
+            else:
+                program = left.get(name)
         size, pieces = counted_pieces(records[name], exported=FORMAT in records)
         if program is not None:
             size, pieces = len(program), [program]
@@ -65,12 +70,6 @@ def counted_pieces(record: Record, *, exported: bool) -> tuple[int, Iterable[byt
         if parts is not None:
             return parts.size, [parts.header, parts.rest]
     return record.size, record.pieces()
-
-
-def _left_of(record: Record) -> bytes | None:
-    from archive.formats.exported.program import left_of  # noqa: PLC0415 (few archives have programs)
-
-    return left_of(record.view(), unbounded())
 
 
 def counted_names(records: Mapping[str, Record]) -> list[str]:

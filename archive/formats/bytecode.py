@@ -228,7 +228,11 @@ class InstructionTable:
     def __init__(self, tree: Tree, pickle: int, allowance: Allowance) -> None:
         self._tree = tree
         self._allowance = allowance
-        self._tables = self._by_name(int(tree.roots[pickle]))
+        self._tables = {  # by name; of equal names the last
+            self._text(self._item(method, 0)): self._item(method, 1)
+            for method in self._distinct(int(tree.roots[pickle]))
+            if self._holds(method)
+        }
         self._parts: dict[int, tuple[int, int]] = {}
 
     def at(self, method: bytes, number: int) -> LiteInstruction | None:
@@ -243,15 +247,6 @@ class InstructionTable:
         opcode = self._text(self._item(row, 0))
         called = self._text(self._item(constants, self._int(self._item(row, 1))))
         return None if row < 0 else LiteInstruction(opcode, called if opcode == INTERFACE_CALL else b"")
-
-    def _by_name(self, root: int) -> dict[bytes, int]:
-        """Each method's table; of equal names the last."""
-        methods = self._distinct(root)
-        return {
-            self._text(self._item(method, 0)): self._item(method, 1)
-            for method in methods
-            if self._holds(method)
-        }
 
     def _distinct(self, node: int) -> dict[int, None]:
         """The distinct items of a tuple or list, in order; none of another node."""

@@ -2,8 +2,8 @@
 
 PyTorch numbers local variables, so that one new line renames all later ones. A function in *canonical* form
 has ``%0``, ``%1`` … for its variables, in the order in which they come first. A value that is named only to
-be returned has no name there. Arguments of the model's own methods keep their names, for callers use them;
-tracing names those of other modules like variables.
+be returned has no name there. Arguments of the model's own methods keep their names, because callers use
+them; tracing names those of other modules like variables.
 
 ``  in_features : Final[int] = 4`` is a constant of a module. PyTorch takes the names in ``__constants__`` of
 a Python class through a set, so another process writes the same lines in another order. Code names constants,
@@ -36,10 +36,10 @@ def arguments(function: str) -> set[str]:
 
 def variables(function: str) -> set[str]:
     """The names of a function's variables that are no arguments."""
-    found: set[str] = set()
+    names: set[str] = set()
     for assigned, counted in ASSIGNED.findall(function.partition(" -> ")[2]):
-        found.update(assigned.split(", ") if assigned else [counted])
-    return found - arguments(function) - {"self"}
+        names.update(assigned.split(", ") if assigned else [counted])
+    return names - arguments(function) - {"self"}
 
 
 def canonical(code: str, *, keeps_arguments: bool) -> str:
@@ -58,19 +58,20 @@ def canonical(code: str, *, keeps_arguments: bool) -> str:
 
 def _canonical(function: str, *, keeps_arguments: bool) -> str:
     known = variables(function)
-    plain = RETURNED.sub(lambda found: _returned(found, known), function)
-    known |= set() if keeps_arguments else arguments(function)
     numbers: dict[str, int] = {}
 
-    def numbered(found: re.Match[str]) -> str:
-        token = found[0]
+    def returned(match: re.Match[str]) -> str:
+        indent, name, value = match.groups()
+        return f"{indent}return {value}" if name in known else match[0]
+
+    def numbered(match: re.Match[str]) -> str:
+        token = match[0]
         return f"%{numbers.setdefault(token, len(numbers))}" if token in known else token
 
+    plain = RETURNED.sub(returned, function)
+    if not keeps_arguments:
+        known |= arguments(function)
     return TOKEN.sub(numbered, plain)
-
-
-def _returned(found: re.Match[str], known: set[str]) -> str:
-    return f"{found[1]}return {found[3]}" if found[2] in known else found[0]
 
 
 def constants_sorted(text: str) -> str:
@@ -79,4 +80,4 @@ def constants_sorted(text: str) -> str:
     >>> constants_sorted("class A(Module):\n  q : Final[int] = 2\n  p : Final[int] = 1\n")
     'class A(Module):\n  p : Final[int] = 1\n  q : Final[int] = 2\n'
     """
-    return CONSTANTS.sub(lambda found: "".join(sorted(LINE.findall(found[0]))), text)
+    return CONSTANTS.sub(lambda match: "".join(sorted(LINE.findall(match[0]))), text)

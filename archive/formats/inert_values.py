@@ -72,14 +72,14 @@ def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
             dimensions.
     """
     name = tree.tokens.place(root)[0]
-    allowance.take(_kept(tree), "values", record=name)
+    allowance.take(_bytes_of_values(tree), "values", record=name)
     with allowance.lent(
         NODE_BYTES * len(tree.count) + CHILD_BYTES * len(tree.children), "values", record=name
     ):
         return _valued(tree, root, allowance)
 
 
-def _kept(tree: Tree) -> int:
+def _bytes_of_values(tree: Tree) -> int:
     """Bytes of memory that the values of all nodes take, with texts and names as ASCII."""
     kinds = tree.kinds(np.arange(len(tree.count)))
     objects = int(SIZE[kinds].sum())
@@ -164,31 +164,22 @@ def _value(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> 
     if kind == ValueKind.FLOAT:
         return struct.unpack(">d", int(tree.value[node]).to_bytes(8, "big", signed=True))[0]
     if kind == ValueKind.TEXT:
-        return _text(tree.strings.data(int(tree.value[node])), allowance)
+        written = bytes(tree.strings.data(int(tree.value[node])))  # its memory was asked for as ASCII
+        return written.decode() if written.isascii() else charged(written, allowance)
     if kind == ValueKind.GLOBAL:
         return Global(*tree.names(node))
     if kind == ValueKind.LIST:
         return parts
     if kind == ValueKind.DICT:
-        return _dict(tree, node, parts)
+        if len(parts) % 2:
+            raise tree.tokens.fault(node, "a dict with a key that has no value")
+        for key in parts[::2]:
+            if not isinstance(key, str | int | float | TensorInfo | Global | None):
+                raise tree.tokens.fault(node, f"expected a dict key, found {shown(type(key).__name__)}")
+        return dict(zip(parts[::2], parts[1::2], strict=True))
     if kind in (ValueKind.REDUCE, ValueKind.OBJECT):
         return _made(tree, node, parts, allowance)
     return tuple(parts)
-
-
-def _text(data: memoryview, allowance: Allowance) -> str:
-    """A text, which was asked for as ASCII."""
-    written = bytes(data)
-    return written.decode() if written.isascii() else charged(written, allowance)
-
-
-def _dict(tree: Tree, node: int, parts: list[object]) -> dict[object, object]:
-    if len(parts) % 2:
-        raise tree.tokens.fault(node, "a dict with a key that has no value")
-    for key in parts[::2]:
-        if not isinstance(key, str | int | float | TensorInfo | Global | None):
-            raise tree.tokens.fault(node, f"expected a dict key, found {shown(type(key).__name__)}")
-    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _made(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> object:
@@ -218,15 +209,14 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: All
             raise LimitError(
                 "dimensions", allowance.limits.dimensions, len(size), record=name, place=f"byte {at}"
             )
-    good = (
+    if not (
         isinstance(storage, tuple)
         and len(storage) == 1
         and _is_storage(storage[0])
         and isinstance(offset, int)
         and _is_size(shape)
         and _is_size(strides)
-    )
-    if not good:
+    ):
         name, at = tree.tokens.place(node)
         raise ArchiveError(
             record=name,
@@ -234,7 +224,7 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: All
             expected="a tensor: storage, offset, shape, strides",
             found=", ".join(_brief(argument) for argument in arguments[:4]),
         )
-    _, kind, key, device, elements = storage[0][:STORAGE]  # type: ignore[index]
+    _, kind, key, device, elements = storage[0][:STORAGE]
     requires_grad = rest[0] if rest and isinstance(rest[0], bool) else None
     bits = rest[METADATA] if len(rest) > METADATA else None
     return TensorInfo(
@@ -242,7 +232,7 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: All
         kind.name.removesuffix("Storage"),
         device,
         elements,
-        offset,  # type: ignore[arg-type]
+        offset,
         shape,  # type: ignore[arg-type]
         strides,  # type: ignore[arg-type]
         requires_grad,

@@ -56,7 +56,7 @@ def find_lowered(root: object, allowance: Allowance) -> dict[str, LoweredState]:
     Raises:
         LimitError: values are shared so often that paths or blobs would grow without bounds.
     """
-    found: dict[str, LoweredState] = {}
+    states: dict[str, LoweredState] = {}
     seen: set[int] = set()
     blobs = _Blobs(allowance)
     stack: list[tuple[Step, object, bool]] = [(None, root, False)]
@@ -68,14 +68,14 @@ def find_lowered(root: object, allowance: Allowance) -> dict[str, LoweredState]:
         name = str(value.what) if isinstance(value, Inert) and isinstance(value.what, Global) else ""
         state = _lowered(step, value, name, blobs, wrapped=wrapped) if isinstance(value, Inert) else None
         if state is not None:
-            found[state.path] = state
+            states[state.path] = state
             continue
         is_wrapper = bool(WRAPPER.match(name))
         children = list(_children(value))
         allowance.take(STEP_BYTES * len(children), "values in modules", record=DATA)
-        below = [((step, key, named), child, is_wrapper) for key, named, child in children]
+        below = [((step, key, is_attribute), child, is_wrapper) for key, is_attribute, child in children]
         stack.extend(reversed(below))
-    return found
+    return states
 
 
 def _lowered(step: Step, value: Inert, name: str, blobs: _Blobs, *, wrapped: bool) -> LoweredState | None:
@@ -104,8 +104,8 @@ def _path(step: Step, allowance: Allowance) -> str:
     parts: list[str] = []
     length = 0
     while step is not None:
-        step, key, named = step
-        parts.append(f".{key}" if named else f"[{key!r}]")
+        step, key, is_attribute = step
+        parts.append(f".{key}" if is_attribute else f"[{key!r}]")
         length += len(parts[-1])
         if length > allowance.limits.name_bytes:
             raise LimitError("name_bytes", allowance.limits.name_bytes, length, record=DATA)
@@ -135,10 +135,10 @@ def _of_program(text: str) -> Iterator[int]:
 
     try:
         methods = json.loads(text)["methods"] if len(text) <= LONGEST_PROGRAM else []
-        found = [step[3] for method in methods for step in method["instructions"]]
+        handles = [step[3] for method in methods for step in method["instructions"]]
     except (ValueError, RecursionError, LookupError, TypeError):
         return
-    yield from dict.fromkeys(handle for handle in found if type(handle) is int and 0 <= handle < 1 << 63)
+    yield from dict.fromkeys(handle for handle in handles if type(handle) is int and 0 <= handle < 1 << 63)
 
 
 class _Blobs:

@@ -229,7 +229,14 @@ def build_source_ranges(
     index = table.source[part]
     own = slice(int(index.min()), int(index.max()) + 1) if len(index) else slice(0, 0)
     pieced = layout is RangeLayout.STRING_TABLE
-    sources = _pieced_columns(table, record, own) if pieced else _inline_columns(table.sources, own)
+    if pieced:
+        sources = _pieced_columns(table, record, own)
+    else:
+        sources = {
+            "text": table.sources.piece[table.sources.first[own]],
+            "filename": table.sources.filename[own],
+            "starting_line": table.sources.line[own],
+        }
     span = {
         "source": Indexed(index - own.start, sources),
         "start": table.start[part],
@@ -264,15 +271,6 @@ def record_of(
 def _own_table(table: RangeTable, record: int) -> Ints:
     """A record's string table."""
     return table.table[int(table.table_first[record]) : int(table.table_first[record + 1])]
-
-
-def _inline_columns(sources: SourceTable, own: slice) -> dict[str, Any]:
-    """Sources with their texts."""
-    return {
-        "text": sources.piece[sources.first[own]],
-        "filename": sources.filename[own],
-        "starting_line": sources.line[own],
-    }
 
 
 def _pieced_columns(table: RangeTable, record: int, own: slice) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 A companion does not hold the code, so a log's excerpt cannot be compared with it. A store that is given the
 archive keeps a digest of each line; ``split --fingerprints`` puts them into the companion. A digest is the
 first ``BYTES`` bytes of the line's blake2b: another line passes for it once in 16,777,216 times. It has no
-key, so that releases of a model share it; who guesses a line can tell that the code has it.
+key, so that releases of a model share it; whoever guesses a line can tell that the code has it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BYTES = 3
 
 
 class LineDigests:
-    """The lines of a code record, of which the digests are known alone.
+    """The lines of a code record of which only the digests are known.
 
     Args:
         digests: of the lines, from the first (n).
@@ -58,18 +58,16 @@ def unpacked_lines(lines: Mapping[str, bytes]) -> dict[str, LineDigests]:
     Raises:
         ArchiveError: a digest is cut.
     """
+    unpacked = {}
     for name, data in lines.items():
         if len(data) % BYTES:
             raise ArchiveError(
                 place=name, expected=f"digests of {BYTES} bytes", found=counted(len(data), "byte")
             )
-    return {name: LineDigests(_unpacked(data)) for name, data in lines.items()}
-
-
-def _unpacked(data: bytes) -> Ints:
-    digests = np.zeros((len(data) // BYTES, 4), np.uint8)
-    digests[:, :BYTES] = np.frombuffer(data, np.uint8).reshape(-1, BYTES)
-    return digests.view("<u4").ravel().astype(np.int64)
+        digests = np.zeros((len(data) // BYTES, 4), np.uint8)
+        digests[:, :BYTES] = np.frombuffer(data, np.uint8).reshape(-1, BYTES)
+        unpacked[name] = LineDigests(digests.view("<u4").ravel().astype(np.int64))
+    return unpacked
 
 
 def _digest_of(line: bytes) -> int:

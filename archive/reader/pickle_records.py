@@ -63,7 +63,7 @@ class PickleRecords:
         return self._tree(names, self._allowance)
 
     def _tree(self, names: Sequence[str], allowance: Allowance) -> Tree:
-        """The same, at the cost of an allowance; the records themselves stay in memory in any case."""
+        """The same, charged to an allowance; the records themselves stay in memory in any case."""
         missing = [name for name in names if name not in self._source.records]
         if missing:
             raise ArchiveError("no such record", file=self._source.file, record=missing[0])
@@ -83,18 +83,26 @@ class PickleRecords:
             return self._read(name, _value, part)
 
     def _read(self, name: str, read: Callable[[Tree, Allowance], T], allowance: Allowance) -> T:
-        """What is read of a record's tree, which itself is given up, at the cost of an allowance."""
+        """Read something from a record's tree; only what was read stays charged to the allowance."""
         with in_file(self._source.file), allowance.part() as meanwhile:
             return read(self._tree([name], meanwhile), allowance)
 
     def _read_once(self, name: str, read: Callable[[Tree, Allowance], T]) -> T:
-        """The same for what stays in memory."""
+        """The same for a value that stays in memory."""
         with self._allowance.part() as part:
-            value, kept = self._read(name, read, part), part.taken
-        self._allowance.take(kept, "values")
+            value, cost = self._read(name, read, part), part.taken
+        self._allowance.take(cost, "values")
         return value
 
     # Debug tables
+
+    def _table(self, names: Sequence[str], parse: Callable[[Tree, Allowance], T]) -> T:
+        """The columns of some records. They stay in memory; the tree that they are parsed from does not."""
+        with in_file(self._source.file):
+            with self._allowance.part() as meanwhile:
+                table = parse(self._tree(names, meanwhile), meanwhile)
+            self._allowance.take(column_bytes(table), "columns")
+            return table
 
     @cached_property
     def range_records(self) -> tuple[str, ...]:
@@ -104,10 +112,7 @@ class PickleRecords:
     @cached_property
     def range_table(self) -> RangeTable:
         """The source ranges of all records."""
-        with in_file(self._source.file):
-            with self._allowance.part() as meanwhile:
-                table = parse_source_ranges(self._tree(self.range_records, meanwhile), meanwhile)
-            return self._kept(table)
+        return self._table(self.range_records, parse_source_ranges)
 
     @property
     def range_summary(self) -> RangeSummary:
@@ -128,11 +133,10 @@ class PickleRecords:
         """The call-stack debug map; None where there is none."""
         if CALLSTACK_MAP not in self._source.records:
             return None
-        with in_file(self._source.file):
-            with self._allowance.part() as meanwhile:
-                tree = self._tree([CALLSTACK_MAP], meanwhile)
-                table = callstack_map.parse_callstack_map(tree, 0, meanwhile)
-            return self._kept(table)
+        return self._table(
+            [CALLSTACK_MAP],
+            lambda tree, allowance: callstack_map.parse_callstack_map(tree, 0, allowance),
+        )
 
     @cached_property
     def method_table(self) -> MethodTable | None:
@@ -147,15 +151,10 @@ class PickleRecords:
     def _methods(self, name: str, generation: Generation) -> MethodTable | None:
         if name not in self._source.records:
             return None
-        with in_file(self._source.file):
-            with self._allowance.part() as meanwhile:
-                table = method_handles.parse_methods(self._tree([name], meanwhile), 0, generation, meanwhile)
-            return self._kept(table)
-
-    def _kept(self, table: T) -> T:
-        """A table, whose columns stay in memory; the tree that it was read from does not."""
-        self._allowance.take(column_bytes(table), "columns")
-        return table
+        return self._table(
+            [name],
+            lambda tree, allowance: method_handles.parse_methods(tree, 0, generation, allowance),
+        )
 
     @cached_property
     def handle_form(self) -> HandleForm:

@@ -12,7 +12,7 @@ Where an archive has several parts with tensors of their own, the part stands be
 - a torch.package: ``model/model.pkl:encoder.weight``, and ``.data/ts_code/0:encoder.weight`` of TorchScript
 
 Sample inputs and the states of tracing are no tensors of this list, nor are the weights of a compiled model
-whose C++ code was taken out, for nothing else tells their names. A compiled model's bytes are in the shared
+whose C++ code was taken out: nothing else tells their names. A compiled model's bytes are in the shared
 object; where a compiler is still to make that, in an object file; or in a file of their own.
 """
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file
@@ -103,11 +103,11 @@ class Tensors(Mapping[str, "Tensor"]):
     @cached_property
     def storages(self) -> Mapping[str, tuple[str, ...]]:
         """The records that are storages, each with the names of the tensors in it, in order."""
-        found: dict[str, list[str]] = {}
+        storages: dict[str, list[str]] = {}
         for name, tensor in self._rows.items():
             if tensor.record:
-                found.setdefault(tensor.record, []).append(name)
-        return {record: tuple(names) for record, names in found.items()}
+                storages.setdefault(tensor.record, []).append(name)
+        return {record: tuple(names) for record, names in storages.items()}
 
     @cached_property
     def is_big_endian(self) -> bool:
@@ -222,19 +222,11 @@ class Tensors(Mapping[str, "Tensor"]):
             elif name in SAVED_INSIDE or (name.endswith(BESIDE[:2]) and has_end(record.view())):
                 yield name, self._of_inner(record)
         programs = {table[2] for table in map(TABLE.fullmatch, container.records) if table}
-        for model, rows in self._of_compiled().items():
-            part = f"{COMPILED}{model}" if model in programs else model
-            yield "" if part == ONLY else part, rows
-
-    def _of_compiled(self) -> dict[str, list[tuple[str, Tensor]]]:
-        """The constants of compiled models, by model."""
-        if not any(name.startswith(COMPILED) for name in self._source.records):
-            return {}
-        tensors: dict[str, list[tuple[str, Tensor]]] = {}
-        for model, name, tensor, storage in _compiled_tensors(self._source):
-            self._inner[storage.name] = storage
-            tensors.setdefault(model, []).append((name, tensor))
-        return tensors
+        if any(name.startswith(COMPILED) for name in self._source.records):
+            for model, constants in _compiled_tensors(self._source):
+                self._inner |= {storage.name: storage for _, _, storage in constants}
+                part = f"{COMPILED}{model}" if model in programs else model
+                yield "" if part == ONLY else part, [(name, tensor) for name, tensor, _ in constants]
 
     def _of_inner(self, record: ReadableRecord) -> Iterator[tuple[str, Tensor]]:
         """The tensors of a record that ``torch.save`` wrote."""
@@ -282,24 +274,8 @@ class Slice:
         return self._record.view()[self._start : self._start + self.size]
 
 
-class CompiledTensor(NamedTuple):
-    """A constant of a compiled model.
-
-    Attributes:
-        model: the compiled model's name.
-        name: the constant's.
-        tensor: with the name of its storage.
-        storage: its bytes.
-    """
-
-    model: str
-    name: str
-    tensor: Tensor
-    storage: Slice
-
-
-def _compiled_tensors(source: Records) -> Iterator[CompiledTensor]:
-    """The tensors of an archive's compiled models; none where code or weights are not in the archive.
+def _compiled_tensors(source: Records) -> Iterator[tuple[str, list[tuple[str, Tensor, Slice]]]]:
+    """The constants of each compiled model, with their storages; none where code or weights are missing.
 
     Raises:
         ArchiveError: the code contradicts itself, or the weights.
@@ -320,9 +296,14 @@ def _compiled_tensors(source: Records) -> Iterator[CompiledTensor]:
             expected = f"{size:,} bytes of weights, as its code tells"
             found = f"{end - start:,}"
             raise ArchiveError(file=source.file, record=record.name, expected=expected, found=found)
-        for constant in constants:
-            storage = Slice(record, start + constant.start, constant.size)
-            yield CompiledTensor(name, constant.name, constant.tensor.in_storage(storage.name), storage)
+        storages = [Slice(record, start + constant.start, constant.size) for constant in constants]
+        yield (
+            name,
+            [
+                (constant.name, constant.tensor.in_storage(storage.name), storage)
+                for constant, storage in zip(constants, storages, strict=True)
+            ],
+        )
 
 
 def _weights(source: Records, model: CompiledModel) -> tuple[ReadableRecord, int, int] | None:

@@ -17,7 +17,7 @@ from archive.base.errors import ArchiveError
 from archive.formats.record_kinds import COMPILED, KERNELS, SpareKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from archive.container.record import Record
     from archive.formats.elf.cutting import Cut
@@ -30,21 +30,19 @@ def spare_records(names: Iterable[str]) -> dict[str, SpareKind]:
     """The records that no loader needs, of all that an archive has, in their order."""
     models: dict[str, list[str]] = {}
     for name in names:
-        model, slash, own = name.removeprefix(COMPILED).partition("/")
+        model, slash, file = name.removeprefix(COMPILED).partition("/")
         if name.startswith(COMPILED) and slash:
-            models.setdefault(f"{COMPILED}{model}/", []).append(own)
-    return {folder + own: kind for folder, names in models.items() for own, kind in _spare(names)}
-
-
-def _spare(names: list[str]) -> Iterator[tuple[str, SpareKind]]:
-    """The same of one model; names are those in its folder."""
-    known, objects = set(names), [name for name in names if name.endswith(OBJECT)]
-    loads = bool(objects) and all(name.removesuffix(OBJECT) + METADATA in known for name in objects)
-    for name in names:
-        if name == KERNELS:
-            yield name, SpareKind.KERNELS
-        elif loads and name.endswith(SOURCE):
-            yield name, SpareKind.SOURCES
+            models.setdefault(f"{COMPILED}{model}/", []).append(file)
+    spare = {}
+    for folder, files in models.items():
+        objects = [file for file in files if file.endswith(OBJECT)]
+        loads = bool(objects) and {file.removesuffix(OBJECT) + METADATA for file in objects}.issubset(files)
+        for file in files:
+            if file == KERNELS:
+                spare[folder + file] = SpareKind.KERNELS
+            elif loads and file.endswith(SOURCE):
+                spare[folder + file] = SpareKind.SOURCES
+    return spare
 
 
 def is_object(name: str) -> bool:

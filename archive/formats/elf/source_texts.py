@@ -56,7 +56,18 @@ def source_texts(data: memoryview, made: SharedObject) -> list[ObjectText]:
     """
     if (made.bits, made.order) != (64, "<"):
         return []
-    return sorted(text for start, end in _read_only(data, made) for text in _texts(data, start, end))
+    texts: list[ObjectText] = []
+    for start, end in _read_only(data, made):
+        for frame in FRAME.finditer(data, start, end):
+            texts.append(ObjectText(*frame.span("file"), is_path=True))
+            if frame["code"]:
+                texts.append(ObjectText(*frame.span("code"), is_path=False))
+        texts += [
+            ObjectText(*string.span(), is_path=True)
+            for string in STRING.finditer(data, start, end)
+            if SOURCE.fullmatch(string[0])
+        ]
+    return sorted(texts)
 
 
 def without_source_texts(data: memoryview, made: SharedObject) -> bytes:
@@ -65,16 +76,6 @@ def without_source_texts(data: memoryview, made: SharedObject) -> bytes:
     for start, end, _ in source_texts(data, made):
         changed[start:end] = bytes(end - start)
     return bytes(changed)
-
-
-def _texts(data: memoryview, start: int, end: int) -> Iterator[ObjectText]:
-    for frame in FRAME.finditer(data, start, end):
-        yield ObjectText(*frame.span("file"), is_path=True)
-        if frame["code"]:
-            yield ObjectText(*frame.span("code"), is_path=False)
-    for text in STRING.finditer(data, start, end):
-        if SOURCE.fullmatch(text[0]):
-            yield ObjectText(*text.span(), is_path=True)
 
 
 def _read_only(data: memoryview, made: SharedObject) -> Iterator[tuple[int, int]]:

@@ -71,9 +71,9 @@ def _between(data: memoryview, made: SharedObject) -> Iterator[Span]:
             continue
         (section, start), (other, end) = first, last
         if made.segments:
-            found = made.in_file(start, end)
-            if found:
-                yield found
+            span = made.in_file(start, end)
+            if span:
+                yield span
         elif section == other < len(made.sections):
             begin = made.sections[section].offset
             yield begin + start, begin + end

@@ -54,12 +54,12 @@ class Names:
 
     def made(self, wanted: str) -> str:
         """A name that no node has: the one that is wanted, or the same with a number."""
-        found = NUMBERED.fullmatch(wanted)
-        if found is None:
+        match = NUMBERED.fullmatch(wanted)
+        if match is None:
             wanted = re.sub("[^0-9a-zA-Z_]+", "_", wanted) or "_unnamed"
             wanted = f"_{wanted}" if wanted[0].isdigit() else wanted
-            found = NUMBERED.fullmatch(wanted)
-        base, number = (found[1], found[2]) if found else (wanted, None)
+            match = NUMBERED.fullmatch(wanted)
+        base, number = (match[1], match[2]) if match else (wanted, None)
         if number is None or wanted in self._used:
             last = self._last.get(base, 0)
             if wanted in TAKEN:
@@ -116,22 +116,20 @@ class LoadedGraphs:
     def __init__(self, graphs: Mapping[Path, Sequence[NodeSite]]) -> None:
         self._groups = dict[Path, list[_LoadedNode]]()
         self._names = dict[Path, Names]()
-        paths = dict[Path, Path]()
-        for path, sites in graphs.items():
-            self._load(paths.get(path, path), sites, paths)
-
-    def _load(self, path: Path, sites: Sequence[NodeSite], paths: dict[Path, Path]) -> None:
-        names = self._names[path] = Names()
-        groups = self._groups[path] = []
-        for given in sites[0].inputs:
-            names.made(given)
-        for site in sites:
-            held = [(name, names.made(name)) for name in _held(site)]
-            node = replace(site, scopes=path, name=_name(site, names))
-            heads = (_derived(node, name, graph, (), {}) for graph, name in held)
-            groups.append(_LoadedNode(tuple(heads), node, tuple(_fetches(node, names))))
-            for graph, _ in held:
-                paths[*site.scopes, Scope(site.name, graph)] = (*path, Scope(node.name, graph))
+        paths = dict[Path, Path]()  # of inner graphs in the file: as they are once holders are renamed
+        for file_path, sites in graphs.items():
+            path = paths.get(file_path, file_path)
+            names = self._names[path] = Names()
+            groups = self._groups[path] = []
+            for given in sites[0].inputs:
+                names.made(given)
+            for site in sites:
+                held = [(name, names.made(name)) for name in _held(site)]
+                node = replace(site, scopes=path, name=_name(site, names))
+                heads = (_derived(node, name, graph, (), {}) for graph, name in held)
+                groups.append(_LoadedNode(tuple(heads), node, tuple(_fetches(node, names))))
+                for graph, _ in held:
+                    paths[*site.scopes, Scope(site.name, graph)] = (*path, Scope(node.name, graph))
 
     def nodes(self) -> Iterator[NodeSite]:
         """All nodes, each graph's in the order in which its code has them."""
@@ -170,9 +168,9 @@ def _nodes(groups: Iterable[_LoadedNode]) -> Iterator[NodeSite]:
     return chain.from_iterable((*group.graphs, group.node, *group.fetches) for group in groups)
 
 
-def _derived(node: NodeSite, name: str, target: str, taken: tuple[str, ...], record: Record) -> NodeSite:
+def _derived(node: NodeSite, name: str, target: str, arguments: tuple[str, ...], record: Record) -> NodeSite:
     """A node that loading makes of another one, whose metadata it has."""
-    return NodeSite(name, target, node.scopes, taken, node.metadata, node.inputs, record)
+    return NodeSite(name, target, node.scopes, arguments, node.metadata, node.inputs, record)
 
 
 def _held(site: NodeSite) -> Iterator[str]:
@@ -185,8 +183,8 @@ def _held(site: NodeSite) -> Iterator[str]:
 
 def _parts(site: NodeSite, key: str) -> list[dict[str, Any]]:
     """The objects in a list of a node's record."""
-    found = (site.record or {}).get(key)
-    return [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
+    parts = (site.record or {}).get(key)
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
 
 
 def _name(site: NodeSite, names: Names) -> str:
@@ -247,14 +245,14 @@ def _fetched(node: NodeSite, holder: str, results: object, names: Names) -> Iter
 
 def _used(group: _LoadedNode) -> _LoadedNode:
     """A group without what fetches results that nothing uses: exporting named such results itself."""
-    kept, holders = list[NodeSite](), set[str]()
+    used, holders = list[NodeSite](), set[str]()
     for fetch in reversed(group.fetches):
         (output,) = _parts(fetch, "outputs")
         is_list = bool(output.keys() & LISTS)
         if fetch.name in holders if is_list else not (NOTHING in output or UNUSED in fetch.name):
-            kept.append(fetch)
+            used.append(fetch)
             holders.update(fetch.arguments or ())
-    return group._replace(fetches=tuple(reversed(kept)))
+    return group._replace(fetches=tuple(reversed(used)))
 
 
 def _without_token(

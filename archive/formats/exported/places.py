@@ -61,7 +61,7 @@ class NodeBytes(NamedTuple):
     @property
     def own(self) -> int:
         """Bytes that are neither metadata nor of nodes inside."""
-        return self.size - sum(one.size for one in self.metadata) - sum(one.size for one in self.inner)
+        return self.size - sum(piece.size for piece in self.metadata) - sum(node.size for node in self.inner)
 
 
 def node_bytes(data: memoryview, allowance: Allowance) -> Sequence[NodeBytes]:
@@ -113,19 +113,19 @@ class _Scan:
 
     def program(self) -> Sequence[NodeBytes]:
         """The nodes of the program's own graph."""
-        found, end = self._under(("graph_module", "graph"), self._graph, self._behind_blank(0))
+        nodes, end = self._under(("graph_module", "graph"), self._graph, self._behind_blank(0))
         end = self._behind_blank(end)
-        if found is None or end < len(self._text):
+        if nodes is None or end < len(self._text):
             self._refuse("a program", end)
-        return found  # type: ignore[no-any-return]
+        return nodes  # type: ignore[no-any-return]
 
     def _graph(self, at: int) -> tuple[Sequence[NodeBytes], int]:
         self._scopes += 1
         if self._scopes > MAX_SCOPES:
             raise LimitError("nested graphs", MAX_SCOPES, self._scopes, place=f"byte {at}")
-        found, end = self._under(("nodes",), partial(self._items, self._node), at)
+        nodes, end = self._under(("nodes",), partial(self._items, self._node), at)
         self._scopes -= 1
-        return (self._refuse("a graph", at) if found is None else found), end
+        return (self._refuse("a graph", at) if nodes is None else nodes), end
 
     def _node(self, at: int) -> tuple[NodeBytes, int]:
         members, end = self._members({"metadata": self._metadata, "inputs": self._inputs}, at)
@@ -188,8 +188,8 @@ class _Scan:
 
     def _separated(self, close: str, at: int) -> tuple[int, bool]:
         """The place of the next value, or of what closes the values, and whether there is another one."""
-        found = BEHIND.match(self._text, at)
-        at, more = (found.end(), found["comma"] is not None) if found else (at, False)
+        match = BEHIND.match(self._text, at)
+        at, more = (match.end(), match["comma"] is not None) if match else (at, False)
         if not more and self._text[at : at + 1] != close:
             self._refuse(f", or {close}", at)
         return at, more
@@ -202,8 +202,8 @@ class _Scan:
         return value, end
 
     def _behind(self, pattern: re.Pattern[str], expected: str, at: int) -> int:
-        found = pattern.match(self._text, at)
-        return found.end() if found else self._refuse(expected, at)
+        match = pattern.match(self._text, at)
+        return match.end() if match else self._refuse(expected, at)
 
     def _behind_blank(self, at: int) -> int:
         return self._behind(BLANKS, "", at)

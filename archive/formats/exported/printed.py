@@ -41,7 +41,6 @@ MEMORY_FORMATS = dict(
     enumerate("contiguous_format channels_last channels_last_3d preserve_format".split(), 1)  # noqa: SIM905
 )
 NUMBERED = {"as_scalar_type": SCALARS, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}
-NUMBERED = {"as_scalar_type": SCALARS, "as_layout": LAYOUTS, "as_memory_format": MEMORY_FORMATS}
 BRACKETS = {"[": r"[\[(]", "]": r",?[\])]"}
 """The expressions of a list's ends: it may have been a tuple before it was saved."""
 NUMBERS = {"Infinity": "inf", "-Infinity": "-inf", "NaN": "nan"}
@@ -80,22 +79,21 @@ def pieces(arguments: Sequence[Any], notation: Notation) -> list[Piece] | None:
     Returns:
         None where it is not recorded how an argument is passed.
     """
-    given, named = list[list[Piece]](), list[list[Piece]]()
-    for given_argument in arguments:
-        kind = given_argument.get("kind") if isinstance(given_argument, dict) else None
+    args, kwargs = list[list[Piece]](), list[list[Piece]]()
+    sign = " = " if notation is Notation.CODE else ": "
+    for argument in arguments:
+        kind = argument.get("kind") if isinstance(argument, dict) else None
         if kind not in (POSITIONAL, KEYWORD):
             return None
-        printed = _argument(given_argument.get("arg"), notation)
+        printed = _argument(argument.get("arg"), notation)
         if kind == POSITIONAL:
-            given.append(printed)
+            args.append(printed)
         else:
-            named.append(
-                [f"{given_argument.get('name')}{' = ' if notation is Notation.CODE else ': '}", *printed]
-            )
+            kwargs.append([f"{argument.get('name')}{sign}", *printed])
     if notation is Notation.CODE:
-        return _joined([*given, *named])
-    comma = "," if len(given) == 1 else ""
-    return ["args = (", *_joined(given), f"{comma}), kwargs = {{", *_joined(named), "}"]
+        return _joined([*args, *kwargs])
+    comma = "," if len(args) == 1 else ""
+    return ["args = (", *_joined(args), f"{comma}), kwargs = {{", *_joined(kwargs), "}"]
 
 
 def behind(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str | None:
@@ -150,8 +148,13 @@ def _argument(argument: object, notation: Notation) -> list[Piece]:
         return [ANYTHING]
     ((kind, value),) = argument.items()
     if isinstance(value, list):
-        items = [_item(kind.removesuffix("s"), item, notation) for item in value]
-        return ["[", *_joined(items), "]"] if kind in LISTS else [ANYTHING]
+        if kind not in LISTS:
+            return [ANYTHING]
+        if kind == "as_optional_tensors":
+            items = [_argument(item, notation) for item in value]
+        else:
+            items = [[_plain(kind.removesuffix("s"), item, notation)] for item in value]
+        return ["[", *_joined(items), "]"]
     return [_plain(kind, value, notation)]
 
 
@@ -159,18 +162,6 @@ LISTS = frozenset(
     f"as_{kind}s" for kind in ("tensor", "int", "float", "bool", "string", "sym_int", "sym_float", "sym_bool")
 ) | {"as_optional_tensors"}
 NAMED = frozenset(("as_tensor", "as_custom_obj", "as_graph"))
-
-
-def _item(kind: str, value: object, notation: Notation) -> list[Piece]:
-    if kind == "as_optional_tensor":
-        return _argument(value, notation)
-    return [_plain(kind, value, notation)]
-
-
-def _text(kind: str, value: str, notation: Notation) -> Piece:
-    if kind == "as_operator":
-        return value if notation is Notation.CODE else ANYTHING
-    return repr(value) if notation is Notation.CODE else value
 
 
 def _plain(kind: str, value: object, notation: Notation) -> Piece:
@@ -187,7 +178,9 @@ def _plain(kind: str, value: object, notation: Notation) -> Piece:
         )
     if kind in ("as_int", "as_float", "as_bool"):
         return NUMBERS.get(value) if isinstance(value, str) else repr(value)
-    if kind in ("as_string", "as_operator") and isinstance(value, str):
-        return _text(kind, value, notation)
+    if kind == "as_operator" and isinstance(value, str):
+        return value if notation is Notation.CODE else ANYTHING
+    if kind == "as_string" and isinstance(value, str):
+        return repr(value) if notation is Notation.CODE else value
     known = NUMBERED.get(kind, {}).get(value) if isinstance(value, int) else None
     return None if known is None else f"torch.{known}"

@@ -45,7 +45,7 @@ class Program:
         make: gives the sites when they are first asked for.
         lifted: how many parameters, buffers and constants its graph takes; None where that is not known.
         is_pruned: whether its module has no tokens, and no nodes for results that nothing uses: the program
-            is in another dialect than that of training.
+            is in another dialect than that of training. False where that is not recorded.
         is_loaded: whether its nodes are those of the program as it is loaded, and not of its module.
 
     Attributes:
@@ -88,7 +88,9 @@ class Program:
         graph = graph_of(tree)
         release = str(tree.get("torch_version") or "")  # type: ignore[attr-defined]
         sites = partial(_sites, graph, metadata)
-        return cls(name, release, sites, _lifted(tree), is_pruned=_is_pruned(tree))
+        verifiers = tree.get("verifiers")  # type: ignore[attr-defined]
+        is_pruned = isinstance(verifiers, list) and bool(verifiers) and verifiers[0] != TRAINING
+        return cls(name, release, sites, _lifted(tree), is_pruned=is_pruned)
 
     @cached_property
     def sites(self) -> Mapping[str, NodeSite]:
@@ -108,10 +110,10 @@ class Program:
     @cached_property
     def graphs(self) -> Mapping[tuple[Scope, ...], Sequence[NodeSite]]:
         """The nodes of each graph in their order, by the path to it; ``()`` is the program's own."""
-        found = defaultdict[tuple[Scope, ...], list[NodeSite]](list)
+        graphs = defaultdict[tuple[Scope, ...], list[NodeSite]](list)
         for site in self.sites.values():
-            found[site.scopes].append(site)
-        return dict(found)
+            graphs[site.scopes].append(site)
+        return dict(graphs)
 
     @cached_property
     def forms(self) -> tuple[Program, ...]:
@@ -138,10 +140,10 @@ class Program:
 
 
 def _by_key(sites: Iterable[NodeSite]) -> dict[str, NodeSite]:
-    found: dict[str, NodeSite] = {}
+    by_key: dict[str, NodeSite] = {}
     for site in sites:
-        found.setdefault(site.key, site)
-    return found
+        by_key.setdefault(site.key, site)
+    return by_key
 
 
 def graph_of(tree: object) -> dict[str, Any]:
@@ -163,14 +165,8 @@ def _lifted(tree: Any) -> int | None:  # noqa: ANN401 (JSON with a graph)
     return sum(isinstance(spec, dict) and not spec.keys() & given for spec in specs)
 
 
-def _is_pruned(tree: Any) -> bool:  # noqa: ANN401 (JSON with a graph)
-    """Whether a program is in another dialect than that of training; false where that is not recorded."""
-    verifiers = tree.get("verifiers")
-    return isinstance(verifiers, list) and bool(verifiers) and verifiers[0] != TRAINING
-
-
 def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) -> dict[str, NodeSite]:
-    found: dict[str, NodeSite] = {}
+    sites: dict[str, NodeSite] = {}
     for number, (path, node, scopes, inputs) in enumerate(nodes(graph)):
         texts = None
         if metadata is not None:
@@ -180,9 +176,9 @@ def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) 
         name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")
         given = _list(node.get("inputs"), f"{path}.inputs")
         site = NodeSite(name, target, scopes, named_values(given), _metadata(path, node, texts), inputs, node)
-        if found.setdefault(site.key, site) is not site:
+        if sites.setdefault(site.key, site) is not site:
             raise ArchiveError(place=path, expected="a name of its own", found=repr(site.key))
-    return found
+    return sites
 
 
 GRAPH = "graph_module.graph"
@@ -192,23 +188,18 @@ PlacedNode = tuple[str, dict[str, Any], tuple[Scope, ...], tuple[str, ...]]
 """JSON path, node, the scopes that the node is in, and the names of the values that its graph takes."""
 
 
-def nodes(graph: dict[str, Any]) -> Iterator[PlacedNode]:
-    """All nodes of a graph and of those inside of it, in the order of the file.
+def nodes(graph: dict[str, Any], path: str = GRAPH, scopes: tuple[Scope, ...] = ()) -> Iterator[PlacedNode]:
+    """All nodes of a graph and of those inside of it, in the order of the file, each with its place.
 
     Args:
         graph: the JSON object.
-
-    Yields:
-        Each with its place.
+        path: of the graph in JSON.
+        scopes: that it is in.
 
     Raises:
         ArchiveError: something else stands where a node should.
         LimitError: graphs are nested too deeply.
     """
-    yield from _nodes(graph, GRAPH, ())
-
-
-def _nodes(graph: dict[str, Any], path: str, scopes: tuple[Scope, ...]) -> Iterator[PlacedNode]:
     if len(scopes) > MAX_SCOPES:
         raise LimitError("nested graphs", MAX_SCOPES, len(scopes), place=path)
     inputs = tuple(
@@ -224,7 +215,7 @@ def _nodes(graph: dict[str, Any], path: str, scopes: tuple[Scope, ...]) -> Itera
                 there = f"{at}.inputs[{i}].arg.as_graph"
                 scope = Scope(_text(node.get("name"), f"{at}.name"), _text(held.get("name"), f"{there}.name"))
                 graph_path = f"{there}.graph"
-                yield from _nodes(_object(held.get("graph"), graph_path), graph_path, (*scopes, scope))
+                yield from nodes(_object(held.get("graph"), graph_path), graph_path, (*scopes, scope))
 
 
 def _metadata(path: str, node: dict[str, Any], texts: Mapping[str, str] | None) -> Mapping[str, str]:
@@ -282,8 +273,8 @@ def without_metadata(tree: object, data: memoryview) -> bytes | None:
     """
     if not is_exact(tree, data):
         return None
-    found = _nodes_of(tree)
-    return _rewritten(tree, found, [{}] * len(found))
+    all_nodes = _nodes_of(tree)
+    return _rewritten(tree, all_nodes, [{}] * len(all_nodes))
 
 
 def filled(data: memoryview, metadata: Iterable[Mapping[str, str]], allowance: Allowance) -> bytes:
@@ -310,16 +301,17 @@ def _nodes_of(tree: object) -> list[dict[str, Any]]:
     return [node for _, node, *_ in nodes(graph_of(tree))]
 
 
-def _rewritten(tree: object, found: list[dict[str, Any]], metadata: Sequence[Mapping[str, str]]) -> bytes:
-    before = [node.get("metadata") for node in found]
+def _rewritten(tree: object, all_nodes: list[dict[str, Any]], metadata: Sequence[Mapping[str, str]]) -> bytes:
+    """The JSON of a tree whose nodes have other metadata; afterwards they have their own again."""
+    before = [node.get("metadata") for node in all_nodes]
     have = sum(isinstance(own, dict) for own in before)
-    if not len(found) == len(metadata) == have:
+    if not len(all_nodes) == len(metadata) == have:
         expected = f"{len(metadata)} nodes with metadata"
-        raise ArchiveError(place="graph_module.graph", expected=expected, found=f"{have} of {len(found)}")
+        raise ArchiveError(place=GRAPH, expected=expected, found=f"{have} of {len(all_nodes)}")
     try:
-        for node, texts in zip(found, metadata, strict=True):
+        for node, texts in zip(all_nodes, metadata, strict=True):
             node["metadata"] = texts
         return json.dumps(tree).encode()
     finally:
-        for node, was in zip(found, before, strict=True):
+        for node, was in zip(all_nodes, before, strict=True):
             node["metadata"] = was

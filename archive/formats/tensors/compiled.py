@@ -77,16 +77,13 @@ def compiled_constants(code: memoryview, allowance: Allowance) -> Iterator[Compi
             if fields[b"from_folded"] == b"true":
                 continue
             size = int(fields[b"data_size"])
-            yield CompiledConstant(_name(fields), _tensor(fields, size), start, size)
+            name = fields.get(b"original_fqn", b'""')[1:-1] or fields[b"name"][1:-1]
+            text = name.decode("utf-8", "surrogateescape")
+            yield CompiledConstant(text, _tensor(fields, size), start, size)
             start += size
         except (KeyError, ValueError) as error:
             found = shown(str(error))
             raise ArchiveError(place=f"constants_info_[{number}]", expected="a tensor", found=found) from None
-
-
-def _name(fields: dict[bytes, bytes]) -> str:
-    name = fields.get(b"original_fqn", b'""')[1:-1] or fields[b"name"][1:-1]
-    return name.decode("utf-8", "surrogateescape")
 
 
 def _tensor(fields: dict[bytes, bytes], size: int) -> Tensor:

@@ -54,15 +54,15 @@ def legacy_tensors(
     values = attributes if isinstance(attributes, tuple | list) else ()
     try:
         table = [_tensor(tensor) for tensor in model.get("tensors", ())]
-        named = list(_named(model["mainModule"], values))
-        held = {number for _, number in named}
-        yield from ((name, table[number]) for name, number in named)
+        names = list(_names_and_numbers(model["mainModule"], values))
+        held = {number for _, number in names}
+        yield from ((name, table[number]) for name, number in names)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise ArchiveError(expected="a tree of modules and tensors", found=f"no {error}") from None
     yield from ((f"CONSTANTS.c{at}", tensor) for at, tensor in enumerate(table) if at not in held)
 
 
-def _named(root: dict[str, Any], values: Sequence[object]) -> Iterator[tuple[str, int]]:
+def _names_and_numbers(root: dict[str, Any], values: Sequence[object]) -> Iterator[tuple[str, int]]:
     """The names of the tensors that modules hold, and their numbers."""
     stack = [("", root)]
     while stack:
@@ -77,7 +77,7 @@ def _named(root: dict[str, Any], values: Sequence[object]) -> Iterator[tuple[str
         stack += reversed(below)
 
 
-def _tensor(told: dict[str, Any]) -> Tensor:
-    shape, strides = (tuple(map(int, told.get(key, ()))) for key in ("dims", "strides"))
-    dtype = DTYPES.get(told["dataType"], "unknown")
-    return Tensor(dtype, shape, strides, int(told["offset"]), told["data"]["key"], told.get("requiresGrad"))
+def _tensor(row: dict[str, Any]) -> Tensor:
+    shape, strides = (tuple(map(int, row.get(key, ()))) for key in ("dims", "strides"))
+    dtype = DTYPES.get(row["dataType"], "unknown")
+    return Tensor(dtype, shape, strides, int(row["offset"]), row["data"]["key"], row.get("requiresGrad"))

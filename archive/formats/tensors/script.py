@@ -28,7 +28,7 @@ ROW_BYTES = 400
 def script_tensors(root: object, folder: str, allowance: Allowance) -> Iterator[tuple[str, Tensor]]:
     """The tensors in a value, with their names; "" where the value is a tensor itself.
 
-    What holds tensors is looked into once, though it be held twice.
+    A value that is held twice is searched once.
 
     Args:
         root: inert values: see :mod:`archive.formats.inert_values`.
@@ -47,7 +47,10 @@ def script_tensors(root: object, folder: str, allowance: Allowance) -> Iterator[
             yield path, tensor.at(f"{folder}{tensor.record}")
         if id(value) not in seen and isinstance(value, Inert | dict | list | tuple):
             seen.add(id(value))
-            parts = [(_below(path, key), part) for key, part in _parts(value)]
+            parts = []
+            for key, part in _parts(value):
+                step = key if isinstance(key, str) else str(key) if isinstance(key, int | float) else "(…)"
+                parts.append((f"{path}.{step}" if path and step else path or step, part))
             allowance.take(sum(ROW_BYTES + len(name) for name, _ in parts), "tensors", record=DATA)
             stack += reversed(parts)
 
@@ -67,11 +70,6 @@ def _parts(
         case Inert(state=dict()):
             return value.attributes.items()
     return [("", value.arguments), ("", value.state)]
-
-
-def _below(path: str, key: object) -> str:
-    step = key if isinstance(key, str) else str(key) if isinstance(key, int | float) else "(…)"
-    return f"{path}.{step}" if path and step else path or step
 
 
 def tensor_in(value: object) -> Tensor | None:
