@@ -1,4 +1,4 @@
-"""Columns of integers: rows of several columns as one key, and sequences one behind the other."""
+"""Columns of integers: rows of several columns as one key, sequences and strings one behind the other."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.strings import StringTable
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -100,6 +102,54 @@ def spread(first: Ints, counts: Ints) -> Ints:
     total = int(ends[-1]) if len(ends) else 0
     positions: Ints = np.arange(total) + np.repeat(first - (ends - counts), counts)
     return positions
+
+
+def sums_along(following: Ints, sizes: Ints) -> Ints:
+    """For each row of linked lists, the sum of some sizes over the rows from there to the list's end (n).
+
+    Each round adds what a row points to, and then points twice as far: a list of n rows takes log2(n) rounds.
+
+    Args:
+        following: the row that follows each; -1 at a list's end. No list comes back to itself (n).
+        sizes: of the rows (n).
+    """
+    total, ahead = sizes.copy(), following.copy()
+    while (going := ahead >= 0).any():
+        total[going] += total[ahead[going]]
+        ahead[going] = ahead[ahead[going]]
+    return total
+
+
+def table_of(strings: Iterable[bytes]) -> StringTable:
+    """A table of some strings, over one buffer."""
+    copies = list(strings)
+    length = np.array([len(data) for data in copies], np.int64)
+    return table_over(memoryview(b"".join(copies)), length, borrowed=False)
+
+
+def table_over(buffer: memoryview, length: Ints, *, borrowed: bool) -> StringTable:
+    """A table of strings that stand one behind the other in a buffer.
+
+    Args:
+        buffer: the strings.
+        length: bytes of each one (n).
+        borrowed: whether the buffer is part of a mapped file.
+    """
+    return StringTable(
+        [buffer], [borrowed], np.zeros(len(length), np.int64), np.cumsum(length) - length, length
+    )
+
+
+def table_with(strings: StringTable, more: Sequence[bytes]) -> StringTable:
+    """A table with further strings behind its own; they get a buffer of their own."""
+    behind = table_of(more)
+    return StringTable(
+        [*strings.buffers, *behind.buffers],
+        [*strings.borrowed, *behind.borrowed],
+        np.append(strings.buffer, behind.buffer + len(strings.buffers)),
+        np.append(strings.start, behind.start),
+        np.append(strings.length, behind.length),
+    )
 
 
 def column_bytes(table: object) -> int:

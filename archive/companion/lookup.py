@@ -213,7 +213,16 @@ class CompanionLookup:
         Raises:
             ArchiveError: the file was changed there, or contradicts itself.
         """
-        row = self._tagged(tag)
+        tags = self._columns["range.tag"]
+        if tag < 0:
+            return None
+        if not self._in_order:
+            rows = np.flatnonzero(tags.all() == tag)
+            row = int(rows[0]) if len(rows) else -1
+        elif tag < len(tags) and tags.at(tag) == tag and (not tag or tags.at(tag - 1) < tag):
+            row = tag  # as PyTorch numbers them
+        else:
+            row = tags.find(tag)
         return None if row < 0 else self.range_at(row)
 
     def range_at(self, row: int) -> SourceRange:
@@ -222,29 +231,18 @@ class CompanionLookup:
         Raises:
             ArchiveError: there is none, the file was changed there, or contradicts itself.
         """
-        source = self.at("range.source", row)
-        return SourceRange(self._source(source), self.at("range.start", row), self._end(row, source))
+        number = self.at("range.source", row)
+        filename, line = self._file_and_line(number)
+        null = self.at("source.null", number) > 0
+        text = _Text(self.strings, self._pieces, self.at("source.text", number))
+        source = Source(text, self._string(filename), line, null)
+        return SourceRange(source, self.at("range.start", row), self._end(row, number))
 
     def _end(self, row: int, source: int) -> int:  # noqa: ARG002 (told by others where it is modelled)
         return self.at("range.end", row)
 
     def _file_and_line(self, source: int) -> tuple[int, int]:
         return self.at("source.filename", source), self.at("source.line", source)
-
-    def _tagged(self, tag: int) -> int:
-        tags = self._columns["range.tag"]
-        if not self._in_order:
-            found = np.flatnonzero(tags.all() == tag)
-            return int(found[0]) if len(found) and tag >= 0 else -1
-        if 0 <= tag < len(tags) and tags.at(tag) == tag and (not tag or tags.at(tag - 1) < tag):
-            return tag
-        return tags.find(tag) if tag >= 0 else -1
-
-    def _source(self, row: int) -> Source:
-        filename, line = self._file_and_line(row)
-        null = self.at("source.null", row) > 0
-        text = _Text(self.strings, self._pieces, self.at("source.text", row))
-        return Source(text, self._string(filename), line, null)
 
     def _pieces(self, text: int) -> list[int]:
         """The strings that are a text's lines; [] for the empty text."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from archive.base.columns import STEP
+from archive.base.columns import STEP, table_over
 from archive.base.errors import ArchiveError
 from archive.companion.codecs import built_objects, parsed_objects
 from archive.companion.contents import Contents
@@ -32,7 +32,6 @@ from archive.companion.lookup import inside
 from archive.normalform.check import CHECKED_BYTES, check
 from archive.normalform.columns import BY_NAME, BY_NUMBER, COLUMNS, PAGES, RAW, STRINGS, VALUE_BYTES
 from archive.normalform.form import NormalForm
-from archive.normalform.pool import table_over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.columns import firsts
+from archive.base.columns import firsts, sums_along
 from archive.base.errors import ArchiveError
 from archive.companion.templates import NO_FILE
-from archive.normalform.texts import sum_over_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,7 +184,7 @@ class _TextFacts:
     def __init__(self, columns: Columns, templates: Templates, lengths: Ints) -> None:
         leaf = np.append(columns["text.node"], -1)[columns["source.text"]]
         line = columns["node.line"]
-        self.lengths = np.append(sum_over_texts(columns["node.parent"], lengths[line]), 0)[leaf]
+        self.lengths = np.append(sums_along(columns["node.parent"], lengths[line]), 0)[leaf]
         first = np.append(line, -1)[leaf]
         files, lines = templates.frames()
         self.files = np.append(files, NO_FILE)[first]

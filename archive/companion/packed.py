@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base.columns import table_of
 from archive.base.errors import ArchiveError
 from archive.companion.blocks import BLOCK_ROWS, BlockColumn, build_blocks
 from archive.companion.codecs import (
@@ -65,7 +66,6 @@ from archive.normalform.columns import (
     VALUE_BYTES,
 )
 from archive.normalform.form import NormalForm
-from archive.normalform.pool import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -354,8 +354,8 @@ def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _Pl
     lines: dict[ColumnName, _PlacedLine] = {}
     for name, rows, encoded in parsed:
         if BY_NAME[name].number in directory.sections:
-            found = f"number {BY_NAME[name].number}, again"
-            raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=found)
+            again = f"number {BY_NAME[name].number}, again"
+            raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=again)
         lines[name] = _PlacedLine(rows, at, encoded)
         at = lines[name].end
     if at > len(body):

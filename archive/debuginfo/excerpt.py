@@ -24,10 +24,9 @@ from archive.base.errors import LimitError
 from archive.base.strings import StringTable, StringView, Text
 
 if TYPE_CHECKING:
+    from archive.base.columns import Ints
     from archive.base.limits import Limits, Steps
     from archive.debuginfo.model import SourceRange
-
-    Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 # --- long text

@@ -21,9 +21,8 @@ from archive.debuginfo.model import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from archive.base.columns import Ints
     from archive.base.strings import StringTable
-
-    Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)

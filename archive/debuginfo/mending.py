@@ -1,9 +1,9 @@
 """Mends call-stack maps that PyTorch wrote but refuses to load.
 
 PyTorch 2.13 gives an operation the tag -1 if it knows no source range for it (``s.split(" ")[0].split(":")``
-in scripted code has such), and then refuses the map, for no range has that tag. The operation gets the tag of
-the null range instead, which prints nothing: its call stack stays, and no foreign source is shown. In call
-stacks -1 is allowed, so a tag there that no range has becomes -1.
+in scripted code has such), and then refuses the map, because no range has that tag. The operation gets the
+tag of the null range instead, which prints nothing: its call stack stays, and no foreign source is shown. In
+call stacks -1 is allowed, so a tag there that no range has becomes -1.
 
 Earlier versions of this library's ``save_lowered`` left operations without a source range out of the map,
 though the lowered module names their handles. These get rows with the null range, and no operator's name.
@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.strings import StringTable
+from archive.base.columns import table_with
 from archive.debuginfo.model import NO_TAG, RangeLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from archive.base.columns import Ints
     from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.tables import RangeTable
-
-    Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 UNTAGGED = (RangeLayout.PAIR, RangeLayout.EMPTY)
 """Layouts of source ranges without tags."""
@@ -69,14 +68,14 @@ def mended(handles: HandleTable | None, ranges: RangeTable) -> tuple[HandleTable
 
 
 def completed(
-    handles: HandleTable | None, ranges: RangeTable, named: Iterable[int]
+    handles: HandleTable | None, ranges: RangeTable, lowered: Iterable[int]
 ) -> tuple[HandleTable | None, int]:
-    """A map that has all handles that lowered modules name, and how many rows were added.
+    """A map with a row for each handle that lowered modules name, and how many rows were added.
 
     Args:
         handles: the map, if there is one.
         ranges: the archive's source ranges.
-        named: the handles.
+        lowered: the handles that lowered modules name.
 
     Returns:
         The same map and 0 if there is no map, nothing to add, or no null range.
@@ -84,11 +83,11 @@ def completed(
     null = _null_tag(ranges)
     if handles is None or null is None:
         return handles, 0
-    own: Ints = np.setdiff1d(np.fromiter(named, np.int64), handles.handle)
+    own: Ints = np.setdiff1d(np.fromiter(lowered, np.int64), handles.handle)
     if not len(own):
         return handles, 0
-    strings, nothing = _with_nothing(handles.strings)
-    op = nothing if (handles.op >= 0).any() else -1  # a layout has all names or none
+    strings = table_with(handles.strings, [b""])
+    op = len(handles.strings) if (handles.op >= 0).any() else -1  # a layout has all names or none
     rows = {"tag": null, "op": op, "stack": -1}
     added = {
         name: np.append(getattr(handles, name), np.full(len(own), value)) for name, value in rows.items()
@@ -97,22 +96,8 @@ def completed(
     return replace(handles, strings=strings, handle=handle, **added), len(own)
 
 
-def _with_nothing(strings: StringTable) -> tuple[StringTable, int]:
-    """A table of strings with an empty one behind them, and the place of that."""
-    return (
-        StringTable(
-            [*strings.buffers, memoryview(b"")],
-            [*strings.borrowed, False],
-            np.append(strings.buffer, len(strings.buffers)),
-            np.append(strings.start, 0),
-            np.append(strings.length, 0),
-        ),
-        len(strings),
-    )
-
-
 def _null_tag(ranges: RangeTable) -> int | None:
     """The tag of the null range; None if no row has it."""
     nothing = ranges.sources.is_null[ranges.source] & (ranges.start == ranges.end) & (ranges.tag >= 0)
-    found = np.flatnonzero(nothing)
-    return int(ranges.tag[found[0]]) if len(found) else None
+    rows = np.flatnonzero(nothing)
+    return int(ranges.tag[rows[0]]) if len(rows) else None

@@ -29,9 +29,8 @@ from archive.debuginfo.model import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from archive.base.columns import Ints
     from archive.base.strings import StringTable
-
-    Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -62,8 +62,9 @@ from archive.formats.schema import (
 from archive.pickles.ops import ValueKind
 
 if TYPE_CHECKING:
+    from archive.base.columns import Ints
     from archive.base.strings import Strings
-    from archive.formats.schema.core import Ints, Schema
+    from archive.formats.schema.core import Schema
     from archive.pickles.tree import Tree
 
 MARKER = "FORMAT_WITH_STRING_TABLE"

@@ -1,4 +1,4 @@
-"""A normal form while it is made of tables, or changed.
+"""A normal form in the making: from tables, or while it is changed.
 
 The source ranges of a whole archive, to columns. :mod:`~archive.normalform.form` is the way back.
 

@@ -1,4 +1,4 @@
-"""Refuses columns that contradict one another, and texts beyond all measure, before anybody follows them."""
+"""Refuses columns that contradict one another, and texts that are far too long, before they are followed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BEFORE += ("origin.inner", "origin.next")
 
 
 def check(columns: Columns, strings: int, allowance: Allowance, unread: Collection[str] = ()) -> None:
-    """Refuse columns that contradict one another, so that whoever follows a reference finds its row.
+    """Refuse columns that contradict one another: afterwards each reference leads to a row.
 
     Args:
         columns: by name.
@@ -137,9 +137,9 @@ def _check_names(columns: Columns) -> None:
         return
     names: tuple[ColumnName, ...] = ("handle.op", "frame.function")
     for name in names:
-        named = np.flatnonzero(columns.get(name, np.zeros(0, np.int64)) != NO_ROW)
-        if len(named):
-            raise ArchiveError(place=f"{name}, row {named[0]}", expected="no name", found="one")
+        rows = np.flatnonzero(columns.get(name, np.zeros(0, np.int64)) != NO_ROW)
+        if len(rows):
+            raise ArchiveError(place=f"{name}, row {rows[0]}", expected="no name", found="one")
 
 
 def _check_tables(columns: Columns) -> None:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.columns import numbered
-from archive.base.strings import StringTable
+from archive.base.columns import numbered, table_of
 from archive.container.names import decoded
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.base.strings import Strings
+    from archive.base.strings import Strings, StringTable
 
 
 STRING_BYTES, STRING_COPIES = 160, 3
@@ -75,26 +74,6 @@ class Pool:
     def table(self) -> StringTable:
         """All strings as a table over one buffer."""
         return table_of(self._numbers)
-
-
-def table_of(strings: Iterable[bytes]) -> StringTable:
-    """A table of some strings, over one buffer."""
-    copies = list(strings)
-    length = np.array([len(data) for data in copies], np.int64)
-    return table_over(memoryview(b"".join(copies)), length, borrowed=False)
-
-
-def table_over(buffer: memoryview, length: Ints, *, borrowed: bool) -> StringTable:
-    """A table of strings that stand one behind the other in a buffer.
-
-    Args:
-        buffer: the strings.
-        length: bytes of each one (n).
-        borrowed: whether the buffer is part of a mapped file.
-    """
-    return StringTable(
-        [buffer], [borrowed], np.zeros(len(length), np.int64), np.cumsum(length) - length, length
-    )
 
 
 def record_names(strings: Strings, numbers: Iterable[int], allowance: Allowance) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The metadata of exported programs to columns.
 
 A stack trace is a path in the tree of calls, from the innermost to the outermost; module stacks, and the
-functions that made a node, are paths in trees of their own. An instance's name is that below the module
+functions that made a node, are paths in trees of their own. An instance is named relative to the module
 around it, so that the layers of a model share their instances. Rows are numbered by first use. A text that
 its build function does not give again is kept as it stands, in the table ``kept``.
 """
@@ -57,10 +57,10 @@ class UniqueRows:
 
     def number(self, *row: int) -> int:
         """The number of a row, which is added if it is new."""
-        known = self._numbers.setdefault(row, len(self._rows))
-        if known == len(self._rows):
+        number = self._numbers.setdefault(row, len(self._rows))
+        if number == len(self._rows):
             self._rows.append(row)
-        return known
+        return number
 
     def add(self, *row: int) -> int:
         """Add a row, whether or not there is one like it; its number."""
@@ -155,7 +155,7 @@ class ProgramPacker:
 
     def _site(self, site: NodeSite, scope: int) -> int:
         packed: dict[str, tuple[int, int]] = {}
-        kept = []
+        as_they_are = []
         for key, text in site.metadata.items():
             known = self._known[key]
             if text not in known:
@@ -163,7 +163,7 @@ class ProgramPacker:
                 known[text] = None if packer is None else packer(text)
             value = known[text]
             if value is None or value[0] == NO_ROW:
-                kept.append((self._text(key), self._text(text)))
+                as_they_are.append((self._text(key), self._text(text)))
             else:
                 packed[key] = value
         none = (NO_ROW, 0)
@@ -177,7 +177,7 @@ class ProgramPacker:
             layout,
             *(packed.get(key, none)[0] for key in (MODULES, FUNCTION, FUNCTIONS, ORIGINS)),
         )
-        for key_and_text in kept:
+        for key_and_text in as_they_are:
             self.kept.add(number, *key_and_text)
         return number
 
@@ -222,10 +222,10 @@ class ProgramPacker:
 
     def _name(self, name: str) -> tuple[int, int]:
         """The string of a name without the number at its end, and the number; -1 where there is none."""
-        numbered = NUMBERED.fullmatch(name)
-        if numbered is None:
+        match = NUMBERED.fullmatch(name)
+        if match is None:
             return self._text(name), NO_ROW
-        return self._text(numbered["base"]), int(numbered["number"])
+        return self._text(match["base"]), int(match["number"])
 
     def _maker(self, function: NodeFunction) -> int:
         return self.maker.number(*self._name(function.name), self._text(function.function))

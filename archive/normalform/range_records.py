@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.base.columns import firsts, largest_window, numbered, spread, windows
+from archive.base.columns import firsts, largest_window, numbered, spread, sums_along, table_with, windows
 from archive.base.errors import ArchiveError
-from archive.base.strings import StringTable
 from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeSummary, RangeTable, SourceTable
 from archive.formats.schema import Gathered, Indexed, Ragged, Repeated
 from archive.formats.source_ranges import record_of
 from archive.normalform.columns import RANGE_LAYOUTS, VALUE_BYTES
 from archive.normalform.pool import record_names
-from archive.normalform.texts import line_bounds, roots, sum_over_texts, unpack_texts
+from archive.normalform.texts import line_bounds, roots, unpack_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.base.strings import StringTable
     from archive.normalform.columns import Columns
 
 
@@ -97,7 +97,7 @@ class RecordTexts:
         Raises:
             LimitError: texts are repeated so often that they would take more memory than allowed.
         """
-        whole = np.append(sum_over_texts(self._parent, strings.length[self._line]), 0)
+        whole = np.append(sums_along(self._parent, strings.length[self._line]), 0)
         size = int(whole[self._node[~self.in_lines]].sum())
         allowance.take(size, "texts", place="source.text")
         extra = self.in_lines & ~self._null & ~self._open_ended(strings)
@@ -122,7 +122,9 @@ class RecordTexts:
             ]
             others = np.flatnonzero(~self.in_lines[low:high])
             bounds = zip(begin[others].tolist(), begin[others + 1].tolist(), strict=True)
-            texts += [_joined(strings, lines[start:end]) for start, end in bounds]
+            for start, end in bounds:
+                parts = [strings.copies(lines[at : min(at + LINES, end)]) for at in range(start, end, LINES)]
+                texts.append(b"".join([line for part in parts for line in part]))
         return LaidOutTexts(table_with(strings, texts), first, piece)
 
     def _open_ended(self, strings: StringTable) -> np.ndarray:
@@ -135,12 +137,6 @@ class RecordTexts:
         return open_ended
 
 
-def _joined(strings: StringTable, lines: Ints) -> bytes:
-    """A text, put together of its lines."""
-    parts = [strings.copies(lines[low : low + LINES]) for low in range(0, len(lines), LINES)]
-    return b"".join([line for part in parts for line in part])
-
-
 def nothing(strings: StringTable) -> int:
     """The number of the string "".
 
@@ -151,18 +147,6 @@ def nothing(strings: StringTable) -> int:
     if not len(empty):
         raise ArchiveError(place="strings", expected='one that is ""', found="none")
     return int(empty[0])
-
-
-def table_with(strings: StringTable, more: list[bytes]) -> StringTable:
-    """A table with further strings behind its own; they get a buffer of their own."""
-    length = np.array([len(data) for data in more], np.int64)
-    return StringTable(
-        [*strings.buffers, memoryview(b"".join(more))],
-        [*strings.borrowed, False],
-        np.append(strings.buffer, np.full(len(more), len(strings.buffers))),
-        np.append(strings.start, np.cumsum(length) - length),
-        np.append(strings.length, length),
-    )
 
 
 # --- relayout

@@ -14,7 +14,6 @@ from archive.normalform.columns import CALLSTACK_LAYOUTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from archive.debuginfo.handle_tables import HandleTable
     from archive.normalform.form import NormalForm
 
 
@@ -43,7 +42,9 @@ class DebugRecords(Mapping[str, bytes]):
                 raise ArchiveError(place=f"record.name, row {number}", expected=expected, found=shown(name))
             self._add(name, partial(form.range_records.build, number))
         if form.handle_table is not None:
-            self._add(CALLSTACK_MAP, partial(_callstacks, form, form.handle_table))
+            layout = CALLSTACK_LAYOUTS[int(form.columns["file.callstacks"][0])]
+            build = callstack_map.build_callstack_map
+            self._add(CALLSTACK_MAP, partial(build, form.handle_table, layout, allowance=form.allowance))
         for name, table in method_handles.method_records(form.method_table, form.path_table).items():
             self._add(name, partial(method_handles.build_methods, table, allowance=form.allowance))
         self._makers |= {name: partial(bytes, data) for name, data in self.raw.items()}
@@ -64,8 +65,3 @@ class DebugRecords(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self._makers)
-
-
-def _callstacks(form: NormalForm, table: HandleTable) -> bytes:
-    layout = CALLSTACK_LAYOUTS[int(form.columns["file.callstacks"][0])]
-    return callstack_map.build_callstack_map(table, layout, allowance=form.allowance)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.columns import firsts, spread
+from archive.base.columns import firsts, spread, sums_along
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
@@ -84,19 +84,6 @@ def _ordered(node: Ints, parent: Ints, line: Ints, owner: Ints, depth: Ints) -> 
     return rank[node], rank[parent[order]], line[order]
 
 
-def sum_over_texts(parent: Ints, sizes: Ints) -> Ints:
-    """For each node, the sum of some sizes over the lines from there to the root (k).
-
-    Each round adds what a node points to, and then points twice as far: a text of n lines takes log2(n)
-    rounds.
-    """
-    total, ahead = sizes.copy(), parent.copy()
-    while (going := ahead >= 0).any():
-        total[going] += total[ahead[going]]
-        ahead[going] = ahead[ahead[going]]
-    return total
-
-
 def roots(parent: Ints) -> Ints:
     """The node of the last line of each node's text (k)."""
     root = np.where(parent < 0, np.arange(len(parent)), parent)
@@ -112,7 +99,7 @@ def line_bounds(node: Ints, parent: Ints) -> Ints:
         node: of each text, -1 for those without lines (t).
         parent: of each node (k).
     """
-    return firsts(np.append(sum_over_texts(parent, np.ones(len(parent), np.int64)), 0)[node])
+    return firsts(np.append(sums_along(parent, np.ones(len(parent), np.int64)), 0)[node])
 
 
 def unpack_texts(first: Ints, node: Ints, parent: Ints, line: Ints) -> Ints:

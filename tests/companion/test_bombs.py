@@ -9,12 +9,12 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError, Limits
+from archive.base.columns import table_of
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
 from archive.companion.codecs import Codec, compressed, inflated
 from archive.companion.layout import CompanionProfile
 from archive.normalform.columns import BY_NAME
-from archive.normalform.pool import table_of
 from tests.support.companion_bombs import deep, repeated
 from tests.support.companion_questions import SMALL, asked
 from tests.support.cost import affordable

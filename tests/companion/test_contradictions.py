@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, LimitError, Limits
+from archive.base.columns import table_of
 from archive.debuginfo.model import RangeLayout
 from archive.normalform.columns import BY_NAME, RANGE_LAYOUTS
-from archive.normalform.pool import table_of
 from archive.rewrite.join import join
 from tests.support.companion_questions import PATHS, RAW, SMALL, asked, refused
 from tests.support.halves import PROFILES, facts_of, halves, parsed

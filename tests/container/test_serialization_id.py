@@ -18,11 +18,17 @@ from archive.container.serialization_id import (
     MACOS,
     PLATFORMS,
     RECORD_NAME,
+    U64,
     Platform,
+    city,
+    fnv,
+    libcxx,
+    libstdcxx,
+    msvc,
+    murmur,
     serialization_id,
     writers,
 )
-from archive.container.serialization_id.hashing import U64, city, fnv, libcxx, libstdcxx, msvc, murmur
 from archive.rewrite.join import join, restore
 from archive.rewrite.migrate.migrate import migrate
 from archive.rewrite.shrink import shrink

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archive
+from archive.base.columns import table_of
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits, unbounded
 from archive.companion.modelling import COUNTED, modelled, restored
@@ -22,7 +23,7 @@ from archive.formats.exported.sites import NodeSite, Scope
 from archive.normalform.check import check
 from archive.normalform.columns import BY_NAME, MOST_MARKED
 from archive.normalform.metadata import Metadata
-from archive.normalform.pool import Pool, table_of
+from archive.normalform.pool import Pool
 from archive.normalform.programs import ProgramPacker
 from archive.reader.collect import collect
 from tests.support.exported import EXPORTED, METADATA, texts

@@ -12,12 +12,12 @@ import pytest
 
 import archive
 from archive import LimitError, Limits
+from archive.base.columns import table_of
 from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.builder import FormBuilder
 from archive.normalform.columns import BY_NAME
 from archive.normalform.form import NormalForm
-from archive.normalform.pool import table_of
 from archive.normalform.records import DebugRecords
 from tests.support.companion_questions import PATHS, SMALL
 from tests.support.halves import facts_of

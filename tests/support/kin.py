@@ -7,12 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from archive.base.columns import table_over
 from archive.base.limits import unbounded
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
 from archive.normalform.form import NormalForm
-from archive.normalform.pool import table_over
 from tests.support.corpus import FIXTURES
 
 FAMILIES = ("torch-1.9.0_nested.ptl", "torch-2.13.0_lowered-host.ptl", "oracles_plain_two_methods.pt")

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from archive.backend.pytorch import shown, temporary_archive
+from archive.base.columns import table_of
 from archive.base.strings import StringView
 from archive.debuginfo.excerpt import excerpt
 from archive.debuginfo.model import Source, SourceRange
-from archive.normalform.pool import table_of
 from archive.reader.opening import open as open_archive
 
 OF_LOADED_CODE = "Serialized   File "

@@ -18,6 +18,7 @@ import torch
 from archive.backend.graph.graphs import Operation, StackCall
 from archive.backend.members import members_of
 from archive.backend.pytorch import shown
+from archive.base.columns import table_of
 from archive.base.strings import StringView
 from archive.debuginfo.model import Source as ModelSource
 from archive.debuginfo.model import SourceRange
@@ -27,7 +28,6 @@ from archive.effects.capture.proxies.hooks import has_hooks
 from archive.effects.errors import CaptureError
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
 from archive.formats.effects.record import build_effects
-from archive.normalform.pool import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -23,7 +23,8 @@ from archive.pickles.ops import BINUNICODE, BINUNICODE8, CODE_OF, IS_PUT, OPCODE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from archive.debuginfo.tables import Ints, RangeTable, SourceTable
+    from archive.base.columns import Ints
+    from archive.debuginfo.tables import RangeTable, SourceTable
     from archive.pickles.tree import Tree
     from archive.reader.archive import Archive
 

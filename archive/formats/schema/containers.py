@@ -24,8 +24,9 @@ from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import TUPLE_CLOSINGS
 
 if TYPE_CHECKING:
+    from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.formats.schema.core import Emit, Ints, Schema
+    from archive.formats.schema.core import Emit, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 

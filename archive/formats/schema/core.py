@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from archive.pickles.tree import Tree
 
     Emit = Callable[[int], None]
-    Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+    from archive.base.columns import Ints
+
     Declared = TypeVar("Declared")
     Columns = TypeVar("Columns")
     Take = Callable[[Declared, Tree, Ints, Allowance], Columns]

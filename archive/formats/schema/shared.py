@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.base.columns import sums_along
 from archive.base.errors import LimitError
 from archive.formats.schema.containers import Tuple, brackets
 from archive.formats.schema.core import NUMBER_BYTES, Indexed, Links, Mismatch, distinct
@@ -19,8 +20,9 @@ from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import MEMO_BYTES, memo_read
 
 if TYPE_CHECKING:
+    from archive.base.columns import Ints
     from archive.base.limits import Allowance
-    from archive.formats.schema.core import Emit, Ints, Schema
+    from archive.formats.schema.core import Emit, Schema
     from archive.pickles.tree import Tree
     from archive.pickles.write import Writer
 
@@ -145,7 +147,12 @@ class Chain:
             del seen
         inner = self._inner(tree, links)
         following = np.where(tree.kinds(inner) == ValueKind.NONE, -1, np.searchsorted(links, inner))
-        _check_depth(tree, links, following, allowance)
+        depth = sums_along(following, np.ones(len(links), np.int64))
+        if depth.max(initial=0) > allowance.limits.frames:
+            name, at = tree.tokens.place(int(links[depth.argmax()]))
+            most = allowance.limits.frames
+            raise LimitError("frames", most, int(depth.max()), record=name, place=f"byte {at}")
+        del depth
         try:
             return Links(np.searchsorted(links, nodes), following, self.item.take(tree, links, allowance))
         except Mismatch as mismatch:
@@ -229,19 +236,3 @@ class Chain:
             writer.count()
 
         return emit
-
-
-def _check_depth(tree: Tree, links: Ints, following: Ints, allowance: Allowance) -> None:
-    """Refuse chains that are too long.
-
-    Every link counts the links behind it by doubling: in each step it adds the count of the one that it has
-    reached, and jumps on from there. So a chain of n links takes log2(n) steps.
-    """
-    depth = np.ones(len(links), np.int64)
-    ahead = following
-    while (ahead >= 0).any():
-        depth += np.where(ahead >= 0, depth[ahead], 0)
-        ahead = np.where(ahead >= 0, ahead[ahead], -1)
-    if depth.max(initial=0) > allowance.limits.frames:
-        name, at = tree.tokens.place(int(links[depth.argmax()]))
-        raise LimitError("frames", allowance.limits.frames, int(depth.max()), record=name, place=f"byte {at}")

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.columns import firsts, spread
+from archive.base.columns import firsts, spread, table_of
 from archive.base.errors import ArchiveError
 from archive.debuginfo.tables import SourceTable
 from archive.normalform.builder import FormBuilder
 from archive.normalform.columns import VALUE_BYTES
-from archive.normalform.pool import table_of
 from archive.normalform.records import DebugRecords
 from archive.privacy.leaks.vocabulary import CALL
 from archive.privacy.redact.sources import LINE_BYTES, texts_of

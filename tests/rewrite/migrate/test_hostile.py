@@ -12,12 +12,12 @@ import pytest
 
 import archive
 from archive import ArchiveError, LimitError
+from archive.base.columns import table_of
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
 from archive.formats.record_kinds import EMBEDDED, MIGRATED
-from archive.normalform.pool import table_of
 from archive.reader.collect import collect
 from archive.rewrite.join import with_digest
 from archive.rewrite.migrate.migrate import check_migrated

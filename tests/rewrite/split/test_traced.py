@@ -10,7 +10,7 @@ import pytest
 
 import archive
 from archive import LimitError, Limits
-from archive.base.columns import firsts
+from archive.base.columns import firsts, table_with
 from archive.base.strings import StringTable
 from archive.check.verify import NOT_PARSED, verify
 from archive.container.container import new_member
@@ -18,7 +18,6 @@ from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats.record_kinds import RANGES_SUFFIX
 from archive.normalform.builder import FormBuilder
-from archive.normalform.range_records import table_with
 from archive.normalform.records import DebugRecords
 from tests.support import companion_bombs as bombs
 from tests.support.commands import well
