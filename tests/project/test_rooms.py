@@ -12,9 +12,19 @@ BESIDE = {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
 MOST_ROOMS, MOST_ARROWS = 21, 130
 
 
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""The fields in which statements, and parts of them, hold statements: an import is in no expression."""
+
+
 @cache
-def nodes(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+def imports(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    """All imports of a file, in functions too."""
+    nodes: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    for node in nodes:  # which grows meanwhile
+        for field in BLOCKS:
+            inner = getattr(node, field, ())
+            nodes += inner if isinstance(inner, list) else ()
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def rooms() -> list[str]:
@@ -25,7 +35,7 @@ def arrows(room: str) -> set[tuple[str, str]]:
     """The room, with each other room that one of its modules imports from, for types too."""
     found = set()
     for path in (PACKAGE / room).rglob("*.py"):
-        for node in nodes(path):
+        for node in imports(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("archive."):
                 found.add((room, str(node.module).split(".")[1]))
     return found - {(room, room)}
@@ -33,8 +43,8 @@ def arrows(room: str) -> set[tuple[str, str]]:
 
 def imported(path: Path) -> set[str]:
     """The modules, and names within modules, that one imports anywhere: for types and in functions, too."""
-    names = {alias.name for node in nodes(path) if isinstance(node, ast.Import) for alias in node.names}
-    froms = [node for node in nodes(path) if isinstance(node, ast.ImportFrom)]
+    names = {alias.name for node in imports(path) if isinstance(node, ast.Import) for alias in node.names}
+    froms = [node for node in imports(path) if isinstance(node, ast.ImportFrom)]
     return names | {f"{node.module}.{alias.name}" for node in froms for alias in node.names}
 
 

@@ -164,12 +164,12 @@ def test_a_delegated_record_is_named_among_the_generations() -> None:
 @pytest.mark.parametrize("layout", [RangeLayout.INLINE, RangeLayout.STRING_TABLE])
 @pytest.mark.parametrize("compress", [False, True])
 def test_reading_ranges_copies_no_text(layout: RangeLayout, compress: bool) -> None:  # noqa: FBT001
-    ranges = [Range(b"%d" % number + b"\nx = y\n" * (MIB // 7), 5, 9) for number in range(8)]
+    ranges = [Range(b"%d" % number + b"\nx = y\n" * (MIB // 7), 5, 9) for number in range(2)]
     record = build_source_ranges(table_of(range(8), ranges, layout), 0)
     out = io.BytesIO()
     write_archive(out, "large", [new_member(RANGES, record, compress=compress)])
     with archive.open(out.getvalue()) as opened:
-        assert len(opened.records[RANGES].view()) > 8 * MIB
+        assert len(opened.records[RANGES].view()) > 2 * MIB
         gc.collect()
         tracemalloc.start()
         rows = list(opened.ranges(RANGES))

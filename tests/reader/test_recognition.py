@@ -140,16 +140,16 @@ def test_an_archive_with_files_beside_its_folder_is_none() -> None:
 
 
 SHARED = {
-    "arguments": b"(" + b"N" * 30_000 + b"tq\0" + b"cm\nC\nh\0R" * 30_000 + b"l",
-    "states": b"}(" + b"K\1N" * 30_000 + b"uq\0" + b"cm\nC\n)R" + b"h\0bcm\nC\n)R" * 30_000 + b"l",
-    "named": b"}(" + b"K\1N" * 30_000 + b"uq\0" + b"cm\nC\n)h\0\x92" * 30_000 + b"l",
+    "arguments": b"(" + b"N" * 10_000 + b"tq\0" + b"cm\nC\nh\0R" * 10_000 + b"l",
+    "states": b"}(" + b"K\1N" * 10_000 + b"uq\0" + b"cm\nC\n)R" + b"h\0bcm\nC\n)R" * 10_000 + b"l",
+    "named": b"}(" + b"K\1N" * 10_000 + b"uq\0" + b"cm\nC\n)h\0\x92" * 10_000 + b"l",
 }
 
 
 @pytest.mark.parametrize("shared", SHARED)
 def test_what_is_shared_is_looked_at_once(shared: str) -> None:
     data = packed([new_member("data.pkl", b"\x80\x02(" + SHARED[shared] + b".")])
-    with loops_below(1_000):
+    with loops_below(400):
         assert listed(data).what == "an object of class list, saved by torch.save"
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -100,12 +101,20 @@ VERBS = {
 
 def fill(folder: Path, model: Path) -> None:
     """Put the inputs of all verbs into a folder, made of one archive."""
+    for name, data in _inputs(model).items():
+        (folder / name).write_bytes(data)
+
+
+@cache
+def _inputs(model: Path) -> dict[str, bytes]:
     out, companion, _ = halves(model)
-    (folder / "whole.ptl").write_bytes(model.read_bytes())
-    (folder / "left.ptl").write_bytes(out)
-    (folder / "left.ptdbg").write_bytes(companion)
-    (folder / "embedded.ptl").write_bytes(embedded(model)[0])
-    (folder / "migrated.ptl").write_bytes(archive.migrate(model, to="1.9", lossy=True).data)
+    return {
+        "whole.ptl": model.read_bytes(),
+        "left.ptl": out,
+        "left.ptdbg": companion,
+        "embedded.ptl": embedded(model)[0],
+        "migrated.ptl": archive.migrate(model, to="1.9", lossy=True).data,
+    }
 
 
 @contextlib.contextmanager

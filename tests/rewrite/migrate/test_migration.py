@@ -51,8 +51,7 @@ def group(name: str) -> list[Path]:
 
 @pytest.mark.parametrize(("name", "to"), crossed(GROUPS, TARGETS, most=20))
 def test_every_row_of_every_archive_is_carried_over(name: str, to: str) -> None:
-    """To each release that lays rows out otherwise; of the others' archives every third, in turn."""
-    for path in group(name) if to in BACK else group(name)[TARGETS.index(to) % 3 :: 3]:
+    for path in sampled(group(name), most=6 if to in BACK else 2):
         before, after = original(path), records(migrated(path, to).data)
         for record, data in before.items():
             if not kind_of(record).is_debug and record not in FORMATS:
@@ -67,7 +66,7 @@ def test_every_row_of_every_archive_is_carried_over(name: str, to: str) -> None:
 
 @pytest.mark.parametrize(("name", "to"), crossed(GROUPS, BACK))
 def test_the_target_s_layouts_and_no_others_are_written(name: str, to: str) -> None:
-    for path in group(name):
+    for path in sampled(group(name), most=5):
         result = migrated(path, to)
         found = layouts(records(result.data))
         if result.plan.is_needed:
@@ -78,7 +77,7 @@ def test_the_target_s_layouts_and_no_others_are_written(name: str, to: str) -> N
 
 @pytest.mark.parametrize(("name", "to"), crossed(GROUPS, BACK))
 def test_a_second_migration_changes_nothing_and_the_way_back_is_exact(name: str, to: str) -> None:
-    for path in group(name)[BACK.index(to) :: len(BACK)]:
+    for path in sampled(group(name)[BACK.index(to) :: len(BACK)], most=2):
         result = migrated(path, to)
         assert archive.migrate(result.data, to=to, lossy=True).data == result.data, path
         back = archive.migrate(result.data, to=release_of(path), lossy=True)
@@ -89,7 +88,7 @@ def test_a_second_migration_changes_nothing_and_the_way_back_is_exact(name: str,
 @pytest.mark.parametrize("to", TARGETS)
 def test_the_records_around_are_those_of_the_target(to: str) -> None:
     number = tuple(map(int, to.split(".")))
-    for path in MODERN[:: len(GROUPS)]:
+    for path in sampled(MODERN[:: len(GROUPS)], most=8):
         names = list(records(migrated(path, to).data))
         assert ("byteorder" in names) == (".data/serialization_id" in names) == (number >= (2, 1)), path
         assert (names[0] == "version") == (number <= (1, 5)), path
@@ -157,7 +156,7 @@ def test_a_target_is_named_in_the_plan(to: str, named: str) -> None:
 
 
 def test_their_own_release_leaves_them_as_they_are() -> None:
-    for path in sampled(ARCHIVES, most=30, by=[release_of]):
+    for path in sampled(ARCHIVES, by=[release_of]):
         assert migrated(path, release_of(path)).data == path.read_bytes(), path
 
 
@@ -228,16 +227,17 @@ def test_the_original_comes_back_even_where_it_is_of_no_release() -> None:
 
 
 def test_an_archive_that_was_never_migrated_is_its_own_original() -> None:
-    for path in sampled(ARCHIVES, most=30, by=[release_of]):
+    for path in sampled(ARCHIVES, by=[release_of]):
         back = archive.migrate(path, to="original")
         assert back.data == path.read_bytes(), path
         assert (back.exact, back.restored, back.plan.is_needed) == (True, False, False)
 
 
 def test_there_and_back_is_the_same_file_even_where_nothing_had_to_be_rewritten() -> None:
-    unneeded = [path for path in MODERN if not migrated(path, release_of(path)).plan.is_needed]
-    assert len(unneeded) > 200
-    for path in sampled(unneeded, by=[release_of]):
+    some = sampled(MODERN, most=30, by=[release_of])
+    unneeded = [path for path in some if not migrated(path, release_of(path)).plan.is_needed]
+    assert len(unneeded) > 0.9 * len(some)
+    for path in unneeded:
         there = migrated(path, release_of(path)).data
         assert archive.migrate(there, to="original").data == path.read_bytes(), path
 
@@ -271,7 +271,7 @@ def through(data: bytes, *chain: str) -> bytes:
     return data
 
 
-@settings(patient, max_examples=examples(75))
+@settings(patient, max_examples=examples(50))
 @given(archives(), chains)
 def test_a_chain_ends_where_the_direct_way_ends(made: Made, chain: list[str]) -> None:
     try:

@@ -80,7 +80,7 @@ def test_what_is_left_has_no_descriptors_and_padding_before_tensors_alone(path: 
 def test_every_archive_comes_back_to_the_byte_and_its_companion_answers_like_it(
     name: str,
 ) -> None:
-    for number, path in enumerate(sampled(group(name), most=6)):
+    for number, path in enumerate(sampled(group(name), most=3)):
         out, companion, said = halves(path)
         whole = path.read_bytes()
         assert joined(out, companion) == (whole, True), path
@@ -96,7 +96,7 @@ def test_every_archive_comes_back_to_the_byte_and_its_companion_answers_like_it(
             assert_answers(before, alone)
             assert_explains(path, alone)
             assert set(alone.records) == {name for name in before.records if kind_of(name).is_debug}
-        if number % 5 == 0:
+        if number == 0:
             assert_is_whole_again(out, companion, path)
 
 
@@ -306,10 +306,14 @@ def test_a_call_stack_map_keeps_the_order_of_its_rows() -> None:
 
 
 def test_a_lite_archive_whose_failures_will_name_no_handles_is_told_of() -> None:
-    lite = [path for path in RELEASES.rglob("*.ptl") if path.parent.name > BARE]
+    def has_handles(path: Path) -> bool:
+        return HANDLES in {record.name for record in raw_records(path)}
+
+    every = sorted(path for path in RELEASES.rglob("*.ptl") if path.parent.name > BARE)
+    lite = sampled(every, most=20, by=[lambda path: path.parent.name, has_handles])
     silent = {path for path in lite if halves(path).said.no_handles}
-    assert silent == {path for path in lite if HANDLES not in {record.name for record in raw_records(path)}}
-    assert len(silent) > 5
+    assert silent == {path for path in lite if not has_handles(path)}
+    assert 5 < len(silent) < len(lite)
     assert not any(
         halves(path.with_suffix(".pt")).said.no_handles for path in silent if path.stem == "nested"
     )
