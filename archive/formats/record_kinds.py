@@ -31,22 +31,6 @@ RANGES_SUFFIX, DELEGATED = ".debug_pkl", "delegated_backends.debug_pkl"
 """What a record of source ranges has behind the name of its code, and the record of those of lowered modules:
 :mod:`archive.formats.source_ranges`."""
 
-DATA = "data.pkl"
-"""The module tree: :mod:`archive.formats.inert_values`."""
-
-BYTECODE = "bytecode.pkl"
-"""The methods of the lite interpreter: :mod:`archive.formats.bytecode`."""
-
-CALLSTACK_MAP = "callstack_debug_map.pkl"
-"""The operation of each debug handle: :mod:`archive.formats.callstack_map`."""
-
-METHOD_HANDLES, MODULE_PATHS = "mobile_debug_handles.pkl", "mobile_debug.pkl"
-"""The debug handle, or module path, of each instruction: :mod:`archive.formats.method_handles`."""
-
-RANGES_SUFFIX, DELEGATED = ".debug_pkl", "delegated_backends.debug_pkl"
-"""What a record of source ranges has behind the name of its code, and the record of those of lowered modules:
-:mod:`archive.formats.source_ranges`."""
-
 VERSION_RECORDS = (".data/version", "version")
 """The record of the archive format's version, in the order in which PyTorch looks for it."""
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from archive.base.columns import Ints
-    from archive.base.limits import Allowance
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable, SourceTable
     from archive.normalform.columns import Columns

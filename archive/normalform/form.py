@@ -11,7 +11,6 @@ from archive.normalform.handles import unpack_handles, unpack_methods, unpack_pa
 from archive.normalform.range_records import RangeRecords
 
 if TYPE_CHECKING:
-    from archive.base.limits import Allowance
     from archive.base.strings import StringTable
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable

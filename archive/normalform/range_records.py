@@ -297,7 +297,7 @@ class _StringTables:
 
 # --- records
 
-PIECE_BYTES = 2
+SHORTEST_INTEGER = 2
 """Bytes of the shortest integer in a record."""
 
 
@@ -363,7 +363,7 @@ class RangeRecords:
             meanwhile.take(VALUE_BYTES * (len(span) + 4 * (own.stop - own.start)), "source ranges")
             # What the texts of the sources take at least in a record with a string table.
             pieces = np.diff(laid.pieces.first)[laid.text[own]]
-            with meanwhile.lent(PIECE_BYTES * int(pieces.sum()), "texts of a record"):
+            with meanwhile.lent(SHORTEST_INTEGER * int(pieces.sum()), "texts of a record"):
                 pass
             table = None
             if layout is RangeLayout.STRING_TABLE:

@@ -86,8 +86,6 @@ def test_units() -> None:
 
 # --- stacks
 
-pytestmark = pytest.mark.torch
-
 
 def self_times(profile: Profile) -> Counter[str]:
     """The self time of each operator in a speedscope file, all lanes together."""
@@ -194,8 +192,6 @@ def test_any_recording_has_the_times_of_its_table(spans: list[tuple[int, int, in
 
 
 # --- trace
-
-pytestmark = pytest.mark.torch
 
 
 def test_events_of_the_trace() -> None:

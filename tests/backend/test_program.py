@@ -137,8 +137,6 @@ def test_operators_that_reach_out_are_not_run() -> None:
 
 # --- programs as text
 
-pytestmark = pytest.mark.torch
-
 
 CONSTANTS = [
     *(None, True, 0, 1, -(1 << 63), 0.1, -0.0, 1e308, math.inf, -math.inf, math.nan, "", "é\ud800", 2j),

@@ -287,8 +287,6 @@ def test_no_name_in_a_model_is_a_command(command: str, workflow: Path) -> None:
 # --- SARIF
 
 
-NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
-OLD = RELEASES / "torch-1.9.0" / "nested.ptl"
 ANY_BYTES = os.fsdecode(b"\xff.pt")
 
 

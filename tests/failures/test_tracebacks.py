@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.base.strings import StringView
-    from tests.support.reports import Report
 
 JIT = case("plain_stack.jit")
 TRACED = case("traced_stack.jit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -56,6 +57,32 @@ def test_no_module_imports_itself_in_a_circle() -> None:
         for name, path in modules.items()
     }
     TopologicalSorter(graph).prepare()  # CycleError names the circle
+
+
+def bound(statement: ast.stmt) -> list[str]:
+    """The names that a statement of a module binds; of imports and overloads none."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        overload = any(ast.unparse(decorator) == "overload" for decorator in statement.decorator_list)
+        return [] if overload else [statement.name]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return [
+        node.id
+        for target in targets
+        for node in ast.walk(target)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    ]
+
+
+def test_a_name_of_a_module_stands_for_one_thing() -> None:
+    twice = {
+        (path.name, name)
+        for path in PACKAGE.rglob("*.py")
+        for name, count in Counter(
+            name for statement in ast.parse(path.read_text("utf-8")).body for name in bound(statement)
+        ).items()
+        if count > 1
+    }
+    assert twice == set()
 
 
 def test_there_are_few_rooms_and_nothing_beside_them() -> None:

@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
+    from archive.effects.capture.graph.sites import ModelStatement
     from archive.effects.capture.table.call import CapturedCall
 
     Current = Callable[[], CapturedCall | None]
-    from archive.effects.capture.graph.sites import ModelStatement
-    from archive.effects.capture.table.call import CapturedCall
 
 
 # --- context variables
