@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,6 +64,14 @@ def test_an_attack_costs_no_more_than_its_budget(name: str, runner: Runner, tmp_
     assert found == known if len(attack.commands) == len(ATTACKS[name].commands) else found <= known
 
 
+PAYLOADS = sampled(
+    ((name, command) for name, attack in payloads.ATTACKS.items() for command in attack.commands),
+    most=300,
+    by=(itemgetter(0), itemgetter(1)),
+)
+"""Payloads with commands: each payload is among them, and each command with each record."""
+
+
 @pytest.mark.parametrize("name", payloads.ATTACKS)
 def test_no_command_runs_a_payload(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     attack = payloads.ATTACKS[name]
@@ -71,12 +80,14 @@ def test_no_command_runs_a_payload(name: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     found = set()
-    for command in attack.commands:
+    commands = [command for attacking, command in PAYLOADS if attacking == name]
+    for command in commands:
         done = run(*command.split(), stdin=attack.log)
         assert (command, done.returncode in attack.statuses) == (command, True)
         assert b"Traceback" not in done.stderr
         found.add(done.returncode)
-    assert attack_table.read()[name]["here"].startswith(attack_table.statuses(found) + ";")
+    known = statuses_of(name)
+    assert found == known if len(commands) == len(attack.commands) else found <= known
     assert not (tmp_path / MARKER).exists()
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +20,7 @@ from archive.backend.graph.graphs import Block, Graph, Operation
 from archive.base.errors import ArchiveError
 from tests.support.backend_models import MODELS, oracle_models
 from tests.support.corpus import ORACLES, RELEASES
+from tests.support.fresh_process import run_fresh
 from tests.support.tampering import tampered
 from tests.support.torch_oracles import argument
 
@@ -182,9 +181,7 @@ except Exception as error:
 def test_stock_pytorch_runs_it_and_its_error_leads_to_the_model(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"host{ending}"
     save_lowered(torch.jit.script(L.C(lower(L.A(), DEMO))), path)
-    command = [sys.executable, "-I", "-W", "ignore", "-c", STOCK, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    result, _, log = done.stdout.partition("\n")
+    result, _, log = run_fresh(STOCK, path, folder=tmp_path).stdout.partition("\n")
     x = torch.arange(6.0).reshape(2, 3)
     assert result == str((x + 2 * x + x + 2).tolist())
     assert "Expected x.sizes() == h.sizes() to be true" in log

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -17,6 +15,7 @@ from torch import nn
 
 from archive.backend import Delegate, LoweringError, load_archive, lower, lowered_archive, save_lowered
 from archive.backend.lower.codegen import CHANGES_STATE
+from tests.support.fresh_process import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,8 +197,7 @@ def test_a_fresh_process_continues_from_the_state(tmp_path: Path) -> None:
         "    module = load()\n"
         "    print(module(x, 1).tolist(), module(x, 2).tolist())\n"
     )
-    command = [sys.executable, "-I", "-W", "ignore", "-c", code]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=tmp_path)
+    done = run_fresh(code, folder=tmp_path)
     scripted = torch.jit.script(Numbers())
     scripted(X, 3)
     expected = f"{scripted(X, 1).tolist()} {scripted(X, 2).tolist()}"

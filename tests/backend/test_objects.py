@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +13,7 @@ import torch
 import torch.jit.mobile
 
 from archive.backend import LoweringError, lower, lowered_archive
+from tests.support.fresh_process import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,8 +154,7 @@ except LoweringError as error:
 def test_an_object_of_a_loaded_module_needs_its_class(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     torch.jit.save(torch.jit.script(Attribute(Sized(torch.ones(2), [2]))), path)
-    command = [sys.executable, "-W", "ignore", "-c", ELSEWHERE, str(path)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    said = run_fresh(ELSEWHERE, path, folder=tmp_path).stdout
     assert said.startswith("attribute scale is an object of __torch__.")
     assert "which TorchScript has not compiled in this process" in said
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +19,7 @@ from torch.ao import quantization
 from torch.ao.quantization import quantize_fx
 
 from archive.backend import BackendError, Delegate, LoweringError, lower, lowered_archive, save_lowered
+from tests.support.fresh_process import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,9 +207,7 @@ def test_stock_pytorch_runs_them_and_shows_the_model_s_lines(tmp_path: Path) -> 
         for ending in ("pt", "ptl"):
             save_lowered(lowered_scripted(name), tmp_path / f"{name}.{ending}")
         torch.save((good, model(good), bad), tmp_path / f"{name}.data")
-    command = [sys.executable, "-I", "-W", "ignore", "-c", STOCK, str(tmp_path), *MAKERS]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    said = done.stdout.splitlines()
+    said = run_fresh(STOCK, tmp_path, *MAKERS, folder=tmp_path).stdout.splitlines()
     for name, ending in ((name, ending) for name in MAKERS for ending in ("pt", "ptl")):
         equal, failure, *said = said
         assert equal == f"{name} {ending} True"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +27,7 @@ from archive.backend import (
     unregister_backend,
 )
 from tests.support.corpus import ORACLES
+from tests.support.fresh_process import run_fresh
 from tests.support.other_backend import Needy
 
 if TYPE_CHECKING:
@@ -129,14 +128,7 @@ def test_backends_of_other_distributions_are_found_by_their_entry_points(tmp_pat
     (info / "entry_points.txt").write_text(
         "[archive.backends]\noutside = outside:FOUND\nmisnamed = outside:WRONG\n", "utf-8"
     )
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-c",
-        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{ASKED}",
-    ]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    said = run_fresh(ASKED, folder=tmp_path, paths=[tmp_path]).stdout.splitlines()
     assert said[:3] == ["['misnamed', 'outside']", "imported", "outside True"], "imported when asked for"
     assert said[3].startswith("expected entry point misnamed of archive.backends to be a Backend misnamed")
 

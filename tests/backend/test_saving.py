@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +22,7 @@ from archive.container.container import Container, member_from, new_member, writ
 from archive.container.serialization_id import MACOS, RECORD_NAME, serialization_id, writers
 from tests.support.backend_models import Host, cases
 from tests.support.corpus import CALLSTACKS, DELEGATED
+from tests.support.fresh_process import run_fresh
 
 pytestmark = pytest.mark.torch
 
@@ -65,8 +64,14 @@ class Said(NamedTuple):
 @cache
 def saved(name: str, ending: str, folder: Path) -> Path:
     path = folder / f"{name}{ending}"
-    save_lowered(torch.jit.script(Host(lower(cases()[name].model, "aten"))), path)
+    save_lowered(hosted(name), path)
     return path
+
+
+@cache
+def hosted(name: str) -> torch.jit.ScriptModule:
+    made: torch.jit.ScriptModule = torch.jit.script(Host(lower(cases()[name].model, "aten")))
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -82,16 +87,7 @@ def stock(folder: Path) -> dict[Path, Said]:
         model, good, bad = cases()[path.stem]
         with torch.no_grad():
             torch.save((good, model(good) + 1, bad), f"{path}.arguments")
-    command = [
-        sys.executable,
-        "-I",
-        "-W",
-        "ignore",
-        "-c",
-        f"import sys; sys.modules['archive'] = None\n{STOCK}",
-        *map(str, paths),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
+    done = run_fresh(f"import sys; sys.modules['archive'] = None\n{STOCK}", *paths, folder=folder)
     return {Path(path): Said(*said) for path, said in json.loads(done.stdout).items()}
 
 
@@ -171,15 +167,17 @@ def test_what_is_saved_is_well_formed(name: str, ending: str, folder: Path) -> N
         assert DELEGATED in opened.records
 
 
-@pytest.mark.parametrize("ending", [".ptl", ".pt"])
 @pytest.mark.parametrize("how", ["scripted", "traced"])
-def test_the_same_model_lowered_twice_gives_the_same_bytes(how: str, ending: str, tmp_path: Path) -> None:
+def test_the_same_model_lowered_twice_gives_the_same_bytes(how: str, tmp_path: Path) -> None:
     model, good, _ = cases()["encoder" if how == "scripted" else "mlp"]
     for name in ("first", "second"):
         module = torch.jit.script(model) if how == "scripted" else torch.jit.trace(model, good)
-        save_lowered(lower(module, "aten"), tmp_path / f"{name}{ending}")
-    first, second = ((tmp_path / f"{name}{ending}").read_bytes() for name in ("first", "second"))
-    assert first == second
+        lowered = lower(module, "aten")
+        for ending in (".ptl", ".pt"):
+            save_lowered(lowered, tmp_path / f"{name}{ending}")
+    for ending in (".ptl", ".pt"):
+        first, second = ((tmp_path / f"{name}{ending}").read_bytes() for name in ("first", "second"))
+        assert first == second
 
 
 def test_a_module_that_was_not_lowered_here_is_refused(tmp_path: Path) -> None:

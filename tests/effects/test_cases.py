@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import copy
-import os
-import subprocess
-import sys
 from operator import itemgetter
-from pathlib import Path
 
 import pytest
 
-import archive
-
 pytest.importorskip("torch", exc_type=ImportError)
+
+from typing import TYPE_CHECKING
 
 import torch
 
 from archive.backend import lower, save_lowered
 from tests.support.effect_cases import KINDS, cases_of, fresh
 from tests.support.effect_outcome import Outcome, outcome
+from tests.support.fresh_process import run_fresh
 from tests.support.sampling import sampled
 from tools import effect_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = [
     pytest.mark.torch,
@@ -101,11 +101,6 @@ def test_a_process_without_the_models_gives_the_same(tmp_path: Path) -> None:
         model = fresh(kind)[0].CASES[name].make()
         wanted.append([model(*one) for one in copy.deepcopy(calls)])
     torch.save(given, tmp_path / "given")
-    subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "given"), str(tmp_path / "found")],
-        check=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(Path(archive.__file__).parents[1])},
-    )
+    run_fresh(PROGRAM, tmp_path / "given", tmp_path / "found", folder=tmp_path)
     found = torch.load(tmp_path / "found")
     assert str(found) == str(wanted)

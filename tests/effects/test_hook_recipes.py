@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import os
-import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-import archive
 
 pytest.importorskip("torch", exc_type=ImportError)
 
@@ -19,9 +14,11 @@ import torch
 
 from archive.backend import Effectful, lower, save_lowered
 from archive.effects import ReplayError, State
+from tests.support.fresh_process import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from types import ModuleType
 
 pytestmark = pytest.mark.torch
@@ -108,22 +105,10 @@ def same(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> bool:
     return all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
 
 
-def run(path: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Load an archive and call it in a process of its own, with the model's Python module in a folder."""
-    places = os.pathsep.join([str(Path(archive.__file__).parents[1]), str(folder)])
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, path, str(folder / "found")],
-        env=os.environ | {"PYTHONPATH": places},
-        check=False,
-        text=True,
-        capture_output=True,
-    )
-
-
 def test_another_process_finds_the_code_and_leaves_its_own_globals_alone(
     hooked: ModuleType, tmp_path: Path
 ) -> None:
-    assert run(saved(hooked, tmp_path), tmp_path).returncode == 0
+    run_fresh(PROGRAM, saved(hooked, tmp_path), tmp_path / "found", folder=tmp_path, paths=[tmp_path])
     *found, log, seen, others, handle = torch.load(tmp_path / "found", weights_only=False)
     model = hooked.Model()
     assert same(found, gradients(model))

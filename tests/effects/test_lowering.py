@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +25,7 @@ from archive.backend import (
 from archive.check.verify import verify
 from archive.effects import State
 from archive.effects.replay.errors import GuardError, ReplayError
+from tests.support.fresh_process import run_fresh
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,8 +98,7 @@ print(state.count, state.average, len(state.history), state.seen.tolist(), out.d
 def test_it_runs_in_a_process_without_the_model(tmp_path: Path) -> None:
     eager, module = lowered()
     save_lowered(module, tmp_path / "a.pt")
-    command = [sys.executable, "-W", "ignore", "-c", ELSEWHERE, str(tmp_path / "a.pt")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    done = run_fresh(ELSEWHERE, tmp_path / "a.pt", folder=tmp_path)
     for number in range(3):
         out = eager(torch.full((2, 3), float(number)))
     expected = eager.count, eager.average, len(eager.history), eager.seen.tolist(), out.detach().sum().item()

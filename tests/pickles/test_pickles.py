@@ -138,7 +138,7 @@ def test_the_slow_reader_sees_what_pickletools_sees(seed: int) -> None:
 
 
 UNBOUNDED = Limits(memory=1 << 40)
-BYTES = 60_000
+BYTES = 30_000
 SHAPES = {
     **{
         name: ANYWHERE[name]

@@ -263,7 +263,7 @@ def test_bytes_that_are_no_utf_8_are_kept_and_shown_escaped() -> None:
 # --- Pickles that nobody should have written: each ends in a value or an error, soon, and runs nothing
 
 
-DEEP = MIB // 4
+DEEP = MIB // 16  # beyond 16 bits
 
 
 # --- nothing is run
@@ -371,8 +371,8 @@ def test_huge_memo_indices_cost_nothing(index: int, before: bytes) -> None:
 )
 @pytest.mark.parametrize("size", [0, 70_000])
 def test_lengths_beyond_the_record_are_refused(value: bytes, at: int, size: int) -> None:
-    filler = text(bytes(size)) + put(0) + b"h\x00" * (MIB // 8) if size else b""
-    with peak_below(12 * MIB if size else MIB):
+    filler = text(bytes(size)) + put(0) + b"h\x00" * (MIB // 32) if size else b""
+    with peak_below(4 * MIB if size else MIB):
         error = refused(PROTO + b"(" + filler + value + STOP)
     assert error.problem.startswith(("the pickle ends", "name_bytes is limited"))
     assert at
@@ -395,11 +395,11 @@ def test_a_global_without_its_two_lines_is_refused(value: bytes) -> None:
         b"N" + b"\x85" * DEEP,
         b"(" * DEEP + b"t" * DEEP,
         b"(" * DEEP + b"l" * DEEP,
-        b"]" * MANY + b"a" * (MANY - 1),
-        b"N" + b"Q" * MANY,
-        b"}N" * MANY + b"N" + b"s" * MANY,
-        b"cm\nC\n" * MANY + b")R" + b"\x85R" * (MANY - 1),
-        b"cm\nC\n)\x81" * MANY + b"N" + b"b" * MANY,
+        b"]" * DEEP + b"a" * (DEEP - 1),
+        b"N" + b"Q" * DEEP,
+        b"}N" * DEEP + b"N" + b"s" * DEEP,
+        b"cm\nC\n" * DEEP + b")R" + b"\x85R" * (DEEP - 1),
+        b"cm\nC\n)\x81" * DEEP + b"N" + b"b" * DEEP,
     ],
 )
 def test_deep_nesting_is_read_and_then_refused_by_depth(nest: bytes) -> None:

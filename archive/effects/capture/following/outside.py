@@ -307,17 +307,18 @@ class Watch:
 
     def __init__(self, current: Current) -> None:
         self._current = current
-        self._kinds: dict[type, type] = {}
+        self._kinds: dict[type, type | None] = {}
         self._watched: list[tuple[ModuleType, type]] = []
 
     def begin(self) -> None:
         """Give each module a class that refuses."""
-        for name, module in list(sys.modules.items()):
+        for name, module in list(sys.modules.items()):  # thousands, for each call: a hot loop
             kind: type = type(module)
-            if issubclass(kind, ModuleType) and not is_model_module(name):
-                self._kinds[kind] = self._kinds.get(kind) or _watching(self._current, kind)
+            if kind not in self._kinds:
+                self._kinds[kind] = _watching(self._current, kind) if issubclass(kind, ModuleType) else None
+            if (watching := self._kinds[kind]) is not None and _is_of_a_library(name):
                 self._watched.append((module, kind))
-                _become(module, self._kinds[kind])
+                _become(module, watching)
 
     def end(self) -> None:
         """Give the modules their own classes again."""
@@ -325,9 +326,13 @@ class Watch:
             _become(*self._watched.pop())
 
 
-def _become(module: ModuleType, kind: type) -> None:
-    """Give a module another class, past a ``__setattr__`` of its own."""
-    object.__setattr__(module, "__class__", kind)
+_become: Callable[[ModuleType, type], None] = vars(object)["__class__"].__set__
+"""Gives a module another class, past a ``__setattr__`` of its own."""
+
+
+@functools.cache
+def _is_of_a_library(name: object) -> bool:
+    return not is_model_module(name)
 
 
 def _watching(current: Current, kind: Any) -> Any:  # noqa: ANN401

@@ -1,0 +1,94 @@
+"""Processes that have imported PyTorch and nothing else: one imports it, and forks for each program.
+
+A process that imports PyTorch takes more than a second, a fork of it hundredths. Nothing of one program is
+left to the next: each has a process of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FORKING = """
+import json, os, sys, traceback
+import torch, torch.jit.mobile
+
+
+def run(program, arguments, folder, paths, out, errors):
+    for number, file in ((1, out), (2, errors)):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+    os.chdir(folder)
+    sys.argv, sys.path[:0] = ["-c", *arguments], paths
+    try:
+        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+assert not {"archive", "tests", "pytest"} & sys.modules.keys()
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            status = run(**json.loads(line))
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def run_fresh(
+    program: str, *arguments: object, folder: Path, paths: Sequence[Path] = ()
+) -> CompletedProcess[str]:
+    """Run a program; it ends well, and prints what is returned.
+
+    Args:
+        program: its source.
+        arguments: what it finds in ``sys.argv``.
+        folder: the folder in which it runs.
+        paths: folders of modules that it may import, besides those that are installed.
+    """
+    server = _server()
+    assert server.stdin
+    assert server.stdout
+    with tempfile.TemporaryDirectory() as streams:
+        out, errors = Path(streams, "out"), Path(streams, "errors")
+        words = [*map(str, arguments)]
+        request = {"program": program, "arguments": words, "folder": str(folder), "paths": [*map(str, paths)]}
+        server.stdin.write(json.dumps(request | {"out": str(out), "errors": str(errors)}) + "\n")
+        server.stdin.flush()
+        status = int(server.stdout.readline())
+        done = CompletedProcess(words, status, out.read_text("utf-8"), errors.read_text("utf-8"))
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@cache
+def _server() -> subprocess.Popen[str]:
+    server = subprocess.Popen(
+        [sys.executable, "-I", "-W", "ignore", "-c", FORKING],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    atexit.register(server.communicate)
+    return server
