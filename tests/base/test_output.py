@@ -373,7 +373,7 @@ def test_whichever_call_fails_nothing_is_half_written(
     assert number > 6
 
 
-@pytest.mark.parametrize(("system_kind", "force"), crossed(SYSTEMS, [False, True], most=6))
+@pytest.mark.parametrize(("system_kind", "force"), crossed(SYSTEMS, [False, True], most=5))
 def test_whenever_a_process_is_killed_the_next_one_finds_whole_files(
     system_kind: str, tmp_path: Path, *, force: bool
 ) -> None:

@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ import archive
 from archive import ArchiveError, LimitError, Limits, Style
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.plain import archive_of
+from tests.support.sampling import Suite, sampled
 from tests.support.strategies import PROTO, STOP, text
 
 if TYPE_CHECKING:
@@ -84,15 +86,18 @@ def explained(opened: Archive, error: str, style: Style) -> str | None:
     return None
 
 
-def explain_all(answers: dict[Path, dict[str, Any]]) -> Counter[str | None]:
+def check_all(answers: dict[Path, dict[str, Any]], expected: dict[str, int]) -> None:
+    """Explain what was said of archives; of a sample, each release and each model is there."""
     count: Counter[str | None] = Counter()
-    for path, answer in answers.items():
+    for path in sampled(answers, most=60, by=(attrgetter("parent.name"), attrgetter("stem"))):
+        answer = answers[path]
         style = Style.V1_9 if path.parent.name == "torch-1.9.0" else Style.CURRENT
         texts = errors(answer)
         if texts:
             with archive.open(path) as opened:
                 count.update(explained(opened, text, style) for text in texts)
-    return count
+    assert count.keys() == expected.keys()
+    assert count == expected or not Suite.whole
 
 
 def test_what_each_release_said_of_its_own_archives() -> None:
@@ -102,14 +107,14 @@ def test_what_each_release_said_of_its_own_archives() -> None:
         for entry in json.loads(made.read_text())["files"]
         if "oracle" in entry
     }
-    assert explain_all(answers) == {"one handle": 161, "two handles": 16}
+    check_all(answers, {"one handle": 161, "two handles": 16})
 
 
 def test_what_pytorch_2_13_says_of_all_archives() -> None:
     # none of 1.9.0's: 2.13 does not load their call-stack maps
     answers = json.loads((RELEASES / "oracle-2.13.0.json").read_text())
-    found = explain_all({RELEASES / name: answer for name, answer in answers.items()})
-    assert found == {"one handle": 166, "two handles": 16}
+    found = {RELEASES / name: answer for name, answer in answers.items()}
+    check_all(found, {"one handle": 166, "two handles": 16})
 
 
 def test_pytorch_1_9_had_no_name_for_classes_that_the_archive_lacks() -> None:

@@ -93,7 +93,7 @@ def test_nodes_of_a_loaded_program_have_pytorchs_names_sources_and_lines(
 
 
 NO_SOURCE = "Original traceback:\nNone\n"
-CASES = crossed(BAD, ["free", "strict"], ["decomposed", "training"])
+CASES = crossed(BAD, ["free", "strict"], ["decomposed", "training"], most=len(BAD))
 
 
 @pytest.mark.parametrize(("model", "trace", "dialect"), CASES)

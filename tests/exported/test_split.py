@@ -243,12 +243,12 @@ def test_json_that_json_dumps_did_not_write_keeps_its_metadata(tmp_path: Path) -
 
 @pytest.mark.torch
 def test_what_is_left_gives_the_same_in_pytorch(tmp_path: Path) -> None:
-    from tests.support.running_exported import outcomes  # noqa: PLC0415 (needs PyTorch)
+    from tests.support.running_exported import known_outcomes, outcomes  # noqa: PLC0415 (needs PyTorch)
 
     for name in ("shop_dynamic", "choice_strict", "sums", "counter", "decoder_decomposed", "several"):
         path = EXPORTED / f"{name}.pt2"
         small, _ = halves(path, tmp_path)
-        assert outcomes(small) == outcomes(path), path
+        assert outcomes(small) == known_outcomes(path), path
 
 
 @pytest.mark.torch
@@ -256,12 +256,12 @@ def test_what_is_left_gives_the_same_in_pytorch(tmp_path: Path) -> None:
     "ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"
 )  # unflatten's
 def test_pytorch_makes_the_same_modules_of_what_is_left_unless_they_are_dropped(tmp_path: Path) -> None:
-    from tests.support.running_exported import outcomes  # noqa: PLC0415 (needs PyTorch)
+    from tests.support.running_exported import known_outcomes, outcomes  # noqa: PLC0415 (needs PyTorch)
 
-    for name in ("shop", "choice_strict", "counter", "own", "decoder_decomposed"):
+    for name in sampled(["shop", "choice_strict", "counter", "own", "decoder_decomposed"], most=3):
         path = EXPORTED / f"{name}.pt2"
         small, _ = halves(path, tmp_path)
-        assert outcomes(small, unflattened=True) == outcomes(path, unflattened=True), path
+        assert outcomes(small, unflattened=True) == known_outcomes(path, unflattened=True), path
     archive.split(SHOP, bare := tmp_path / "bare.pt2", tmp_path / "model.ptdbg", drop=["modules"], force=True)
     with pytest.raises(ValueError, match="not enough values to unpack"):
         outcomes(bare, unflattened=True)

@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 
     Parse = Callable[[Tree, Allowance], object]
 
-TIMES = 5_000
-SLACK = 1 << 15
+TIMES = 2_500
+SLACK = 1 << 14
 """Bytes for what does not grow with the record."""
 
 

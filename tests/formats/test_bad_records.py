@@ -109,9 +109,9 @@ def test_a_text_of_one_piece_many_times_over_is_refused() -> None:
 
 
 def test_lists_that_many_sources_share_are_counted_each_time() -> None:
-    first = INTLIST + b"(](" + b"K\x00" * 20_000 + b"etR" + put(0) + b"K\x00K\x00\x87"
+    first = INTLIST + b"(](" + b"K\x00" * 10_000 + b"etR" + put(0) + b"K\x00K\x00\x87"
     again = get(0) + b"K\x00K\x00\x87"
-    rows = b"".join(b"K\x00" + source + b"K\x00K\x00\x87K\x00\x87" for source in [first, *[again] * 20_000])
+    rows = b"".join(b"K\x00" + source + b"K\x00K\x00\x87K\x00\x87" for source in [first, *[again] * 10_000])
     data = PROTO + text(b"FORMAT_WITH_STRING_TABLE") + text(b"") + b"\x85(" + rows + b"t\x87" + STOP
     with (
         peak_below(128 * MIB),
@@ -248,9 +248,9 @@ def test_tags_that_no_range_has_print_no_frame() -> None:
 
 
 def test_lists_and_names_that_many_methods_share_cost_no_more_than_one() -> None:
-    entry = text(b"function_debug_handles") + INTLIST + b"(](" + b"K\x00" * 20_000 + b"etR\x85\x86\x85"
+    entry = text(b"function_debug_handles") + INTLIST + b"(](" + b"K\x00" * 10_000 + b"etR\x85\x86\x85"
     rows = b"(K\x05" + text(b"m" * LONG) + put(0) + entry + put(1) + b"\x86"
-    data = PROTO + rows + (get(0) + get(1) + b"\x86") * 20_000 + b"t" + STOP
+    data = PROTO + rows + (get(0) + get(1) + b"\x86") * 10_000 + b"t" + STOP
     with (
         peak_below(64 * MIB),
         pytest.raises(LimitError, match=r"memory is limited to [0-9,]+, found [0-9,]+ with items"),
@@ -269,8 +269,8 @@ def test_paths_that_many_instructions_share_are_decoded_once() -> None:
 
 
 def test_tables_that_many_methods_share_are_read_once() -> None:
-    entries = (text(b"k" * LONG) + put(1) + b"N\x86" + put(2)) + get(2) * 20_000
-    table = b"(" + entries + text(b"instructions") + b"(" + b"N" * 20_000 + b"t\x86t"
+    entries = (text(b"k" * LONG) + put(1) + b"N\x86" + put(2)) + get(2) * 5_000
+    table = b"(" + entries + text(b"instructions") + b"(" + b"N" * 5_000 + b"t\x86t"
     data = (
         PROTO
         + b"("
@@ -279,8 +279,8 @@ def test_tables_that_many_methods_share_are_read_once() -> None:
         + table
         + put(3)
         + b"\x86"
-        + (get(0) + get(3) + b"\x86") * 20_000
+        + (get(0) + get(3) + b"\x86") * 5_000
     )
     with peak_below(64 * MIB), archive_of(bytecode=data + b"t" + STOP) as opened:
         assert opened.bytecode is not None
-        assert list(opened.bytecode.instructions.values()) == [20_000]
+        assert list(opened.bytecode.instructions.values()) == [5_000]

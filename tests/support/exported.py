@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import lzma
+import tempfile
 import zipfile
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import archive
 from tests.support.corpus import FIXTURES
 
 if TYPE_CHECKING:
@@ -24,9 +26,9 @@ METADATA = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "fr
 @cache
 def trees(path: Path) -> dict[str, Any]:
     """The JSON of each program of an archive, by the program's name."""
-    with zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if name.partition("/")[2].startswith("models/")]
-        return {Path(name).stem: json.loads(archive.read(name)) for name in names}
+    with zipfile.ZipFile(path) as opened:
+        names = [name for name in opened.namelist() if name.partition("/")[2].startswith("models/")]
+        return {Path(name).stem: json.loads(opened.read(name)) for name in names}
 
 
 def nodes(value: object) -> Iterator[dict[str, Any]]:
@@ -107,6 +109,15 @@ def written(name: str, folder: Path) -> Path:
     path = folder / f"{name}.pt2"
     path.write_bytes(package(name))
     return path
+
+
+@cache
+def package_halves(name: str, **options: Any) -> tuple[bytes, bytes]:  # noqa: ANN401 (those of split)
+    """What a split leaves of a package, and the companion."""
+    with tempfile.TemporaryDirectory() as folder:
+        small, aside = Path(folder, "small.pt2"), Path(folder, "model.ptdbg")
+        archive.split(written(name, Path(folder)), small, aside, **options)
+        return small.read_bytes(), aside.read_bytes()
 
 
 def member(name: str, file: str) -> bytes:

@@ -60,6 +60,10 @@ def outcomes(path: Path, *, unflattened: bool = False) -> dict[str, list[Any]]:
     return found
 
 
+known_outcomes = cache(outcomes)
+"""Those of a file that does not change."""
+
+
 def _bits(leaf: Any) -> Any:  # noqa: ANN401 (any value)
     if not isinstance(leaf, torch.Tensor):
         return leaf
