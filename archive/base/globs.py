@@ -123,8 +123,8 @@ class Globs:
     def found(self, top: str | Path) -> Iterator[tuple[str, set[int]]]:
         """The files and folders below a folder that globs fit, each with the numbers of these globs.
 
-        A folder without permission to list it has none. A link to a folder that is not followed, for it may
-        lead in circles, is not found either.
+        A folder that may not be listed has none. A link to a folder is not found where it is not followed,
+        because it may lead in circles.
 
         Args:
             top: the folder; found itself by a ``**``.
@@ -141,10 +141,8 @@ class Globs:
             for name in self._names(folder, places):
                 path = os.path.join(folder, name)  # noqa: PTH118 (a Path would lose "./")
                 is_folder = os.path.isdir(path)  # noqa: PTH112
-                if is_folder and os.path.islink(path):  # noqa: PTH114
-                    following = self._behind_link(places, name)
-                else:
-                    following = self._next(places, name, is_file=not is_folder)
+                is_link = is_folder and os.path.islink(path)  # noqa: PTH114
+                following = self._next(places, name, is_file=not is_folder, is_link=is_link)
                 if name == os.pardir:  # from each folder the same one
                     reached = os.path.realpath(path), tuple(following)
                     if reached in above:
@@ -161,15 +159,15 @@ class Globs:
     def _begin(self) -> list[_Place]:
         return list(_with_folders([self._root]))
 
-    def _next(self, places: Iterable[_Place], name: str, *, is_file: bool = False) -> list[_Place]:
-        """The places behind some places and a name, each once; a shell has no ``**`` behind a file."""
+    def _next(
+        self, places: Iterable[_Place], name: str, *, is_file: bool = False, is_link: bool = False
+    ) -> list[_Place]:
+        """The places behind some places and a name, each once; none behind a link that is not followed."""
         reached = self._reached(places, name)
+        if is_link:  # to a folder
+            reached = [place for place in reached if self._as_shell and not place.searches]
+        # A shell has no ``**`` behind a file.
         return reached if is_file and self._as_shell else list(dict.fromkeys(_with_folders(reached)))
-
-    def _behind_link(self, places: Iterable[_Place], name: str) -> list[_Place]:
-        """The same for a link to a folder: none where it is not followed."""
-        reached = [place for place in self._reached(places, name) if self._as_shell and not place.searches]
-        return list(dict.fromkeys(_with_folders(reached)))
 
     def _reached(self, places: Iterable[_Place], name: str) -> list[_Place]:
         reached: dict[_Place, None] = {}

@@ -14,7 +14,7 @@ import json
 import re
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from archive.base.errors import ArchiveError, shown
 
@@ -38,7 +38,7 @@ KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false"
     float: "a number",
 }
 TOKEN = re.compile(rb'(?s)"(?:[^"\\]++|\\.)*+"?|[\[{,]')
-"""A string, as a whole, or what begins another value. Nothing is gone back over, in no step."""
+"""A whole string, or what begins another value. It never backtracks."""
 
 
 def words(value: object) -> str:
@@ -58,13 +58,26 @@ def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (a
         LimitError: its values would take more memory than allowed.
     """
     allowance.take(json_cost(data), "JSON values")
+    with json_errors("character"), without_collecting():
+        return json.loads(str(data, "utf-8"))
+
+
+@contextmanager
+def json_errors(unit: Literal["byte", "character"]) -> Iterator[None]:
+    """Errors of the block, which decodes and parses JSON, as this library's.
+
+    Args:
+        unit: what ``json`` counts in the text that it is given.
+
+    Raises:
+        ArchiveError: the bytes are no UTF-8, no JSON, or nested too deeply.
+    """
     try:
-        with without_collecting():
-            return json.loads(str(data, "utf-8"))
+        yield
     except UnicodeDecodeError as error:
         raise ArchiveError(place=f"byte {error.start}", expected="UTF-8", found="other bytes") from None
     except json.JSONDecodeError as error:
-        raise ArchiveError(place=f"character {error.pos}", expected="JSON", found=error.msg) from None
+        raise ArchiveError(place=f"{unit} {error.pos}", expected="JSON", found=error.msg) from None
     except RecursionError:
         raise ArchiveError(expected="JSON", found="values nested too deeply") from None
     except ValueError as error:  # an int of more digits than Python converts

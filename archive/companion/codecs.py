@@ -115,12 +115,12 @@ def lzma(data: bytes, preset: int) -> bytes:
 
 
 def zstd(data: bytes, level: int) -> bytes:
-    """A zstd frame without checksum and size, for the directory has both."""
+    """A zstd frame without checksum and size, which the directory has."""
     return _framed(data, level, None, zstandard.FORMAT_ZSTD1)
 
 
 def _trained(data: bytes, level: int, words: zstandard.ZstdCompressionDict) -> bytes:
-    """The same without a magic number. The dictionary's size is told, too: zstd searches more of it then."""
+    """The same without a magic number. zstd also gets the dictionary's size: then it searches more of it."""
     return _framed(data, level, words, zstandard.FORMAT_ZSTD1_MAGICLESS, dict_size=len(words))
 
 

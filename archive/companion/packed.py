@@ -123,7 +123,10 @@ def build_packed(contents: Contents, level: int) -> bytes:
         }
     body = _body(columns, {name: encoding for name, encoding in encoded.items() if name not in apart})
     raw, blocks = bytes(contents.raw), {name: encoded[name] for name in apart}
-    sizes = [len(body) + len(raw), len(texts), _longest_block(blocks, level)]
+    longest = max((len(column.data) for column in blocks.values()), default=0)
+    if level < STRONGEST:  # at the strongest levels, whole columns are tried first
+        longest = min(longest, BLOCK_ROWS * VALUE_BYTES)
+    sizes = [len(body) + len(raw), len(texts), longest]
     with allowance.lent(max(encoder_bytes(size, level) for size in sizes), what):
         bodies = [body, alike(columns)] if len(body) <= SMALL and not apart else [body]
         sections = [_least_section(SOLID, [body + raw for body in bodies], Codec.COLUMNS, level)]
@@ -134,12 +137,6 @@ def build_packed(contents: Contents, level: int) -> bytes:
         ]
     sections += built_objects(contents.behind, level, allowance)
     return written(CompanionProfile.PACKED, contents.archive_id, sections)
-
-
-def _longest_block(blocks: dict[ColumnName, EncodedColumn], level: int) -> int:
-    """Bytes that are compressed at once; at the strongest levels, whole columns are tried first."""
-    most = max((len(column.data) for column in blocks.values()), default=0)
-    return most if level >= STRONGEST else min(most, BLOCK_ROWS * VALUE_BYTES)
 
 
 def stored(contents: Contents) -> tuple[Columns, bytes]:

@@ -74,7 +74,9 @@ def libcxx(hashes: Sequence[int]) -> list[int]:
     buckets: Buckets = {}
     for count, value in enumerate(hashes, 1):
         if count > size:
-            size = _prime_from(2 * size + 1) if size else 2
+            size = 2 * size + 1 if size else 2
+            while any(size % divisor == 0 for divisor in range(2, isqrt(size) + 1)):
+                size += 1
             buckets = _moved(_newest_first(buckets), size)
         buckets.setdefault(value % size, []).append(value)
     return _newest_first(buckets)
@@ -126,12 +128,6 @@ def _newest_first(buckets: Buckets) -> list[int]:
 
 def _newest_last(buckets: Buckets) -> list[int]:
     return [value for bucket in buckets.values() for value in reversed(bucket)]
-
-
-def _prime_from(value: int) -> int:
-    while any(value % divisor == 0 for divisor in range(2, isqrt(value) + 1)):
-        value += 1
-    return value
 
 
 # --- hashes of strings

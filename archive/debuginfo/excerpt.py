@@ -71,9 +71,9 @@ class LongText:
         """The first newline from ``start`` on; -1 if there is none."""
         size = len(self)
         while start < size:
-            found = self.part(start, min(start + CHUNK, size)).find(newline)
-            if found >= 0:
-                return start + found
+            at = self.part(start, min(start + CHUNK, size)).find(newline)
+            if at >= 0:
+                return start + at
             start += CHUNK
         return -1
 
@@ -81,9 +81,9 @@ class LongText:
         """The last newline between ``start`` and ``stop``; -1 if there is none."""
         while stop > start:
             low = max(start, stop - CHUNK)
-            found = self.part(low, stop).rfind(newline)
-            if found >= 0:
-                return low + found
+            at = self.part(low, stop).rfind(newline)
+            if at >= 0:
+                return low + at
             stop = low
         return -1
 
@@ -131,7 +131,7 @@ def excerpt(span: SourceRange, function: bytes) -> bytes:
 
 
 class ExcerptCost(NamedTuple):
-    """The cost of an excerpt, told by columns before it is cut.
+    """The cost of an excerpt, computed from columns before it is cut.
 
     Attributes:
         size: its bytes, at most.
@@ -152,7 +152,7 @@ def cost_of(span: SourceRange, function: bytes) -> ExcerptCost:
     if span.start > size:
         return ExcerptCost(0, steps)
     end = min(span.end, size)
-    steps += max(0, end - span.start) // 4  # the range is gone through line by line
+    steps += max(0, end - span.start) // 4  # the range is read line by line
     shown = size
     if size > LONG:
         first, stop = _shown(LongText(source.text), span.start, end)

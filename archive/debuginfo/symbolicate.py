@@ -74,8 +74,10 @@ class TableLookup:
 
     def entry_of(self, handle: int) -> HandleEntry | None:
         """The row of a debug handle; None if it is unknown."""
-        row = None if self._handles is None else self._handles.rows.get(self._form.known_as(handle))
-        return None if self._handles is None or row is None else self._handles.entry(row)
+        if self._handles is None:
+            return None
+        row = self._handles.rows.get(self._form.known_as(handle))
+        return None if row is None else self._handles.entry(row)
 
     def range_of(self, tag: int) -> SourceRange | None:
         """The range that has a tag; None if none has."""
@@ -170,11 +172,11 @@ def symbolicate(
     Raises:
         LimitError: the text would be too long, or take too many steps: call stacks repeat long sources.
     """
-    found = [known.entry_of(handle) for handle in handles]
-    missing = tuple(handle for handle, entry in zip(handles, found, strict=True) if entry is None)
+    rows = [known.entry_of(handle) for handle in handles]
+    missing = tuple(handle for handle, entry in zip(handles, rows, strict=True) if entry is None)
     if missing:
         return Symbolication(tuple(handles), missing, "", (), ())
-    entries = tuple(entry for entry in found if entry is not None)
+    entries = tuple(entry for entry in rows if entry is not None)
     old = style is Style.V1_9
     cost = _Cost(limits)
     hierarchy = [f"top({top})" if old else f"top({top})::{TOP_FUNCTION.decode()}"]

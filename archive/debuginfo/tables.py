@@ -160,8 +160,8 @@ class RangeTable:
         """
         record = self.numbers[name]
         rows = self.rows(record)
-        found = rows.start + int(np.searchsorted(self.offset[rows.start : rows.stop], position, "right")) - 1
-        return self.source_range(found) if found >= rows.start and self.offset[found] >= 0 else None
+        row = rows.start + int(np.searchsorted(self.offset[rows.start : rows.stop], position, "right")) - 1
+        return self.source_range(row) if row >= rows.start and self.offset[row] >= 0 else None
 
     @cached_property
     def _tags(self) -> tuple[Ints, Ints]:
@@ -185,7 +185,7 @@ def concatenated(parts: list[RangeTable]) -> RangeTable:
         return np.concatenate([getattr(table, field) for table in tables])
 
     sources = [part.sources for part in parts]
-    before = np.cumsum([0] + [len(one) for one in sources])
+    before = np.cumsum([0] + [len(table) for table in sources])
     return RangeTable(
         tuple(name for part in parts for name in part.names),
         tuple(layout for part in parts for layout in part.layouts),

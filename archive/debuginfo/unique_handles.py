@@ -45,7 +45,7 @@ def prefix_for(archive_id: bytes, records: Iterable[tuple[str, memoryview]] = ()
         records: the names and bytes of its debug records, in any order.
         salt: any text; another one gives another prefix, should two archives have the same.
     """
-    import hashlib  # noqa: PLC0415 (as in archive_id: only those who ask for it pay for it)
+    import hashlib  # noqa: PLC0415 (only those who ask for a prefix pay for it)
 
     digest = hashlib.blake2b(archive_id, digest_size=8)
     for name, data in sorted(records, key=itemgetter(0)):
@@ -113,11 +113,11 @@ class HandleForm:
         Returns:
             The digits in front of the archive's unique handles, and these as the tables have them.
         """
-        found: list[int] = []
+        handles: list[int] = []
         while self.prefix and prefix_at_end(digits) == self.prefix:
-            found.insert(0, self.known_as(int(digits[-DIGITS:])))
+            handles.insert(0, self.known_as(int(digits[-DIGITS:])))
             digits = digits[:-DIGITS]
-        return digits, tuple(found)
+        return digits, tuple(handles)
 
     def foreign(self, digits: str) -> str:
         """The archive that digits name if they are unique handles of another one; "" where they name none."""

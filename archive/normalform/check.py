@@ -82,7 +82,6 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
     if not unread:
         _check_order(columns)
         _check_rows(columns)
-        _check_null(columns)
         _check_names(columns)
     if "handle.place" in columns and len(np.unique(columns["handle.place"])) != sizes["handle"]:
         raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
@@ -102,7 +101,7 @@ def _check_order(columns: Columns) -> None:
 
 
 def _check_rows(columns: Columns) -> None:
-    """Refuse rows in records without rows, tags in records without tags, and ranges in no record."""
+    """Refuse rows and tags where a record has none, ranges that no row has, and null sources with content."""
     layout = columns["record.layout"]
     filled = np.flatnonzero((layout == RANGE_LAYOUTS.index(RangeLayout.EMPTY)) & (columns["record.rows"] > 0))
     if len(filled):
@@ -117,10 +116,7 @@ def _check_rows(columns: Columns) -> None:
     if not used.all():
         place = f"range.tag, row {np.flatnonzero(~used)[0]}"
         raise ArchiveError(place=place, expected="a range of a row", found="one of none")
-
-
-def _check_null(columns: Columns) -> None:
-    """Refuse null sources that have a text, a line, or a filename other than the string 0, which is ""."""
+    # A null source has no text and no line, and the string 0, "", for a filename.
     filled = (columns["source.text"] >= 0) | (columns["source.line"] != 0) | (columns["source.filename"] != 0)
     wrong = np.flatnonzero((columns["source.null"] > 0) & filled)
     if len(wrong):

@@ -63,14 +63,9 @@ def open(  # noqa: A001 (archive.open, like gzip.open)
         ...     print(model.symbolicate(1452).entries[0].op)
         prim::GetAttr
     """
-    files = [
-        by_ranges(each if mapped else in_memory(each), called)
-        for each, called in ((companion, None), (source, name))
-        if each is not None
-    ]
-    return _opened(
-        files.pop(), files.pop() if files else None, limits, OPENED_KINDS if kinds is None else kinds
-    )
+    beside = None if companion is None else by_ranges(companion if mapped else in_memory(companion))
+    file = by_ranges(source if mapped else in_memory(source), name)
+    return _open_files(file, beside, limits, OPENED_KINDS if kinds is None else kinds)
 
 
 def open_whole(
@@ -80,22 +75,16 @@ def open_whole(
     limits: Limits = DEFAULT_LIMITS,
     kinds: Collection[FileKind] = ARCHIVE_KINDS,
 ) -> Archive:
-    """The same for work that reads all of the archive: files elsewhere are copied first.
-
-    Args:
-        source: as for :func:`open`.
-        companion: the same.
-        limits: the same.
-        kinds: the kinds of archives that are opened; others are refused.
+    """:func:`open` for work that reads all of the archive: files elsewhere are copied first.
 
     Raises:
         ArchiveError: as for :func:`open`.
-        OSError: the same, or there is no space for a copy.
+        OSError: a file cannot be read, or there is no space for a copy.
     """
-    return _opened(Mapped(source), None if companion is None else Mapped(companion), limits, kinds)
+    return _open_files(Mapped(source), None if companion is None else Mapped(companion), limits, kinds)
 
 
-def _opened(
+def _open_files(
     file: Mapped | Fetched, companion: Mapped | Fetched | None, limits: Limits, kinds: Collection[FileKind]
 ) -> Archive:
     if companion is None:

@@ -193,8 +193,8 @@ class Rejoined:
         """
         there = self._archive.records
         gone = {place_of_companion(there), RECORD_NAME, *self._companion.replaced}
-        kept = {name: record for name, record in there.items() if name not in gone}
-        return kept | dict(self._companion.records)
+        stays = {name: record for name, record in there.items() if name not in gone}
+        return stays | dict(self._companion.records)
 
     def fetch(self, names: Iterable[str]) -> None:
         """Read some records of an archive elsewhere in few requests; those of a companion are at hand."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from archive.base.errors import ArchiveError, LimitError
-from archive.base.json_text import json_cost
+from archive.base.json_text import json_cost, json_errors
 from archive.formats.exported.program import MAX_SCOPES
 
 if TYPE_CHECKING:
@@ -76,17 +76,9 @@ def node_bytes(data: memoryview, allowance: Allowance) -> Sequence[NodeBytes]:
         LimitError: graphs are nested too deeply, or it would take more memory than allowed.
     """
     allowance.take(json_cost(data), "JSON values")
-    try:
+    with json_errors("byte"):
         is_ascii = len(str(data, "utf-8")) == len(data)
         return _Scan(str(data, "latin-1"), is_ascii=is_ascii).program()
-    except UnicodeDecodeError as error:
-        raise ArchiveError(place=f"byte {error.start}", expected="UTF-8", found="other bytes") from None
-    except json.JSONDecodeError as error:
-        raise ArchiveError(place=f"byte {error.pos}", expected="JSON", found=error.msg) from None
-    except RecursionError:
-        raise ArchiveError(expected="JSON", found="values nested too deeply") from None
-    except ValueError as error:  # an int of more digits than Python converts
-        raise ArchiveError(expected="JSON", found=str(error).partition(";")[0]) from None
 
 
 class _Member(NamedTuple):

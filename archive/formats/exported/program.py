@@ -168,14 +168,18 @@ def _lifted(tree: Any) -> int | None:  # noqa: ANN401 (JSON with a graph)
 def _sites(graph: dict[str, Any], metadata: Sequence[Mapping[str, str]] | None) -> dict[str, NodeSite]:
     sites: dict[str, NodeSite] = {}
     for number, (path, node, scopes, inputs) in enumerate(nodes(graph)):
-        texts = None
+        texts: Mapping[str, str] | None = None
         if metadata is not None:
             if number >= len(metadata):
                 raise ArchiveError(place=path, expected=f"{len(metadata)} nodes", found="more")
             texts = metadata[number]
         name, target = _text(node.get("name"), f"{path}.name"), _text(node.get("target"), f"{path}.target")
-        given = _list(node.get("inputs"), f"{path}.inputs")
-        site = NodeSite(name, target, scopes, named_values(given), _metadata(path, node, texts), inputs, node)
+        arguments = named_values(_list(node.get("inputs"), f"{path}.inputs"))
+        if texts is None:
+            texts = _object(node.get("metadata"), f"{path}.metadata")
+        for key, value in texts.items():
+            _text(value, f"{path}.metadata.{key}")
+        site = NodeSite(name, target, scopes, arguments, texts, inputs, node)
         if sites.setdefault(site.key, site) is not site:
             raise ArchiveError(place=path, expected="a name of its own", found=repr(site.key))
     return sites
@@ -216,14 +220,6 @@ def nodes(graph: dict[str, Any], path: str = GRAPH, scopes: tuple[Scope, ...] = 
                 scope = Scope(_text(node.get("name"), f"{at}.name"), _text(held.get("name"), f"{there}.name"))
                 graph_path = f"{there}.graph"
                 yield from nodes(_object(held.get("graph"), graph_path), graph_path, (*scopes, scope))
-
-
-def _metadata(path: str, node: dict[str, Any], texts: Mapping[str, str] | None) -> Mapping[str, str]:
-    """The metadata of a node: its own, unless other texts are given."""
-    metadata = _object(node.get("metadata"), f"{path}.metadata") if texts is None else texts
-    for key, value in metadata.items():
-        _text(value, f"{path}.metadata.{key}")
-    return metadata
 
 
 def _object(value: object, path: str) -> dict[str, Any]:

@@ -91,16 +91,13 @@ def tensor_in(value: object) -> Tensor | None:
                 *_,
             ),
         ) if len(shape) == len(strides) and all(isinstance(size, int) for size in shape + strides):
-            told = tuple(part for part in map(_plain, quantiser) if part is not None)
-            return Tensor(dtype_of_storage(kind), shape, strides, offset, key, requires_grad, told)
+            parts = tuple(  # the scheme's name, and numbers; no tensors
+                part.name if isinstance(part, Global) else part
+                for part in quantiser
+                if isinstance(part, Global | int | float)
+            )
+            return Tensor(dtype_of_storage(kind), shape, strides, offset, key, requires_grad, parts)
     return None
-
-
-def _plain(part: object) -> object:
-    """A part of a quantiser: its scheme's name, or a number; None for a tensor."""
-    if isinstance(part, Global):
-        return part.name
-    return part if isinstance(part, int | float) else None
 
 
 def quantised_parts(value: object) -> list[object]:

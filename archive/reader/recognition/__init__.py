@@ -209,10 +209,10 @@ def opened_archive(
             is closed then.
     """
     container = opened_zip(mapped, allowance)
-    found = recognise_zip(container)
-    if found.kind not in kinds:
+    recognised = recognise_zip(container)
+    if recognised.kind not in kinds:
         container.close()
-        raise found.refusal(mapped.name)
+        raise recognised.refusal(mapped.name)
     # A damaged name makes a record seem to be missing, and tensors alone are many and far apart.
     container.check_names(name for name in container.records if kind_of(name) is not RecordKind.TENSOR)
     return container
@@ -338,17 +338,17 @@ def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
     """
     from archive.reader.recognition.saved import tensors_in  # noqa: PLC0415 (for torch.package alone)
 
-    found = {}
+    packaged = {}
     for name, record in container.records.items():
         if not name.startswith(PACKAGED[0]) and bytes(record.view()[: len(PICKLED)]) == PICKLED:
             with container.allowance.part() as values:
                 tensors = tensors_in(unpickled(container, values, name))
             folder, ending = PACKAGED  # of storages, which are elsewhere in ``data/``
-            found[name] = {
+            packaged[name] = {
                 path: tensor.at(f"{folder}{tensor.record.rpartition('/')[2]}{ending}")
                 for path, tensor in tensors.items()
             }
-    return found
+    return packaged
 
 
 def unpickled(container: Container, allowance: Allowance, name: str = DATA) -> object:
@@ -387,8 +387,8 @@ def _torchscript(container: Container) -> Recognised:
     records = container.records
     kind = FileKind.LITE if BYTECODE in records else FileKind.TORCHSCRIPT
     what = "a lite archive" if kind is FileKind.LITE else "a TorchScript archive"
-    if found := _elsewhere(container, kind, what):
-        return found
+    if elsewhere := _elsewhere(container, kind, what):
+        return elsewhere
     if kind is FileKind.LITE and HANDLE_RECORDS.isdisjoint(records):
         return Recognised(kind, f"{what} without debug handles", f"{SAVE_WITH_DEBUG_INFO} saves them")
     return Recognised(kind, what)
