@@ -58,7 +58,7 @@ def wrong(place: str, problem: str, refusal: str | None, record: str = "") -> Di
         problem: what was expected and found.
         refusal: a part of what PyTorch says; "" where its words depend on other values; None where PyTorch
             does not check this: then it is a warning, else an error.
-        record: the record; "" for the archive as a whole, or where whoever reports it knows.
+        record: the record; "" for the archive as a whole, or where its reporter knows it.
     """
     if refusal is None:
         return Diagnostic("warning", record, place, f"{problem}; {UNCHECKED}")
@@ -164,7 +164,7 @@ class Diagnostics:
         """Call ``read`` and return its result; None, with a diagnostic added, where it fails.
 
         Any other exception is a fault of this library that a broken file brings to light. It must not hide
-        what else is wrong with the file, and is told apart from that.
+        what else is wrong with the file, so it has a severity of its own.
         """
         try:
             return read()

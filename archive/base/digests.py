@@ -1,4 +1,4 @@
-"""The digest by which the contents of files are told apart, in manifests, stores, caches and entity tags."""
+"""The digest that tells the contents of files apart, in manifests, stores, caches and entity tags."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CLAIMED = 1 << 24
 """Bytes of a file elsewhere, at most, that its allowance of memory follows from."""
 SMALL_BYTES = 1 << 24
-"""A list, a file of settings or of secrets is not larger."""
+"""Bytes of a list, or of a file of settings or secrets, at most."""
 
 
 def placed(source: Source) -> tuple[Source, Location | None]:
@@ -334,7 +334,7 @@ def regular_file(path: str | os.PathLike[str]) -> io.FileIO:
 def read_whole(path: str | os.PathLike[str]) -> bytes:
     """All bytes of a small file beside those that a command is about: a list, settings, secrets.
 
-    Of a pipe, all until its end; none where nobody writes into it.
+    Of a pipe, all bytes up to its end; none where nobody writes into it.
 
     Raises:
         ArchiveError: there are more than `SMALL_BYTES`.
@@ -342,7 +342,7 @@ def read_whole(path: str | os.PathLike[str]) -> bytes:
     """
 
     def opened(path: str, flags: int) -> int:
-        """Open a file; a pipe without waiting for who writes into it."""
+        """Open a file; a pipe without waiting for a writer."""
         descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
         if hasattr(os, "O_NONBLOCK"):
             os.set_blocking(descriptor, True)
@@ -374,5 +374,5 @@ def _read(file: BinaryIO | io.FileIO) -> bytes:
 
 
 def _bytes(view: memoryview) -> memoryview:
-    """The same memory as bytes, read only."""
+    """The same memory, as bytes that are read only."""
     return view.cast("B").toreadonly() if view.nbytes else memoryview(b"")

@@ -60,7 +60,7 @@ def check_target(path: Target, *, force: bool) -> None:
     given, place = placed(path)
     if place is not None:
         place.check_writable()
-        with place.told("written"):
+        with place.naming_errors("written"):
             there = place.kind()
         if there == "directory":
             raise ArchiveError("is a folder, and only files are written", file=place.name)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 EXTRA = "files by URL need fsspec: `pip install 'debug-archive[fleet]'`"
 UNTOLD = (LookupError, AttributeError, TypeError, NotImplementedError)
-"""What file systems raise for URLs that they did not expect; their words are for who writes programs."""
+"""What file systems raise for URLs that they did not expect; their words are for programmers."""
 NO_PLACES = {"data"}
 """Schemes of URLs that hold bytes, and name no place."""
 VERSION_FACTS = (
@@ -160,7 +160,7 @@ class Location:
         return Version(hash(self.fs), self.path, told)
 
     @contextmanager
-    def told(self, doing: str = "read") -> Iterator[None]:
+    def naming_errors(self, doing: str = "read") -> Iterator[None]:
         """Turn whatever a file system raises into one error that names the URL and shows no secrets.
 
         Raises:
@@ -276,7 +276,7 @@ class _StoredFile:
     def __init__(self, place: Location) -> None:
         self.name = place.name
         self._place = place
-        with place.told():
+        with place.naming_errors():
             place.fs.invalidate_cache(place.path)
             self._file = place.fs.open(place.path, "rb", cache_type="none")
             facts = getattr(self._file, "details", None) or place.facts()  # of which S3 is asked once
@@ -287,7 +287,7 @@ class _StoredFile:
 
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from one place to another, all of them."""
-        with self._place.told():
+        with self._place.naming_errors():
             self._file.seek(start)
             data: bytes = self._file.read(stop - start)
         if not self._place.is_s3:  # which is asked for the version that was opened
@@ -297,14 +297,14 @@ class _StoredFile:
 
     def check_unchanged(self) -> None:
         """Refuse a file that is not the version that was opened."""
-        with self._place.told():
+        with self._place.naming_errors():
             now = self._place.version(self._place.facts())
         if now != self.version:
             raise ArchiveError(CHANGED, file=self.name)
 
     def close(self) -> None:
         """Close the file."""
-        with self._place.told("closed"):
+        with self._place.naming_errors("closed"):
             self._file.close()
 
 
@@ -371,7 +371,7 @@ class HttpFile:
     def _ask(self, start: int, stop: int) -> _Answer:
         from fsspec.asyn import sync  # noqa: PLC0415 (an optional package, for URLs only)
 
-        with self._place.told():
+        with self._place.naming_errors():
             answer: _Answer = sync(self._place.fs.loop, self._answer, start, stop)
         return answer
 

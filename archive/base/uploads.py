@@ -59,7 +59,7 @@ class Upload:
             OSError: it cannot be written.
         """
         place = self._place
-        with place.told("written"):
+        with place.naming_errors("written"):
             if place.exists():
                 raise FileExistsError(self.path)
             self._put(self.file.name, {"mode": "create"} if place.schemes & EXCLUSIVE else {})
@@ -81,7 +81,7 @@ class Upload:
         Raises:
             OSError: it cannot be written.
         """
-        with self._place.told("written"):
+        with self._place.naming_errors("written"):
             self._put(self.file.name, {})
 
     def _put(self, local: str, how: dict[str, str]) -> None:
@@ -106,7 +106,7 @@ class Upload:
             OSError: it cannot be written.
         """
         place = self._place
-        with place.told("written"):
+        with place.naming_errors("written"):
             if self._version is None or place.version(place.facts()) != self._version:
                 return
             if self._kept is None:

@@ -157,7 +157,7 @@ class Growing:
             self._put()
 
     def _put(self) -> None:
-        with self._place.told("written"):
+        with self._place.naming_errors("written"):
             self._place.fs.pipe_file(self._place.path, bytes(self._data))
         self._put_at, self._is_put = time.monotonic(), True
 

@@ -92,7 +92,7 @@ def exists(place: str) -> bool:
     if not is_url(place):
         return os.path.lexists(place)
     location = Location(place)
-    with location.told():
+    with location.naming_errors():
         return location.exists()
 
 
@@ -105,7 +105,7 @@ def is_folder(place: str) -> bool:
     location = Location(place)
     if location.is_http:
         return False
-    with location.told():
+    with location.naming_errors():
         return bool(location.fs.isdir(location.path))
 
 
@@ -199,7 +199,7 @@ def content(url: str) -> bytes:
         OSError: it cannot be read.
     """
     location = Location(url)
-    with location.told():
+    with location.naming_errors():
         location.fs.invalidate_cache(location.path)
         data: bytes = location.fs.cat_file(location.path)
     return data
@@ -266,7 +266,7 @@ def below(folder: str) -> Iterator[tuple[str, str]]:
         OSError: the folder cannot be listed.
     """
     location = Location(folder)
-    with location.told("listed"):
+    with location.naming_errors("listed"):
         location.fs.invalidate_cache(location.path)
         paths = sorted(location.fs.find(location.path))
     top = location.path.rstrip("/")
@@ -285,7 +285,7 @@ def matching(pattern: str) -> Iterator[tuple[str, str]]:
     location, top = Location(pattern), Location(fixed).path.rstrip("/")
     parts = location.path.removeprefix(top).strip("/").split("/")
     globs, deepest = Globs([parts]), None if "**" in parts else len(parts)
-    with location.told("listed"):
+    with location.naming_errors("listed"):
         location.fs.invalidate_cache()
         paths = location.fs.find(top, maxdepth=deepest)
     for relative in sorted(path.removeprefix(top).lstrip("/") for path in paths):

@@ -27,7 +27,7 @@ def build_companion(
     Args:
         contents: of the file.
         profile: small, or fast to open.
-        level: of zstd, 1 to 22, for the packed profile; 19 takes longer and gives less.
+        level: of zstd, 1 to 22, for the packed profile; from 19 on it takes longer, and the file is smaller.
 
     Raises:
         ArchiveError: there is no such level.

@@ -103,7 +103,7 @@ def encoder_bytes(size: int, level: int) -> int:
 
 
 def zstd_bytes(size: int, level: int) -> int:
-    """The same of zstd alone, which tells it."""
+    """The same of zstd alone, as zstd says it."""
     cost: int = _parameters(max(size, 1), level).estimated_compression_context_size()
     return cost
 

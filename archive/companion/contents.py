@@ -52,7 +52,7 @@ class Contents:
     Attributes:
         archive_id: of the archive, 16 bytes.
         form: the debug information. Among its columns are those of the tables ``member`` and ``raw`` and the
-            facts in ``file``, which a normal form alone goes without.
+            facts in ``file``, which other normal forms lack.
         raw: the bytes of the records that PyTorch's rules would not give again, one record behind the other.
         behind: the bytes that stood behind the segments of shared objects, one object's behind the other's.
     """

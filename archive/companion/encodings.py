@@ -103,7 +103,7 @@ def parse_coding(coding: int) -> tuple[int, bool, int]:
 
 
 def encodings(values: Ints, *, whole: bool = True) -> Iterator[EncodedColumn]:
-    """A column in every transform that can hold it; if all values are equal, in SAME alone.
+    """A column in every transform that can hold it; if all values are equal, only in SAME.
 
     Args:
         values: the column (n, at least one).

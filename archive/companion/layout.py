@@ -43,7 +43,7 @@ VERSION = 2
 
 
 class CompanionProfile(IntEnum):
-    """Which of two ways a companion's columns are stored in."""
+    """How a companion's columns are stored."""
 
     MAPPED = 1
     """Arrays that are read where they lie."""
@@ -99,8 +99,8 @@ class SectionLine(NamedTuple):
         start: the value that the transform starts from.
         inflated: bytes before compression.
         stored: bytes in the file.
-        checksum: crc32 of the bytes in the file; of a column in blocks, crc32 of the index of blocks alone,
-            which has the blocks' own checksums.
+        checksum: crc32 of the bytes in the file; of a column in blocks, only of the index of blocks, which
+            has the blocks' own checksums.
     """
 
     number: U8

@@ -155,7 +155,7 @@ def stored(contents: Contents) -> tuple[Columns, bytes]:
 
 
 def alike(columns: Columns) -> bytes:
-    """Columns as all companions would encode them, for the dictionary's sake."""
+    """Columns encoded in the way that is most alike in all companions, so that the dictionary fits them."""
     known = (Transform.SAME, Transform.DELTA)
     return _body(
         columns,
@@ -190,7 +190,7 @@ def _body(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> bytes:
 
 
 def _least(values: Ints, *, whole: bool = True) -> EncodedColumn:
-    """The encoding that compresses best; unless ``whole``, one whose blocks can be read alone."""
+    """The encoding that compresses best; unless ``whole``, one whose blocks can be read one by one."""
     if not len(values):
         return EMPTY
     candidates = list(encodings(values, whole=whole))

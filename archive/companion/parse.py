@@ -86,7 +86,7 @@ def section_parts(
 ) -> list[tuple[str, int, int]]:
     """Name, bytes and inflated bytes of each part of a section.
 
-    The parts of the solid section are compressed together; for each the bytes are told that it takes alone.
+    The parts of the solid section are compressed together; here each counts as if compressed by itself.
 
     Raises:
         ArchiveError: the section was changed.

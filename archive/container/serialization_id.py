@@ -322,8 +322,8 @@ def writers(records: Iterable[Described], found: bytes | memoryview) -> tuple[Pl
         found: the id, as it stands in the archive.
 
     Returns:
-        One, for each hashes names in its own way; none, if the id is not that of these records or its writer
-        is not known; all of them, where there is no name to hash.
+        One platform, because each hashes names in its own way; none, if the id is not that of these records
+        or its writer is not known; all of them, where there is no name to hash.
     """
     counted = _counted(records)
     digits = bytes(found)
@@ -348,7 +348,7 @@ def renewed_id(members: Iterable[Described], before: Iterable[Described], found:
         found: their id.
 
     Returns:
-        The id as it was, if no platform's rules gave it: then none can tell what it would be.
+        The new id; or the old one, if no platform's rules gave it: then nothing says what it would be.
     """
     platform = next(iter(writers(before, found)), None)
     return bytes(found) if platform is None else serialization_id(members, platform).encode()

@@ -2,7 +2,7 @@
 
 That is ``SourceRange::print_with_context`` in ``torch/csrc/jit/frontend/source_range.cpp``.
 
-All positions are bytes of the text. A range that covers its whole text prints the text alone (in traced
+All positions are bytes of the text. A range that covers its whole text prints only the text (in traced
 models the text is the Python stack). A range that starts behind its text prints nothing. Any other prints:
 
 1. if a filename is recorded, ``  File "<file>", line <n>, in <function>``;
@@ -36,7 +36,7 @@ CHUNK = 1 << 16
 
 
 class LongText:
-    """A text with some methods of ``bytes``, for newlines alone.
+    """A text with some methods of ``bytes``, only for newlines.
 
     Args:
         text: the text.

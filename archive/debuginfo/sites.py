@@ -18,8 +18,8 @@ class Span:
         line: the 1-based line of the file on which the text begins.
         start: first byte in the text.
         end: the byte behind the last one.
-        owner: the debug handle whose operation alone has this range as a row of its own; -1 for any. Equal
-            ranges of two owners have two tags.
+        owner: the debug handle of the only operation that this row is for; -1 for any. Equal ranges of two
+            owners have two tags.
     """
 
     text: bytes

@@ -90,7 +90,7 @@ def _bytes_of_values(tree: Tree) -> int:
 
 def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
     """The value of a node."""
-    # Depth first without recursion, for a pickle may be deeper than Python's stack: a node is met twice,
+    # Depth first without recursion, because a pickle may be deeper than Python's stack: a node is met twice,
     # first to put its parts on the stack, then to be made of them.
     values: list[object] = [_NEW] * len(tree.count)
     stack = [root]

@@ -13,7 +13,7 @@ Four layouts are on disk:
 
 - *pair rows*, 1.2 to 1.8: ``((offset, range), ...)``
 - *tag-first rows*, only builds between 1.8 and 1.9: ``((offset, tag, range), ...)``; PyTorch 2.13 fails on
-  them, for it takes the second element as the range
+  them, because it takes the second element as the range
 - *inline rows*, 1.9 to 1.11, and later with the string table switched off: ``((offset, range, tag), ...)``
 - *string table*, 1.12 on: ``("FORMAT_WITH_STRING_TABLE", (str, ...), ((offset, range, tag), ...))``
 
@@ -118,7 +118,7 @@ def parse_source_ranges(tree: Tree, allowance: Allowance) -> RangeTable:
     layouts = [layout_of(tree, root) for root in tree.roots.tolist()]
     parts = []
     for layout in dict.fromkeys(layouts or [RangeLayout.EMPTY]):
-        pickles = np.array([number for number, one in enumerate(layouts) if one is layout], np.int64)
+        pickles = np.array([number for number, own in enumerate(layouts) if own is layout], np.int64)
         columns = parse(RANGE_SCHEMAS[layout], tree, pickles, allowance)
         parts.append(_table(tree, layout, pickles, columns, allowance))
     if len(parts) == 1:

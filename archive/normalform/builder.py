@@ -10,7 +10,7 @@ Records repeat ranges, sources and texts by the hundreds; columns have each of t
   record has both: PyTorch writes equal sources twice if they were different objects;
 - a *text* is a node in a tree of lines: see :mod:`archive.normalform.texts`.
 
-String tables and memo entries are left out, for they follow from PyTorch's rules.
+String tables and memo entries are left out: they follow from PyTorch's rules.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def pack_ranges(table: RangeTable, pool: Pool, allowance: Allowance) -> Columns:
     content = (text, filename, sources.line, null)
     known, known_at = numbered(*content, ordinals(record, *content))
     span, span_at = numbered(known[table.source], table.start, table.end, table.tag)
-    # Sources, and then texts, are numbered anew by the first range that needs them; what no range needs goes.
+    # Sources, then texts, are numbered again, by the first range that needs them; what no range needs goes.
     used, used_at = numbered(known[table.source[span_at]])
     source_at = known_at[known[table.source[span_at]]][used_at]
     there = np.flatnonzero(text[source_at] >= 0)

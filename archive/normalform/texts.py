@@ -60,7 +60,7 @@ def pack_texts(first: Ints, lines: Ints) -> tuple[Ints, Ints, Ints]:
             break
         texts = texts[left[texts] > 0]
     texts = texts[left[texts] > 0] if len(texts) else texts
-    if len(texts):  # nothing is shared from here on: each text goes on alone
+    if len(texts):  # nothing is shared from here on
         more = left[texts]
         begin = count + firsts(more)
         chain = np.arange(count, begin[-1]) - 1

@@ -68,7 +68,7 @@ def integer(value: int) -> bytes:
 
 
 class Integers:
-    """The instructions for a column of integers of 64 bits, made a part at a time for who reads in order.
+    """The instructions for a column of integers of 64 bits, made a part at a time, for reading in order.
 
     Args:
         values: the column; slices of it are arrays (n).

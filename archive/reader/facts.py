@@ -1,4 +1,4 @@
-"""The facts by which a failure names its model: few bytes, which tell much without the file at hand."""
+"""The facts by which a failure names its model: few bytes that say much while the file is not at hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_ID = 64
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts about a model that tell whether a failure may be its own.
+    """The facts about a model that say whether a failure may be its own.
 
     Attributes:
         archive_id: the archive id, in hexadecimal digits.

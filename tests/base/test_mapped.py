@@ -370,6 +370,9 @@ def test_a_command_ends_in_one_line(command: str, url: str) -> None:
 
 def test_a_short_path_is_not_sought_in_other_words() -> None:
     place = Location("memory://e")
-    with pytest.raises(OSError, match="cannot be read: ValueError: the letter") as told, place.told():
+    with (
+        pytest.raises(OSError, match="cannot be read: ValueError: the letter") as told,
+        place.naming_errors(),
+    ):
         raise ValueError("the letter")
     assert "memory://" not in str(told.value.strerror)

@@ -80,10 +80,10 @@ def without_source_texts(data: memoryview, made: SharedObject) -> bytes:
 
 def _read_only(data: memoryview, made: SharedObject) -> Iterator[tuple[int, int]]:
     """First byte and the one behind the last of what is neither written, executed nor read by the loader."""
-    told = made.dynamic(data)
+    entries = made.dynamic(data)
     names = None
-    if DT_STRTAB in told and DT_STRSZ in told:
-        names = made.in_file(told[DT_STRTAB], told[DT_STRTAB] + told[DT_STRSZ])
+    if DT_STRTAB in entries and DT_STRSZ in entries:
+        names = made.in_file(entries[DT_STRTAB], entries[DT_STRTAB] + entries[DT_STRSZ])
     first, last = names or (0, len(data))  # where the names are is not known: all of the file may be names
     for segment in made.segments:
         if segment.kind == PT_LOAD and not segment.flags & (PF_W | PF_X):

@@ -84,8 +84,8 @@ def _symbol_tables(data: memoryview, made: SharedObject) -> Iterator[tuple[np.nd
 
     The dynamic entries say where the loader's table of symbols begins; its table of names follows.
     """
-    told = made.dynamic(data)
-    address, names, size = (told.get(tag, 0) for tag in (DT_SYMTAB, DT_STRTAB, DT_STRSZ))
+    entries = made.dynamic(data)
+    address, names, size = (entries.get(tag, 0) for tag in (DT_SYMTAB, DT_STRTAB, DT_STRSZ))
     name_span, span = made.in_file(names, names + size), made.in_file(address, names)
     if name_span and span and span[1] > span[0]:
         yield SYMBOL_64.columns(data[slice(*span)]), bytes(data[slice(*name_span)])

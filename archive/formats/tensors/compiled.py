@@ -56,23 +56,23 @@ class CompiledConstant(NamedTuple):
 
 
 def compiled_constants(code: memoryview, allowance: Allowance) -> Iterator[CompiledConstant]:
-    """The constants that C++ code tells, without folded ones.
+    """The constants that C++ code describes, without folded ones.
 
     Args:
-        code: a wrapper's code; other code tells none.
+        code: a wrapper's code; other code has none.
         allowance: the memory that they may cost.
 
     Raises:
         ArchiveError: the code contradicts itself.
     """
-    told: dict[int, dict[bytes, bytes]] = {}
+    constants: dict[int, dict[bytes, bytes]] = {}
     for match in FIELD.finditer(code):
         number, key, value = match.groups()
-        if int(number) not in told:
+        if int(number) not in constants:
             allowance.take(CONSTANT_BYTES, "constants of a compiled model")
-        told.setdefault(int(number), {})[key] = value
+        constants.setdefault(int(number), {})[key] = value
     start = 0
-    for number, fields in sorted(told.items()):
+    for number, fields in sorted(constants.items()):
         try:
             if fields[b"from_folded"] == b"true":
                 continue

@@ -4,9 +4,9 @@ A few bytes at its beginning and the zip's directory are read, and of files by `
 nothing is executed. Files that are often found in the place of a model are recognised too: a web page that
 says "404", a Git LFS pointer, a compressed file.
 
-Zips are told apart by the names of their files, those by ``torch.save`` by their pickle, too:
+Zips are told apart by the names of their files; those by ``torch.save`` by their pickle, too:
 
-- ``archive_format`` stands in ``.pt2`` files alone, with ``data/aotinductor/`` if they are compiled; PyTorch
+- ``archive_format`` stands only in ``.pt2`` files, with ``data/aotinductor/`` if they are compiled; PyTorch
   2.1 to 2.7 wrote ``serialized_exported_program.json`` instead, outside of any folder.
 - ``.data/extern_modules``, ``.data/N.storage`` or ``.data/ts_code/``: ``torch.package``.
 - ``bytecode.pkl``: an archive for the lite interpreter. ``constants.pkl``, ``model.json`` (PyTorch 1.0 to
@@ -213,7 +213,7 @@ def opened_archive(
     if recognised.kind not in kinds:
         container.close()
         raise recognised.refusal(mapped.name)
-    # A damaged name makes a record seem to be missing, and tensors alone are many and far apart.
+    # A damaged name makes a record seem to be missing. Tensors are left out: they are many and far apart.
     container.check_names(name for name in container.records if kind_of(name) is not RecordKind.TENSOR)
     return container
 

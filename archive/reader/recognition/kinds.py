@@ -20,7 +20,7 @@ from archive.formats.record_kinds import (
 
 
 class FileKind(StrEnum):
-    """The kinds of files that are told apart."""
+    """The kinds of files."""
 
     TORCHSCRIPT = "TorchScript archive"
     LITE = "lite archive"
@@ -142,7 +142,7 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """The kind of a file, in words too.
+    """The kind of a file, also in words.
 
     Attributes:
         kind: of the file.

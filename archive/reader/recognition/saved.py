@@ -119,7 +119,7 @@ def _walk(top: object) -> Iterator[tuple[str, object]]:
         path, value = stack.pop()
         if not isinstance(value, PyValue) or len(path) > PATH_CHARACTERS:
             continue
-        if tensor_of(value) is not None:  # each of a tied tensor's names is told
+        if tensor_of(value) is not None:  # a tied tensor is there under each of its names
             yield path, value
             stack.extend((_below(path, name), part) for name, part in reversed(_quantiser(value)))
             continue
