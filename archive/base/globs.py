@@ -32,10 +32,6 @@ ANY_FOLDERS = "**"
 def check_amount(globs: Sequence[str], place: str) -> None:
     """Refuse globs that are too many, or too long.
 
-    Args:
-        globs: all that are sought at once.
-        place: where they stand, for the message.
-
     Raises:
         ArchiveError: they are.
     """

@@ -49,10 +49,6 @@ def words(value: object) -> str:
 def read_json(data: memoryview, allowance: Allowance) -> Any:  # noqa: ANN401 (any value)
     """The value of a JSON record.
 
-    Args:
-        data: the record.
-        allowance: the memory that it may cost.
-
     Raises:
         ArchiveError: it is no JSON, or nested too deeply.
         LimitError: its values would take more memory than allowed.
@@ -116,10 +112,6 @@ def check_values(data: bytes, most: int) -> None:
 
 def parsed_json(data: bytes, most: int) -> Any:  # noqa: ANN401 (any JSON)
     """The value of JSON.
-
-    Args:
-        data: the JSON.
-        most: its values and commas, at most.
 
     Raises:
         ArchiveError: it is none, or has too many values.

@@ -121,12 +121,7 @@ class Fetched:
     __slots__ = ("_file", "data", "name")
 
     def __init__(self, file: RemoteFile, name: str | None = None) -> None:
-        """Read a file by ranges.
-
-        Args:
-            file: the file.
-            name: for messages; by default the file's own.
-        """
+        """Read a file by ranges."""
         from archive.base.ranged import RangedBytes  # noqa: PLC0415 (files elsewhere only)
 
         self.name = one_line(name) if name else file.name
@@ -167,10 +162,6 @@ class Fetched:
 
 def by_ranges(source: Source, name: str | None = None) -> Mapped | Fetched:
     """A source whose bytes are at hand, or if it is elsewhere, read when they are asked for.
-
-    Args:
-        source: as for :class:`Mapped`.
-        name: the same.
 
     Raises:
         ArchiveError: the path is no file, or a URL leads nowhere.

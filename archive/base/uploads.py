@@ -27,9 +27,6 @@ EXCLUSIVE = {"s3", "s3a", "gs", "gcs"}
 class Upload:
     """A file to write and read on this machine, which becomes a target elsewhere or leaves it alone.
 
-    Args:
-        place: the target.
-
     Attributes:
         file: the file.
         path: the target's URL, for messages.

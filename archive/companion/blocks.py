@@ -68,12 +68,7 @@ def _before(values: Ints, encoded: EncodedColumn, at: Ints) -> Ints:
 
 
 class BlockColumn:
-    """A column in blocks. The block that was read last is kept.
-
-    Args:
-        section: the column's line in the directory.
-        data: the section's bytes.
-    """
+    """A column in blocks. The block that was read last is kept."""
 
     def __init__(self, section: SectionLine, data: memoryview) -> None:
         self._section = section

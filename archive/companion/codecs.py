@@ -242,11 +242,6 @@ def built_objects(
 def parsed_objects(data: memoryview, directory: Directory, allowance: Allowance) -> bytes | memoryview:
     """The bytes of the section; none where it is not there.
 
-    Args:
-        data: the companion.
-        directory: of the companion.
-        allowance: the memory that they may cost.
-
     Raises:
         ArchiveError: they were changed.
         LimitError: they take more memory than allowed.

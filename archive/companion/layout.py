@@ -263,10 +263,6 @@ def build_signed(value: int) -> bytes:
 class Varints:
     """Reads numbers one behind the other.
 
-    Args:
-        data: the bytes.
-        at: the first one to read.
-
     Attributes:
         at: the next byte.
     """

@@ -189,10 +189,6 @@ def _values(blob: bytes, start: Ints, stop: Ints) -> Ints:
 def cut(data: bytes | memoryview, length: Ints) -> list[bytes]:
     """Cut strings apart that stand one behind the other.
 
-    Args:
-        data: the strings.
-        length: bytes of each one.
-
     Raises:
         ArchiveError: together the strings are not as long as the data.
     """

@@ -36,11 +36,7 @@ CHUNK = 1 << 16
 
 
 class LongText:
-    """A text with some methods of ``bytes``, only for newlines.
-
-    Args:
-        text: the text.
-    """
+    """A text with some methods of ``bytes``, only for newlines."""
 
     def __init__(self, text: Text | StringView) -> None:
         self._table = text.table

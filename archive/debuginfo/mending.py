@@ -72,11 +72,6 @@ def completed(
 ) -> tuple[HandleTable | None, int]:
     """A map with a row for each handle that lowered modules name, and how many rows were added.
 
-    Args:
-        handles: the map, if there is one.
-        ranges: the archive's source ranges.
-        lowered: the handles that lowered modules name.
-
     Returns:
         The same map and 0 if there is no map, nothing to add, or no null range.
     """

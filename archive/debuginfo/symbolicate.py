@@ -197,11 +197,7 @@ def symbolicate(
 
 
 class _Cost:
-    """The cost of a symbolication, counted by columns before its text is made.
-
-    Args:
-        limits: what it may cost.
-    """
+    """The cost of a symbolication, counted by columns before its text is made."""
 
     def __init__(self, limits: Limits) -> None:
         self._most = limits.output

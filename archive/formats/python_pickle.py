@@ -96,11 +96,6 @@ def set_of(value: object) -> tuple[str, Sequence[object]] | None:
 def plain_value(data: memoryview, at: int, allowance: Allowance) -> tuple[object, int]:
     """The value of a pickle, described and not made; and the position behind the pickle.
 
-    Args:
-        data: the bytes that hold the pickle.
-        at: its first byte.
-        allowance: the memory that the values may cost.
-
     Raises:
         ArchiveError: the bytes are no pickle.
         LimitError: the values would cost more memory than that.

@@ -303,11 +303,7 @@ def programs_in(names: Collection[str], root: str) -> dict[str, str]:
 
 
 def divided_programs(names: Collection[str]) -> list[str]:
-    """The records of exported programs that ``split`` divides: the archive id leaves out their metadata.
-
-    Args:
-        names: of the archive's records.
-    """
+    """The records of exported programs that ``split`` divides: the archive id leaves out their metadata."""
     if EXPORTED_FORMAT in names:
         return [name for name in names if is_program(name)]
     return [name for name in names if name + BESIDE[0] in names] if ETRECORD in names else []

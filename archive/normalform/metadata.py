@@ -41,13 +41,7 @@ MUCH = 1 << 62
 
 
 class Metadata:
-    """The nodes of all programs, and their metadata.
-
-    Args:
-        columns: of the normal form, checked.
-        strings: that they refer to.
-        allowance: the memory that texts may cost.
-    """
+    """The nodes of all programs, and their metadata."""
 
     def __init__(self, columns: Columns, strings: StringTable, allowance: Allowance) -> None:
         self._columns = columns

@@ -43,12 +43,7 @@ NO_MARK = (-1, 0, 0, 0)
 
 
 class UniqueRows:
-    """The rows of a table, each once.
-
-    Args:
-        table: its name.
-        fields: the names of its columns.
-    """
+    """The rows of a table, each once."""
 
     def __init__(self, table: str, *fields: str) -> None:
         self._table, self._fields = table, fields
@@ -81,11 +76,7 @@ class UniqueRows:
 
 
 class ProgramPacker:
-    """Packs programs.
-
-    Args:
-        pool: of strings.
-    """
+    """Packs programs."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

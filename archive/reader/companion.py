@@ -299,10 +299,6 @@ class Companion:
     def check_fits(self, records: Mapping[str, Record], file: str) -> None:
         """Refuse an archive that this is not the companion of.
 
-        Args:
-            records: of the archive.
-            file: its name, for messages.
-
         Raises:
             ArchiveError: the archive id is not that of the companion, nor that of the redacted archive.
         """

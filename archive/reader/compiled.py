@@ -106,9 +106,6 @@ class CompiledModel:
     def code(self, file: str) -> CppCode:
         """The C++ code of one of its files.
 
-        Args:
-            file: the file's name, without folder.
-
         Raises:
             KeyError: there is none.
         """
@@ -189,9 +186,6 @@ class Spare:
 
     These are records that are debug information, and shared objects that have some in them.
 
-    Args:
-        records: of an archive.
-
     Attributes:
         records: the kinds of those that no loader needs, by name.
     """
@@ -257,10 +251,5 @@ class Spare:
 
 
 def label(model: str, key: str) -> str:
-    """The name by which a kernel is called among those of all models.
-
-    Args:
-        model: the name of its model.
-        key: its own name and handle.
-    """
+    """The name by which a kernel is called among those of all models."""
     return key if model == ONLY else f"{model}:{key}"

@@ -57,11 +57,7 @@ class Facts:
         return frozenset({self.archive_id, self.redacted_id, prefix, self.serialization_id}) - {""}
 
     def names(self, file: str) -> frozenset[str]:
-        """What a log may call the model: its file, with and without ending; its top class.
-
-        Args:
-            file: the file's path.
-        """
+        """What a log may call the model: its file, with and without ending; its top class."""
         path = PurePath(file)
         classes = (self.top, self.qualified_top)
         return frozenset({path.name, path.stem, path.name.partition(".")[0], *classes}) - {""}

@@ -41,9 +41,6 @@ T = TypeVar("T")
 class PickleRecords:
     """The debug tables and the module tree of an archive, parsed from its pickle records.
 
-    Args:
-        source: the records.
-
     Every property and method raises :class:`~archive.ArchiveError`, naming file, record and place, where a
     record is broken.
     """

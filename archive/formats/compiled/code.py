@@ -73,10 +73,6 @@ class CheckedCall(NamedTuple):
 class CppCode:
     """The code of one record.
 
-    Args:
-        data: the record.
-        allowance: the memory that it may cost.
-
     Attributes:
         calls: the calls whose failures are reported, by their 1-based line.
         functions: the kernels that are defined here, each with its first and its last line.

@@ -55,9 +55,6 @@ class Kernel:
 def parse_kernels(tree: object) -> dict[str, Kernel]:
     """The kernels of a model by key, in the order of the record.
 
-    Args:
-        tree: the record's value.
-
     Raises:
         ArchiveError: it is something else; the place is its JSON path.
     """

@@ -48,9 +48,6 @@ def other_object(data: memoryview) -> str:
 def parse_object(data: memoryview) -> SharedObject:
     """An ELF file by its headers.
 
-    Args:
-        data: the file.
-
     Raises:
         ArchiveError: it is no ELF file, or its headers contradict one another or the file; the place is the
             byte of the field or header.

@@ -48,12 +48,7 @@ class ObjectText(NamedTuple):
 
 
 def source_texts(data: memoryview, made: SharedObject) -> list[ObjectText]:
-    """The paths of source files and lines of code in an object's read-only data, in order.
-
-    Args:
-        data: the object.
-        made: its headers.
-    """
+    """The paths of source files and lines of code in an object's read-only data, in order."""
     if (made.bits, made.order) != (64, "<"):
         return []
     texts: list[ObjectText] = []

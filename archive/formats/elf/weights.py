@@ -44,11 +44,7 @@ APPENDED = BinaryLayout("place of appended weights", Appended)
 
 
 def weights_span(data: memoryview) -> Span | None:
-    """The first byte of the weights in an object, and the one behind the last; None where none are found.
-
-    Args:
-        data: a shared object or an object file.
-    """
+    """The first byte of the weights in an object, and the one behind the last; None where none are found."""
     if not is_elf(data):
         return None
     try:

@@ -241,10 +241,6 @@ def _refuse(path: str, expected: str, value: object) -> Any:  # noqa: ANN401 (ne
 def left_of(data: memoryview, allowance: Allowance) -> bytes | None:
     """A program's record without metadata; None if it is no program, or ``json.dumps`` did not write it.
 
-    Args:
-        data: the record.
-        allowance: the memory that it may cost.
-
     Raises:
         LimitError: its values would take more memory than allowed.
     """

@@ -186,12 +186,6 @@ def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> An
 def build(schema: Schema, columns: Any, strings: Strings, allowance: Allowance) -> bytes:  # noqa: ANN401
     """The pickle of the only value of some columns.
 
-    Args:
-        schema: the declaration of the value.
-        columns: its columns.
-        strings: what columns of texts refer to.
-        allowance: the memory that the writing may cost.
-
     Raises:
         LimitError: it would cost more.
     """

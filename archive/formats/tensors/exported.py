@@ -32,11 +32,6 @@ TABLE = re.compile(r"(data/(?:weights|constants)/)(.+)_(?:weights|constants)_con
 def exported_tensors(record: str, data: memoryview, allowance: Allowance) -> Iterator[tuple[str, Tensor]]:
     """The tensors in a table, with their names.
 
-    Args:
-        record: the table's name.
-        data: its bytes.
-        allowance: the memory that it may cost.
-
     Raises:
         ArchiveError: the record is no such table.
     """

@@ -168,11 +168,7 @@ class Recognised:
         return f"{self.what}: {self.advice}"
 
     def refusal(self, file: str) -> ArchiveError:
-        """The error of a command that does not work on such a file.
-
-        Args:
-            file: the file's name.
-        """
+        """The error of a command that does not work on such a file."""
         kind = ImpossibleError if self.kind is FileKind.FLATBUFFER else ArchiveError
         return kind(str(self), file=file)
 
@@ -191,12 +187,7 @@ OURS_IN_PACKAGES = {BYTEORDER, EMBEDDED, MIGRATED}
 
 
 def kind_in(file: FileKind, name: str) -> RecordKind:
-    """The kind of a record by its name. In a zip whose names are not PyTorch's, it is ``OTHER``.
-
-    Args:
-        file: the kind of the zip.
-        name: of the record, without the root.
-    """
+    """The kind of a record by its name. In a zip whose names are not PyTorch's, it is ``OTHER``."""
     if file in PROGRAM_KINDS:
         return KINDS_IN[file](name)
     kind = kind_of(name)
