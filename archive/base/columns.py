@@ -114,9 +114,12 @@ def sums_along(following: Ints, sizes: Ints) -> Ints:
         sizes: of the rows (n).
     """
     total, ahead = sizes.copy(), following.copy()
-    while (going := ahead >= 0).any():
-        total[going] += total[ahead[going]]
-        ahead[going] = ahead[ahead[going]]
+    rows = np.flatnonzero(ahead >= 0)
+    while len(rows):
+        there = ahead[rows]
+        total[rows] += total[there]
+        ahead[rows] = there = ahead[there]
+        rows = rows[there >= 0]
     return total
 
 

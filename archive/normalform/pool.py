@@ -46,9 +46,9 @@ class Pool:
         Raises:
             LimitError: the strings take more memory than allowed.
         """
-        known = self._numbers.get(data)
-        if known is not None:
-            return known
+        number = self._numbers.get(data)
+        if number is not None:
+            return number
         if self._allowance is not None:
             self._allowance.take(STRING_BYTES + STRING_COPIES * len(data), "strings")
         return self._numbers.setdefault(data, len(self._numbers))

@@ -1,7 +1,7 @@
 """Redirects operations of an archive from generated source to the source that it was generated from.
 
 A handle of the call-stack map gets the range of that source, and the calls on the way there; a row of source
-ranges gets the range alone. PyTorch then prints that source. The ranges of handles become rows of
+ranges gets only the range. PyTorch then prints that source. The ranges of handles become rows of
 ``delegated_backends.debug_pkl``, where PyTorch looks for them by their tags; tags are above those in use. A
 backend's own handles are added to the call-stack map.
 
@@ -58,7 +58,7 @@ CALL = re.compile(rb"\(|\)\.\w+\(")
 
 
 @dataclass(slots=True)
-class _New:
+class _AddedRows:
     """Rows that will be added to some columns."""
 
     rows: list[tuple[int, ...]] = field(default_factory=list)
@@ -89,8 +89,13 @@ class Attachment:
         self._nodes: dict[tuple[int, int], int] = {}
         self._modules: dict[tuple[int, int], int] = {}
         self._known_frames: dict[tuple[int, int, int, int], int] = {}
-        self._ranges, self._source_rows, self._texts, self._lines = _New(), _New(), _New(), _New()
-        self._frames, self._module_rows, self._handles = _New(), _New(), _New()
+        self._ranges, self._source_rows, self._texts, self._lines = (
+            _AddedRows(),
+            _AddedRows(),
+            _AddedRows(),
+            _AddedRows(),
+        )
+        self._frames, self._module_rows, self._handles = _AddedRows(), _AddedRows(), _AddedRows()
         delegated = pool.number(DELEGATED.encode())
         if delegated not in self._columns["record.name"]:
             new: dict[ColumnName, int] = {
@@ -246,7 +251,7 @@ class Attachment:
         # The layout of the archive's records that have rows.
         pieced = RANGE_LAYOUTS.index(RangeLayout.STRING_TABLE) in self._columns["record.layout"]
         layout = RANGE_LAYOUTS.index(RangeLayout.STRING_TABLE if pieced else RangeLayout.INLINE)
-        added = np.append(self._left_alone(columns), first + np.arange(len(self._ranges.rows)))
+        added = np.append(self._without_row(columns), first + np.arange(len(self._ranges.rows)))
         for record in np.flatnonzero(columns["record.name"] == self._pool.number(DELEGATED.encode())):
             at = int(firsts(columns["record.rows"])[record + 1])
             columns["row.offset"] = np.insert(columns["row.offset"], at, np.full(len(added), -1))
@@ -257,7 +262,7 @@ class Attachment:
             columns["record.layout"][record] = layout
         return columns
 
-    def _left_alone(self, columns: Columns) -> Ints:
+    def _without_row(self, columns: Columns) -> Ints:
         """Ranges that handles still refer to, but no row does any more."""
         used = np.concatenate([columns["handle.tag"], columns["frame.tag"]])
         known = columns["range.tag"][: len(self._columns["range.tag"])]
@@ -267,7 +272,7 @@ class Attachment:
 
 
 def show_calls(form: FormBuilder, codes: Sequence[bytes]) -> int:
-    """Give what is called the ranges of the calls.
+    """Give the pieces of code that are called the ranges of their calls.
 
     Args:
         form: the debug information; it is changed.

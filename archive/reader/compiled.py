@@ -76,7 +76,7 @@ class CompiledModel:
 
     @cached_property
     def named(self) -> Mapping[str, Sequence[Kernel]]:
-        """The kernels by name alone: as many as there are places that call one."""
+        """The kernels by name, without handle: as many as there are places that call one."""
         kernels: defaultdict[str, list[Kernel]] = defaultdict(list)
         for kernel in self.kernels.values():
             kernels[kernel.name].append(kernel)
@@ -157,8 +157,8 @@ class CompiledModels(Mapping[str, CompiledModel]):
     """The compiled models by name; ``aoti_compile_and_package`` calls the only one ``model``.
 
     Args:
-        source: the archive's records, or those that a companion alone holds.
-        alone: whether it is a companion.
+        source: the archive's records, or a companion's.
+        alone: whether it is a companion without its archive.
     """
 
     def __init__(self, source: Records, *, alone: bool = False) -> None:
@@ -242,11 +242,7 @@ class Spare:
         return {*self.records.values(), *({SpareKind.OBJECT} if self.cuts else ())}
 
     def left(self, kinds: Collection[str]) -> dict[str, bytes]:
-        """What is left of shared objects, by name, unless they are kept.
-
-        Args:
-            kinds: those that are kept.
-        """
+        """What is left of shared objects, by name; nothing where these are among the kinds to keep."""
         return {} if "object" in kinds else {name: cut.left for name, cut in self.cuts.items()}
 
 

@@ -53,7 +53,7 @@ BYTES_A_BYTE = 16
 
 def without_comments(code: bytes) -> bytes:
     """Code without its comments and stack traces; their lines are empty."""
-    return UNREAD.sub(lambda found: b"\n" * found[0].count(b"\n"), code)
+    return UNREAD.sub(lambda match: b"\n" * match[0].count(b"\n"), code)
 
 
 class CheckedCall(NamedTuple):
@@ -99,16 +99,16 @@ class CppCode:
         """Find the calls. A handle is that of the first call of its kernel behind the comment."""
         key = nodes = b""
         for number, line in _lines(data, CALLS):
-            if found := HANDLE.fullmatch(line):
-                key = found["key"]
-            elif found := NODES.fullmatch(line):
-                key, nodes = b"", found["nodes"]
+            if match := HANDLE.fullmatch(line):
+                key = match["key"]
+            elif match := NODES.fullmatch(line):
+                key, nodes = b"", match["nodes"]
             elif line.startswith(b"}"):  # a function ends
                 key = nodes = b""
-            elif found := CHECKED.fullmatch(line) or CALLED.fullmatch(line):
-                is_kernel = _is_kernel(found["name"], key)
-                if found.re is CHECKED:
-                    texts = (found["call"], key, nodes) if is_kernel else (found["call"], b"", b"")
+            elif match := CHECKED.fullmatch(line) or CALLED.fullmatch(line):
+                is_kernel = _is_kernel(match["name"], key)
+                if match.re is CHECKED:
+                    texts = (match["call"], key, nodes) if is_kernel else (match["call"], b"", b"")
                     self.calls[number] = CheckedCall(*map(decoded, texts))
                 if is_kernel:
                     key = nodes = b""
@@ -120,10 +120,10 @@ class CppCode:
             if is_inside and line.startswith(b"}"):
                 self.functions[name] = start, number
                 start, is_inside = 0, False
-            elif is_inside and (found := RECORDED.match(line)):
-                self.profiled[decoded(found["name"])] = name
-            elif found := DEFINED.match(line):
-                name, start = decoded(found["name"]), number
+            elif is_inside and (match := RECORDED.match(line)):
+                self.profiled[decoded(match["name"])] = name
+            elif match := DEFINED.match(line):
+                name, start = decoded(match["name"]), number
             elif line.startswith(b"{"):
                 is_inside = start > 0
             elif not is_inside:
@@ -140,7 +140,7 @@ def _is_kernel(name: bytes, key: bytes) -> bool:
 def _lines(data: memoryview, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, bytes]]:
     """The lines that a pattern matches, with their 1-based numbers."""
     code, number, at = bytes(data), 1, 0
-    for found in pattern.finditer(code):
-        number += code.count(b"\n", at, found.start())
-        at = found.start()
-        yield number, found[0]
+    for match in pattern.finditer(code):
+        number += code.count(b"\n", at, match.start())
+        at = match.start()
+        yield number, match[0]

@@ -59,7 +59,7 @@ class IdNumbering:
 
     def _text(self, key: str, text: str) -> str:
         if key == STACK_TRACE:
-            return CODE.sub(lambda found: str(self.number(Id.CODE, found[0])), text)
+            return CODE.sub(lambda match: str(self.number(Id.CODE, match[0])), text)
         if key == MODULES:
             instances = parse_modules(text)
             return text if instances is None else build_modules(tuple(map(self._instance, instances)))
@@ -80,7 +80,7 @@ class IdNumbering:
         return origin._replace(target=target, graph=graph, origins=tuple(map(self._origin, origin.origins)))
 
     def _addresses(self, text: str) -> str:
-        return ADDRESS.sub(lambda found: f"{self.number(Id.ADDRESS, found[0]):x}", text)
+        return ADDRESS.sub(lambda match: f"{self.number(Id.ADDRESS, match[0]):x}", text)
 
     def number(self, kind: Id, value: str) -> int:
         """The number of an id."""

@@ -68,8 +68,8 @@ def parse_modules(text: str) -> tuple[Instance, ...] | None:
             return None
         key, path, class_name = parts
         instances.append(Instance(parse_key(key, path), path, class_name))
-    found = tuple(instances)
-    return found if build_modules(found) == text else None
+    stack = tuple(instances)
+    return stack if build_modules(stack) == text else None
 
 
 def build_modules(instances: tuple[Instance, ...]) -> str:
@@ -82,9 +82,9 @@ def build_modules(instances: tuple[Instance, ...]) -> str:
 
 def parse_key(text: str, path: str) -> Key:
     """The key of an instance at a path."""
-    found = KEY.fullmatch(text)
-    assert found is not None  # noqa: S101 (every text is a base, if nothing else)
-    base, call = found["base"], found["call"]
+    match = KEY.fullmatch(text)
+    assert match is not None  # noqa: S101 (every text is a base, if nothing else)
+    base, call = match["base"], match["call"]
     number = None if call is None else int(call)
     if base == SELF + path:
         return Key(None, None, number)

@@ -68,13 +68,13 @@ def build_function(function: NodeFunction) -> str:
 
 def parse_functions(text: str) -> tuple[NodeFunction, ...] | None:
     """A ``source_fn_stack``; None where it is not laid out as described."""
-    found = []
+    functions = []
     for item in text.split(";"):
         name, separator, function = item.partition(",")
         if not separator:
             return None
-        found.append(NodeFunction(name, function))
-    return tuple(found)
+        functions.append(NodeFunction(name, function))
+    return tuple(functions)
 
 
 def build_functions(functions: tuple[NodeFunction, ...]) -> str:

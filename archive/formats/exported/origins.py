@@ -44,8 +44,8 @@ def parse_origins(text: str) -> tuple[NodeOrigin, ...] | None:
         tree = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    found = _origins(tree, 0)
-    return found if found is not None and build_origins(found) == text else None
+    origins = _origins(tree, 0)
+    return origins if origins is not None and build_origins(origins) == text else None
 
 
 def build_origins(origins: tuple[NodeOrigin, ...]) -> str:
@@ -56,8 +56,8 @@ def build_origins(origins: tuple[NodeOrigin, ...]) -> str:
 def _origins(tree: object, depth: int) -> tuple[NodeOrigin, ...] | None:
     if not isinstance(tree, list) or depth > MAX_DEPTH:
         return None
-    found = [_origin(value, depth) for value in tree]
-    return None if None in found else tuple(origin for origin in found if origin)
+    origins = [_origin(value, depth) for value in tree]
+    return None if None in origins else tuple(origin for origin in origins if origin)
 
 
 def _origin(value: object, depth: int) -> NodeOrigin | None:

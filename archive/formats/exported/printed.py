@@ -111,10 +111,10 @@ def behind(text: str, parts: Iterable[Piece], name: Callable[[str], str]) -> str
             continue
         expression = name(part.name) if isinstance(part, Operand) else BRACKETS.get(part) or re.escape(part)
         compiled = re.compile(expression)
-        found = compiled.search(text, at) if is_open else compiled.match(text, at)
-        if found is None:
+        match = compiled.search(text, at) if is_open else compiled.match(text, at)
+        if match is None:
             return None
-        at, is_open = found.end(), False
+        at, is_open = match.end(), False
     return "" if is_open else text[at:]
 
 

@@ -113,19 +113,19 @@ class NodeSite:
 
 def named_values(arguments: object) -> tuple[str, ...]:
     """The names of values in arguments; those in a graph that is an argument are not among them."""
-    found: list[str] = []
-    _add_named(arguments, found)
-    return tuple(found)
+    names: list[str] = []
+    _add_named(arguments, names)
+    return tuple(names)
 
 
-def _add_named(arguments: object, found: list[str]) -> None:
+def _add_named(arguments: object, names: list[str]) -> None:
     if isinstance(arguments, list):
         for argument in arguments:
-            _add_named(argument, found)
+            _add_named(argument, names)
     elif isinstance(arguments, dict):
         for key, value in arguments.items():
             if key in ("as_name", "as_graph") or (key == "name" and "arg" not in arguments):
                 if isinstance(value, str):
-                    found.append(value)
+                    names.append(value)
             elif isinstance(value, (dict, list)):
-                _add_named(value, found)
+                _add_named(value, names)

@@ -104,11 +104,11 @@ def frame_text(frame: TraceFrame) -> str:
 def _frame(lines: list[str]) -> TraceFrame:
     """A frame of its lines; what is not laid out as expected is not built again to the same text."""
     head, *body = lines
-    found = HEAD.fullmatch(head)
-    assert found is not None  # noqa: S101 (its caller looked)
+    match = HEAD.fullmatch(head)
+    assert match is not None  # noqa: S101 (its caller looked)
     mark = None
     if len(body) == 2 and (marked := MARK.fullmatch(body[1])):  # noqa: PLR2004 (the code and its mark)
         mark = FrameMark(*(len(part) for part in marked.groups()))
         body = body[:1]
     code = "\n".join(body)[len(INDENT) :] if body else None
-    return TraceFrame(found["file"], int(found["line"]), found["function"], code, mark)
+    return TraceFrame(match["file"], int(match["line"]), match["function"], code, mark)

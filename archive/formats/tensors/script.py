@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from archive.debuginfo.model import Global, Inert, TensorInfo
 from archive.formats.record_kinds import DATA
 from archive.formats.tensors.dtypes import dtype_of_storage
-from archive.formats.tensors.tensor import Tensor
+from archive.formats.tensors.tensor import QUANTISER_PARTS, Tensor, path_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from archive.base.limits import Allowance
 
-QUANTISER = (None, "q_per_channel_scales", "q_per_channel_zero_points")
-"""Names of the parts of a quantiser that may be tensors: those of PyTorch's methods that give them."""
 Container = Inert | dict[object, object] | list[object] | tuple[object, ...]
 ROW_BYTES = 400
 """Bytes of memory that a tensor and its name cost, besides the name's characters."""
@@ -50,7 +48,7 @@ def script_tensors(root: object, folder: str, allowance: Allowance) -> Iterator[
             parts = []
             for key, part in _parts(value):
                 step = key if isinstance(key, str) else str(key) if isinstance(key, int | float) else "(…)"
-                parts.append((f"{path}.{step}" if path and step else path or step, part))
+                parts.append((path_below(path, step), part))
             allowance.take(sum(ROW_BYTES + len(name) for name, _ in parts), "tensors", record=DATA)
             stack += reversed(parts)
 
@@ -66,7 +64,9 @@ def _parts(
         case Inert(
             what=Global("torch._utils", "_rebuild_qtensor"), arguments=(_, _, _, _, (*quantiser,), *_)
         ):
-            return zip(QUANTISER, quantiser, strict=False)  # of a channel's scales, an axis stands behind
+            return zip(
+                QUANTISER_PARTS, quantiser, strict=False
+            )  # of a channel's scales, an axis stands behind
         case Inert(state=dict()):
             return value.attributes.items()
     return [("", value.arguments), ("", value.state)]

@@ -10,8 +10,15 @@ from archive.formats.tensors.dtypes import WIDTHS
 
 MOST_DIMENSIONS = 1024
 """PyTorch's operators refuse more than 64."""
+QUANTISER_PARTS = (None, "q_per_channel_scales", "q_per_channel_zero_points")
+"""The parts of a quantiser that are tensors where each channel has a scale, as PyTorch calls them."""
 MATH_BITS = ("conj", "neg")
 """What is still to be done to the stored elements: ``torch.Tensor.is_conj``, ``is_neg``."""
+
+
+def path_below(path: str, step: str) -> str:
+    """The path of a value in another one: ``encoder.weight``; a step "" adds nothing."""
+    return f"{path}.{step}" if path and step else path or step
 
 
 @dataclass(frozen=True, slots=True)

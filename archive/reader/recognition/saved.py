@@ -1,4 +1,4 @@
-"""Objects saved by ``torch.save`` are recognised by their pickle, and their tensors listed by name.
+"""Objects saved by ``torch.save``: recognised by their pickle, their tensors listed by name.
 
 Nothing is executed: the pickle's values are :class:`~archive.formats.python_pickle.PyValue` objects.
 
@@ -18,7 +18,7 @@ from archive.base.errors import one_line, shown
 from archive.debuginfo.model import Global
 from archive.formats.python_pickle import PyValue
 from archive.formats.tensors.dtypes import dtype_of_storage
-from archive.formats.tensors.tensor import MATH_BITS, Tensor
+from archive.formats.tensors.tensor import MATH_BITS, QUANTISER_PARTS, Tensor, path_below
 from archive.reader.recognition.kinds import FileKind, Recognised
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ SPARSE_PARTS = {
     **dict.fromkeys(("torch.sparse_csc", "torch.sparse_bsc"), ("ccol_indices", "row_indices", "values")),
 }
 """The parts of a sparse tensor by its layout, as PyTorch's methods that give them are named."""
-QUANTISER_PARTS = (None, "q_per_channel_scales", "q_per_channel_zero_points")
-"""The parts of a quantiser that are tensors where each channel has a scale, likewise."""
 META_ARGUMENTS, QUANTISER = 4, 4
 """Arguments of a call that makes a tensor without storage; the one that is a quantiser."""
 DTYPE = 7
@@ -68,9 +66,9 @@ def kind_of_object(value: object) -> FileKind:
         return FileKind.MODULE
     if not isinstance(value, PyValue) or value.what not in DICTS:
         return FileKind.SAVED
-    named = all(isinstance(key, str) for key, _ in value.pairs)
+    has_names = all(isinstance(key, str) for key, _ in value.pairs)
     whole = bool(value.pairs) and all(tensor_of(item) is not None for _, item in value.pairs)
-    if named and (whole or _attribute(value.state, "_metadata") is not None):
+    if has_names and (whole or _attribute(value.state, "_metadata") is not None):
         return FileKind.STATE_DICT
     return FileKind.SAVED if next(_walk(value), None) is None else FileKind.CHECKPOINT
 
@@ -121,7 +119,7 @@ def _walk(top: object) -> Iterator[tuple[str, object]]:
             continue
         if tensor_of(value) is not None:  # a tied tensor is there under each of its names
             yield path, value
-            stack.extend((_below(path, name), part) for name, part in reversed(_quantiser(value)))
+            stack.extend((path_below(path, _key(name)), part) for name, part in reversed(_quantiser(value)))
             continue
         if id(value) in seen:
             continue
@@ -132,7 +130,7 @@ def _walk(top: object) -> Iterator[tuple[str, object]]:
         for part, keyed in _parts(value):
             if id(part) not in seen:  # shared by several values, perhaps
                 seen.add(id(part))
-                below += [(_below(path, key), item) for key, item in keyed(part)]
+                below += [(path_below(path, _key(key)), item) for key, item in keyed(part)]
         stack.extend(reversed(below))
 
 
@@ -188,11 +186,6 @@ def tensor_parts(value: object) -> list[object]:
 
 def _unnamed(items: Sequence[object]) -> Iterable[tuple[object, object]]:
     return (("", item) for item in items)
-
-
-def _below(path: str, key: object) -> str:
-    step = _key(key)
-    return f"{path}.{step}" if path and step else path or step
 
 
 def tensor_of(value: object) -> Tensor | None:
