@@ -156,8 +156,8 @@ class Location:
 
     def version(self, facts: Mapping[str, Any]) -> Version:
         """The version of the file that has such facts."""
-        told = tuple((key, str(facts[key])) for key in VERSION_FACTS if facts.get(key) is not None)
-        return Version(hash(self.fs), self.path, told)
+        known = tuple((key, str(facts[key])) for key in VERSION_FACTS if facts.get(key) is not None)
+        return Version(hash(self.fs), self.path, known)
 
     @contextmanager
     def naming_errors(self, doing: str = "read") -> Iterator[None]:

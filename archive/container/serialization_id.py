@@ -314,19 +314,19 @@ def serialization_id(records: Iterable[Described], platform: Platform = LINUX) -
     return _names_half(_names(counted), platform) + _crcs_half(counted)
 
 
-def writers(records: Iterable[Described], found: bytes | memoryview) -> tuple[Platform, ...]:
+def writers(records: Iterable[Described], recorded: bytes | memoryview) -> tuple[Platform, ...]:
     """The platforms by whose rules records have an id.
 
     Args:
         records: of an archive, in its order.
-        found: the id, as it stands in the archive.
+        recorded: the id, as it stands in the archive.
 
     Returns:
         One platform, because each hashes names in its own way; none, if the id is not that of these records
         or its writer is not known; all of them, where there is no name to hash.
     """
     counted = _counted(records)
-    digits = bytes(found)
+    digits = bytes(recorded)
     if digits[HALF_DIGITS:] != _crcs_half(counted).encode():
         return ()
     names = _names(counted)
@@ -339,19 +339,21 @@ def writers(records: Iterable[Described], found: bytes | memoryview) -> tuple[Pl
     return () if first is None else (first,)
 
 
-def renewed_id(members: Iterable[Described], before: Iterable[Described], found: bytes | memoryview) -> bytes:
+def renewed_id(
+    members: Iterable[Described], before: Iterable[Described], recorded: bytes | memoryview
+) -> bytes:
     """The id of an archive that is rewritten: by the rules of its writer.
 
     Args:
         members: what is written, in this order.
         before: the records that they were.
-        found: their id.
+        recorded: their id.
 
     Returns:
         The new id; or the old one, if no platform's rules gave it: then nothing says what it would be.
     """
-    platform = next(iter(writers(before, found)), None)
-    return bytes(found) if platform is None else serialization_id(members, platform).encode()
+    platform = next(iter(writers(before, recorded)), None)
+    return bytes(recorded) if platform is None else serialization_id(members, platform).encode()
 
 
 def _counted(records: Iterable[Described]) -> list[Described]:

@@ -191,28 +191,28 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
         LimitError: more memory than allowed, or a global too long.
     """
     base = firsts(np.array([len(pickle.data) for pickle in pickles], np.int64))
-    found = _Found("i" if base[-1] < LARGE else "q", allowance)
+    scanned = _Scanned("i" if base[-1] < LARGE else "q", allowance)
     roots, first = [], [0]
     for pickle in pickles:
-        roots.append(_run(pickle, found))
-        first.append(len(found.op))
+        roots.append(_run(pickle, scanned))
+        first.append(len(scanned.op))
     record = pickles[0].name if pickles else None
-    columns = 3 * found.at.itemsize * len(found.op)  # of arguments, and of first and how many children
+    columns = 3 * scanned.at.itemsize * len(scanned.op)  # of arguments, and of first and how many children
     allowance.take(columns, "pickle opcodes", record=record, place="byte 0")
-    at = np.array(found.at)
-    del found.at
+    at = np.array(scanned.at)
+    del scanned.at
     for number in range(1, len(pickles)):
         at[first[number] : first[number + 1]] += base[number]
-    op = np.frombuffer(bytes(found.op), np.uint8)
+    op = np.frombuffer(bytes(scanned.op), np.uint8)
     tokens = Tokens(tuple(pickles), base, np.array(first), op, at, np.zeros(0, np.int32))
-    arg = _arguments(tokens, found.longs)
+    arg = _arguments(tokens, scanned.longs)
     tokens = replace(tokens, arg=arg)
     return ScannedValues(
-        tokens, np.array(roots, np.int64), *_children(tokens, found, allowance), found.states
+        tokens, np.array(roots, np.int64), *_children(tokens, scanned, allowance), scanned.states
     )
 
 
-class _Found:
+class _Scanned:
     """What the loop finds, of all pickles.
 
     Args:
@@ -256,7 +256,7 @@ class _Found:
         self._taken = used
 
 
-def _run(pickle: Pickle, found: _Found) -> int:
+def _run(pickle: Pickle, scanned: _Scanned) -> int:
     """Read one pickle; returns the node of its value."""
     name, data = pickle
     end = len(data)
@@ -264,12 +264,12 @@ def _run(pickle: Pickle, found: _Found) -> int:
         raise ArchiveError(record=name, place="byte 0", expected="a pickle", found="no bytes")
     if data[0] != PROTO and data[0] in BY_CODE:
         raise _fault(name, 0, PROTO_PROBLEM)
-    at, node, root = 0, len(found.op) - 1, -1
+    at, node, root = 0, len(scanned.op) - 1, -1
     stack: list[int] = []
     levels: list[list[int]] = []  # the stacks below each open MARK
     below = 0  # values on these
     memo: dict[int, int] = {}
-    ops = found.op
+    ops = scanned.op
     ats: list[int] = []
     owners: list[int] = []
     sizes: list[int] = []
@@ -342,14 +342,14 @@ def _run(pickle: Pickle, found: _Found) -> int:
                     owner = stack[-2]
                     if KINDS[ops[owner]] not in OBJECTS:
                         raise _fault(name, at, "expected an object to give a state")
-                    if owner not in found.states:
+                    if owner not in scanned.states:
                         place = f"byte {at}"
-                        found.allowance.take(STATE_BYTES, "states of objects", record=name, place=place)
-                    found.states[owner] = stack.pop()
+                        scanned.allowance.take(STATE_BYTES, "states of objects", record=name, place=place)
+                    scanned.states[owner] = stack.pop()
                     at += 1
                 elif op == GLOBAL:
                     stack.append(node)
-                    at += _global_size(name, data, at, found.allowance.limits.name_bytes)
+                    at += _global_size(name, data, at, scanned.allowance.limits.name_bytes)
                 elif op == LONG1:
                     stack.append(node)
                     size = 2 + data[at + 1]
@@ -361,7 +361,7 @@ def _run(pickle: Pickle, found: _Found) -> int:
                             expected="an integer of 64 bits",
                             found=f"one of {size - 2} bytes",
                         )
-                    found.longs.append(value)
+                    scanned.longs.append(value)
                     at += size
                 elif op == BINUNICODE8:
                     stack.append(node)
@@ -381,13 +381,13 @@ def _run(pickle: Pickle, found: _Found) -> int:
                     at += 2
                 else:
                     raise _fault(name, at, f"expected a pickle opcode that PyTorch knows, found 0x{op:02x}")
-            found.add(ats, owners, sizes, parts)
+            scanned.add(ats, owners, sizes, parts)
             values = below + len(stack)
             working = VALUE_BYTES * values + MARK_BYTES * len(levels) + ENTRY_BYTES * len(memo)
             working += getsizeof(memo) * 3 // 2  # a dict that grows stands beside the old one
-            found.settle(working, name, begin)
+            scanned.settle(working, name, begin)
             if root >= 0:
-                found.settle(0, name, 0)
+                scanned.settle(0, name, 0)
                 return root
             if at >= end:
                 raise _fault(name, end, CUT)
@@ -483,12 +483,12 @@ def _put(column: np.ndarray, where: slice | np.ndarray, numbers: np.ndarray) -> 
 
 
 def _children(
-    tokens: Tokens, found: _Found, allowance: Allowance
+    tokens: Tokens, scanned: _Scanned, allowance: Allowance
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where each node's children begin (n), how many it has (n), and the children of all."""
-    owner, size = np.asarray(found.owner), np.asarray(found.size)  # not copied
-    children = np.array(found.part)
-    del found.part
+    owner, size = np.asarray(scanned.owner), np.asarray(scanned.size)  # not copied
+    children = np.array(scanned.part)
+    del scanned.part
     first, count = (np.zeros(len(tokens.op), children.dtype) for _ in range(2))
     for owners, sizes, start in _steps(owner, size):
         first[owners], count[owners] = start, sizes

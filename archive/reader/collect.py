@@ -85,9 +85,9 @@ def collect(
     )
     raw = _not_regenerated(form, records)
     if RECORD_NAME in records:  # raw, if PyTorch on Linux would compute another one from these records
-        found = bytes(records[RECORD_NAME].view())
-        if found != serialization_id(records.values()).encode():
-            raw[RECORD_NAME] = found
+        recorded = bytes(records[RECORD_NAME].view())
+        if recorded != serialization_id(records.values()).encode():
+            raw[RECORD_NAME] = recorded
     for name in (*others, *archive.spare.records):
         raw[name] = _raw(records[name], form.allowance)
     raw = {name: raw[name] for name in records if name in raw}

@@ -302,12 +302,12 @@ class Companion:
         Raises:
             ArchiveError: the archive id is not that of the companion, nor that of the redacted archive.
         """
-        found = archive_id(records)
+        own = archive_id(records)
         known = [self.archive_id, *([] if self.redacted_id is None else [self.redacted_id])]
-        if found not in known:
+        if own not in known:
             raise ArchiveError(
                 f"{self.file} is the companion of another model",
                 file=file,
                 expected=f"archive id {' or '.join(id_.hex() for id_ in known)}",
-                found=found.hex(),
+                found=own.hex(),
             )

@@ -94,9 +94,9 @@ def recognise_head(data: Bytes, allowance: Allowance, *, look: bool = True) -> R
     head = bytes(data[:HEAD])
     if not head:
         return Recognised(FileKind.EMPTY, "an empty file")
-    found = _by_prefix(head, allowance, look=look)
-    if found is not None:
-        return found
+    recognised = _by_prefix(head, allowance, look=look)
+    if recognised is not None:
+        return recognised
     if head[:1] == b"\x80" and (at := head.find(MAGIC_NUMBER, 0, FRAMED)) > 0:
         return _legacy(data, at + len(MAGIC_NUMBER), allowance, look=look)
     for is_it, kind in TESTS:
@@ -134,8 +134,8 @@ def _compressed(head: bytes, kind: FileKind, allowance: Allowance) -> str:
         if start[:4] == b"PK\3\4":
             return " around a zip"
         if start:
-            found = recognise_head(memoryview(start), allowance, look=False)
-            return "" if found.kind is FileKind.UNKNOWN else f" around {found.what}"
+            inner = recognise_head(memoryview(start), allowance, look=False)
+            return "" if inner.kind is FileKind.UNKNOWN else f" around {inner.what}"
     return ""
 
 
