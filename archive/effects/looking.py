@@ -159,14 +159,13 @@ def memory(value: Any) -> int:  # noqa: ANN401
 def hook_names(module: Any, kind: object) -> tuple[str, ...]:  # noqa: ANN401
     """The names of a module's hooks of a kind, in their order: what runs when the module is called."""
     hooks = vars(module).get(str(kind))
-    return tuple(map(_hook_name, hooks.values())) if isinstance(hooks, dict) else ()
-
-
-def _hook_name(hook: Any) -> str:  # noqa: ANN401
-    while isinstance(hook, partial | MethodType):
-        hook = hook.func if isinstance(hook, partial) else hook.__func__
-    named = hook if isinstance(hook, FunctionType) else type(hook)
-    return f"{named.__module__}:{named.__qualname__}"
+    names = []
+    for hook in hooks.values() if isinstance(hooks, dict) else ():
+        while isinstance(hook, partial | MethodType):
+            hook = hook.func if isinstance(hook, partial) else hook.__func__  # noqa: PLW2901
+        code = hook if isinstance(hook, FunctionType) else type(hook)
+        names.append(f"{code.__module__}:{code.__qualname__}")
+    return tuple(names)
 
 
 def has_hooks(module: Any, kind: object, names: tuple[str, ...]) -> bool:  # noqa: ANN401
@@ -248,24 +247,21 @@ def condition(look: Look, value: Any, key: Any) -> Callable[[Any, Any], bool]:  
     if look in (Look.SAME, Look.APART):
         return apart if look is Look.APART else operator.is_
     if look is Look.TYPE and value == "tensor":
-        return lambda found, _: is_tensor(found)
+        return lambda subject, _: is_tensor(subject)
     if look is Look.HOOKS:
-        return lambda found, _: has_hooks(found, key, value)
+        return lambda subject, _: has_hooks(subject, key, value)
     if look is Look.EQUAL and (value is None or isinstance(value, bool)):
-        return lambda found, _: found is value
+        return lambda subject, _: subject is value
     if look is Look.EQUAL and isinstance(value, str | int):
         kind = type(value)
-        return lambda found, _: type(found) is kind and found == value
+        return lambda subject, _: type(subject) is kind and subject == value
     if look in (Look.EQUAL, Look.KEYS):
-        seen = FOUND[look]
-        return lambda found, _: same_literal(seen(found, key), value)
+        look_at = FOUND[look]
+        return lambda subject, _: same_literal(look_at(subject, key), value)
     if look is Look.RANGE:
-        return lambda found, _: type(found) is int and -value <= found <= value
-    return _as_found(LOOKS.get(look, FOUND[look]), value, key)
-
-
-def _as_found(look: Callable[[Any, Any], Any], value: object, key: object) -> Callable[[Any, Any], bool]:
-    return lambda found, _: bool(look(found, key) == value)
+        return lambda subject, _: type(subject) is int and -value <= subject <= value
+    answer = LOOKS.get(look, FOUND[look])
+    return lambda subject, _: bool(answer(subject, key) == value)
 
 
 LOOKS: dict[Look, Callable[[Any, Any], Any]] = {
@@ -273,3 +269,14 @@ LOOKS: dict[Look, Callable[[Any, Any], Any]] = {
     Look.IS_NONE: lambda value, _: value is None,
 }
 """Looks whose answer is not what a message shows of the subject."""
+UNCOMPARED = (Look.RANGE, Look.SAME, Look.APART)
+"""Looks of which two guards may both hold though their values differ."""
+FOLLOWING: dict[tuple[Look, Look], Callable[[Any, Any], object]] = {
+    (Look.EQUAL, Look.TYPE): lambda value, _: type_name(value),
+    (Look.EQUAL, Look.IS_NONE): lambda value, _: value is None,
+    (Look.EQUAL, Look.TEXT): lambda value, _: str(value),
+    (Look.TYPE, Look.IS_NONE): lambda value, _: value == "NoneType",
+    (Look.KEYS, Look.HAS): lambda value, key: any(same_literal(present, key) for present in value),
+    (Look.KEYS, Look.LENGTH): lambda value, _: len(value),
+}
+"""What the second look finds where a guard of the first holds, by that guard's value and its own key."""

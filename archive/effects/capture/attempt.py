@@ -60,16 +60,11 @@ def attempt(
     method: str,
     arguments: tuple[Any, ...],
     snapshot: Snapshot,
-    found: SeenChanges,
+    seen: SeenChanges,
 ) -> Attempt:
-    """Capture one call.
+    """Capture one call of a model, which stays as it is, from the values of a snapshot.
 
-    Args:
-        module: the model, which stays as it is.
-        method: its method.
-        arguments: of the method.
-        snapshot: the values before the call.
-        found: changes that earlier attempts have seen; those of this call are added.
+    The changes of this call are added to those that earlier attempts have seen.
 
     Raises:
         CaptureError: the call cannot be captured.
@@ -78,7 +73,7 @@ def attempt(
     if is_module_call and type(module).__call__ is not torch.nn.Module.__call__:
         raise CaptureError(f"a {type(module).__qualname__} with a __call__ of its own")
     is_hooked = is_module_call and has_hooks(module)
-    call = CapturedCall(snapshot, found, outermost=attempt.__code__)
+    call = CapturedCall(snapshot, seen, outermost=attempt.__code__)
     call.kept_calls, call.replaced = KeptCalls(call), BY_FUNCTION
     wrapping, functions = Wrapping(call), Functions(call)
     call.wrap, call.functions, call.objects = wrapping.wrap, functions, ObjectProxies(call)
@@ -94,8 +89,8 @@ def attempt(
     _check_followed(call, functions)
     if name := wrapping.attribute_set():
         raise CaptureError(f"an attribute of a tensor that is set: {name}")
-    found.written |= call.seen_written
-    found.mutated |= call.seen_mutated
+    seen.written |= call.seen_written
+    seen.mutated |= call.seen_mutated
     return Attempt(call, *finished(call, module, result))
 
 

@@ -39,34 +39,19 @@ from archive.effects.capture.next_states import (
 )
 from archive.effects.capture.table.call import SeenChanges, Snapshot
 from archive.effects.errors import CaptureError, ModelFailedError
-from archive.effects.looking import same_literal, type_name
+from archive.effects.looking import FOLLOWING, UNCOMPARED, same_literal
 from archive.formats.effects.model import At, Attribute, Computed, Constant, Each, Item, Length, Look, Output
 from archive.formats.effects.parts import reads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from archive.debuginfo.sites import Site
     from archive.effects.capture.graph.guards import Assumption
     from archive.effects.capture.table.side_effects import SideEffects
-    from archive.formats.effects.model import Source
 
 
 # --- comparing
-
-UNCOMPARED = (Look.RANGE, Look.SAME, Look.APART)
-"""Looks whose values may differ, though both guards hold."""
-
-
-FOLLOWING: dict[tuple[Look, Look], Callable[[Any, Any], object]] = {
-    (Look.EQUAL, Look.TYPE): lambda value, _: type_name(value),
-    (Look.EQUAL, Look.IS_NONE): lambda value, _: value is None,
-    (Look.EQUAL, Look.TEXT): lambda value, _: str(value),
-    (Look.TYPE, Look.IS_NONE): lambda value, _: value == "NoneType",
-    (Look.KEYS, Look.HAS): lambda value, key: any(same_literal(one, key) for one in value),
-    (Look.KEYS, Look.LENGTH): lambda value, _: len(value),
-}
-"""The value of a look that follows from another look's value and the key."""
 
 
 def difference(first: Attempt, second: Attempt) -> list[Site] | None:
@@ -112,67 +97,58 @@ def excluding(first: Attempt, second: Attempt) -> Assumption | None:
     return None
 
 
-def _facts(one: Attempt, numbers: dict[Any, int]) -> Iterator[Fact]:
+def _facts(attempt: Attempt, numbers: dict[Any, int]) -> Iterator[Fact]:
     """The guards of a call; numbers of the graph are known by the operations that make them."""
-    known: dict[Any, int] = {}
-    for node in one.graph.graph.nodes:
-        parts = tuple(known[each] for each in node.all_input_nodes)
-        known[node] = numbers.setdefault((*_shown(node), parts), len(numbers))
-    facts = list(_own_facts(one, known))
-    yield from facts
-    for fact in facts:
-        if fact.look is Look.SAME and isinstance(fact.value, At):
-            yield from (
-                each._replace(subject=fact.subject) for each in facts if each.subject == fact.value.source
-            )
-
-
-def _own_facts(one: Attempt, known: Mapping[Any, int]) -> Iterator[Fact]:
-    for guard in one.flat.effects.guards:
+    by_node: dict[Any, int] = {}
+    for node in attempt.graph.graph.nodes:
+        parts = tuple(by_node[operand] for operand in node.all_input_nodes)
+        by_node[node] = numbers.setdefault((*_shown(node), parts), len(numbers))
+    facts = []
+    for guard in attempt.flat.effects.guards:
         value = guard.value.value if isinstance(guard.value, Constant) else guard.value
         key = guard.key.value if isinstance(guard.key, Constant) else None
         subject: object = guard.subject.source if isinstance(guard.subject, At) else guard.subject
         if isinstance(subject, Output):
-            subject = known[one.flat.outputs[subject.index]]
-        yield Fact(guard.look, subject, value, key)
+            subject = by_node[attempt.flat.outputs[subject.index]]
+        facts.append(Fact(guard.look, subject, value, key))
+    yield from facts
+    for same in facts:
+        if same.look is Look.SAME and isinstance(same.value, At):
+            of_other = (fact for fact in facts if fact.subject == same.value.source)
+            yield from (fact._replace(subject=same.subject) for fact in of_other)
 
 
-def _contradict(one: Fact, other: Fact) -> bool:
+def _contradict(fact: Fact, other: Fact) -> bool:
     """Whether two guards never hold together; one of the two orders tells."""
-    if one.subject == other.subject and type(one.subject) is type(other.subject):
-        if one.look is other.look:
-            comparable = one.look not in UNCOMPARED and same_literal(one.key, other.key)
-            return comparable and not same_literal(one.value, other.value)
-        follows = FOLLOWING.get((one.look, other.look))
-        return follows is not None and follows(one.value, other.key) != other.value
-    return isinstance(one.subject, SOURCES) and any(
-        _is_missing(one, source) for source in _chain(other.subject)
-    )
-
-
-def _is_missing(one: Fact, source: Source) -> bool:
-    """Whether a guard says that a place is not there."""
-    if not isinstance(source, Attribute | Item) or source.base != one.subject:
+    if fact.subject == other.subject and type(fact.subject) is type(other.subject):
+        if fact.look is other.look:
+            comparable = fact.look not in UNCOMPARED and same_literal(fact.key, other.key)
+            return comparable and not same_literal(fact.value, other.value)
+        follows = FOLLOWING.get((fact.look, other.look))
+        return follows is not None and follows(fact.value, other.key) != other.value
+    if not isinstance(fact.subject, SOURCES):
         return False
-    if isinstance(source, Attribute):
-        return one.look is Look.ATTRIBUTE and one.key == source.name and not one.value
-    if one.look is Look.HAS:
-        return same_literal(one.key, source.key) and not one.value
-    if one.look is Look.KEYS:
-        return not any(same_literal(key, source.key) for key in one.value)
-    is_index = one.look is Look.LENGTH and type(source.key) is int
-    return is_index and not -one.value <= source.key < one.value
+    # The places that the other guard looks at, and those that these are in.
+    subject = other.subject
+    places: list[Any] = list(reads(subject)) if isinstance(subject, Computed) else [subject]
+    for place in places:
+        if isinstance(place, Attribute | Item | Length | Each):
+            places.append(place.base)  # noqa: PERF401 (the list grows while it is gone through)
+    return any(_is_missing(fact, place) for place in places)
 
 
-def _chain(subject: object) -> Iterator[Source]:
-    """The places that a guard looks at: its subject's, and those that these are in."""
-    left: list[Any] = list(reads(subject)) if isinstance(subject, Computed) else [subject]
-    while left:
-        source = left.pop()
-        if isinstance(source, SOURCES):
-            yield source
-        if isinstance(source, Attribute | Item | Length | Each):
-            left.append(source.base)
+def _is_missing(fact: Fact, place: object) -> bool:
+    """Whether a guard says that a place is not there."""
+    if not isinstance(place, Attribute | Item) or place.base != fact.subject:
+        return False
+    if isinstance(place, Attribute):
+        return fact.look is Look.ATTRIBUTE and fact.key == place.name and not fact.value
+    if fact.look is Look.HAS:
+        return same_literal(fact.key, place.key) and not fact.value
+    if fact.look is Look.KEYS:
+        return not any(same_literal(key, place.key) for key in fact.value)
+    is_index = fact.look is Look.LENGTH and type(place.key) is int
+    return is_index and not -fact.value <= place.key < fact.value
 
 
 # --- entries
@@ -207,15 +183,7 @@ class Arm:
 
 
 class Entries:
-    """Finds the entries of a method.
-
-    Args:
-        module: the model, which stays as it is.
-        method: its method.
-        calls: arguments of the example calls.
-        most: entries.
-        lasting: whether the only entry must be for all states that calls leave.
-    """
+    """Finds the entries of a method, at most ``most``; with ``lasting`` the only one must fit all states."""
 
     def __init__(
         self,
@@ -227,7 +195,7 @@ class Entries:
         lasting: bool = False,
     ) -> None:
         self._module, self._method, self._calls = module, method, calls
-        self._most, self._lasting, self._found = most, lasting, SeenChanges()
+        self._most, self._lasting, self._seen = most, lasting, SeenChanges()
         self._entries: list[Arm] = []
         self._tried: set[tuple[Any, ...]] = set()
         self._snapshot = Snapshot()
@@ -244,7 +212,8 @@ class Entries:
                 self._play_examples()
                 for arguments in self._calls[1:]:
                     self._try(arguments, Snapshot())  # each example from the state at first
-                self._play_other_arms()
+                while len(self._entries) < self._most and (start := self._other_arm()) is not None:
+                    self._try(*start)
                 self._play_on()
             except GrownError:
                 continue
@@ -270,22 +239,14 @@ class Entries:
                 return  # as the model itself would; a call from there fits no entry
         self._snapshot = snapshot
 
-    def _play_other_arms(self) -> None:
-        """Calls from states in which entries decide otherwise."""
-        while len(self._entries) < self._most:
-            found = self._other_arm()
-            if found is None:
-                return
-            self._try(*found)
-
     def _other_arm(self) -> tuple[Arguments, Snapshot] | None:
-        """Arguments and state for an arm that no entry has taken; None if none is found."""
+        """Arguments and a state in which an entry decides otherwise than any has; None if none is known."""
         for entry in self._entries:
             decisions = decisions_of(entry.latest)
             for number, (subject, value) in enumerate(decisions):
                 path = (*decisions[:number], (subject, not value))
-                taken = (tuple(decisions_of(one.first)[: number + 1]) for one in self._entries)
-                if path in self._tried or path in taken:
+                paths = (tuple(decisions_of(arm.first)[: number + 1]) for arm in self._entries)
+                if path in self._tried or path in paths:
                     continue
                 snapshot = state_for_other(entry.latest, number)
                 if snapshot is not None:
@@ -334,61 +295,57 @@ class Entries:
 
     def _after(self, arguments: Arguments, snapshot: Snapshot, *, again: bool = False) -> Snapshot:
         """The state after a call, whose entry is noted."""
-        found = self._found
-        size, in_place = found.size(), len(found.in_place)
+        seen = self._seen
+        size, in_place = seen.size(), len(seen.in_place)
         try:
-            one = attempt(self._module, self._method, arguments, snapshot, found)
+            made = attempt(self._module, self._method, arguments, snapshot, seen)
         except CaptureError as error:
-            found.copies.check()
+            seen.copies.check()
             if isinstance(error, ModelFailedError) or not again:
                 raise
             raise _again(error) from error
         finally:
             # A tensor that only this call changes in place may be a part of the graphs of earlier entries.
-            if found.size() > size or (self._entries and len(found.in_place) > in_place):
+            if seen.size() > size or (self._entries and len(seen.in_place) > in_place):
                 raise GrownError
-        self._note(one, arguments)
-        return snapshot_after(one.call)
+        self._note(made, arguments)
+        return snapshot_after(made.call)
 
-    def _note(self, one: Attempt, arguments: Arguments) -> None:
+    def _note(self, made: Attempt, arguments: Arguments) -> None:
         """Note the entry of a call.
 
         Raises:
             UnclearError: it is like no entry, and an entry's guards may hold as well.
             CaptureError: it is one too many, or does not last.
         """
-        needed = (guard for guard in one.call.side_effects.guards if self._lasting and guard.reason)
-        for guard in needed:
-            raise error_at(guard.reason, guard.statement)
+        for guard in made.call.side_effects.guards:
+            if self._lasting and guard.reason:
+                raise error_at(guard.reason, guard.statement)
         for entry in self._entries:
-            if difference(entry.first, one) is None:
-                entry.latest, entry.arguments = one, arguments
+            if difference(entry.first, made) is None:
+                entry.latest, entry.arguments = made, arguments
                 return
         telling: Assumption | None = None
         for entry in self._entries:
-            telling = excluding(one, entry.first)
+            telling = excluding(made, entry.first)
             if telling is None or self._most == 1:
-                raise _unclear(difference(entry.first, one) or [])
+                sites = difference(entry.first, made) or []
+                span = next((site.span for site in sites if site.span is not None), None)
+                if span is None:
+                    raise UnclearError(AGAIN)
+                filename = span.filename.decode("utf-8", "surrogateescape")
+                raise UnclearError(AGAIN, filename, span.first_line)
         if telling is not None and len(self._entries) == self._most:
             message = f"{telling.reason or AGAIN}; {self._most} tables are not enough"
             raise error_at(message, telling.statement)
-        self._entries.append(Arm(one, one, arguments))
+        self._entries.append(Arm(made, made, arguments))
 
 
 def _again(error: CaptureError) -> CaptureError:
     """The error of a call that is not the first."""
-    kind = type(error)
     if error.message.startswith(AGAIN):
         return error
-    return kind(f"{AGAIN}: {error.message}", error.filename, error.line)
-
-
-def _unclear(sites: Iterable[Site]) -> UnclearError:
-    """An error at the first of some sites that has a line."""
-    span = next((site.span for site in sites if site.span is not None), None)
-    if span is None:
-        return UnclearError(AGAIN)
-    return UnclearError(AGAIN, span.filename.decode("utf-8", "surrogateescape"), span.first_line)
+    return type(error)(f"{AGAIN}: {error.message}", error.filename, error.line)
 
 
 def fresh(value: Any, known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401
@@ -437,8 +394,8 @@ def capture(module: Any, *example_inputs: Any, method: str = "forward") -> Captu
         CaptureError: the method cannot be captured, or needs several tables; the error names the model's
             line.
     """
-    (one,) = _captured(Entries(module, method, [example_inputs], 1, lasting=True), module)
-    return one
+    (captured,) = _captured(Entries(module, method, [example_inputs], 1, lasting=True), module)
+    return captured
 
 
 def capture_entries(
@@ -474,8 +431,8 @@ def capture_entries(
 
 def _captured(entries: Entries, module: Any) -> tuple[Captured, ...]:  # noqa: ANN401
     attempts = entries.find()
-    originals, aliases = originals_of(module, [one.call for one in attempts])
-    state = initial_state(originals, aliases, [one.flat.effects for one in attempts])
-    for one in attempts:
-        one.call.side_effects.state = state
-    return tuple(Captured(one.graph, one.call.side_effects) for one in attempts)
+    originals, aliases = originals_of(module, [made.call for made in attempts])
+    state = initial_state(originals, aliases, [made.flat.effects for made in attempts])
+    for made in attempts:
+        made.call.side_effects.state = state
+    return tuple(Captured(made.graph, made.call.side_effects) for made in attempts)

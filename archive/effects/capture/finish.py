@@ -20,11 +20,11 @@ from torch import fx
 
 from archive.effects.capture.graph.scalars import BOUNDS, EXACT, is_scalar, value_of
 from archive.effects.capture.graph.sites import ModelStatement, error_at
-from archive.effects.capture.graph.variables import VALUES, is_plain, is_under_argument, root_of
+from archive.effects.capture.graph.variables import VALUES, is_plain
 from archive.effects.capture.initial import sources_in
 from archive.effects.capture.table.pending import Reach
 from archive.effects.errors import ITEM_CHANGED, CaptureError
-from archive.effects.looking import WITHOUT_MODES
+from archive.effects.looking import WITHOUT_MODES, memory
 from archive.effects.places import base_of, is_container, items_of
 from archive.formats.effects.model import (
     Attribute,
@@ -34,16 +34,18 @@ from archive.formats.effects.model import (
     Length,
     Local,
     Look,
-    Made,
     Op,
     Output,
 )
+from archive.formats.effects.parts import is_under_argument, parts_of, root_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from archive.effects.capture.graph.guards import GraphInput
     from archive.effects.capture.table.call import CapturedCall
     from archive.effects.capture.table.side_effects import Flat
-    from archive.formats.effects.model import MethodEffects, Value
+    from archive.formats.effects.model import MethodEffects
 
 
 # --- bounds
@@ -119,49 +121,41 @@ VIEW_KEPT = "a part of a tensor that is changed in place is kept or returned: it
 
 
 def note_sharing(call: CapturedCall, inputs: list[GraphInput], changed: list[GraphInput]) -> None:
-    """Guard that aliases are the same, and that a changed value shares no memory with others.
+    """Guard that aliases are the same, and that what a call changes or compares is no other value.
 
     Args:
         call: the captured call.
         inputs: of the graph.
         changed: those that are changed in place.
     """
+    guards, effects, compares = call.guards, call.side_effects, call.functions.compares
     for source, first in call.aliases.items():
         if _can_be_compared(call.originals.get(first)):
-            call.guards.note(Look.SAME, source, first)
-    tensors = [one for one in inputs if one.tensors]
-    for one in changed:
+            guards.note(Look.SAME, source, first)
+    tensors = [given for given in inputs if given.tensors]
+    for given in changed:
         for other in tensors:
             if other.is_list:
-                call.guards.note(Look.APART, Each(other.source), one.source, statement=one.statement)
-            elif other is not one and (is_under_argument(one.source) or is_under_argument(other.source)):
-                call.guards.note(Look.APART, one.source, other.source, statement=one.statement)
-    _note_containers(call)
-    if call.functions.compares is not None:
-        _note_identities(call, call.functions.compares)
+                guards.note(Look.APART, Each(other.source), given.source, statement=given.statement)
+            elif other is not given and (is_under_argument(given.source) or is_under_argument(other.source)):
+                guards.note(Look.APART, given.source, other.source, statement=given.statement)
+    containers = [one for one in call.proxies if one.kind in VALUES and one.source is not None]
+    for second, first_one in _pairs(containers):
+        if is_under_argument(second.source) or is_under_argument(first_one.source):
+            is_modified = effects.is_modified(second) or effects.is_modified(first_one)
+            if is_modified or compares is not None:
+                statement = None if is_modified else compares
+                guards.note(Look.APART, second.source, first_one.source, statement=statement)
+    if compares is not None:  # by `is`: tensors must be different ones, as in the captured call
+        tensors = [given for given in call.builder.inputs if given.tensors and not given.is_list]
+        for pair in _pairs(tensors):
+            if any(is_under_argument(given.source) or call.is_volatile(given.source) for given in pair):
+                guards.note(Look.APART, pair[0].source, pair[1].source, statement=compares)
 
 
-def _note_identities(call: CapturedCall, statement: ModelStatement) -> None:
-    """Guard that tensors that the model may compare by ``is`` are different ones, as in the captured call."""
-    tensors = [one for one in call.builder.inputs if one.tensors and not one.is_list]
-    for number, one in enumerate(tensors):
-        for other in tensors[:number]:
-            if any(is_under_argument(each.source) or call.is_volatile(each.source) for each in (one, other)):
-                call.guards.note(Look.APART, one.source, other.source, statement=statement)
-
-
-def _note_containers(call: CapturedCall) -> None:
-    """Guard that lists and dicts are not the same as one that the call changes."""
-    effects = call.side_effects
-    held = [one for one in call.proxies if one.kind in VALUES and one.source is not None]
-    for number, variable in enumerate(held):
-        for other_one in held[:number]:
-            if not (is_under_argument(variable.source) or is_under_argument(other_one.source)):
-                continue
-            is_modified = effects.is_modified(variable) or effects.is_modified(other_one)
-            if is_modified or call.functions.compares is not None:
-                statement = None if is_modified else call.functions.compares
-                call.guards.note(Look.APART, variable.source, other_one.source, statement=statement)
+def _pairs(values: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Each value with each of those before it."""
+    return ((value, other) for number, value in enumerate(values) for other in values[:number])
 
 
 def _can_be_compared(value: object) -> bool:
@@ -179,53 +173,25 @@ def check_views(call: CapturedCall, changed: list[GraphInput], flat: Flat) -> No
     Raises:
         CaptureError: naming the statement that keeps it.
     """
-    addresses = {_address(one.proxy): one.proxy for one in changed if _address(one.proxy)}
-    makers = {node: number for number, node in enumerate(flat.outputs)}
+    addresses = {memory(given.proxy): given.proxy for given in changed if memory(given.proxy)}
+    numbers = {node: number for number, node in enumerate(flat.outputs)}
     for value in call.builder.values():
-        number = makers.get(call.builder.node_of(value))
-        if (
-            number is None
-            or not isinstance(value, torch.Tensor)
-            or value is addresses.get(_address(value), value)
-        ):
+        number = numbers.get(call.builder.node_of(value))
+        if number is None or not isinstance(value, torch.Tensor):
             continue
-        raise error_at(VIEW_KEPT, _keeping_statement(call, flat, number))
-
-
-def _address(tensor: Any) -> int:  # noqa: ANN401
-    address: int = tensor.untyped_storage().data_ptr()
-    return address
-
-
-def _keeping_statement(call: CapturedCall, flat: Flat, number: int) -> ModelStatement | None:
-    """The statement that keeps an output of the graph, or returns it."""
-    for effect in flat.effects.effects:
-        if effect.value is not None and number in _outputs(effect.value) and effect.handle >= 0:
-            return flat.places[effect.handle]
-    return call.side_effects.result_statement
-
-
-def _outputs(value: Value) -> set[int]:
-    if isinstance(value, Output):
-        return {value.index}
-    if isinstance(value, Made):
-        return set().union(*map(_outputs, value.items))
-    return set()
+        if value is addresses.get(memory(value), value):
+            continue
+        for effect in flat.effects.effects:
+            if effect.value is not None and effect.handle >= 0 and Output(number) in parts_of([effect.value]):
+                raise error_at(VIEW_KEPT, flat.places[effect.handle])
+        raise error_at(VIEW_KEPT, call.side_effects.result_statement)
 
 
 # --- finish
 
 
 def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat]:  # noqa: ANN401
-    """Finish a call.
-
-    Args:
-        call: the captured call, which is over.
-        module: the model.
-        result: the method's return value.
-
-    Returns:
-        The graph, as a ``torch.fx.GraphModule``, and the table as plain data.
+    """The graph of a call that is over, as a ``torch.fx.GraphModule``, and its table as plain data.
 
     Raises:
         CaptureError: the graph or the table cannot hold what the call did.
@@ -242,18 +208,17 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
         _note_differences(call)
         changed = builder.changed()
         call.copies.forget(changed)
-        call.in_place.update(one.source for one in changed if not is_under_argument(one.source))
-        _check_storages(call, changed)
-        _check_unchanging(call, changed)
-    for one in changed:
-        effects.mutation(one.source, Op.COPY, value=_cloned(call, one), statement=one.statement)
+        call.in_place.update(given.source for given in changed if not is_under_argument(given.source))
+        _check_changed(call, changed)
+    for given in changed:
+        effects.mutation(given.source, Op.COPY, value=_cloned(call, given), statement=given.statement)
     held = _held(call, changed)
-    kept = _kept_inputs(call)
-    effects.inputs = tuple(one.source for one in kept)
+    inputs = _used_inputs(call)
+    effects.inputs = tuple(given.source for given in inputs)
     with WITHOUT_MODES():
-        note_sharing(call, kept, changed)
+        note_sharing(call, inputs, changed)
     note_bounds(call)
-    effects.guards = call.guards.settled([one.source for one in held.values()], call.ambiguous)
+    effects.guards = call.guards.settled([given.source for given in held.values()], call.ambiguous)
     effects.prune_dead_object_new()
     flat = effects.flat()
     _check_cells(call, flat.effects)
@@ -263,7 +228,7 @@ def finished(call: CapturedCall, module: Any, result: object) -> tuple[Any, Flat
     builder.drop_unused(flat.outputs)
     builder.graph.output(flat.outputs)
     builder.graph.lint()
-    tensors = builder.constants | {path: one.original for path, one in held.items()}
+    tensors = builder.constants | {path: given.original for path, given in held.items()}
     return fx.GraphModule(tensors, builder.graph, class_name=type(module).__name__), flat
 
 
@@ -274,36 +239,36 @@ def _held(call: CapturedCall, changed: list[GraphInput]) -> dict[str, GraphInput
     """Let the graph hold parameters and buffers that calls never change; gives them by their paths."""
     graph = call.builder.graph
     held: dict[str, GraphInput] = {}
-    for one in call.builder.inputs:
-        if one in changed or one.source in call.in_place or not isinstance(one.original, torch.Tensor):
+    for given in call.builder.inputs:
+        if given in changed or given.source in call.in_place or not isinstance(given.original, torch.Tensor):
             continue
-        if call.is_volatile(one.source) or not call.is_registered(one.original, one.source):
+        if call.is_volatile(given.source) or not call.is_registered(given.original, given.source):
             continue
-        names, source = [], one.source
+        names, source = [], given.source
         while isinstance(source, Attribute):
             names.append(source.name)
             source = source.base
         path = ".".join(names[::-1])
-        held[path] = one
-        if one.node.users:
+        held[path] = given
+        if given.node.users:
             with graph.inserting_after(call.builder.last):
                 attribute = graph.get_attr(path)
-            one.node.replace_all_uses_with(attribute)
+            given.node.replace_all_uses_with(attribute)
     return held
 
 
-def _kept_inputs(call: CapturedCall) -> list[GraphInput]:
+def _used_inputs(call: CapturedCall) -> list[GraphInput]:
     """Erase inputs that nothing uses, but for arguments and their items; gives the others."""
-    kept = []
-    for one in call.builder.inputs:
-        source = one.source
+    used = []
+    for given in call.builder.inputs:
+        source = given.source
         while isinstance(source, Item):
             source = source.base
-        if one.node.users or (isinstance(source, Local) and source.name != "self"):
-            kept.append(one)
+        if given.node.users or (isinstance(source, Local) and source.name != "self"):
+            used.append(given)
         else:
-            call.builder.graph.erase_node(one.node)
-    return kept
+            call.builder.graph.erase_node(given.node)
+    return used
 
 
 # --- tensors that were changed in place ----------------------------------------------------------------
@@ -311,32 +276,37 @@ def _kept_inputs(call: CapturedCall) -> list[GraphInput]:
 
 def _note_differences(call: CapturedCall) -> None:
     """Note inputs whose elements differ from before, though no version counter says so."""
-    for one in call.builder.inputs:
-        for original, proxy in one.tensors:
+    for given in call.builder.inputs:
+        for original, proxy in given.tensors:
             before = call.snapshot.tensor(original)
-            if one.changed or torch.equal(proxy, before):
+            if given.changed or torch.equal(proxy, before):
                 continue
             if proxy.is_floating_point() and torch.equal(
                 proxy.detach().nan_to_num(), before.detach().nan_to_num()
             ):
                 continue  # nan equals nothing, itself included
-            if one.is_list:
+            if given.is_list:
                 raise CaptureError(ITEM_CHANGED)
-            one.silently = True
+            given.silently = True
 
 
-def _check_storages(call: CapturedCall, changed: list[GraphInput]) -> None:
-    """Refuse tensors whose shape changes in place, and those that change while others share their memory."""
-    for one in changed:
-        if one.proxy.shape != one.original.shape:
-            raise error_at("a tensor whose shape is changed in place", one.statement)
-    tensors = [original for one in call.builder.inputs for original, _ in one.tensors]
-    users = Counter(one.untyped_storage().data_ptr() for one in tensors)
-    for one in changed:
-        address = one.original.untyped_storage().data_ptr()
+def _check_changed(call: CapturedCall, changed: list[GraphInput]) -> None:
+    """Refuse a change of a tensor's shape, of shared memory, or of what an autograd function relies on."""
+    for given in changed:
+        if given.proxy.shape != given.original.shape:
+            raise error_at("a tensor whose shape is changed in place", given.statement)
+    tensors = [original for given in call.builder.inputs for original, _ in given.tensors]
+    users = Counter(map(memory, tensors))
+    for given in changed:
+        address = memory(given.original)
         if address and users[address] > 1:
             message = "a tensor that is changed in place shares its memory with another one"
-            raise error_at(message, one.statement)
+            raise error_at(message, given.statement)
+    proxies = {id(given.proxy): given.statement for given in changed}
+    for tensor, version, statement in call.unchanging:  # saved, or sharing memory with a result
+        if tensor._version != version or id(tensor) in proxies:
+            message = "a tensor that an autograd function relies on is changed in place"
+            raise error_at(message, proxies.get(id(tensor)) or statement)
 
 
 def _check_gradients(call: CapturedCall, flat: Flat) -> None:
@@ -354,18 +324,9 @@ def _check_gradients(call: CapturedCall, flat: Flat) -> None:
             )
 
 
-def _check_unchanging(call: CapturedCall, changed: list[GraphInput]) -> None:
-    """Refuse a change of a tensor that an autograd function has saved, or whose memory its result shares."""
-    proxies = {id(one.proxy): one.statement for one in changed}
-    for tensor, version, statement in call.unchanging:
-        if tensor._version != version or id(tensor) in proxies:
-            message = "a tensor that an autograd function relies on is changed in place"
-            raise error_at(message, proxies.get(id(tensor)) or statement)
-
-
-def _cloned(call: CapturedCall, one: GraphInput) -> object:
+def _cloned(call: CapturedCall, given: GraphInput) -> object:
     """Let the graph change a clone of an input; gives a value for the clone as it is in the end."""
-    node = one.node
+    node = given.node
     with call.builder.graph.inserting_after(call.builder.last):
         copy = call.builder.graph.call_method("clone", (node,))
     node.replace_all_uses_with(copy, delete_user_cb=lambda user: user is not copy)

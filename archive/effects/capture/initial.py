@@ -28,7 +28,6 @@ from archive.formats.effects.model import (
     At,
     Attribute,
     ClosureCell,
-    Computed,
     Constant,
     Each,
     GlobalName,
@@ -40,6 +39,7 @@ from archive.formats.effects.model import (
     Stored,
     Temporary,
 )
+from archive.formats.effects.parts import is_under_argument, reads
 from archive.formats.effects.source_text import source_text
 
 if TYPE_CHECKING:
@@ -86,18 +86,16 @@ class _Real:
             case Local("self"):
                 return self._module
             case Attribute(base, name):
-                return self._attribute(self.at(base), name)
+                owner = self.at(base)
+                if owner is ABSENT:
+                    return ABSENT
+                value = self._snapshot.attribute(owner, name)
+                return inspect.getattr_static(owner, name, ABSENT) if value is ABSENT else value
             case Item(base, key):
                 return _item(self.at(base), key)
             case GlobalName() | ClosureCell():
                 return self._call.functions.real(source)
         return ABSENT
-
-    def _attribute(self, owner: Any, name: str) -> Any:  # noqa: ANN401
-        if owner is ABSENT:
-            return ABSENT
-        value = self._snapshot.attribute(owner, name)
-        return inspect.getattr_static(owner, name, ABSENT) if value is ABSENT else value
 
 
 def _item(container: Any, key: Any) -> Any:  # noqa: ANN401
@@ -134,7 +132,7 @@ def initial_state(
 def sources_in(effects: MethodEffects) -> Iterator[Source]:
     """The sources that stand in a table."""
     yield from effects.inputs
-    yield from _in_value(effects.result)
+    yield from reads(effects.result)
     for effect in effects.effects:
         if effect.op in ATTRIBUTE_OPS and isinstance(effect.key, Constant):
             yield Attribute(effect.source, str(effect.key.value))
@@ -142,31 +140,14 @@ def sources_in(effects: MethodEffects) -> Iterator[Source]:
             yield effect.source
         for value in (effect.key, effect.value):
             if value is not None:
-                yield from _in_value(value)
+                yield from reads(value)
     for guard in effects.guards:
         for value in (guard.subject, guard.value):
-            yield from _in_value(value)
-
-
-def _in_value(value: Value) -> Iterator[Source]:
-    if isinstance(value, At):
-        yield value.source
-    elif isinstance(value, Made | Computed):
-        for one in value.items:
-            yield from _in_value(one)
+            yield from reads(value)
 
 
 class _Rows:
-    """Collects entries.
-
-    Args:
-        originals: real values by source.
-        changed: sources of the tensors that calls change in place.
-
-    Attributes:
-        entries: by source.
-        tensors: by their numbers.
-    """
+    """Collects the values of sources, and the tensors among them, which values name by their numbers."""
 
     def __init__(self, originals: Mapping[Source, object], changed: Iterable[Source]) -> None:
         self.entries: dict[Source, Value] = {}
@@ -185,8 +166,7 @@ class _Rows:
         chain = [source.base if isinstance(source, Length | Each) else source]
         while isinstance(chain[-1], Attribute | Item):
             chain.append(chain[-1].base)
-        first = chain[-1]
-        if isinstance(first, Temporary) or (isinstance(first, Local) and first.name != "self"):
+        if isinstance(chain[-1], Temporary) or is_under_argument(source):
             return
         originals = self._originals
         for one in reversed(chain):
@@ -227,12 +207,11 @@ class _Rows:
                     return view
                 self.tensors.append(value.detach().clone().requires_grad_(value.requires_grad))
             return Stored(len(self.tensors) - 1)
-        return self._tuple(value, source) if isinstance(value, tuple) else self._container(value, source)
-
-    def _tuple(self, value: Any, source: Source) -> Made:  # noqa: ANN401
+        if not isinstance(value, tuple):
+            return self._container(value, source)
         items = [self._inside(one, Item(source, index)) for index, one in enumerate(value)]
         if is_named_tuple(value):
-            kind = type(value)
+            kind: Any = type(value)
             return Made("namedtuple", (Constant(class_name(kind)), Constant(kind._fields), *items))
         return Made("size" if type(value) is torch.Size else "tuple", tuple(items))
 
@@ -243,28 +222,32 @@ class _Rows:
         if base is deque:
             which = (Constant(value.maxlen),)
         elif base is defaultdict:
-            which = (Constant(_factory(value.default_factory)),)
+            factory = value.default_factory  # its name, whether it can be imported or not
+            which = (Constant(None if factory is None else class_name(factory)),)
         inside: Iterable[Value]
         if issubclass(base, dict):
             pairs = ((Constant(key), self._inside(one, Item(source, key))) for key, one in items)
             inside = (part for pair in pairs for part in pair)
         elif base in (set, frozenset):
-            inside = map(_element, sorted(items, key=repr))
+            items = sorted(items, key=repr)
+            inside = (named(one) if isinstance(one, NAMED) else Constant(one) for one in items)
         else:
             inside = (self._inside(one, Item(source, index)) for index, one in enumerate(items))
         made = Made(BASES[base], (*which, *inside))
         return made if kind is base else Made("subclass", (Constant(class_name(kind)), made))
 
     def _view(self, tensor: Any, source: Source) -> Made | None:  # noqa: ANN401
-        """A tensor as a part of one that calls change in place; None if it shares no memory with such a one.
+        """A tensor as a part of one that calls change in place; None if it shares no memory with any.
 
         Raises:
-            CaptureError: no part of that one is this one.
+            CaptureError: it shares memory, but is no such part.
         """
-        found = self._changed.get(tensor.untyped_storage().data_ptr())
-        if found is None or found[1] is tensor or not tensor.numel():
+        address = tensor.untyped_storage().data_ptr()
+        if address not in self._changed or not tensor.numel():
             return None
-        base, whole = found
+        base, whole = self._changed[address]
+        if whole is tensor:
+            return None
         first = tensor.storage_offset() - whole.storage_offset()
         steps = zip(tensor.shape, tensor.stride(), strict=True)
         last = first + sum((size - 1) * stride for size, stride in steps)
@@ -279,8 +262,8 @@ class _Rows:
 
     def _inside(self, value: Any, source: Source) -> Value:  # noqa: ANN401
         """The value of an item; an object, which has no value of its own, is the value at its source."""
-        found = self._value(value, source)
-        return At(source) if found is None else found
+        inside = self._value(value, source)
+        return At(source) if inside is None else inside
 
 
 def _is_odd_set(value: object) -> bool:
@@ -288,12 +271,3 @@ def _is_odd_set(value: object) -> bool:
     return isinstance(value, set | frozenset) and not all(
         is_literal(one) or isinstance(one, NAMED) for one in items_of(value)
     )
-
-
-def _element(value: Any) -> Value:  # noqa: ANN401
-    return named(value) if isinstance(value, NAMED) else Constant(value)
-
-
-def _factory(factory: Any) -> str | None:  # noqa: ANN401
-    """The name of a ``defaultdict``'s factory, whether it can be imported or not."""
-    return None if factory is None else class_name(factory)

@@ -24,7 +24,6 @@ from archive.effects.capture.graph.variables import (
     class_behind,
     inner_of,
     is_container_proxy,
-    is_under_argument,
 )
 from archive.effects.capture.proxies.containers import ContainerType, contents
 from archive.effects.capture.proxies.type_proxies import NumberType, ObjectType
@@ -41,6 +40,7 @@ from archive.formats.effects.model import (
     Look,
     Output,
 )
+from archive.formats.effects.parts import is_under_argument, parts_of, reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -85,7 +85,7 @@ def state_for_other(one: Attempt, number: int) -> Snapshot | None:
         number: of the decision that is to be another.
 
     Returns:
-        The state of the call, but for one number or length; None if none is found.
+        The state of the call with another number or length at one place; None if no such state is found.
     """
     decisions = decisions_of(one)[: number + 1]
     values = {
@@ -95,34 +95,19 @@ def state_for_other(one: Attempt, number: int) -> Snapshot | None:
         for given in one.call.builder.inputs
     }
     subject, wanted = decisions[-1][0], not decisions[-1][1]
-    constants = [part for decided, _ in decisions for part in _constants(decided)]
-    for source in dict.fromkeys(_leaves(subject)):
+    parts = parts_of([decided for decided, _ in decisions])
+    constants = [part.value for part in parts if isinstance(part, Constant)]
+    for source in dict.fromkeys(reads(subject)):
         if is_under_argument(source) or type(values.get(source)) not in (int, float):
             continue
         for candidate in _candidates(values[source], constants):
             tried = values | {source: candidate}
             before = all(_is(decided, tried, value) for decided, value in decisions[:-1])
             if before and _is(subject, tried, wanted):
-                found = _with_number(one.call, source, candidate)
-                if found is not None:
-                    return found
+                snapshot = _with_number(one.call, source, candidate)
+                if snapshot is not None:
+                    return snapshot
     return None
-
-
-def _leaves(value: Value) -> Iterator[Source]:
-    if isinstance(value, Computed):
-        for item in value.items:
-            yield from _leaves(item)
-    elif isinstance(value, At):
-        yield value.source
-
-
-def _constants(value: Value) -> Iterator[Any]:
-    if isinstance(value, Computed):
-        for item in value.items:
-            yield from _constants(item)
-    elif isinstance(value, Constant):
-        yield value.value
 
 
 def _candidates(now: float, constants: Iterable[Any]) -> Iterator[Any]:
@@ -156,7 +141,11 @@ def _evaluated(value: Value, values: dict[Source, Any]) -> Any:  # noqa: ANN401
 
 def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | None:  # noqa: ANN401
     """The state before a call with another number at a source; None if that is not to be had."""
-    snapshot, owner = call.snapshot.copy(), _owner(call, source)
+    snapshot, owner = call.snapshot.copy(), None
+    if isinstance(source, GlobalName):
+        owner = call.functions.names(source.module)
+    elif isinstance(source, Attribute | Item | Length):
+        owner = call.originals.get(source.base)
     if isinstance(source, Attribute | GlobalName) and owner is not None:
         snapshot.set_name(owner, source.name, value)
         return snapshot
@@ -167,13 +156,6 @@ def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | N
         return None
     snapshot.set_contents(owner, contents)
     return snapshot
-
-
-def _owner(call: CapturedCall, source: Source) -> Any:  # noqa: ANN401
-    """The real object, list, dict or globals that a place is in; None where it is not known."""
-    if isinstance(source, GlobalName):
-        return call.functions.names(source.module)
-    return call.originals.get(source.base) if isinstance(source, Attribute | Item | Length) else None
 
 
 def _resize(contents: Any, length: int) -> bool:  # noqa: ANN401
@@ -209,33 +191,25 @@ class _After:
         for variable, pending in list(effects.store_attr_mutations.items()):
             if variable in self._call.real and variable.kind is VariableKind.OBJECT:
                 for name, value in pending.items():
-                    self._snapshot.set_name(self._call.real[variable], name, self._real(value))
-                    self._register(variable, name)
+                    owner = self._call.real[variable]
+                    self._snapshot.set_name(owner, name, self._real(value))
+                    if (variable, name) in effects.registrations:
+                        self._snapshot.set_registered(owner, name, "_buffers")
+                    elif isinstance(self._snapshot.attribute(owner, name), torch.nn.Module):
+                        self._snapshot.set_registered(owner, name, "_modules")
         for variable, proxy in list(self._call.proxies.items()):
             if variable.kind in VALUES and effects.is_modified(variable):
                 self._snapshot.set_contents(self._call.real[variable], self._inside(contents(proxy)))
-        for one in self._call.builder.changed():
-            changed = one.proxy if one.proxy.is_leaf else one.proxy.detach()
-            self._snapshot.set_contents(one.original, copied(changed))
-        self._functions()
-        return self._snapshot
-
-    def _register(self, variable: Variable, name: str) -> None:
-        """Note an attribute that has become a buffer or a part of a module."""
-        effects, owner = self._call.side_effects, self._call.real[variable]
-        if (variable, name) in effects.registrations:
-            self._snapshot.set_registered(owner, name, "_buffers")
-        elif isinstance(self._snapshot.attribute(owner, name), torch.nn.Module):
-            self._snapshot.set_registered(owner, name, "_modules")
-
-    def _functions(self) -> None:
-        """Take over the globals and cells of copied functions."""
+        for given in self._call.builder.changed():
+            changed = given.proxy if given.proxy.is_leaf else given.proxy.detach()
+            self._snapshot.set_contents(given.original, copied(changed))
         for names, name, value in self._call.functions.stored_globals():
             self._snapshot.set_name(names, name, self._real(value))
         for cell, fresh in self._call.functions.cells():
             value = contents_of(fresh)
             if value is not ABSENT:
                 self._snapshot.set_contents(cell, self._real(value))
+        return self._snapshot
 
     def _real(self, value: Any) -> Any:  # noqa: ANN401
         if value is DELETED:

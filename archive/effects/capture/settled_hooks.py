@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from archive.effects.capture.graph.sites import AttributeUse, ModelStatement
     from archive.effects.capture.graph.variables import Variable
     from archive.effects.capture.table.call import CapturedCall
-    from archive.effects.capture.table.pending import BackwardHooks, Hook
+    from archive.effects.capture.table.pending import Hook
     from archive.formats.effects.model import Source
 
 
@@ -86,12 +86,7 @@ def recipe_of(
 
 
 class _Maker:
-    """Makes the recipe of one hook.
-
-    Args:
-        call: the captured call.
-        statement: that put the hook on.
-    """
+    """Makes the recipe of one hook, which a statement has put on."""
 
     def __init__(self, call: CapturedCall, statement: ModelStatement | None) -> None:
         self.call, self.statement = call, statement
@@ -110,7 +105,8 @@ class _Maker:
             return Recipe("method", (_as_value(function), hook.__self__))
         if self._kind(hook) is VariableKind.OBJECT and not isinstance(hook, HookHandle):
             caller = static(class_behind(hook).__mro__, "__call__")
-            if isinstance(caller, FunctionType) and not isinstance(self._real(hook), torch.nn.Module):
+            real = self.call.real.get(self.call.side_effects[hook])
+            if isinstance(caller, FunctionType) and not isinstance(real, torch.nn.Module):
                 return Recipe("method", (_as_value(self.made(caller, (hook, *args), named)), hook))
         if isinstance(hook, FunctionType):
             return self._function(hook, args, named)
@@ -121,9 +117,6 @@ class _Maker:
     def _kind(self, value: Any) -> VariableKind | None:  # noqa: ANN401
         variable = self.call.side_effects.variable_of(value)
         return None if variable is None else variable.kind
-
-    def _real(self, proxy: Any) -> Any:  # noqa: ANN401
-        return self.call.real.get(self.call.side_effects[proxy])
 
     # --- functions ---------------------------------------------------------------------------------
 
@@ -237,7 +230,12 @@ class _Maker:
         if isinstance(value, HookHandle) or is_scalar(value) or is_literal(value) or isinstance(value, NAMED):
             return
         if isinstance(value, torch.Tensor):
-            self._check_tensor(value)
+            given = self.call.builder.input_of(value)
+            if given is not None and self.call.is_registered(given.original, given.source):
+                if isinstance(given.original, torch.nn.Parameter):
+                    self.refuse("a hook that holds a parameter of the model")
+                # A buffer that a hook may change is an input of the graph, not a part of it.
+                self.call.seen_written.add(given.source)
         elif kind in (VariableKind.LIST, VariableKind.DICT):
             self._check_items(contents(value))
         elif type(value) in (list, tuple, dict):
@@ -256,15 +254,6 @@ class _Maker:
     def _check_items(self, items: Any) -> None:  # noqa: ANN401
         for one in items.values() if isinstance(items, dict) else items:
             self._check_value(one)
-
-    def _check_tensor(self, tensor: Any) -> None:  # noqa: ANN401
-        """Refuse parameters; buffers that a hook may change are inputs of the graph, not parts of it."""
-        given = self.call.builder.input_of(tensor)
-        if given is None or not self.call.is_registered(given.original, given.source):
-            return
-        if isinstance(given.original, torch.nn.Parameter):
-            self.refuse("a hook that holds a parameter of the model")
-        self.call.seen_written.add(given.source)
 
     def _check_use(self, proxy: Any, use: AttributeUse) -> None:  # noqa: ANN401
         """Check what a hook does with an object, attribute by attribute."""
@@ -341,19 +330,16 @@ def settle_hooks(call: CapturedCall) -> None:
     effects = call.side_effects
     for number, hook in effects.tensor_hooks.items():
         effects.tensor_hooks[number] = _settled(call, hook)
-    effects.backward_hooks = [_settled_on_module(call, one) for one in effects.backward_hooks]
+    for number, put_on in enumerate(effects.backward_hooks):
+        tensors = [tensor for tensor in (*put_on.inputs, *put_on.outputs) if tensor is not None]
+        if tuple(tensor._version for tensor in tensors) != put_on.versions:
+            raise error_at(f"a tensor that {CHANGED}", put_on.statement)
+        hooks, pre_hooks = (
+            tuple(recipe_of(call, hook, put_on.statement, put_on.module) for hook in hooks)
+            for hooks in (put_on.hooks, put_on.pre_hooks)
+        )
+        effects.backward_hooks[number] = replace(put_on, hooks=hooks, pre_hooks=pre_hooks)
     effects.taken_off = [(_settled(call, hook), statement) for hook, statement in effects.taken_off]
-
-
-def _settled_on_module(call: CapturedCall, one: BackwardHooks) -> BackwardHooks:
-    tensors = [each for each in (*one.inputs, *one.outputs) if each is not None]
-    if tuple(each._version for each in tensors) != one.versions:
-        raise error_at(f"a tensor that {CHANGED}", one.statement)
-    hooks, pre_hooks = (
-        tuple(recipe_of(call, hook, one.statement, one.module) for hook in hooks)
-        for hooks in (one.hooks, one.pre_hooks)
-    )
-    return replace(one, hooks=hooks, pre_hooks=pre_hooks)
 
 
 def _settled(call: CapturedCall, hook: Hook) -> Hook:

@@ -30,7 +30,7 @@ from archive.formats.effects.model import (
     Op,
     Stored,
 )
-from archive.formats.effects.parts import reads, root_of
+from archive.formats.effects.parts import is_under_argument, reads, root_of
 from archive.formats.effects.rows import FactNumbers
 from archive.formats.effects.source_text import source_text, value_text
 
@@ -94,7 +94,7 @@ class FreshState:
         source: Source = Local("self")
         try:
             for source, _ in self._rows.values():
-                if _argument(source) in (None, "self"):
+                if not is_under_argument(source):
                     self._put(source, self._at(source))
             for number, method in enumerate(self._methods):
                 later = number > 0 and self._methods[number - 1].method == method.method
@@ -125,23 +125,19 @@ class FreshState:
         if number in self._rows:
             value = self._value(self._rows[number][1], number)
         else:
-            value = self._existing(source)
-            value = Plain() if value is UNSET else value
+            value = UNSET  # a part of the object above, if that has it
+            if isinstance(source, Attribute):
+                holder = self._at(source.base)
+                value = own(holder, source.name)
+                if value is UNSET:
+                    check_settable(holder, source.name)
+            elif isinstance(source, Item):
+                value = item_or_unset(self._at(source.base), source.key)
+            if value is UNSET:
+                value = Plain()
         self._making.discard(number)
         self._made[number] = value
         return value
-
-    def _existing(self, source: Source) -> Any:  # noqa: ANN401
-        """The value at a source as part of the object above; UNSET if that has no such part."""
-        if isinstance(source, Attribute):
-            holder = self._at(source.base)
-            found = own(holder, source.name)
-            if found is UNSET:
-                check_settable(holder, source.name)
-            return found
-        if isinstance(source, Item):
-            return item_or_unset(self._at(source.base), source.key)
-        return UNSET
 
     def _value(self, value: Value, number: int | None = None) -> Any:  # noqa: ANN401
         """A value; a container is registered under the number of its source before it has items."""
@@ -206,17 +202,15 @@ class FreshState:
                 if own(holder, name) is not value:
                     set_own(holder, name, value)
             case Item(base, key):
-                self._put_item(self._holder(base), key, value)
+                holder = self._holder(base)
+                if isinstance(holder, list | deque) and type(key) is int and key == len(holder):
+                    holder.append(value)
+                elif item_or_unset(holder, key) is not value:
+                    set_item(holder, key, value)
             case GlobalName(module, name):
                 self.globals.setdefault(module, {})[name] = value
             case ClosureCell(function, name):
                 self.cells[function, name] = CellType(value)
-
-    def _put_item(self, holder: Any, key: Any, value: Any) -> None:  # noqa: ANN401
-        if isinstance(holder, list | deque) and type(key) is int and key == len(holder):
-            holder.append(value)
-        elif item_or_unset(holder, key) is not value:
-            set_item(holder, key, value)
 
     def _holder(self, base: Source) -> Any:  # noqa: ANN401
         """The object that has a place, itself put at its own source."""
@@ -246,7 +240,7 @@ class FreshState:
                 self._ensure(read, later=later)
 
     def _ensure(self, source: Source, *, later: bool) -> None:
-        if _argument(source) != "self" or source == Local("self") or isinstance(source, Length):
+        if root_of(source) != Local("self") or isinstance(source, Local | Length):
             return
         if not (later and self._may_come_later(source)):
             self._put(source, self._at(source))
@@ -272,9 +266,3 @@ def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:  # noqa: A
         return tensor.detach().as_strided(shape, strides, tensor.storage_offset() + offset)
     except RuntimeError as error:
         raise StateError(str(error).partition("\n")[0]) from error
-
-
-def _argument(source: Source) -> str | None:
-    """The name of the argument that a source starts from; None if it starts elsewhere."""
-    root = root_of(source)
-    return root.name if isinstance(root, Local) else None

@@ -50,7 +50,7 @@ from archive.formats.effects.model import (
     Output,
     Temporary,
 )
-from archive.formats.effects.parts import reads, root_of
+from archive.formats.effects.parts import is_under_argument, reads, root_of
 from archive.formats.effects.source_text import HANDLE
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class Interpreter:
         pairs = zip(given, self._effects.inputs, strict=True)
         # Those that change come first.
         places = sorted(
-            ((slot, source) for slot, source in pairs if _is_of_state(source)),
+            ((slot, source) for slot, source in pairs if not is_under_argument(source)),
             key=lambda place: place[1] not in changing,
         )
         if not changing:
@@ -414,11 +414,6 @@ class Interpreter:
         for note in failures:
             failed.add_note(note)
         return failed
-
-
-def _is_of_state(source: Source) -> bool:
-    root = root_of(source)
-    return not isinstance(root, Local) or root.name == "self"
 
 
 def _run(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.formats.effects.known_calls import without_place
-from archive.formats.effects.model import At, Attribute, Computed, Each, Item, Length, Made, Op, Output
+from archive.formats.effects.model import At, Attribute, Computed, Each, Item, Length, Local, Made, Op, Output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,10 +36,16 @@ def parts_of(values: list[Value]) -> Iterator[Value]:
 
 
 def root_of(source: Source) -> Source:
-    """The source that a chain of attributes, items and lengths starts from."""
+    """The argument, global, cell or temporary from which attributes, items and lengths lead to a source."""
     while isinstance(source, Attribute | Item | Length | Each):
         source = source.base
     return source
+
+
+def is_under_argument(source: Source | None) -> bool:
+    """Whether a source is an argument of the method, other than ``self``, or lies in one."""
+    root = None if source is None else root_of(source)
+    return isinstance(root, Local) and root.name != "self"
 
 
 def places(effects: MethodEffects) -> Iterator[Source]:

@@ -34,7 +34,6 @@ from archive.formats.effects.source_text import HANDLE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from archive.effects.capture.graph.variables import Variable
     from archive.effects.capture.table.call import CapturedCall
 
 
@@ -91,20 +90,17 @@ class InferenceTensors:
         if not self._call.inference and not known:
             return
         with WITHOUT_MODES():
-            taken = [one for one in given if id(one) in known]
-            if taken and not self._call.inference:
-                self._check(value, taken, dict(zip(map(id, given), versions, strict=True)))
-            for one in value if isinstance(value, tuple | list) else (value,):
-                if isinstance(one, torch.Tensor) and all(one is not other for other in given):
-                    self._note_one(one, given)
-
-    def _check(self, value: Any, taken: list[Any], versions: dict[int, int]) -> None:  # noqa: ANN401
-        """Refuse what autograd cannot do with inference tensors."""
-        if any(one._version != versions[id(one)] for one in taken):
-            self._call.refuse("an inference tensor that is changed outside of inference mode")
-        made = value if isinstance(value, tuple | list) else (value,)
-        if any(isinstance(one, torch.Tensor) and one.requires_grad for one in made):
-            self._call.refuse("an inference tensor in what needs a gradient")
+            values = value if isinstance(value, tuple | list) else (value,)
+            made = [one for one in values if isinstance(one, torch.Tensor)]
+            of_inference = [pair for pair in zip(given, versions, strict=True) if id(pair[0]) in known]
+            if of_inference and not self._call.inference:
+                if any(tensor._version != version for tensor, version in of_inference):
+                    self._call.refuse("an inference tensor that is changed outside of inference mode")
+                if any(tensor.requires_grad for tensor in made):
+                    self._call.refuse("an inference tensor in what needs a gradient")
+            for tensor in made:
+                if all(tensor is not other for other in given):
+                    self._note_one(tensor, given)
 
     def _note_one(self, value: Any, given: list[Any]) -> None:  # noqa: ANN401
         address = value.untyped_storage().data_ptr()
@@ -261,16 +257,13 @@ class _Linked:
         linked = exit_.clone()
         if all(value is not one for one in self._args):
             self._call.builder.bind(value, self._call.builder.node_of(linked))
-        self._watch(linked, value)
-        return linked
-
-    def _watch(self, linked: Any, value: Any) -> None:  # noqa: ANN401
-        """Note that nothing may change a result that shares memory with an argument."""
         with WITHOUT_MODES():
             address = value.untyped_storage().data_ptr()
-            sharing = [one for one in self._args if isinstance(one, torch.Tensor)]
-            sharing = [one for one in sharing if one.untyped_storage().data_ptr() == address]
-            self._watch_all([linked, *sharing] if sharing else [])
+            tensors = [one for one in self._args if isinstance(one, torch.Tensor)]
+            sharing = [one for one in tensors if one.untyped_storage().data_ptr() == address]
+            if sharing:  # nothing may change a result that shares memory with an argument
+                self._watch_all([linked, *sharing])
+        return linked
 
     def _watch_all(self, tensors: Iterable[Any]) -> None:
         with WITHOUT_MODES():
@@ -282,26 +275,21 @@ class _Linked:
         call, parts = self._call, self._context._parts
         variable = call.side_effects.track(VariableKind.OBJECT, None, self._context, class_name=CONTEXT)
         call.proxies[variable] = self._context
-        self._keep_attributes(variable)
+        for attribute, value in vars(self._context).items():
+            if attribute != "_parts":
+                linked = self._exits.get(id(value), value)
+                call.side_effects.store_attr(
+                    variable, attribute, linked, existed=False, statement=parts.statement
+                )
         self._watch_all(one for one in parts.saved if isinstance(one, torch.Tensor))
         saved = tuple(self._exits.get(id(one), one) for one in parts.saved)
         call.side_effects.save_for_backward.append((variable, saved, parts.statement))
-        exits = tuple(self._exits.get(id(one), self._like(one)) for one in results)
+        # A result without gradient is there, too, since ``backward`` may get zeros for it.
+        likes = (one.detach() if isinstance(one, torch.Tensor) else None for one in results)
+        exits = tuple(self._exits.get(id(one), like) for one, like in zip(results, likes, strict=True))
         name = importable(self._cls)
         assert name is not None  # noqa: S101 (asked before)
         call.side_effects.backwards.append(Backward(variable, name, exits, tuple(entries), parts.statement))
-
-    def _like(self, value: Any) -> Any:  # noqa: ANN401
-        """A result without gradient, which ``backward`` may get zeros for."""
-        return value.detach() if isinstance(value, torch.Tensor) else None
-
-    def _keep_attributes(self, variable: Variable) -> None:
-        for name, value in vars(self._context).items():
-            if name != "_parts":
-                kept = self._exits.get(id(value), value)
-                self._call.side_effects.store_attr(
-                    variable, name, kept, existed=False, statement=self._context._parts.statement
-                )
 
     def _refuse(self, what: str) -> None:
         self._call.refuse(f"{self._cls.__name__}.apply: {what}")

@@ -325,7 +325,11 @@ class Functions:
             self._cell(cell, ClosureCell(label, name))
             for cell, name in zip(function.__closure__ or (), function.__code__.co_freevars, strict=True)
         )
-        code = self._code(function.__code__) if own else function.__code__
+        code = function.__code__
+        if own and makes_sets(code):
+            self._call.set_makers.add(code)
+        if own and self._call.makes_sets:
+            code = checking(code)  # it looks at what it iterates
         made = FunctionType(code, names, function.__name__, None, cells)
         made.__qualname__, made.__module__ = function.__qualname__, function.__module__
         result: Any = made
@@ -340,12 +344,6 @@ class Functions:
             result.__dict__.update({k: v for k, v in function.__dict__.items() if k != "__wrapped__"})
             self._attributes.append((function, result))
         return result
-
-    def _code(self, code: CodeType) -> CodeType:
-        """The code of a copy; if the model makes sets, it looks at what it iterates."""
-        if makes_sets(code):
-            self._call.set_makers.add(code)
-        return checking(code) if self._call.makes_sets else code
 
     def _fill(self, function: FunctionType, made: FunctionType, *, own: bool) -> None:
         """Give a copy its defaults and the contents of its cells."""

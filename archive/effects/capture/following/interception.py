@@ -88,32 +88,14 @@ def checkpointed(
 
 def _note_warning(call: CapturedCall, args: tuple[Any, ...]) -> None:
     """Keep PyTorch's warning that the results have no gradient."""
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
         checkpoint.check_backward_validity(args)
     code = CheckpointFunction.forward.__code__
     position = first_read(code, "check_backward_validity")
-    for one in found:
+    for warning in shown:
         place = code.co_filename, position[0] if position else 0, checkpoint.__name__
-        call.kept_calls.note(WARN, (one.category.__name__, *place), (str(one.message),))
-
-
-def without_reentry(
-    call: CapturedCall,
-    function: Callable[..., Any],
-    preserve: bool = True,  # noqa: FBT001, FBT002 (PyTorch's signature)
-    *args: Any,  # noqa: ANN401
-    **kwargs: Any,  # noqa: ANN401
-) -> Iterator[Any]:
-    """PyTorch's own steps around a call of ``checkpoint(..., use_reentrant=False)``.
-
-    Raises:
-        CaptureError: the function draws random numbers that would be others on the way back.
-    """
-    before = get_rng_state()
-    yield from GENERATOR(function, preserve, *args, **kwargs)
-    if torch._C.is_grad_enabled():
-        _check_random(call, before, preserve=preserve)
+        call.kept_calls.note(WARN, (warning.category.__name__, *place), (str(warning.message),))
 
 
 def _check_random(call: CapturedCall, before: Any, *, preserve: bool) -> None:  # noqa: ANN401
@@ -176,9 +158,14 @@ APPLY = torch.autograd.Function.__dict__["apply"]
 """The method of PyTorch, as its class has it."""
 
 
+def _current() -> CapturedCall | None:
+    """The captured call of this thread."""
+    return CALLS.get(threading.get_ident())
+
+
 def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
     """Replace ``torch.autograd.Function.apply``."""
-    call = CALLS.get(threading.get_ident())
+    call = _current()
     if call is None:
         return APPLY.__func__(cls, *args, **kwargs)
     if cls is CheckpointFunction:
@@ -187,21 +174,32 @@ def _apply(cls: type[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
     return apply_function(call, cls, args)
 
 
-def _without_reentry(*args: Any, **kwargs: Any) -> Iterator[Any]:  # noqa: ANN401
+def _without_reentry(
+    function: Callable[..., Any],
+    preserve: bool = True,  # noqa: FBT001, FBT002 (PyTorch's signature)
+    *args: Any,  # noqa: ANN401
+    **kwargs: Any,  # noqa: ANN401
+) -> Iterator[Any]:
     """Replace the steps around ``checkpoint(..., use_reentrant=False)``."""
-    call = CALLS.get(threading.get_ident())
-    return GENERATOR(*args, **kwargs) if call is None else without_reentry(call, *args, **kwargs)
+    call = _current()
+    before = None if call is None else get_rng_state()
+    yield from GENERATOR(function, preserve, *args, **kwargs)
+    if call is not None and torch._C.is_grad_enabled():
+        _check_random(call, before, preserve=preserve)
 
 
 def _reading(real: Callable[..., Any], setting: str) -> Callable[..., Any]:
     """Replace a function that tells a setting of PyTorch: the setting is guarded."""
 
     def read(*args: Any) -> Any:  # noqa: ANN401
-        call = CALLS.get(threading.get_ident())
+        call = _current()
         if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
             if setting == "torch.is_grad_enabled" and call.checkpoints:
                 call.refuse("torch.is_grad_enabled inside torch.utils.checkpoint, which disables gradients")
-            name = _of_device(setting, *args)
+            device = args[0] if args else ""
+            name = setting
+            if setting == "torch.is_autocast_enabled" and device != "cpu":
+                name = f"{setting}({device or 'cuda'!r})"
             if name not in call.guards.settings:
                 call.refuse(f"{name}, which no guard looks at")
             call.guards.setting(name)
@@ -216,7 +214,7 @@ def _refusing(real: Callable[..., Any], name: str, reason: str) -> Callable[...,
     """Replace a function that no table can follow; libraries' own code may call it."""
 
     def refused(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        call = CALLS.get(threading.get_ident())
+        call = _current()
         if call is not None and _decides(sys._getframe(1).f_globals.get("__name__", "")):
             call.refuse(f"{name}{reason}")
         return real(*args, **kwargs)
@@ -250,13 +248,13 @@ class DefaultGenerator:
 
 def _inference_mode(mode: bool) -> Any:  # noqa: ANN401, FBT001 (PyTorch's signature)
     """Replace the context that ``torch.inference_mode`` enters."""
-    call = CALLS.get(threading.get_ident())
+    call = _current()
     return INFERENCE(mode) if call is None else InferenceRegion(call, mode)
 
 
 def _clear_autocast_cache() -> None:
     """Replace ``torch.clear_autocast_cache``, which autocast calls at its end."""
-    call = CALLS.get(threading.get_ident())
+    call = _current()
     if call is not None:
         call.cast_weights.clear()
     CLEAR()
@@ -265,18 +263,6 @@ def _clear_autocast_cache() -> None:
 def _decides(module: str) -> bool:
     """Whether a Python module's code is a model's, or decides for one."""
     return is_model_module(module) or module.startswith(DECIDING)
-
-
-def _of_device(setting: str, device: str = "") -> str:
-    """The name of a setting; that of autocast on another device than the CPU has the device in it."""
-    if setting != "torch.is_autocast_enabled" or device == "cpu":
-        return setting
-    return f"{setting}({device or 'cuda'!r})"
-
-
-def _current() -> CapturedCall | None:
-    """The captured call of this thread."""
-    return CALLS.get(threading.get_ident())
 
 
 WATCH = Watch(_current)

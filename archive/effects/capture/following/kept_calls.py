@@ -78,12 +78,12 @@ IMPURE = (ast.Await, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
 def only_logs(frame: FrameType, level: int, levels: Mapping[str, int]) -> bool:
-    """Whether the question ``isEnabledFor(level)`` that a frame asks decides about messages alone.
+    """Whether the question ``isEnabledFor(level)`` that a frame asks decides about nothing but messages.
 
     Args:
         frame: the frame that asks.
-        level: the level; whoever does not let that through lets no lower level through.
-        levels: of each method of loggers that logs.
+        level: the level; a logger that does not let it through lets no lower level through.
+        levels: the level at which each method of loggers logs.
     """
     code = frame.f_code
     position = position_of(code, frame.f_lasti // 2)
@@ -99,23 +99,20 @@ def only_logs(frame: FrameType, level: int, levels: Mapping[str, int]) -> bool:
 @cache
 def _questions(text: str) -> dict[tuple[int, int], tuple[ast.If, ast.Call]]:
     """The ``if`` statements whose condition is a call, or ends in ``and`` and a call: by the call's place."""
-    found = {}
-    for one in ast.walk(_parsed(text)):
-        if not isinstance(one, ast.If):
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    questions = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.If):
             continue
-        last = one.test
+        last = node.test
         if isinstance(last, ast.BoolOp) and isinstance(last.op, ast.And):
             last = last.values[-1]
         if isinstance(last, ast.Call):
-            found[last.lineno, last.col_offset] = one, last
-    return found
-
-
-def _parsed(text: str) -> ast.AST:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
+            questions[last.lineno, last.col_offset] = node, last
+    return questions
 
 
 def _is_message(statement: ast.stmt, logger: str, level: int, levels: Mapping[str, int]) -> bool:
@@ -157,11 +154,7 @@ HARMLESS = ("exc_info", "exception", "getdefaultencoding", "getsizeof", "intern"
 
 
 class KeptCalls:
-    """Notes the calls of one captured call.
-
-    Args:
-        call: the captured call.
-    """
+    """Notes the calls that one captured call makes."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
@@ -181,7 +174,12 @@ class KeptCalls:
         if is_scalar(value) or type(value) in LITERALS or isinstance(value, NAMED):
             return value
         if isinstance(value, torch.Tensor):
-            return self._tensor(value)
+            # Its text must not tell of operations that a graph may do otherwise.
+            if type(value) not in PLAIN_TENSORS[:1] or value.requires_grad:
+                self._call.refuse(
+                    "a tensor with a gradient, or a parameter, that is printed: print it detached"
+                )
+            return value.clone()
         value = plain(value)
         if type(value) in (tuple, list):
             return type(value)(self.shown(one, caller) for one in value)
@@ -190,12 +188,6 @@ class KeptCalls:
         if type(value) is dict:
             return {self.shown(key, caller): self.shown(one, caller) for key, one in value.items()}
         return self._call.refuse(f"a {type(value).__qualname__} that is printed")
-
-    def _tensor(self, tensor: Any) -> Any:  # noqa: ANN401
-        """A copy of a tensor; its text must not tell of operations that a graph may do otherwise."""
-        if type(tensor) not in PLAIN_TENSORS[:1] or tensor.requires_grad:
-            self._call.refuse("a tensor with a gradient, or a parameter, that is printed: print it detached")
-        return tensor.clone()
 
     def printed(
         self,
@@ -232,15 +224,7 @@ class KeptCalls:
         self.note(WARN, settings, (self.shown(message, caller),))
 
     def logged(self, name: str, level: Any, caller: FrameType, values: tuple[Any, ...], more: Any) -> None:  # noqa: ANN401
-        """Note what a logger is told.
-
-        Args:
-            name: of the logger.
-            level: of the message.
-            caller: the frame that logs.
-            values: the message and its arguments.
-            more: keyword arguments.
-        """
+        """Note a message to a logger, which a frame logs: ``values`` are its text and arguments."""
         if any(more.values()) or type(level) is not int:
             self._call.refuse(f"a logger that is told more than a message: {', '.join(more) or 'level'}")
         if not values or type(values[0]) is not str:
@@ -275,7 +259,7 @@ class LoggerView:
     """The proxy of a logger.
 
     Args:
-        calls: notes what it is told.
+        calls: notes its messages.
         name: of the logger; "" for the functions of ``logging`` itself.
     """
 
@@ -309,11 +293,7 @@ class LoggerView:
 
 
 class LoggingModule:
-    """The proxy of ``logging``.
-
-    Args:
-        calls: notes what loggers are told.
-    """
+    """The proxy of ``logging``."""
 
     def __init__(self, calls: KeptCalls) -> None:
         self._calls = calls
@@ -325,18 +305,14 @@ class LoggingModule:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         if name == "log" or name in METHODS:
             return getattr(LoggerView(self._calls, ""), name)
-        found = getattr(logging, name)
-        if isinstance(found, int | type):
-            return found
+        value = getattr(logging, name)
+        if isinstance(value, int | type):
+            return value
         return self._calls.refuse(f"logging.{name}: what it does outside the model would be lost")
 
 
 class SysModule:
-    """The proxy of ``sys``.
-
-    Args:
-        calls: refuses all but constants and streams.
-    """
+    """The proxy of ``sys``: all but constants and streams is refused."""
 
     def __init__(self, calls: KeptCalls) -> None:
         object.__setattr__(self, "_calls", calls)
@@ -344,9 +320,9 @@ class SysModule:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         if name in STREAMS:
             return StreamView(self._calls, name)
-        found = getattr(sys, name)
-        if isinstance(found, str | int | float | tuple) or name in HARMLESS:
-            return found
+        value = getattr(sys, name)
+        if isinstance(value, str | int | float | tuple) or name in HARMLESS:
+            return value
         return self._calls.refuse(f"sys.{name}{OF_THE_PROCESS}")
 
     def __setattr__(self, name: str, _: object) -> None:
@@ -357,15 +333,7 @@ class SysModule:
 
 
 class StreamView:
-    """The proxy of a standard stream, which only ``print`` may write to.
-
-    Args:
-        calls: refuses all else.
-        name: of the stream.
-
-    Attributes:
-        name: see above.
-    """
+    """The proxy of a standard stream, which only ``print`` may write to."""
 
     def __init__(self, calls: KeptCalls, name: str) -> None:
         self._calls, self.name = calls, name
@@ -375,11 +343,7 @@ class StreamView:
 
 
 class WarningsModule:
-    """The proxy of ``warnings``.
-
-    Args:
-        calls: notes warnings.
-    """
+    """The proxy of ``warnings``: all but ``warn`` is refused."""
 
     def __init__(self, calls: KeptCalls) -> None:
         self._calls = calls

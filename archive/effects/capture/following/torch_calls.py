@@ -350,7 +350,11 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         value = self._made(function or target, name, args, kwargs)
         self._note_changes()
         if name in TRAINING:
-            self._note_silent(running_statistics(name, target, args, kwargs))
+            for tensor in running_statistics(name, target, args, kwargs):  # changed past version counters
+                changed = self._builder.input_of(tensor)
+                if changed is not None:
+                    self._call.check_once()
+                    changed.silently, changed.statement = True, self._call.here()
         if value is None or isinstance(value, torch.dtype | torch.device | str):
             if value is not None and len(self._builder.graph.nodes) == before + 1:
                 self._builder.graph.erase_node(node)
@@ -389,14 +393,6 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
                 if version != one.version and (one.statement is None or one.latest != version):
                     self._call.check_once()
                     one.statement, one.latest = self._call.here(), version
-
-    def _note_silent(self, tensors: list[Any]) -> None:
-        """Note that the running statement has changed tensors without their version counters."""
-        for tensor in tensors:
-            given = self._builder.input_of(tensor)
-            if given is not None:
-                self._call.check_once()
-                given.silently, given.statement = True, self._call.here()
 
     def _detached(self, value: Any) -> Any:  # noqa: ANN401 (one a kind)
         """A value whose tensors are detached, as under ``no_grad``: a graph has no such blocks."""

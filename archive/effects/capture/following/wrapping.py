@@ -34,7 +34,6 @@ from archive.effects.capture.graph.variables import (
     is_literal,
     is_named_tuple,
     is_plain,
-    is_under_argument,
 )
 from archive.effects.capture.proxies.open_list import OpenList
 from archive.effects.capture.proxies.proxies import ClassProxy, is_followed
@@ -44,6 +43,7 @@ from archive.effects.capture.proxies.type_proxies import Untouchable
 from archive.effects.looking import WITHOUT_MODES, type_name
 from archive.effects.places import is_container
 from archive.formats.effects.model import Attribute, Item, Local, Look
+from archive.formats.effects.parts import is_under_argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -52,11 +52,7 @@ SIZE_METHODS = {"size": "size_of", "numel": "numel"}
 
 
 class Decisions:
-    """Finds the expressions of numbers.
-
-    Args:
-        inputs: of the graph, which grow with the call.
-    """
+    """Finds the expressions of numbers; the graph's inputs grow with the call."""
 
     def __init__(self, inputs: list[GraphInput]) -> None:
         self._inputs = inputs
@@ -78,7 +74,7 @@ class Decisions:
         return is_known and all(map(self.is_of_sizes, node.all_input_nodes))
 
     def _input(self, node: Any) -> GraphInput | None:  # noqa: ANN401
-        return next((one for one in self._inputs if one.node is node), None)
+        return next((given for given in self._inputs if given.node is node), None)
 
     def _value(self, node: Any) -> Value | None:  # noqa: ANN401
         if node not in self._known:
@@ -96,13 +92,13 @@ class Decisions:
         else:
             op = OPERATIONS.get(node.target) if node.op == "call_function" and not node.kwargs else None
             args = node.args
-        items = [self._operand(one) for one in args]
-        return None if op is None or None in items else Computed(op, tuple(items))  # type: ignore[arg-type]
-
-    def _operand(self, argument: Any) -> Value | None:  # noqa: ANN401
-        if type(argument) in NUMBERS:
-            return Constant(argument)
-        return self._value(argument) if isinstance(argument, torch.fx.Node) else None
+        operands: list[Value | None] = []
+        for argument in args:
+            if type(argument) in NUMBERS:
+                operands.append(Constant(argument))
+            else:
+                operands.append(self._value(argument) if isinstance(argument, fx.Node) else None)
+        return None if op is None or None in operands else Computed(op, tuple(operands))  # type: ignore[arg-type]
 
     def _size(self, node: Any) -> Value | None:  # noqa: ANN401
         """A size of a tensor that the call has not changed."""
@@ -111,7 +107,7 @@ class Decisions:
         with WITHOUT_MODES():
             if given is None or given.changed or not is_reachable(given.source):
                 return None
-        if not all(type(one) is int for one in dims):
+        if not all(type(dim) is int for dim in dims):
             return None
         return Computed(SIZE_METHODS[node.target], (At(given.source), *map(Constant, dims)))
 
@@ -120,7 +116,7 @@ class Decisions:
 
 SQUEEZED = ("squeeze", "squeeze_", "flatten")
 """Operators whose result's number of dimensions depends on sizes, not only on the operands' dimensions."""
-TAKEN = frozenset({*dir(builtins), "torch", "device", "inf", "nan"}) - {"input"}
+RESERVED = frozenset({*dir(builtins), "torch", "device", "inf", "nan"}) - {"input"}
 """Names that mean something else in a graph's text."""
 
 
@@ -184,73 +180,47 @@ class GraphBuilder:
         data: Any,  # noqa: ANN401
         copy: Callable[[Any], Any] = copied,
     ) -> Any:  # noqa: ANN401
-        """Make a tensor an input.
-
-        Args:
-            source: where it lives.
-            original: the model's own tensor.
-            data: a tensor with its contents before the call.
-            copy: makes its proxy.
-
-        Returns:
-            Its proxy.
-        """
+        """Make a tensor of the model an input, by its contents before the call; gives its proxy."""
         with WITHOUT_MODES():
             proxy = copy(data)
             version = proxy._version
-        self._input(GraphInput(source, self._placeholder(source, torch.Tensor), original, proxy, version))
-        return proxy
+        return self._add_input(source, torch.Tensor, original, proxy, version)
 
     def scalar_input(self, source: Source, value: float, *, free: bool = False) -> Scalar:
-        """Make a number an input.
-
-        Args:
-            source: where it lives.
-            value: in this call.
-            free: whether it is an argument.
-
-        Returns:
-            Its proxy.
-        """
+        """Make a number an input, ``free`` if it is an argument; gives its proxy."""
         proxy = scalar(self, value, free=free, origin=(source, None))
-        self._input(GraphInput(source, self._placeholder(source, type(value)), value, proxy))
+        self._add_input(source, type(value), value, proxy)
         return proxy
 
     def list_input(self, source: Source, originals: list[Any], data: list[Any], kind: type) -> list[Any]:
-        """Make a list an input.
-
-        Args:
-            source: where it lives.
-            originals: its items.
-            data: the items, tensors with their contents before the call.
-            kind: of the items: a tensor, a float or an int.
-
-        Returns:
-            Its proxy.
-        """
+        """Make a list of tensors, floats or ints an input, by its items before the call; gives its proxy."""
         with WITHOUT_MODES():
-            proxy = [copied(one) if isinstance(one, torch.Tensor) else one for one in data]
-        self._input(GraphInput(source, self._placeholder(source, list[kind]), originals, proxy))  # type: ignore[valid-type]
+            proxy = [copied(item) if isinstance(item, torch.Tensor) else item for item in data]
+        self._add_input(source, list[kind], originals, proxy)  # type: ignore[valid-type]
         return proxy
 
-    def _input(self, new: GraphInput) -> None:
-        new.node.meta["roots"] = frozenset([len(self.inputs)])
-        self.inputs.append(new)
-        self._by_identity[id(new.proxy)] = new
-        self.bind(new.proxy, new.node)
-
-    def _placeholder(self, source: Source, kind: Any) -> Any:  # noqa: ANN401
+    def _add_input(
+        self,
+        source: Source,
+        kind: Any,  # noqa: ANN401
+        original: Any,  # noqa: ANN401
+        proxy: Any,  # noqa: ANN401
+        version: int = 0,
+    ) -> Any:  # noqa: ANN401
+        """Add an input, whose placeholder has a name of its own in the graph's text; gives its proxy."""
+        first = name = identifier_of(source)
+        number = 1
+        while name in self._names or keyword.iskeyword(name) or name in RESERVED:
+            name, number = f"{first}_{number}", number + 1
+        self._names.add(name)
         with self.graph.inserting_after(self.last):
-            node = self.graph.placeholder(self._unique(identifier_of(source)), type_expr=kind)
-        self.last = node
-        return node
-
-    def _unique(self, name: str) -> str:
-        number, unique = 1, name
-        while unique in self._names or keyword.iskeyword(unique) or unique in TAKEN:
-            unique, number = f"{name}_{number}", number + 1
-        self._names.add(unique)
-        return unique
+            node = self.last = self.graph.placeholder(name, type_expr=kind)
+        node.meta["roots"] = frozenset([len(self.inputs)])
+        given = GraphInput(source, node, original, proxy, version)
+        self.inputs.append(given)
+        self._by_identity[id(proxy)] = given
+        self.bind(proxy, node)
+        return proxy
 
     def constant(self, tensor: Any) -> Any:  # noqa: ANN401
         """Make a tensor a constant of the graph, and give its proxy."""
@@ -265,10 +235,10 @@ class GraphBuilder:
     def emit(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Add a node; its arguments are given as the values that the call works with."""
         node = self.graph.create_node(kind, target, self.argument(args), self.argument(kwargs))
-        taken = node.all_input_nodes
-        node.meta["roots"] = frozenset().union(*map(roots_of, taken))
+        operands = node.all_input_nodes
+        node.meta["roots"] = frozenset().union(*map(roots_of, operands))
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
-        node.meta["squeezed"] = name in SQUEEZED or any(one.meta.get("squeezed") for one in taken)
+        node.meta["squeezed"] = name in SQUEEZED or any(one.meta.get("squeezed") for one in operands)
         statement = self._here()
         if statement is not None:
             shown = target if isinstance(target, str) else target.__name__
@@ -309,13 +279,13 @@ class GraphBuilder:
         if type(value) in NUMBERS:
             return self.number(value, node)
         if isinstance(value, tuple | list):
-            for index, one in enumerate(value):
-                if isinstance(one, torch.Tensor) and id(one) in self._nodes:
+            for index, item in enumerate(value):
+                if isinstance(item, torch.Tensor) and id(item) in self._nodes:
                     continue
-                if isinstance(one, torch.Tensor | tuple | list):
-                    item = self.graph.call_function(operator.getitem, (node, index))
-                    item.meta["roots"] = roots_of(node)
-                    self.results(one, item)
+                if isinstance(item, torch.Tensor | tuple | list):
+                    getting = self.graph.call_function(operator.getitem, (node, index))
+                    getting.meta["roots"] = roots_of(node)
+                    self.results(item, getting)
         return value
 
     def number(
@@ -408,10 +378,10 @@ class GraphBuilder:
 
     def changed(self) -> list[GraphInput]:
         """Inputs that have been changed in place."""
-        return [one for one in self.inputs if one.changed]
+        return [given for given in self.inputs if given.changed]
 
 
 def roots_of(node: Any) -> frozenset[int]:  # noqa: ANN401
     """The indices of the inputs that a node is computed from."""
-    found: frozenset[int] = frozenset() if node is None else node.meta.get("roots", frozenset())
-    return found
+    roots: frozenset[int] = frozenset() if node is None else node.meta.get("roots", frozenset())
+    return roots

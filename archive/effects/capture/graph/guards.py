@@ -14,7 +14,7 @@ import torch
 
 from archive.effects.capture.graph.scalars import is_scalar
 from archive.effects.capture.graph.sites import ModelStatement, first_read, span_of
-from archive.effects.capture.graph.variables import SOURCES, is_literal, root_of
+from archive.effects.capture.graph.variables import SOURCES, is_literal
 from archive.effects.looking import FOUND, SETTINGS, WITHOUT_MODES, setting
 from archive.formats.effects.model import (
     Attribute,
@@ -27,6 +27,7 @@ from archive.formats.effects.model import (
     Look,
     Temporary,
 )
+from archive.formats.effects.parts import root_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -100,29 +101,28 @@ class TensorCopies:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[Any, Any, int]] = {}
+        self._copies: dict[int, tuple[Any, Any, int]] = {}  # tensor, copy, version; by the tensor's identity
 
     def of(self, tensor: Any) -> Any:  # noqa: ANN401
         """The copy of a tensor."""
-        kept = self._kept.get(id(tensor))
-        if kept is not None:
-            _, copy, version = kept
+        if id(tensor) in self._copies:
+            _, copy, version = self._copies[id(tensor)]
             has_gradient = copy.grad is not None or copy._backward_hooks
             if copy._version == version and copy.requires_grad == tensor.requires_grad and not has_gradient:
                 return copy
         copy = copied(tensor)
-        self._kept[id(tensor)] = tensor, copy, copy._version
+        self._copies[id(tensor)] = tensor, copy, copy._version
         return copy
 
     def forget(self, changed: Iterable[GraphInput]) -> None:
         """Forget copies that a call has changed, maybe without their version counters."""
-        proxies = {id(one.proxy) for one in changed}
-        self._kept = {number: one for number, one in self._kept.items() if id(one[1]) not in proxies}
+        proxies = {id(given.proxy) for given in changed}
+        self._copies = {key: row for key, row in self._copies.items() if id(row[1]) not in proxies}
 
     def check(self) -> None:
         """Forget copies that differ from their tensors, after a call that was not finished."""
         with torch._C.DisableTorchFunction():
-            self._kept = {number: one for number, one in self._kept.items() if torch.equal(one[0], one[1])}
+            self._copies = {key: row for key, row in self._copies.items() if torch.equal(row[0], row[1])}
 
 
 # --- guards
@@ -201,19 +201,24 @@ class Guards:
         """Note a guard; see ``Assumption``."""
         self._add(Assumption(look, subject, value, key, statement, reason))
 
-    def _add(self, one: Assumption) -> None:
+    def _add(self, guard: Assumption) -> None:
         if self._sink is not None:
-            self._sink.append(one)
+            self._sink.append(guard)
             return
-        by_value = isinstance(one.subject, (*SOURCES, Computed))
-        other = one.value if one.look in (Look.SAME, Look.APART) else None
-        known = (one.look, one.subject if by_value else id(one.subject), one.key, other)
-        if known not in self._noted:
-            statement = one.statement or self._here() or self._argument_statement(one.subject)
-            value = one.value
-            if one.look is Look.TYPE and isinstance(one.subject, SOURCES):
-                value = self.type_names.get(one.subject, value)
-            self._noted[known] = replace(one, value=value, statement=statement)
+        subject, value = guard.subject, guard.value
+        by_value = isinstance(subject, (*SOURCES, Computed))
+        other = value if guard.look in (Look.SAME, Look.APART) else None
+        identity = (guard.look, subject if by_value else id(subject), guard.key, other)
+        if identity in self._noted:
+            return
+        statement = guard.statement or self._here()
+        if isinstance(subject, SOURCES):
+            root = root_of(subject)
+            if statement is None and isinstance(root, Local):
+                statement = self._first_read.get(root.name)
+            if guard.look is Look.TYPE:
+                value = self.type_names.get(subject, value)
+        self._noted[identity] = replace(guard, value=value, statement=statement)
 
     @contextmanager
     def held(self) -> Iterator[Held]:
@@ -226,15 +231,15 @@ class Guards:
 
     def release(self, held: Held) -> None:
         """Note guards that were held back."""
-        for one in held:
-            self._add(one)
+        for guard in held:
+            self._add(guard)
         held.clear()
 
-    def tensor(self, one: GraphInput, look: Look, key: Literal = None) -> None:
+    def tensor(self, given: GraphInput, look: Look, key: Literal = None) -> None:
         """Guard a property of an input tensor, as it was before the call."""
         with WITHOUT_MODES():
-            value = FOUND[look](one.original, key)
-        self.note(look, one.source, value, key)
+            value = FOUND[look](given.original, key)
+        self.note(look, given.source, value, key)
 
     def setting(self, name: str) -> None:
         """Guard a setting of PyTorch, as it was before the call."""
@@ -277,10 +282,6 @@ class Guards:
         """Whether the method, or a decorator around it, may read an argument."""
         return name not in self._unread
 
-    def _argument_statement(self, subject: object) -> ModelStatement | None:
-        root = root_of(subject) if isinstance(subject, SOURCES) else None
-        return self._first_read.get(root.name) if isinstance(root, Local) else None
-
     # --- the whole ---------------------------------------------------------------------------------
 
     def settled(self, fixed: Iterable[Source], ambiguous: Collection[Source]) -> list[Assumption]:
@@ -290,16 +291,15 @@ class Guards:
             fixed: parameters and buffers that the graph holds itself.
             ambiguous: cells that no name tells apart.
         """
-        kept = set(fixed)
-        noted = list(self._noted.values())
+        fixed = set(fixed)
         return [
-            one
-            for one in noted
-            if not isinstance(one.subject, SOURCES)
+            guard
+            for guard in self._noted.values()
+            if not isinstance(guard.subject, SOURCES)
             or (
-                is_reachable(one.subject)
-                and root_of(one.subject) not in ambiguous
-                and not (one.look in METADATA and one.subject in kept)
+                is_reachable(guard.subject)
+                and root_of(guard.subject) not in ambiguous
+                and not (guard.look in METADATA and guard.subject in fixed)
             )
         ]
 

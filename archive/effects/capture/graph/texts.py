@@ -102,7 +102,9 @@ class TextMarks:
 
     def of(self, value: object, spec: str) -> str | None:
         """A mark in the place of a value's text; None if the text does not go straight into a call."""
-        frame = self._frame()
+        frame: FrameType | None = sys._getframe(1)  # the innermost of the model
+        while frame is not None and not of_model(frame.f_code.co_filename):
+            frame = frame.f_back
         if frame is None:
             return None
         target = call_of(frame.f_code, frame.f_lasti)
@@ -111,14 +113,6 @@ class TextMarks:
         self._open.add(len(self._marks))
         self._marks.append(TextMark(value, spec, frame.f_code, target))
         return f"\0{len(self._marks) - 1}\0"
-
-    @staticmethod
-    def _frame() -> FrameType | None:
-        """The innermost frame of the model; None if code of a library runs in it."""
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None and not of_model(frame.f_code.co_filename):
-            frame = frame.f_back
-        return frame
 
     def resolved(self, text: str, caller: FrameType) -> str | MarkedText:
         """A text that was given to a call that a table can hold; without marks as it is.

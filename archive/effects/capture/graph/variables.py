@@ -80,21 +80,6 @@ def is_plain(value: Any) -> bool:  # noqa: ANN401
     return isinstance(value, torch.Tensor) or is_literal(value)
 
 
-def root_of(source: Source) -> Source:
-    """The argument, global, cell or temporary from which attributes, items and lengths lead to a source."""
-    while isinstance(source, Attribute | Item | Length | Each):
-        source = source.base
-    return source
-
-
-def is_under_argument(source: Source | None) -> bool:
-    """Whether a source is an argument of the method, other than ``self``, or lies in one."""
-    if source is None:
-        return False
-    root = root_of(source)
-    return isinstance(root, Local) and root.name != "self"
-
-
 def identifier_of(source: Source) -> str:
     """A source as a Python identifier."""
     text = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in _joined(source))

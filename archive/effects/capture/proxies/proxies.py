@@ -270,7 +270,9 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
         names["__getattr__"] = lambda _, name: _missing(cls, name)
     names |= _own_methods(call, cls)
     if cls is SimpleNamespace:
-        names |= {name: _refusing(call, name) for name in COMPARING}
+        for compare in COMPARING:
+            problem = f"{compare} of a SimpleNamespace, which cannot be followed"
+            names[compare] = lambda *_, problem=problem: call.refuse(problem)
     caller = next((one.__dict__["__call__"] for one in cls.__mro__ if "__call__" in one.__dict__), None)
     if caller is torch.nn.Module.__call__:
         names["__call__"] = lambda self, *args, **kwargs: call_module(call, self, *args, **kwargs)
@@ -302,10 +304,6 @@ def _container_methods(call: CapturedCall, cls: type, own: dict[str, Any]) -> di
     if base is list:
         found.setdefault("__radd__", lambda self, other: other + list(inner_of(self)))
     return found
-
-
-def _refusing(call: CapturedCall, name: str) -> Any:  # noqa: ANN401
-    return lambda *_: call.refuse(f"{name} of a SimpleNamespace, which cannot be followed")
 
 
 def _missing(cls: type, name: str) -> NoReturn:

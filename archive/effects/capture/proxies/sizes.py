@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 class Sizes:
-    """Reads metadata of tensors.
-
-    Args:
-        call: the captured call.
-    """
+    """Reads metadata of tensors."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
@@ -40,7 +36,13 @@ class Sizes:
         if name == "is_inference" and id(tensor) in self._call.inference_tensors:
             return True
         if facet == "size" and tensor is not None:
-            return self._size_of(name, tensor, *args[1:], **kwargs)
+            if name in ("numel", "nelement"):
+                return self._number(tensor, "numel", (), tensor.numel())
+            if name == "__len__":
+                self.rank(tensor)
+                return self.size(tensor, 0) if tensor.dim() else tensor.__len__()
+            dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+            return self.shape(tensor) if dim is None else self.size(tensor, dim)
         if facet == "rank" and tensor is not None:
             self.rank(tensor)
         elif facet in self._call.guards.settings:
@@ -55,15 +57,6 @@ class Sizes:
             return tuple(map(self._fixed, value))
         return self._call.builder.fixed(value)
 
-    def _size_of(self, name: str, tensor: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        dim = kwargs.get("dim", args[0] if args else None)
-        if name in ("numel", "nelement"):
-            return self._number(tensor, "numel", (), tensor.numel())
-        if name == "__len__":
-            self.rank(tensor)
-            return self.size(tensor, 0) if tensor.dim() else tensor.__len__()
-        return self.shape(tensor) if dim is None else self.size(tensor, dim)
-
     def size(self, tensor: Any, dim: Any) -> Any:  # noqa: ANN401
         """One size of a tensor, as a number of the graph."""
         return self._number(tensor, "size", (dim,), tensor.size(value_of(dim)))
@@ -77,13 +70,13 @@ class Sizes:
 
     def _is_fixed(self, tensor: Any) -> bool:  # noqa: ANN401
         """Whether a tensor is computed from nothing but parameters and buffers that the graph holds."""
-        return not any(self._differs(one) for one in self._call.builder.roots(tensor))
-
-    def _differs(self, one: GraphInput) -> bool:
-        if is_scalar(one.proxy):
-            return True
         call = self._call
-        return call.is_volatile(one.source) or not call.is_registered(one.original, one.source)
+        return not any(
+            is_scalar(given.proxy)
+            or call.is_volatile(given.source)
+            or not call.is_registered(given.original, given.source)
+            for given in call.builder.roots(tensor)
+        )
 
     def _number(self, tensor: Any, name: str, args: tuple[Any, ...], value: int) -> Any:  # noqa: ANN401
         """A number that a method of a tensor gives: the same number of the graph each time."""
@@ -108,19 +101,16 @@ class Sizes:
     def _look(self, inputs: list[GraphInput], *looks: Look) -> None:
         for one in inputs:
             for look in looks:
-                if one.is_list:
-                    self._look_at_each(one, look)
-                elif one.tensors:
-                    self._call.guards.tensor(one, look)
-
-    def _look_at_each(self, one: GraphInput, look: Look) -> None:
-        """Guard a property that all tensors in a list have in common."""
-        with WITHOUT_MODES():
-            found = {FOUND[look](tensor, None) for tensor, _ in one.tensors}
-        if len(found) > 1:
-            self._call.refuse(f"tensors in a list that differ in {look}")
-        for value in found:
-            self._call.guards.note(look, Each(one.source), value)
+                if not one.is_list:
+                    if one.tensors:
+                        self._call.guards.tensor(one, look)
+                    continue
+                with WITHOUT_MODES():
+                    values = {FOUND[look](tensor, None) for tensor, _ in one.tensors}
+                if len(values) > 1:
+                    self._call.refuse(f"tensors in a list that differ in {look}")
+                for value in values:
+                    self._call.guards.note(look, Each(one.source), value)
 
     def rank(self, tensor: Any) -> None:  # noqa: ANN401
         """Guard the number of a tensor's dimensions."""

@@ -1,9 +1,9 @@
 """Proxies of sets: an element is known once the model asks for it; the order of several is refused.
 
 A set that a call makes is a plain one, which no proxy sees. Its order is the same in each process if it is
-one of numbers, and another if it is one of texts. So the code of a model that makes sets is compiled anew,
-from its source, with ``__in_order__(…)`` around all that it iterates: a builtin of copied functions, which
-refuses such sets.
+one of numbers, and another if it is one of texts. So the code of a model that makes sets is compiled from
+its source once more, with ``__in_order__(…)`` around all that it iterates: a builtin of copied functions,
+which refuses such sets.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dis
 import linecache
 from functools import cache
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -63,9 +63,9 @@ def makes_sets(code: CodeType) -> bool:
 
 def checking(code: CodeType) -> CodeType:
     """The code of a function or method that looks at what it iterates; the same code without its source."""
-    found, made = _compiled(code.co_filename, "".join(linecache.getlines(code.co_filename)))
+    as_is, made = _compiled(code.co_filename, "".join(linecache.getlines(code.co_filename)))
     key = code.co_qualname, code.co_firstlineno
-    return made[key] if found.get(key) == code and key in made else code
+    return made[key] if as_is.get(key) == code and key in made else code
 
 
 @cache
@@ -76,17 +76,14 @@ def _compiled(filename: str, text: str) -> tuple[dict[tuple[str, int], CodeType]
         modules = [compile(tree, filename, "exec", dont_inherit=True) for tree in trees]
     except (SyntaxError, ValueError, RecursionError):
         return {}, {}
-    return tuple(_functions(module) for module in modules)
-
-
-def _functions(code: CodeType) -> dict[tuple[str, int], CodeType]:
-    found = {}
-    left = [code]
-    while left:
-        one = left.pop()
-        found[one.co_qualname, one.co_firstlineno] = one
-        left += [inner for inner in one.co_consts if isinstance(inner, CodeType)]
-    return found
+    functions: tuple[dict[tuple[str, int], CodeType], ...] = ({}, {})
+    for by_place, module in zip(functions, modules, strict=True):
+        waiting = [module]
+        while waiting:
+            code = waiting.pop()
+            by_place[code.co_qualname, code.co_firstlineno] = code
+            waiting += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    return functions
 
 
 class _Checking(ast.NodeTransformer):
@@ -279,10 +276,10 @@ class TrackedSet:
         return bool(self.length())
 
     def __iter__(self) -> Iterator[Any]:
-        found = self.whole()
-        if len(found) > 1:
+        inside = self.whole()
+        if len(inside) > 1:
             self._call.refuse(ORDER)
-        return iter(found)
+        return iter(inside)
 
     def __hash__(self) -> int:
         if self._kind is set:
@@ -290,10 +287,10 @@ class TrackedSet:
         return hash(frozenset(self.whole()))
 
     def __repr__(self) -> str:
-        found = self.whole()
-        if len(found) > 1:
+        inside = self.whole()
+        if len(inside) > 1:
             self._call.refuse(ORDER)
-        return repr(self._kind(found))
+        return repr(self._kind(inside))
 
     def copy(self) -> Any:  # noqa: ANN401
         return self._kind(self.whole())
@@ -338,12 +335,12 @@ class TrackedSet:
 
     def pop(self) -> Any:  # noqa: ANN401
         self._check("pop")
-        found = self.whole()
-        if len(found) > 1:
+        inside = self.whole()
+        if len(inside) > 1:
             self._call.refuse(ORDER)
-        if not found:
+        if not inside:
             raise KeyError("pop from an empty set")
-        (element,) = found
+        (element,) = inside
         self.discard(element)
         return element
 
@@ -365,15 +362,6 @@ class TrackedSet:
         for other in others:
             for one in elements(other):
                 self.discard(one)
-
-    def _become(self, wanted: set[Any]) -> Self:
-        """Change to other elements."""
-        found = self.whole()
-        for one in sorted(found - wanted, key=repr):
-            self.discard(one)
-        for one in sorted(wanted - found, key=repr):
-            self.add(one)
-        return self
 
 
 def elements(values: Any) -> list[Any]:  # noqa: ANN401
@@ -399,8 +387,13 @@ def _updating(name: str, reading: str) -> None:
     def method(self: TrackedSet, *others: Any) -> Any:  # noqa: ANN401
         if self._kind is frozenset:
             return NotImplemented if name[:2] == "__" else self._check(name)
-        changed = self._become(getattr(self.whole(), reading)(*map(_plain, others)))
-        return changed if name[:2] == "__" else None
+        wanted = getattr(self.whole(), reading)(*map(_plain, others))
+        before = self.whole()
+        for element in sorted(before - wanted, key=repr):
+            self.discard(element)
+        for element in sorted(wanted - before, key=repr):
+            self.add(element)
+        return self if name[:2] == "__" else None
 
     setattr(TrackedSet, name, method)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 
     from archive.debuginfo.sites import Site
     from archive.effects.capture.graph.sites import ModelStatement
-    from archive.effects.capture.table.pending import Hook
     from archive.formats.effects.model import Source, Value
 
 
@@ -96,12 +96,12 @@ class Flat(NamedTuple):
     guard_sites: tuple[Site, ...]
 
 
-class Flattening:
-    """Flattens one table, once.
+Row = tuple[Effect, "ModelStatement | None"]
+"""An effect, still without its handle, and the statement that makes it."""
 
-    Args:
-        effects: the table.
-    """
+
+class Flattening:
+    """Flattens one table, once: outputs of the graph and temporaries are numbered as they are met."""
 
     def __init__(self, effects: PendingEffects) -> None:
         self._table = effects
@@ -109,9 +109,6 @@ class Flattening:
         self._temporaries: dict[Variable | int, int] = {}
         self._reach = Reach(effects)
         self._shared: dict[int, Any] = {}
-        self._hooks: dict[int, Hook] = {}
-        self._hook_sources: dict[int, Source] = {}
-        self._holders = 0
 
     # --- effects -----------------------------------------------------------------------------------
 
@@ -127,24 +124,17 @@ class Flattening:
             if variable in live and variable.is_new:
                 self._temporaries[variable] = len(self._temporaries)
         shared = self._reach.shared.items()
-        self._shared = {number: one for number, one in shared if table.graph_value(one) is None}
+        self._shared = {number: value for number, value in shared if table.graph_value(value) is None}
         for number in self._shared:
             self._temporaries[number] = len(self._temporaries)
-        self._hooks = self._kept_hooks()
         with _naming(table.result_statement):
             result = self.value(table.result)
-        rows = [
-            *self._news(),
-            *self._hooked(),
-            *self._registered(),
-            *self._backwards(),
-            *self._on_modules(),
-            *self._changes(),
-        ]
         effects: list[Effect] = []
         sites: list[Site] = []
         places: list[ModelStatement] = []
-        for effect, statement in rows:
+        for effect, statement in chain(
+            self._new_objects(), self._tensor_hooks(), self._backward(), self._changes()
+        ):
             if statement is not None:
                 sites.append(statement.site(f"effects::{effect.op}"))
                 places.append(statement)
@@ -159,24 +149,35 @@ class Flattening:
         """The guards, and their sites; guards of one statement share its handle."""
         handles: dict[Site, int] = {}
         guards = []
-        for one in self._table.guards:
+        for noted in self._table.guards:
             handle = -1
-            if one.statement is not None:
-                handle = handles.setdefault(one.statement.site("effects::guard"), len(handles))
+            if noted.statement is not None:
+                handle = handles.setdefault(noted.statement.site("effects::guard"), len(handles))
             subject: Value = Constant(None)
-            if one.subject is not None:
-                subject = At(one.subject) if isinstance(one.subject, SOURCES) else self.value(one.subject)
-            value = At(one.value) if isinstance(one.value, SOURCES) else Constant(one.value)
-            key = None if one.key is None else Constant(one.key)
-            guards.append(Guard(one.look, subject, value, key, handle))
+            if isinstance(noted.subject, SOURCES):
+                subject = At(noted.subject)
+            elif noted.subject is not None:
+                subject = self.value(noted.subject)
+            value = At(noted.value) if isinstance(noted.value, SOURCES) else Constant(noted.value)
+            key = None if noted.key is None else Constant(noted.key)
+            guards.append(Guard(noted.look, subject, value, key, handle))
         return tuple(guards), tuple(handles)
 
-    def _news(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
-        """Effects that make new objects, and make and fill lists and dicts that stand in several places."""
+    def _new_objects(self) -> Iterator[Row]:
+        """Effects that make objects and containers, and fill the containers that stand in several places."""
         for made, number in self._temporaries.items():
-            yield self._new(made, number), self._made_at(made)
-        for identity, value in self._shared.items():
-            for effect in self._filled(Temporary(self._temporaries[identity]), value, None):
+            value: Made | None
+            if isinstance(made, Variable):
+                proxy = self._reach.objects.get(made)
+                name, value = made.class_name, None
+                if is_container_proxy(proxy):
+                    value = empty_of(inner_of(proxy))
+            else:
+                empty = empty_of(self._shared[made])
+                name, value = CLASSES[empty.kind], None if empty.kind in ("list", "dict") else empty
+            yield Effect(Op.NEW, Temporary(number), Constant(name), value), self._made_at(made)
+        for identity, container in self._shared.items():
+            for effect in self._filled(Temporary(self._temporaries[identity]), container, None):
                 yield effect, None
         for variable, proxy in self._reach.objects.items():
             if is_container_proxy(proxy) and variable in self._temporaries:
@@ -186,23 +187,8 @@ class Flattening:
         for context, values, statement in self._table.save_for_backward:
             if context in self._reach.variables or context.source is not None:
                 with _naming(statement):
-                    kept = Made("tuple", self._items(values))
-                yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, kept), statement
-
-    def _new(self, made: Variable | int, number: int) -> Effect:
-        """The effect that makes an object, or a container that stands in several places."""
-        if isinstance(made, Variable):
-            proxy = self._reach.objects.get(made)
-            is_one = is_container_proxy(proxy)
-            return Effect(
-                Op.NEW,
-                Temporary(number),
-                Constant(made.class_name),
-                empty_of(inner_of(proxy)) if is_one else None,
-            )
-        empty = empty_of(self._shared[made])
-        base = None if empty.kind in ("list", "dict") else empty
-        return Effect(Op.NEW, Temporary(number), Constant(CLASSES[empty.kind]), base)
+                    saved = Made("tuple", self._items(values))
+                yield Effect(Op.SAVE_FOR_BACKWARD, self._source(context), None, saved), statement
 
     def _filled(self, source: Temporary, value: Any, at: ModelStatement | None) -> list[Effect]:  # noqa: ANN401
         """The effects that fill a new container."""
@@ -223,70 +209,66 @@ class Flattening:
         places = [stores[key, name] for name in self._table.store_attr_mutations.get(key, {})]
         return min(places, key=itemgetter(0))[1] if places else None
 
-    def _hooked(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
-        """Effects that put outputs with hooks into lists, since an output has no source of its own."""
-        for number, hook in self._hooks.items():
+    def _tensor_hooks(self) -> Iterator[Row]:
+        """Effects that put hooks on tensors, and take them off again."""
+        table = self._table
+        hooks = dict(table.tensor_hooks)
+        # Those taken off again are put on if the call keeps their handles.
+        off = [hook for hook, _ in table.taken_off if hook.handle in self._temporaries]
+        hooks |= dict(enumerate(off, max(hooks, default=-1) + 1))
+        sources: list[Source] = []
+        holders = len(self._temporaries)
+        for hook in hooks.values():
             with _naming(hook.statement):
                 value = self.value(hook.tensor)
             if isinstance(value, At):
-                self._hook_sources[number] = value.source
+                sources.append(value.source)
                 continue
-            holder = Temporary(len(self._temporaries) + self._holders)
-            self._holders += 1
+            holder = Temporary(holders)  # an output has no source of its own: it is put into a list
+            holders += 1
             yield Effect(Op.NEW, holder, Constant("builtins:list")), hook.statement
             yield Effect(Op.APPEND, holder, None, value), hook.statement
-            self._hook_sources[number] = Item(holder, 0)
-
-    def _kept_hooks(self) -> dict[int, Hook]:
-        """Hooks to put on: those taken off again, too, if their handles are kept."""
-        hooks = dict(self._table.tensor_hooks)
-        kept = [hook for hook, _ in self._table.taken_off if hook.handle in self._temporaries]
-        return hooks | dict(enumerate(kept, max(hooks, default=-1) + 1))
-
-    def _registered(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
-        for number, hook in self._hooks.items():
+            sources.append(Item(holder, 0))
+        for (number, hook), source in zip(hooks.items(), sources, strict=True):
             with _naming(hook.statement):
                 function = self._hook(hook.function)
-            kept = None if hook.handle is None else self._temporaries.get(hook.handle)
-            handle = Constant(number) if kept is None else New(kept)
-            yield Effect(hook.op, self._hook_sources[number], function, handle), hook.statement
-        for hook, statement in self._table.taken_off:
-            kept = None if hook.handle is None else self._temporaries.get(hook.handle)
-            if kept is not None:
-                yield Effect(Op.TAKE_OFF, Temporary(kept)), statement
+            temporary = None if hook.handle is None else self._temporaries.get(hook.handle)
+            handle = Constant(number) if temporary is None else New(temporary)
+            yield Effect(hook.op, source, function, handle), hook.statement
+        for hook, statement in table.taken_off:
+            temporary = None if hook.handle is None else self._temporaries.get(hook.handle)
+            if temporary is not None:
+                yield Effect(Op.TAKE_OFF, Temporary(temporary)), statement
 
-    def _backwards(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
-        for one in self._table.backwards:
-            with _naming(one.statement):
-                places = Made("tuple", (self.value(one.results), self.value(one.arguments)))
-            source = self._source(one.context)
-            yield Effect(Op.SET_BACKWARD, source, Constant(one.function), places), one.statement
-
-    def _on_modules(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
-        """Effects that put on the backward hooks of modules."""
-        for one in self._table.backward_hooks:
-            with _naming(one.statement):
-                module = self._source(cast("Variable", self._table.variable_of(one.module)))
-                hooks = Made("tuple", tuple(map(self._hook, one.hooks)))
-                pre_hooks = Made("tuple", tuple(map(self._hook, one.pre_hooks)))
-                tensors = self.value((one.inputs, one.outputs))
-            yield (
-                Effect(Op.REGISTER_BACKWARD_HOOKS, module, Made("tuple", (hooks, pre_hooks)), tensors),
-                one.statement,
-            )
+    def _backward(self) -> Iterator[Row]:
+        """Effects that link a function's own ``backward``, and put backward hooks on modules."""
+        for link in self._table.backwards:
+            with _naming(link.statement):
+                places = Made("tuple", (self.value(link.results), self.value(link.arguments)))
+            source = self._source(link.context)
+            yield Effect(Op.SET_BACKWARD, source, Constant(link.function), places), link.statement
+        for put_on in self._table.backward_hooks:
+            with _naming(put_on.statement):
+                module = self._source(cast("Variable", self._table.variable_of(put_on.module)))
+                hooks = Made("tuple", tuple(map(self._hook, put_on.hooks)))
+                pre_hooks = Made("tuple", tuple(map(self._hook, put_on.pre_hooks)))
+                tensors = self.value((put_on.inputs, put_on.outputs))
+            key = Made("tuple", (hooks, pre_hooks))
+            yield Effect(Op.REGISTER_BACKWARD_HOOKS, module, key, tensors), put_on.statement
 
     def _hook(self, hook: object) -> Value:
         return Constant(hook) if isinstance(hook, str) else self.value(hook)
 
-    def _changes(self) -> Iterator[tuple[Effect, ModelStatement | None]]:
-        rows: list[tuple[tuple[int, int], Effect, ModelStatement | None]] = []
+    def _changes(self) -> Iterator[Row]:
+        """Effects that change what was there before, in the model's order but for ``RANKS``."""
+        rows: list[tuple[tuple[int, int], Row]] = []
         for (variable, name), (number, statement) in self._table.stores.items():
             if variable.source is None and variable not in self._temporaries:
                 continue
             with _naming(statement):
                 effect = self._store(variable, name)
             if effect is not None:
-                rows.append(((1, number), effect, statement))
+                rows.append(((1, number), (effect, statement)))
         for mutation in self._table.log:
             target = mutation.target
             source = self._source(target) if isinstance(target, Variable) else target
@@ -296,9 +278,8 @@ class Flattening:
             # Tensors come first: other effects may put another tensor where this one was found. Calls come
             # last: what they print cannot be taken back.
             order = RANKS.get(mutation.op, 1), mutation.order
-            rows.append((order, Effect(mutation.op, source, key, value), mutation.statement))
-        for _, effect, statement in sorted(rows, key=itemgetter(0)):
-            yield effect, statement
+            rows.append((order, (Effect(mutation.op, source, key, value), mutation.statement)))
+        yield from (row for _, row in sorted(rows, key=itemgetter(0)))
 
     def _store(self, variable: Variable, name: str) -> Effect | None:
         """The effect that sets an attribute, cell or global; None if the value was there before."""
@@ -332,7 +313,11 @@ class Flattening:
             return Made(value.kind, tuple(map(self.value, value.items)))
         variable = self._table.variable_of(value)
         if variable is not None:
-            return self._of_variable(variable, value)
+            if variable.source is not None:
+                return At(variable.source)
+            if variable.kind is VariableKind.OBJECT:
+                return New(self._temporaries[variable])
+            raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
         if id(value) in self._shared:
             return New(self._temporaries[id(value)])
         known = self._table.graph_value(value)
@@ -343,13 +328,6 @@ class Flattening:
         if type(value) in LITERALS:
             return Constant(value)  # type: ignore[arg-type]
         return named(value) if isinstance(value, NAMED) else self._made(value)
-
-    def _of_variable(self, variable: Variable, value: object) -> Value:
-        if variable.source is not None:
-            return At(variable.source)
-        if variable.kind is VariableKind.OBJECT:
-            return New(self._temporaries[variable])
-        raise ValueRefusedError(f"{_named(value)} cannot be kept in a table")
 
     def _of_graph(self, known: Hashable) -> Value:
         if isinstance(known, SOURCES):
@@ -400,11 +378,9 @@ def empty_of(value: Any) -> Made:  # noqa: ANN401
     kind = "list" if isinstance(value, MadeList) else BASES[type(value)]
     if isinstance(value, deque):
         return Made(kind, (Constant(value.maxlen),))
-    return (
-        Made(kind, (Constant(factory_name(value.default_factory)),))
-        if kind == "defaultdict"
-        else Made(kind, ())
-    )
+    if kind == "defaultdict":
+        return Made(kind, (Constant(factory_name(value.default_factory)),))
+    return Made(kind, ())
 
 
 def factory_name(factory: Any) -> str | None:  # noqa: ANN401
@@ -456,17 +432,14 @@ class SideEffects(PendingEffects):
     def prune_dead_object_new(self) -> None:
         """Forget new objects that no effect leads to, and not the result."""
         reached = Reach(self).of([self.result])
-        dead = [
-            number
-            for number, variable in self.id_to_variable.items()
-            if variable.is_new and variable not in reached
-        ]
-        gone = {self.id_to_variable.pop(number) for number in dead}
+        variables = self.id_to_variable
+        dead = [number for number, item in variables.items() if item.is_new and item not in reached]
+        gone = {variables.pop(number) for number in dead}
         self.store_attr_mutations = {
             item: pending for item, pending in self.store_attr_mutations.items() if item not in gone
         }
         self.stores = {key: value for key, value in self.stores.items() if key[0] not in gone}
-        self.save_for_backward = [one for one in self.save_for_backward if one[0] not in gone]
+        self.save_for_backward = [row for row in self.save_for_backward if row[0] not in gone]
 
     def flat(self) -> Flat:
         """The table as plain data, with the graph's outputs and the site of each effect.
