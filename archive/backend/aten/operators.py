@@ -93,14 +93,6 @@ def _identity(value: object) -> object:
     return value
 
 
-def _list(*values: object) -> list[object]:
-    return list(values)
-
-
-def _tuple(*values: object) -> tuple[object, ...]:
-    return values
-
-
 def _dict(*values: object) -> dict[object, object]:
     return dict(zip(values[::2], values[1::2], strict=True))
 
@@ -140,10 +132,6 @@ def _set_item(items: Any, key: object, item: object) -> Any:  # noqa: ANN401
     return items
 
 
-def _slice(items: list[object], start: int | None, end: int | None, step: int) -> list[object]:
-    return items[start:end:step]
-
-
 def _tensor(
     data: list[object],
     dtype: int | None,
@@ -160,8 +148,8 @@ def _tensor(
 
 
 PYTHON_CALLS: dict[str, Call] = {
-    "prim::ListConstruct": _list,
-    "prim::TupleConstruct": _tuple,
+    "prim::ListConstruct": lambda *values: list(values),
+    "prim::TupleConstruct": lambda *values: values,
     "prim::DictConstruct": _dict,
     "prim::ListUnpack": tuple,
     "prim::TupleUnpack": tuple,
@@ -209,7 +197,7 @@ PYTHON_CALLS: dict[str, Call] = {
     "aten::mul.left_t": operator.mul,
     "aten::mul.right_": operator.mul,
     "aten::mul_.t": operator.imul,
-    "aten::slice.t": _slice,
+    "aten::slice.t": lambda items, start, end, step: items[start:end:step],
     "aten::select.t": operator.getitem,
     "aten::tensor": _tensor,
     "aten::as_tensor.list": _tensor,

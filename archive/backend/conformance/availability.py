@@ -129,16 +129,13 @@ def _copied(kind: Any, copies: dict[Any, Any], modules: list[str], *, refusing: 
     sys.modules[name] = module
     modules.append(name)
     try:
-        exec(compile(source, module.__file__, "exec", dont_inherit=True, flags=_flags(kind)), vars(module))  # noqa: S102 (the backend's own source)
+        # the flag of ``from __future__ import annotations``, if the module has such a line
+        feature: Any = getattr(sys.modules[kind.__module__], "annotations", None)
+        flags = int(getattr(feature, "compiler_flag", 0))
+        exec(compile(source, module.__file__, "exec", dont_inherit=True, flags=flags), vars(module))  # noqa: S102 (the backend's own source)
     except Exception as error:
         raise NoVariantError(f"{kind.__name__} cannot be copied: {error}") from error
     return vars(module)[tree.name]
-
-
-def _flags(kind: Any) -> int:  # noqa: ANN401
-    """The compiler flag of ``from __future__ import annotations``; 0 if the module has no such line."""
-    feature: Any = getattr(sys.modules[kind.__module__], "annotations", None)
-    return int(getattr(feature, "compiler_flag", 0))
 
 
 def _tried(make: Callable[[], Runtime]) -> None:
@@ -208,15 +205,10 @@ def _refused(subject: Subject, backend: str, what: str) -> Said:
     yield from _says(f"{what}: a delegate", raised(partial(Delegate.of, module)), here=True)
     for ending, lite in subject.endings.items():
         data = lowered_archive(module, lite=lite)
-        yield from _says(f"{what}: loading {ending}", raised(partial(_loaded, data, lite=lite)))
+        load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
+        yield from _says(f"{what}: loading {ending}", raised(partial(load, io.BytesIO(data))))
         if not lite:
             yield from _says(f"{what}: loading a delegate", raised(partial(Delegate.load, data)), here=True)
-
-
-def _loaded(data: bytes, *, lite: bool) -> Any:  # noqa: ANN401 (a module)
-    """The module that stock PyTorch loads."""
-    load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
-    return load(io.BytesIO(data))
 
 
 def _withdrawn(subject: Subject) -> Said:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import nullcontext
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -19,10 +20,10 @@ from archive.backend.registry import Link
 from archive.effects.errors import LoweringError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from archive.backend.conformance.findings import Said
-    from archive.backend.conformance.subject import Event, Observed, Subject
+    from archive.backend.conformance.subject import Event, Subject
 
 MAX_FAILURES = 128
 """Most operators that are made to fail; of more operators, every n-th one is."""
@@ -55,18 +56,14 @@ def errors(subject: Subject) -> Said:
             after = subject.delegated(delegate)
             yield from subject.compared(f"{way}, the result after bad inputs at {text!r}", after)
         stock = raised(partial(subject.called, getattr(loaded, subject.method), inputs))
-        yield from _told(subject, f"TorchScript, bad inputs at {text!r}", lines, stock)
-
-
-def _told(subject: Subject, what: str, lines: Sequence[str], error: Exception | None) -> Said:
-    """Check an error of TorchScript: a line of the source if operations are statements; known handles."""
-    if error is None:
-        yield Differs(f"{what}: an error", "none")
-    elif subject.backend.link is Link.AHEAD_OF_TIME and not any(line in str(error) for line in lines):
-        yield Differs(f"{what}: a line on the way there", of_error(error))
-    for handle in map(int, REPORTED_HANDLE.findall(str(error))):
-        if handle not in subject.lowered.operations:
-            yield Differs(f"{what}: a handle that was given out", str(handle))
+        what = f"TorchScript, bad inputs at {text!r}"
+        if stock is None:
+            yield Differs(f"{what}: an error", "none")
+        elif subject.backend.link is Link.AHEAD_OF_TIME and not any(line in str(stock) for line in lines):
+            yield Differs(f"{what}: a line on the way there", of_error(stock))
+        for handle in map(int, REPORTED_HANDLE.findall(str(stock))):
+            if handle not in subject.lowered.operations:
+                yield Differs(f"{what}: a handle that was given out", str(handle))
 
 
 def _led_back(subject: Subject, what: str, text: str, error: Exception | None) -> Said:
@@ -115,25 +112,23 @@ def failures(subject: Subject) -> Said:
     if step > 1:
         yield Unseen(f"one of {step} operators was made to fail; {len(names)} run")
     own = set(of_model(subject))
+
+    def fail(number: int, *, profiling: bool) -> None:
+        with delegate.recording() if profiling else nullcontext():
+            subject.delegated(delegate, within=Dispatches(number))
+
     for number in range(1, len(names) + 1, step):
         name = names[number - 1]
         event = None if run is None else run.around(run.seen[number - 1][0])
         outside = event is None and (name not in own or bool(run and run.events))
-        ways = {"": _failing} if run is None else {"": _failing, " while profiling": _failing_profiled}
-        for way, fail in ways.items():
-            error = raised(partial(fail, subject, delegate, number))
-            what = f"operator {number}, {name}, made to fail{way}"
+        for profiling in (False,) if run is None else (False, True):
+            error = raised(partial(fail, number, profiling=profiling))
+            what = f"operator {number}, {name}, made to fail{' while profiling' if profiling else ''}"
             yield from _failed(subject, what, event, error, outside=outside)
-    yield from _unreached(run)
-
-
-def _failing(subject: Subject, delegate: Delegate, number: int) -> Any:  # noqa: ANN401
-    return subject.delegated(delegate, within=Dispatches(number))
-
-
-def _failing_profiled(subject: Subject, delegate: Delegate, number: int) -> Any:  # noqa: ANN401
-    with delegate.recording():
-        return _failing(subject, delegate, number)
+    if run is not None:
+        reached = {run.around(time) for time, _ in run.seen}
+        if unreached := sorted({event.name for event in run.events if event not in reached}):
+            yield Unseen(f"PyTorch's dispatcher runs nothing in events of {', '.join(unreached)}")
 
 
 def _failed(
@@ -141,7 +136,7 @@ def _failed(
 ) -> Said:
     """Check that an operator fails by a ``BackendError`` with the handle of the event in which it runs.
 
-    ``outside``: the operator may belong to no operation of the model, and have no handle.
+    With ``outside`` the operator may belong to no operation of the model, and have no handle.
     """
     if not isinstance(error, BackendError):
         yield Differs(f"{what}: a BackendError of an operation", of_error(error))
@@ -153,16 +148,6 @@ def _failed(
         yield Unseen(f"{what}: no operation of the model, as it seems")
     elif handle not in subject.lowered.operations:
         yield Differs(f"{what}: a handle that was given out", str(handle))
-
-
-def _unreached(run: Observed | None) -> Said:
-    """Note the events in which no operator could be made to fail."""
-    if run is None:
-        return
-    reached = {run.around(time) for time, _ in run.seen}
-    names = sorted({one.name for one in run.events if one not in reached})
-    if names:
-        yield Unseen(f"PyTorch's dispatcher runs nothing in events of {', '.join(names)}")
 
 
 def unsupported(subject: Subject) -> Said:

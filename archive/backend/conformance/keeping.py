@@ -69,14 +69,7 @@ class Elsewhere:
 def run_elsewhere(
     backend: Backend, archives: Mapping[str, bytes], method: str, inputs: Sequence[Any]
 ) -> Elsewhere:
-    """Run archives in a new process.
-
-    Args:
-        backend: the backend that they were lowered to; the new process imports it.
-        archives: the archives by their endings.
-        method: the method to run.
-        inputs: the method's arguments.
-    """
+    """Run a method of archives, given by their endings, in a new process, which imports the backend."""
     try:
         backend_bytes = pickle.dumps(backend)
     except Exception as error:  # noqa: BLE001 (pickle raises what objects raise)
@@ -101,47 +94,43 @@ def run_elsewhere(
         if done.returncode:
             *_, last = [f"exit status {done.returncode}", *done.stderr.strip().splitlines()]
             return Elsewhere(errors={"the archive": last}, reasons=reasons)
-        found = Elsewhere(*pickle.loads(Path(folder, RESPONSE_FILE).read_bytes()))  # noqa: S301 (our own file)
-    found.reasons += reasons
-    return found
+        answer = Elsewhere(*pickle.loads(Path(folder, RESPONSE_FILE).read_bytes()))  # noqa: S301 (our own file)
+    answer.reasons += reasons
+    return answer
 
 
 def respond(folder: Path) -> None:
     """Read the request in a folder, run it, and write the response there."""
     warnings.simplefilter("ignore", DeprecationWarning)
     backend_bytes, archives, method, inputs = pickle.loads((folder / REQUEST_FILE).read_bytes())  # noqa: S301 (our own file)
-    found = Elsewhere()
+    answer = Elsewhere()
     known = bool(backend_bytes)
     if known:
         try:
-            _known(pickle.loads(backend_bytes))  # noqa: S301
+            backend = pickle.loads(backend_bytes)  # noqa: S301
+            try:
+                find_backend(backend.name)
+            except LoweringError:  # its import has not registered it
+                register_backend(
+                    backend.name, preprocess=backend.preprocess, runtime=backend.runtime, link=backend.link
+                )
         except Exception as error:  # noqa: BLE001 (importing foreign modules)
             known = False
-            found.reasons.append(f"the backend cannot be imported there: {of_error(error)}")
+            answer.reasons.append(f"the backend cannot be imported there: {of_error(error)}")
+
+    def stock(ending: str) -> Any:  # noqa: ANN401
+        torch.default_generator.manual_seed(0)
+        file, given = io.BytesIO(archives[ending]), fresh(inputs)
+        if ending == ".ptl":
+            return torch.jit.mobile._load_for_lite_interpreter(file).run_method(method, *given)
+        return getattr(torch.jit.load(file), method)(*given)
+
     with torch.no_grad():
-        for ending, data in archives.items():
-            found.run(INTERPRETERS[ending], partial(_stock, ending, data, method, fresh(inputs)))
+        for ending in archives:
+            answer.run(INTERPRETERS[ending], partial(stock, ending))
         if known:
-            found.run("the runtime", lambda: Delegate.load(archives[".pt"]).run(method, *fresh(inputs)))
-    (folder / RESPONSE_FILE).write_bytes(pickle.dumps((found.results, found.errors, found.reasons)))
-
-
-def _known(backend: Backend) -> None:
-    """Register a backend, unless its import has done so."""
-    try:
-        find_backend(backend.name)
-    except LoweringError:
-        register_backend(
-            backend.name, preprocess=backend.preprocess, runtime=backend.runtime, link=backend.link
-        )
-
-
-def _stock(ending: str, data: bytes, method: str, inputs: Sequence[Any]) -> Any:  # noqa: ANN401
-    """The results of stock PyTorch."""
-    torch.default_generator.manual_seed(0)
-    if ending == ".ptl":
-        return torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(data)).run_method(method, *inputs)
-    return getattr(torch.jit.load(io.BytesIO(data)), method)(*inputs)
+            answer.run("the runtime", lambda: Delegate.load(archives[".pt"]).run(method, *fresh(inputs)))
+    (folder / RESPONSE_FILE).write_bytes(pickle.dumps((answer.results, answer.errors, answer.reasons)))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
@@ -172,8 +161,8 @@ def state(subject: Subject) -> Said:
     yield from differences("the compile spec", subject.full_spec, spec, 0)
     loaded = torch.jit.load(io.BytesIO(subject.archives[".pt"]))
     yield from _kept("loaded", subject, kept, loaded)
-    found = subject.called(getattr(loaded, subject.method))
-    yield from subject.compared("the result of TorchScript, loaded,", found)
+    result = subject.called(getattr(loaded, subject.method))
+    yield from subject.compared("the result of TorchScript, loaded,", result)
     again = torch.jit.load(io.BytesIO(_saved(loaded)))
     yield from _kept("loaded, run and saved again", subject, kept, again)
     delegate = Delegate.load(subject.archives[".pt"])
@@ -182,11 +171,21 @@ def state(subject: Subject) -> Said:
     yield from differences("the state of the runtime, loaded and run,", kept, after, 0)
     if ".ptl" in subject.archives:
         lite = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(subject.archives[".ptl"]))
-        found = subject.called(partial(lite.run_method, subject.method))
-        yield from subject.compared("the result of the lite interpreter", found)
-    yield from _later(subject)
-    if subject.elsewhere:
-        yield from _elsewhere(subject)
+        result = subject.called(partial(lite.run_method, subject.method))
+        yield from subject.compared("the result of the lite interpreter", result)
+    module = subject.lower(DebugHandles(FIRST_HANDLE))
+    module._c._register_attribute("put_on_later", torch._C.StringType.get(), "kept")
+    later = getattr(torch.jit.load(io.BytesIO(_saved(module))), "put_on_later", None)
+    yield from differences("an attribute that is put on the lowered module", "kept", later)
+    if not subject.elsewhere:
+        return
+    answer = run_elsewhere(subject.backend, subject.archives, subject.method, subject.good)
+    for reason in answer.reasons:
+        yield Unseen(f"in a new process: {reason}")
+    for way, result in answer.results.items():
+        yield from subject.compared(f"the result of {way} in a new process", result)
+    for way, error in answer.errors.items():
+        yield Differs(f"{way} to run in a new process", error)
 
 
 def _kept(when: str, subject: Subject, kept: object, module: Any) -> Said:  # noqa: ANN401 (a ScriptModule)
@@ -206,25 +205,6 @@ def _saved(module: Any) -> bytes:  # noqa: ANN401 (a ScriptModule)
     buffer = io.BytesIO()
     torch.jit.save(module, buffer)
     return buffer.getvalue()
-
-
-def _later(subject: Subject) -> Said:
-    """Check that attributes that are put on the wrapper are saved with it."""
-    module = subject.lower(DebugHandles(FIRST_HANDLE))
-    module._c._register_attribute("put_on_later", torch._C.StringType.get(), "kept")
-    found = getattr(torch.jit.load(io.BytesIO(_saved(module))), "put_on_later", None)
-    yield from differences("an attribute that is put on the lowered module", "kept", found)
-
-
-def _elsewhere(subject: Subject) -> Said:
-    """Check that a new process gives the same results."""
-    found = run_elsewhere(subject.backend, subject.archives, subject.method, subject.good)
-    for reason in found.reasons:
-        yield Unseen(f"in a new process: {reason}")
-    for way, result in found.results.items():
-        yield from subject.compared(f"the result of {way} in a new process", result)
-    for way, error in found.errors.items():
-        yield Differs(f"{way} to run in a new process", error)
 
 
 class _Pair(torch.nn.Module):  # type: ignore[misc]

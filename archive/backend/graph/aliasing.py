@@ -27,6 +27,7 @@ MUTABLE_TYPE = re.compile(r"\b(List|Dict|Any|Union)\b|__torch__(?!\.torch\.class
 """Matches in types whose values may be, or may hold, a list, a dict or an object of the model's own class."""
 COPYING = ("aten::add", "aten::copy", "aten::dict", "aten::keys", "aten::list", "aten::mul", "aten::slice")
 """Operators that make a new list or dict; its items may still be shared with another one."""
+CONSTANT_KINDS = ("prim::Constant", "prim::GetAttr")
 
 
 class Sharing:
@@ -47,34 +48,24 @@ class Sharing:
             for target, source in self._passed(operation):
                 self._add(target, source)
         writing = [(value, one) for one in operations for value in changes(one)]
-        self._add_inserted(writing)
+        grows = True
+        while grows:  # what operations insert into lists and dicts goes to all aliases of these
+            before = sum(map(len, self._from.values()))
+            for value, operation in writing:
+                inserted = [item for item in operation.inputs if item != value and self._holds(item)]
+                for alias in _reached(self._from, [value]) if inserted else ():
+                    for item in inserted:
+                        self._add(alias, item)
+            grows = sum(map(len, self._from.values())) > before
         into: dict[int, set[int]] = defaultdict(set)  # the edges of ``_from``, turned around
         for target, sources in self._from.items():
             for source in sources:
                 into[source].add(target)
         origins = {value: _reached(self._from, [value]) for value, _ in writing}
         self.changed = _reached(into, set().union(*origins.values()))
-        self.fixed = {value for value, reached in origins.items() if any(map(self._constant, reached))}
-
-    def _add_inserted(self, writing: list[tuple[int, Operation]]) -> None:
-        """Add what operations insert into lists and dicts to all aliases of these, until nothing is new.
-
-        Args:
-            writing: each value that is mutated, with the operation that mutates it.
-        """
-        grows = True
-        while grows:
-            before = self._edges()
-            for value, operation in writing:
-                inserted = [one for one in operation.inputs if one != value and self._holds(one)]
-                aliases = _reached(self._from, [value]) if inserted else set()
-                for alias in aliases:
-                    for one in inserted:
-                        self._add(alias, one)
-            grows = self._edges() > before
-
-    def _edges(self) -> int:
-        return sum(map(len, self._from.values()))
+        makers = self._makers
+        constants = {value for value, maker in makers.items() if maker.kind in CONSTANT_KINDS}
+        self.fixed = {value for value, reached in origins.items() if not constants.isdisjoint(reached)}
 
     def _add(self, target: int, source: int) -> None:
         """Note that a value may alias another, if both may hold a list or dict."""
@@ -83,9 +74,6 @@ class Sharing:
 
     def _holds(self, value: int) -> bool:
         return MUTABLE_TYPE.search(self._types[value]) is not None
-
-    def _constant(self, value: int) -> bool:
-        return value in self._makers and self._makers[value].kind in ("prim::Constant", "prim::GetAttr")
 
     def _passed(self, operation: Operation) -> Iterator[tuple[int, int]]:
         """Pairs of values: the first may alias the second."""
@@ -101,16 +89,17 @@ class Sharing:
         elif operation.kind == "prim::If":
             for block in operation.blocks:
                 yield from zip(operation.outputs, block.results, strict=True)
-        elif operation.kind == "prim::TupleUnpack" and self._made_here(first):
+        elif (
+            operation.kind == "prim::TupleUnpack"
+            and first in self._makers
+            and self._makers[first].kind == "prim::TupleConstruct"
+        ):
             yield from zip(operation.outputs, self._makers[first].inputs, strict=True)
         else:
             for output in operation.outputs:
                 is_new = operation.kind in COPYING and len(MUTABLE_TYPE.findall(self._types[output])) == 1
                 if not is_new:
                     yield from ((output, value) for value in operation.inputs)
-
-    def _made_here(self, value: int) -> bool:
-        return value in self._makers and self._makers[value].kind == "prim::TupleConstruct"
 
 
 def _reached(edges: Edges, starts: Iterable[int]) -> set[int]:

@@ -116,7 +116,11 @@ class _Folding:
             out.operations.append(operation)
             return
         if operation.kind == "prim::If" and known[0] is not NOT_KNOWN:
-            self._splice(operation, operation.blocks[0 if known[0] else 1], out)
+            branch = operation.blocks[0 if known[0] else 1]
+            for inner in branch.operations:
+                self._operation(inner, out)
+            for output, result in zip(operation.outputs, branch.results, strict=True):
+                self._same[output] = self._root(result)
             return
         keeps_type = operation.kind in CASTS and self.types[operation.outputs[0]] == self.types[inputs[0]]
         if keeps_type and known[0] is NOT_KNOWN:
@@ -175,13 +179,6 @@ class _Folding:
         out.operations += [_constant(branch, output, value) for output, value in agreed.items()]
         branch.outputs = [branch.outputs[place] for place in kept]
         self._values |= agreed
-
-    def _splice(self, operation: Operation, block: Block, out: Block) -> None:
-        """Put the operations of the chosen branch in place of the ``if``."""
-        for inner in block.operations:
-            self._operation(inner, out)
-        for output, result in zip(operation.outputs, block.results, strict=True):
-            self._same[output] = self._root(result)
 
     def _known(self, value: int) -> Any:  # noqa: ANN401
         """The constant that a value is, or ``NOT_KNOWN``."""

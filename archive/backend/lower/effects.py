@@ -89,8 +89,8 @@ class Relocating:
         text = bytes(span.source.text)
         start, end = text.rfind(b"\n", 0, span.start) + 1, text.find(b"\n", span.start)
         line = text[start : end if end >= 0 else None]
-        found = ASSIGNED.match(line) or IN_PLACE.search(line)
-        return self._sites.get(found[1].decode()) if found else None
+        node = ASSIGNED.match(line) or IN_PLACE.search(line)
+        return self._sites.get(node[1].decode()) if node else None
 
     def _put(self, operation: Operation, site: Site) -> None:
         """Give an operation a site.
@@ -115,12 +115,12 @@ class Relocating:
         if steps not in self._stacks:
             self._stacks[steps] = tuple(
                 StackCall(
-                    one.function,
-                    one.type_name,
-                    one.instance,
-                    None if one.span is None else self._range(one.span),
+                    step.function,
+                    step.type_name,
+                    step.instance,
+                    None if step.span is None else self._range(step.span),
                 )
-                for one in steps
+                for step in steps
             )
         return self._stacks[steps]
 

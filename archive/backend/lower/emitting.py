@@ -47,10 +47,6 @@ PLACEHOLDERS = {
 def annotated(kind: str, text: str) -> str:
     """An expression with its type written down.
 
-    Args:
-        kind: the type.
-        text: the expression.
-
     Raises:
         LoweringError: the type is a class of the model's own, which a lowered module does not know.
     """
@@ -60,12 +56,7 @@ def annotated(kind: str, text: str) -> str:
 
 
 def constant(value: object, kind: str, tensor: Callable[[torch.Tensor], str]) -> str:
-    """The expression for a constant.
-
-    Args:
-        value: the constant.
-        kind: its type.
-        tensor: gives the expression for a tensor.
+    """The expression for a constant of a type; ``tensor`` gives those for tensors.
 
     Raises:
         LoweringError: TorchScript has no literal for it.
@@ -141,19 +132,19 @@ DICT_OF_PAIRS = tuple(f"aten::dict.{kind}((" for kind in ("str", "int", "bool", 
 
 
 def statement(operation: Operation, words: list[str], outputs: list[str], kind: str) -> str:
-    """The statement that runs an operation.
+    """The statement that runs an operation, by expressions for its inputs and names of its outputs.
 
-    Args:
-        operation: the operation.
-        words: the expressions for its inputs.
-        outputs: the names of its outputs.
-        kind: type of the first output; "" if there is none.
+    ``kind`` is the type of the first output; "" if there is none.
 
     Raises:
         LoweringError: TorchScript has no statement for it.
     """
     if operation.kind == "prim::RaiseException":
-        return f"raise {_exception(words[1:])}({words[0]})"
+        # PyTorch shows the class: itself if it is Python's own, else Exception.
+        name = words[1].strip("'").removeprefix("builtins.") if len(words) > 1 else ""
+        raised = getattr(builtins, name, None)
+        is_own = isinstance(raised, type) and issubclass(raised, Exception)
+        return f"raise {name if is_own else 'Exception'}({words[0]})"
     if operation.kind == "prim::Print":
         return f"print({', '.join(words)})"
     if operation.kind in UNPACKING:
@@ -169,13 +160,6 @@ def statement(operation: Operation, words: list[str], outputs: list[str], kind: 
     else:
         made = _call(operation, words)
     return f"{', '.join(outputs)} = {made}" if outputs else made
-
-
-def _exception(words: list[str]) -> str:
-    """The class of a raised exception, which PyTorch shows: itself if it is Python's own, else Exception."""
-    name = words[0].strip("'").removeprefix("builtins.") if words else ""
-    kind = getattr(builtins, name, None)
-    return name if isinstance(kind, type) and issubclass(kind, Exception) else "Exception"
 
 
 def _collected(kind: str, text: str) -> str:
@@ -250,13 +234,7 @@ def emitted(
 
 
 class _Move(NamedTuple):
-    """An assignment of a value to a name that another value may have had before.
-
-    Attributes:
-        name: the name.
-        kind: the type of the name.
-        value: the value.
-    """
+    """An assignment of a value to a name, of a type, that another value may have had before."""
 
     name: str
     kind: str
@@ -279,7 +257,7 @@ class _Emitter:
         self._fixed = Sharing(graph).fixed
         operations = list(graph.operations())
         self._known = {one.outputs[0]: one.value for one in operations if one.kind == "prim::Constant"}
-        self._taken = {value for one in operations for value in one.inputs}
+        self._used = {value for one in operations for value in one.inputs}
 
     def line(self, text: str, operation: Operation | None, depth: int) -> None:
         """Add a statement, indented for so many blocks around it."""
@@ -394,7 +372,7 @@ class _Emitter:
         (body,) = operation.blocks
         name, (times, going, *_) = self._name(body.parameters[0]), operation.inputs
         bounded = self._known.get(times) != UNBOUNDED_TRIPS
-        counted = bounded or body.parameters[0] in self._taken
+        counted = bounded or body.parameters[0] in self._used
         self.line(f"{name}_go = {self.word(going)}", None, depth)
         if counted:
             self.line(f"{name} = 0", None, depth)

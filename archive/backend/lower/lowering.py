@@ -90,7 +90,7 @@ def with_lowered_parts(
     if isinstance(paths, str) or not all(isinstance(path, str) for path in paths):
         raise LoweringError(f"expected a list of paths, found {paths!r}")
     for number, path in enumerate(paths):
-        _check_part(module, path)
+        _check_path(module, path)
         if path in paths[:number]:
             raise LoweringError(f"{path} is named twice")
         for other in paths[:number]:
@@ -118,25 +118,25 @@ def called_methods(module: torch.jit.ScriptModule, path: str) -> list[str]:
     return sorted(set(names)) or ["forward"]
 
 
-def _check_part(module: torch.nn.Module, path: str) -> None:
-    """Make sure that a path leads to a module that can be called.
+def _check_path(module: torch.nn.Module, path: str) -> None:
+    """Make sure that a path leads to a module that can be called. The words are PyTorch's, behind the path.
 
     Raises:
-        LoweringError: it does not. The words are PyTorch's, behind the path.
+        LoweringError: it does not.
     """
-    one = module
+    part = module
     for name in path.split("."):
-        if not hasattr(one, name):
-            known = ", ".join(child for child, _ in one.named_children()) or "none"
+        if not hasattr(part, name):
+            known = ", ".join(child for child, _ in part.named_children()) or "none"
             raise LoweringError(
-                f"part {path!r}: {_type_of(one)} does not have a field with name '{name}'; modules: {known}"
+                f"part {path!r}: {_type_of(part)} does not have a field with name '{name}'; modules: {known}"
             )
-        one = getattr(one, name)
-        if not isinstance(one, torch.nn.Module):
+        part = getattr(part, name)
+        if not isinstance(part, torch.nn.Module):
             raise LoweringError(f"part {path!r}: Attribute named {name} is not a Module")
-    if _type_of(one) in ("ModuleList", "ModuleDict"):
-        known = ", ".join(f"{path}.{child}" for child, _ in one.named_children()) or "none"
-        raise LoweringError(f"part {path!r}: a {_type_of(one)} has no forward; lower its modules: {known}")
+    if _type_of(part) in ("ModuleList", "ModuleDict"):
+        known = ", ".join(f"{path}.{child}" for child, _ in part.named_children()) or "none"
+        raise LoweringError(f"part {path!r}: a {_type_of(part)} has no forward; lower its modules: {known}")
 
 
 def _type_of(module: torch.nn.Module) -> str:
@@ -198,9 +198,9 @@ def checked_spec(scripted: torch.jit.ScriptModule, given: object) -> dict[str, A
                 f"method {name}: expected its compile spec to be a text, or a dict by names of options, "
                 f"found {options!r}"
             )
-        found = torch._C._jit_try_infer_type(dict(options)) if options else None
-        if found is not None and not found.success():
-            raise LoweringError(f"method {name}: TorchScript cannot hold its compile spec: {found.reason()}")
+        kind = torch._C._jit_try_infer_type(dict(options)) if options else None
+        if kind is not None and not kind.success():
+            raise LoweringError(f"method {name}: TorchScript cannot hold its compile spec: {kind.reason()}")
     return {
         name: options if isinstance(options, str) else dict(options) or {"": ""}
         for name, options in given.items()
@@ -377,15 +377,15 @@ def lowered_parts(module: Any) -> dict[str, Any]:  # noqa: ANN401
     Args:
         module: a ``torch._C.ScriptModule``; if it is lowered itself, its path is "".
     """
-    found = {}
+    parts = {}
     left = [("", module)]
     while left:
-        path, one = left.pop()
-        if LOWERED_TYPE.match(one._type().annotation_str):
-            found[path.removesuffix("__loweredModule__").removesuffix(".")] = one
-        children = torch._C.ModuleDict(one).items()
+        path, part = left.pop()
+        if LOWERED_TYPE.match(part._type().annotation_str):
+            parts[path.removesuffix("__loweredModule__").removesuffix(".")] = part
+        children = torch._C.ModuleDict(part).items()
         left += [(f"{path}.{name}".removeprefix("."), child) for name, child in children]
-    return found
+    return parts
 
 
 def _set_up(lowered: Any, backend: str, state: tuple[Any, Any, bool]) -> None:  # noqa: ANN401

@@ -146,9 +146,9 @@ def _carry(attachment: Attachment, delegated: _Delegated) -> None:
             attachment.relocate(row, marked(span, handle, text if row == first else ""))
         for _, rows in groupby(table.rows(record), key=lambda row: int(table.source[row])):
             row = next(rows)
-            found = table.source_range(row).source
-            if row not in statements and bytes(found.filename or b"") == GENERATED_FILE.encode():
-                attachment.rename(row, bytes(found.text) + carrying(text).encode(), GENERATED_FILE.encode())
+            source = table.source_range(row).source
+            if row not in statements and bytes(source.filename or b"") == GENERATED_FILE.encode():
+                attachment.rename(row, bytes(source.text) + carrying(text).encode(), GENERATED_FILE.encode())
 
 
 class _Delegated:
@@ -167,8 +167,8 @@ class _Delegated:
         tags = {int(table.tag[row]) for row in rows}
         methods = opened.methods.values() if opened.method_table is not None else ()
         others = {handle for handles in methods for handle in handles}
-        found = (handle for handle, entry in opened.handles.items() if entry.tag in tags)
-        self.sites = {handle: self._site(handle) for handle in found if handle not in others}
+        delegated = (handle for handle, entry in opened.handles.items() if entry.tag in tags)
+        self.sites = {handle: self._site(handle) for handle in delegated if handle not in others}
 
     def check(self) -> None:
         """Make sure that the debug info is there.

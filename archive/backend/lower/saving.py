@@ -90,9 +90,9 @@ def rewrite(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> in
     added = [new_member(name, data) for name, data in records.items() if name not in held]
     place = next((n for n, name in enumerate(held) if name in VERSION_RECORDS), len(members))
     members[place:place] = added
-    found = held[RECORD_NAME].view() if RECORD_NAME in held else None
-    if found is not None:
-        members.append(new_member(RECORD_NAME, renewed_id(members, held.values(), found)))
+    if RECORD_NAME in held:
+        number = renewed_id(members, held.values(), held[RECORD_NAME].view())
+        members.append(new_member(RECORD_NAME, number))
     return write_archive(file, opened.root, members)
 
 
@@ -103,22 +103,25 @@ GENERATED_FRAME = re.compile(rb'  File "(code/[^"\n]+)", line (\d+).*\n(?:(?! *~
 
 
 def check_loading(file: BinaryIO, opened: Archive, *, lite: bool) -> None:
-    """Have PyTorch load an archive. An archive whose backend is not available here passes.
-
-    Args:
-        file: the archive.
-        opened: the same archive, opened by this library.
-        lite: whether the lite interpreter loads it, instead of TorchScript.
+    """Have PyTorch load an archive, which ``opened`` is, too. One whose backend is not available here passes.
 
     Raises:
         LoweringError: PyTorch refuses the archive. The error has PyTorch's message, and the model's source if
             the message names a line of generated code.
     """
     load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
+    file.seek(0)
+    place: BinaryIO | str = file
+    try:
+        file.flush()
+        name = f"/proc/self/fd/{file.fileno()}"  # by a name, PyTorch reads tensor by tensor
+        place = name if Path(name).exists() else file
+    except OSError:  # a file in memory
+        pass
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch gave the same warnings when it saved the archive
-            load(_name_of(file))
+            load(place)
     except Exception as error:  # of any kind, as code generated from the model runs
         said = str(error).strip()
         if any(line.endswith(UNAVAILABLE) for line in said.splitlines()):
@@ -130,17 +133,6 @@ def check_loading(file: BinaryIO, opened: Archive, *, lite: bool) -> None:
         message = f"PyTorch does not load what it saved; nothing is written: {reason}"
         source = shown(_model_source(said.encode(), opened))
         raise LoweringError(f"{message}. Source code: {source}" if source else message) from error
-
-
-def _name_of(file: BinaryIO) -> BinaryIO | str:
-    """A name of an open file, if the system has one: by that, PyTorch reads it tensor by tensor."""
-    file.seek(0)
-    try:
-        file.flush()
-        name = f"/proc/self/fd/{file.fileno()}"
-    except OSError:  # a file in memory
-        return file
-    return name if Path(name).exists() else file
 
 
 def _model_source(said: bytes, opened: Archive) -> SourceRange | None:
@@ -265,20 +257,18 @@ def _saved(module: torch.jit.ScriptModule, *, lite: bool) -> Iterator[Path]:
         try:
             path = ending.enter_context(temporary_archive(module, lite=lite))
         except RuntimeError as error:
-            places = _contexts(module) if lite and NO_CONTEXTS in str(error) else ""
+            places = ""
+            if lite and NO_CONTEXTS in str(error):  # name the model's ``with`` statements
+                with temporary_archive(module) as other, open_archive(other) as opened:
+                    sites, _ = _tables(module, opened, Carried.of(opened.range_table))
+                spans = dict.fromkeys(shown_range(site) for site in sites.values() if site.op == ENTER)
+                places = "".join(
+                    f'\n  File "{decoded(span.filename)}", line {span.first_line}'
+                    f"\n    {decoded(span.line_text.strip())}"
+                    for span in spans
+                )
             raise LoweringError(f"PyTorch does not save it: {error}{places}") from error
         yield path
-
-
-def _contexts(module: torch.jit.ScriptModule) -> str:
-    """The model's ``with`` statements in lowered parts, a line each."""
-    with temporary_archive(module) as path, open_archive(path) as opened:
-        sites, _ = _tables(module, opened, Carried.of(opened.range_table))
-    spans = dict.fromkeys(shown_range(site) for site in sites.values() if site.op == ENTER)
-    return "".join(
-        f'\n  File "{decoded(one.filename)}", line {one.first_line}\n    {decoded(one.line_text.strip())}'
-        for one in spans
-    )
 
 
 def _tables(

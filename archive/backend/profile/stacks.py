@@ -55,23 +55,25 @@ def folded_stacks(timeline: Timeline) -> str:
     """A line for each stack, in the order in which stacks first run: its frames, and its self time in ns."""
     times: defaultdict[str, int] = defaultdict(int)
     for start, end, one in (segment for lane in timeline.lanes for segment in lane):
-        times[";".join(map(_plain, stack_of(one.place, one.name)))] += end - start
+        frames = stack_of(one.place, one.name)  # of a line only its place; ";" separates frames
+        names = (frame.name if frame.file is None else f"{frame.file}:{frame.line}" for frame in frames)
+        times[";".join(name.replace(";", ":") for name in names)] += end - start
     return "".join(f"{stack} {time}\n" for stack, time in times.items() if time)
-
-
-def _plain(frame: StackFrame) -> str:
-    """A frame's name without the letter that separates frames; of a line only its place."""
-    name = frame.name if frame.file is None else f"{frame.file}:{frame.line}"
-    return name.replace(";", ":")
 
 
 def speedscope(timeline: Timeline) -> dict[str, Any]:
     """The timeline as a speedscope file."""
     frames: dict[StackFrame, int] = {}
-    profiles = []
+    profiles: list[dict[str, Any]] = []
     for number, segments in enumerate(timeline.lanes):
         name = "operations" + (f" {number + 1}" if number else "")
-        profiles.append(_evented(name, segments, frames))
+        events = [
+            {"type": kind, "frame": frames.setdefault(frame, len(frames)), "at": time}
+            for kind, frame, time in _changes(segments)
+        ]
+        start, end = (segments[0][0], segments[-1][1]) if segments else (0, 0)
+        times = {"startValue": start, "endValue": end}
+        profiles.append({"type": "evented", "name": name, "unit": "nanoseconds", **times, "events": events})
     if timeline.memory:
         profiles.append(_allocated(timeline, frames))
     return {
@@ -87,17 +89,6 @@ def speedscope(timeline: Timeline) -> dict[str, Any]:
         },
         "profiles": profiles,
     }
-
-
-def _evented(name: str, segments: Sequence[Segment], frames: dict[StackFrame, int]) -> dict[str, Any]:
-    """A lane: an event for each frame that is opened or closed; new frames are numbered in ``frames``."""
-    events = [
-        {"type": kind, "frame": frames.setdefault(frame, len(frames)), "at": time}
-        for kind, frame, time in _changes(segments)
-    ]
-    start, end = (segments[0][0], segments[-1][1]) if segments else (0, 0)
-    times = {"startValue": start, "endValue": end}
-    return {"type": "evented", "name": name, "unit": "nanoseconds", **times, "events": events}
 
 
 def _changes(segments: Sequence[Segment]) -> Iterator[tuple[str, StackFrame, int]]:

@@ -145,9 +145,16 @@ class GeneratedCode:
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 type_name = f"{module}.{node.name}"
-                made.types[type_name] = dict(_module_types(node))
-                methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
-                made.functions.extend(_function(one, type_name, made) for one in methods)
+                types = made.types[type_name] = {}  # attributes whose type is a class of the archive
+                for part in node.body:
+                    if isinstance(part, ast.FunctionDef):
+                        made.functions.append(_function(part, type_name, made))
+                    elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                        types[part.target.id] = ast.unparse(part.annotation)
+                    elif isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Subscript):
+                        key = part.targets[0].slice  # __annotations__["0"] = __torch__.Block
+                        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                            types[key.value] = ast.unparse(part.value)
             elif isinstance(node, ast.FunctionDef):
                 made.functions.append(_function(node, "", made))
         return made
@@ -162,43 +169,26 @@ class GeneratedCode:
         return type_name
 
 
-def _module_types(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    """The attributes of a class whose type is a class of the archive, with this type.
-
-    Attributes whose names are numbers are written ``__annotations__["0"] = __torch__.Block``.
-    """
-    for one in node.body:
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
-            yield one.target.id, ast.unparse(one.annotation)
-        elif isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Subscript):
-            key = one.targets[0].slice
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                yield key.value, ast.unparse(one.value)
-
-
 def _function(node: ast.FunctionDef, type_name: str, record: ParsedCode) -> CodeFunction:
     """A function with the calls of modules in it."""
     known: dict[str, Path] = {node.args.args[0].arg: ()} if type_name and node.args.args else {}
     calls = []
-    for one in _in_order(node):
-        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
-            path = _path(one.value, known)
-            if path is not None:
-                known[one.targets[0].id] = path
-        elif isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute):
-            path = _path(one.func.value, known)
-            if path is not None:
-                calls.append(_site(one, one.func.attr, path, record))
-    return CodeFunction(type_name, node.name, node.lineno, node.end_lineno or node.lineno, tuple(calls))
-
-
-def _in_order(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below a node, in the order of the text."""
     left = [*ast.iter_child_nodes(node)][::-1]
-    while left:
-        one = left.pop()
-        yield one
-        left += [*ast.iter_child_nodes(one)][::-1]
+    while left:  # in the order of the text
+        part = left.pop()
+        left += [*ast.iter_child_nodes(part)][::-1]
+        if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name):
+            path = _path(part.value, known)
+            if path is not None:
+                known[part.targets[0].id] = path
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            path = _path(part.func.value, known)
+            if path is not None:
+                last = part.end_lineno or part.lineno
+                start = record.line_starts[part.lineno - 1] + part.col_offset
+                end = record.line_starts[last - 1] + (part.end_col_offset or 0)
+                calls.append(CallSite(start, end, part.lineno, last, part.func.attr, path))
+    return CodeFunction(type_name, node.name, node.lineno, node.end_lineno or node.lineno, tuple(calls))
 
 
 def _path(node: ast.expr, known: dict[str, Path]) -> Path | None:
@@ -215,13 +205,6 @@ def _path(node: ast.expr, known: dict[str, Path]) -> Path | None:
     else:
         return None
     return None if base is None else (*base, name)
-
-
-def _site(node: ast.Call, method: str, path: Path, record: ParsedCode) -> CallSite:
-    last = node.end_lineno or node.lineno
-    start = record.line_starts[node.lineno - 1] + node.col_offset
-    end = record.line_starts[last - 1] + (node.end_col_offset or 0)
-    return CallSite(start, end, node.lineno, last, method, path)
 
 
 # --- places
@@ -283,7 +266,7 @@ class StockPlaces:
     def _sites(self) -> dict[tuple[int, str, str], list[tuple[CodeFunction, CallSite]]]:
         """The calls in generated code, by the tag of the range that they come from, class, and method."""
         table = self._opened.range_table
-        found: dict[tuple[int, str, str], list[tuple[CodeFunction, CallSite]]] = {}
+        sites: dict[tuple[int, str, str], list[tuple[CodeFunction, CallSite]]] = {}
         for number, name in enumerate(table.names):
             record = self._code.record(name.removesuffix(DEBUG_ENDING))
             rows = table.rows(number)
@@ -292,8 +275,8 @@ class StockPlaces:
                 row = rows.start + int(np.searchsorted(offsets, site.start, "right")) - 1
                 if row >= rows.start:
                     key = int(table.tag[row]), function.type_name, site.method
-                    found.setdefault(key, []).append((function, site))
-        return found
+                    sites.setdefault(key, []).append((function, site))
+        return sites
 
     def of_stack(self, stack: Sequence[str], op: str) -> OperationPlace:
         """The place of an operation of TorchScript.
@@ -305,7 +288,20 @@ class StockPlaces:
         steps = [step for entry in reversed(stack) if (step := self._step(entry)) is not None]
         levels = [ModuleLevel(f"top({self._opened.top})", ""), *self._levels_between(steps)]
         hierarchy = ".".join(map(str, levels))
-        source, innermost = self._source([*_positions(steps, op)])
+        # The positions in code of the operator and of the calls that lead to it, innermost first.
+        positions = []
+        for number in reversed(range(len(steps))):
+            record, line, function = steps[number]
+            if number == len(steps) - 1:
+                start, end = record.line_starts[line - 1], record.line_starts[line]
+                name = re.escape(op.rpartition("::")[2].encode())
+                calls = re.finditer(rb"[\w.]*\b%b\(" % name, record.text[start:end])
+                offsets = [start + call.start() for call in calls]
+            else:
+                method = steps[number + 1].function.name
+                offsets = [site.start for site in _sites_on(line, function, method)]
+            positions.append((record, offsets or [record.line_starts[line - 1]]))
+        source, innermost = self._source(positions)
         return OperationPlace(tuple(levels), f"{hierarchy}.{op}", source, innermost, op)
 
     def _levels_between(self, steps: Sequence[StackStep]) -> Iterator[ModuleLevel]:
@@ -321,13 +317,13 @@ class StockPlaces:
 
     def _step(self, entry: str) -> StackStep | None:
         """The step of an entry of a call stack; None if it is none of the archive's."""
-        found = STACK_ENTRY.fullmatch(entry)
-        if found is None or not found["record"].startswith(CODE_FOLDER):
+        place = STACK_ENTRY.fullmatch(entry)
+        if place is None or not place["record"].startswith(CODE_FOLDER):
             return None
-        record = self._code.record(found["record"])
+        record = self._code.record(place["record"])
         if record is None:
             return None
-        line = int(found["line"])
+        line = int(place["line"])
         function = record.function_at(line)
         return None if function is None else StackStep(record, line, function)
 
@@ -341,16 +337,13 @@ class StockPlaces:
         """
         innermost: list[SourceLine | None] = []
         for record, offsets in positions:
-            found = {self._lines(record.name, offset) for offset in offsets}
-            innermost.append(_only({lines[0] for lines in found if lines}))
-            own = {line for lines in found if (line := model_line(lines)) and not is_pytorchs(line.file)}
+            spans = (self._opened.locate(record.name, offset) for offset in offsets)
+            stacks = {tuple(lines_of(span)) for span in spans if span is not None}
+            innermost.append(_only({lines[0] for lines in stacks if lines}))
+            own = {line for lines in stacks if (line := model_line(lines)) and not is_pytorchs(line.file)}
             if own:
                 return _only(own), innermost[0]
         return (innermost[0], innermost[0]) if innermost else (None, None)
-
-    def _lines(self, name: str, offset: int) -> tuple[SourceLine, ...]:
-        span = self._opened.locate(name, offset)
-        return () if span is None else tuple(lines_of(span))
 
 
 def _sites_on(line: int, function: CodeFunction, method: str) -> list[CallSite]:
@@ -360,24 +353,6 @@ def _sites_on(line: int, function: CodeFunction, method: str) -> list[CallSite]:
 
 def _only(lines: set[SourceLine]) -> SourceLine | None:
     return lines.pop() if len(lines) == 1 else None
-
-
-def _positions(steps: Sequence[StackStep], op: str) -> Iterator[tuple[ParsedCode, Sequence[int]]]:
-    """The positions in code of an operator and of the calls that lead to it, innermost first."""
-    for number in reversed(range(len(steps))):
-        record, line, function = steps[number]
-        if number == len(steps) - 1:
-            found = _named(record, line, op)
-        else:
-            found = [one.start for one in _sites_on(line, function, steps[number + 1].function.name)]
-        yield record, found or [record.line_starts[line - 1]]
-
-
-def _named(record: ParsedCode, line: int, op: str) -> list[int]:
-    """The positions in a line of code at which an operator is called."""
-    start, end = record.line_starts[line - 1], record.line_starts[line]
-    name = re.escape(op.rpartition("::")[2].encode())
-    return [start + one.start() for one in re.finditer(rb"[\w.]*\b%b\(" % name, record.text[start:end])]
 
 
 def _one_path(

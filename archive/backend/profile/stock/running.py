@@ -139,7 +139,7 @@ class LiteMethod:
 
     def _next_operations(self, start: int) -> frozenset[int]:
         """The operations that may run next from an instruction on; the number of instructions for the end."""
-        left, seen, found = [start], set[int](), set[int]()
+        left, seen, following = [start], set[int](), set[int]()
         while left:
             at = left.pop()
             if at in seen:
@@ -147,14 +147,14 @@ class LiteMethod:
             seen.add(at)
             code, number = self._instructions[at] if at < len(self._instructions) else (RETURN, 0)
             if code == RETURN:
-                found.add(len(self._instructions))
+                following.add(len(self._instructions))
             elif code in OPERATIONS:
-                found.add(at)
+                following.add(at)
             elif code == JUMP:
                 left.append(at + number)
             else:
                 left += [at + 1, at + number] if code in BRANCHES else [at + 1]
-        return frozenset(found)
+        return frozenset(following)
 
 
 def _fits(value: object, kind: str) -> bool:
