@@ -65,7 +65,13 @@ class Plain:
 
     def __setattr__(self, name: str, value: object) -> None:
         _check(self, name)
-        _check_value(self, name, value)
+        sealed = self.__sealed
+        is_new_parameter = isinstance(value, torch.nn.Parameter) and not isinstance(
+            self.__dict__.get(name), torch.Tensor
+        )
+        if sealed is not None and (isinstance(value, torch.nn.Module) or is_new_parameter):
+            kind = "parameter" if is_new_parameter else "module"  # which a module would register as its own
+            raise StateError(f"{sealed.place}.{name}: a {kind} that no captured call has{WAY_OUT}")
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -124,21 +130,6 @@ def _check(holder: Plain, name: str) -> None:
     problem = sealed.problem(name) if sealed is not None else ""
     if problem:
         raise StateError(problem)
-
-
-def _check_value(holder: Plain, name: str, value: object) -> None:
-    """Refuse a value that a module would register as a part or a parameter of its own.
-
-    Raises:
-        StateError: the object is sealed, and the value such a one.
-    """
-    sealed: Any = object.__getattribute__(holder, "_Plain__sealed")
-    is_new_parameter = isinstance(value, torch.nn.Parameter) and not isinstance(
-        holder.__dict__.get(name), torch.Tensor
-    )
-    if sealed is not None and (isinstance(value, torch.nn.Module) or is_new_parameter):
-        kind = "parameter" if is_new_parameter else "module"
-        raise StateError(f"{sealed.place}.{name}: a {kind} that no captured call has{WAY_OUT}")
 
 
 def _check_item(holder: Plain, key: object) -> None:

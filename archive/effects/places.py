@@ -75,7 +75,7 @@ CODE_TYPES = (
 )
 """Types of values that are code, or lead to some."""
 FOREIGN_PACKAGES = frozenset(sys.stdlib_module_names) - {"__main__"}
-"""Packages whose objects are nobody's state: a logger, an open file, a lock."""
+"""Packages whose objects are no model's state: a logger, an open file, a lock."""
 OPEN_CLASSES = (SimpleNamespace, Namespace, *BASES, tuple)
 """Classes of these packages whose objects hold what anybody puts there."""
 REGISTERED = ("_parameters", "_buffers", "_modules")

@@ -64,7 +64,7 @@ def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
     builtin function, without a call that leads there.
 
     Returns:
-        The operations of which nobody knows the line: several lines of the text have the attribute.
+        The operations whose line is not known: several lines of the text have the attribute.
     """
     unknown: set[Operation] = set()
     sources = _functions(graph)

@@ -92,7 +92,7 @@ def _items(
 
 
 def placeholder(kind: str) -> str:
-    """Some value of a type, for values that TorchScript passes on but nobody reads, as after early returns.
+    """Some value of a type, for values that TorchScript passes on but never reads, as after early returns.
 
     Raises:
         LoweringError: no value of this type is known.

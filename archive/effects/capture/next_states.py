@@ -82,7 +82,7 @@ def state_for_other(one: Attempt, number: int) -> Snapshot | None:
 
     Args:
         one: the call.
-        number: of the decision that is to be another.
+        number: of the decision that must change.
 
     Returns:
         The state of the call with another number or length at one place; None if no such state is found.

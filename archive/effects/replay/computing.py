@@ -187,18 +187,15 @@ class Computing:
                 slot = self.source(source)
                 return lambda frame: checked_data(frame[slot])
             case Made("inference", (inner,)):
-                return self._inference(value, self._function(inner))
+                make = self._function(inner)
+                slot = self._once(value, lambda: lambda frame: inference(make(frame)))
+                return lambda frame: frame[slot]
             case Made("dtype" | "device" as kind, (Constant(text),)):
                 named = NAMED[kind]
                 return lambda _: named(str(text))
             case Made(kind, parts):
                 return self._made(value, [self._function(part) for part in parts])
         slot = self.value(value)
-        return lambda frame: frame[slot]
-
-    def _inference(self, value: Value, inner: Compute) -> Compute:
-        """A function that gives a tensor of inference mode; the same for the same value."""
-        slot = self._once(value, lambda: lambda frame: inference(inner(frame)))
         return lambda frame: frame[slot]
 
     def _made(self, made: Made, parts: list[Compute]) -> Compute:
@@ -313,7 +310,7 @@ class Computing:
             case At(source):
                 return self.source(source)
             case Computed():
-                return self._computed(value)
+                return self._once(value, lambda: self._operation(value))
         return self.value(value)
 
     def listed(self, source: Source) -> int:
@@ -321,14 +318,9 @@ class Computing:
         slot = self.compared(At(source))
         return self.compute(lambda frame: items(frame[slot]))
 
-    def _computed(self, value: Computed) -> int:
-        """The slot of a computed number."""
-
-        def make() -> Compute:
-            op, operands = value.op, [self.compared(item) for item in value.items]
-            return lambda frame: computed(op, *[frame[slot] for slot in operands])
-
-        return self._once(value, make)
+    def _operation(self, value: Computed) -> Compute:
+        op, operands = value.op, [self.compared(item) for item in value.items]
+        return lambda frame: computed(op, *[frame[slot] for slot in operands])
 
     def _below_global(self, source: Source) -> int:
         return self._once(At(source), lambda: self._place_below_global(source))

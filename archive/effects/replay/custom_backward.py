@@ -107,7 +107,7 @@ class BackwardLink:
         self._arguments = [None if one is None else _Like.of(one) for one in arguments]
         self._pass = -1
         self._given: dict[int, Any] = {}
-        self._found: tuple[Any, ...] | None = None
+        self._gradients: tuple[Any, ...] | None = None
 
     def noting(self, number: int) -> Callable[[Any], None]:
         """A hook that notes the gradient of a result."""
@@ -123,9 +123,9 @@ class BackwardLink:
 
         def replaced(_: Any, __: Any) -> tuple[Any, ...]:  # noqa: ANN401
             self._enter()
-            if self._found is None:
-                self._found = self._gradients()
-            return (self._fitting(self._found[number], number),)
+            if self._gradients is None:
+                self._gradients = self._backward()
+            return (self._fitting(self._gradients[number], number),)
 
         return replaced
 
@@ -133,16 +133,16 @@ class BackwardLink:
         """Forget the gradients of another way back."""
         now = torch._C._current_graph_task_id()
         if now != self._pass:
-            self._pass, self._given, self._found = now, {}, None
+            self._pass, self._given, self._gradients = now, {}, None
 
-    def _gradients(self) -> tuple[Any, ...]:
+    def _backward(self) -> tuple[Any, ...]:
         """What the function's ``backward`` gives."""
         given = [
             self._given.get(number, like.zeros() if like and self._context.materialize_grads else None)
             for number, like in enumerate(self._results)
         ]
-        found = self._function.backward(self._context, *given)
-        gradients = found if isinstance(found, tuple) else (found,)
+        result = self._function.backward(self._context, *given)
+        gradients = result if isinstance(result, tuple) else (result,)
         count = len(self._arguments)
         if len(gradients) < count or any(one is not None for one in gradients[count:]):
             raise RuntimeError(

@@ -103,7 +103,7 @@ def _warn(state: State, settings: tuple[Any, ...], values: tuple[Any, ...]) -> N
 def _unread(filename: str) -> Iterator[None]:
     """Keep ``warnings`` from reading a file to show its line, unless that is a loaded Python module's own.
 
-    A record may name any file: one that never ends, a pipe, or one whose lines are nobody's business.
+    A record may name any file: one that never ends, a pipe, or one whose lines are private.
     """
     loaded = filename in linecache.cache or any(
         getattr(one, "__file__", None) == filename for one in list(sys.modules.values())
@@ -243,7 +243,7 @@ class Interpreter:
         return check
 
     def _input(self, body: Computing, source: Source) -> int:
-        """An input of the graph: a list for a container of another class, which a guard says."""
+        """The slot of an input of the graph: a list for a container of another class, which a guard says."""
         slot = body.source(source)
         guards = (one for one in self._effects.guards if one.look is Look.TYPE and one.subject == At(source))
         if any(isinstance(one.value, Constant) and ":" in str(one.value.value) for one in guards):
@@ -348,8 +348,13 @@ class Interpreter:
 
     def _change(self, body: Computing, number: int, effect: Effect) -> PreparedChange:
         """One effect."""
-        target, key = self._target(body, effect), self._key(body, effect)
-        value = NOTHING
+        target, key, value = self._target(body, effect), NOTHING, NOTHING
+        if effect.op is Op.SET_GLOBAL and isinstance(effect.source, GlobalName):
+            key = body.constant(effect.source.name)
+        elif effect.op is Op.SET_BACKWARD and isinstance(effect.key, Constant):
+            key = body.constant(self._code[str(effect.key.value)])
+        elif effect.key is not None:
+            key = body.hooks(effect.key) if hooks_of(effect) else body.value(effect.key)
         if effect.value is not None and effect.op is Op.COPY:
             earlier = self._effects.effects[:number]
             value = body.snapshot(effect.value, (one.source for one in earlier if one.op is Op.COPY))
@@ -370,16 +375,6 @@ class Interpreter:
         return PreparedChange(
             number, body.take_late(), None if needless else step.backup, step.change, target, key, value
         )
-
-    def _key(self, body: Computing, effect: Effect) -> int:
-        """The slot of an effect's key: of a global name's or a cell's, the name."""
-        if effect.op is Op.SET_GLOBAL and isinstance(effect.source, GlobalName):
-            return body.constant(effect.source.name)
-        if effect.key is None:
-            return NOTHING
-        if effect.op is Op.SET_BACKWARD and isinstance(effect.key, Constant):
-            return body.constant(self._code[str(effect.key.value)])
-        return body.hooks(effect.key) if hooks_of(effect) else body.value(effect.key)
 
     def _target(self, body: Computing, effect: Effect) -> int:
         """The slot of what an effect changes: dict of globals, cell, or value at its source."""

@@ -31,7 +31,7 @@ from archive.effects.replay.fresh import FreshState
 from archive.formats.effects.rules import check_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
+    from collections.abc import Collection, Iterator, MutableMapping, Sequence
 
     from archive.formats.effects.model import EffectTable
 
@@ -84,7 +84,7 @@ class LiveCells(Mapping[tuple[str, str], "CellType | None"]):
         self._module = module
         self._cells: dict[tuple[str, str], CellType | None] | None = None
 
-    def _found(self) -> dict[tuple[str, str], CellType | None]:
+    def _all(self) -> dict[tuple[str, str], CellType | None]:
         if self._cells is None:
             self._cells = {}
             for function in _functions(self._module):
@@ -96,13 +96,13 @@ class LiveCells(Mapping[tuple[str, str], "CellType | None"]):
         return self._cells
 
     def __getitem__(self, key: tuple[str, str]) -> CellType | None:
-        return self._found()[key]
+        return self._all()[key]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self._found())
+        return iter(self._all())
 
     def __len__(self) -> int:
-        return len(self._found())
+        return len(self._all())
 
 
 def _package(name: str) -> str:
@@ -111,20 +111,20 @@ def _package(name: str) -> str:
 
 def _parts(module: object) -> list[object]:
     """A module and all objects that it holds as attributes or submodules, each once."""
-    found: dict[int, object] = {}
+    parts: dict[int, object] = {}
     waiting = [module]
     while waiting:
         part = waiting.pop()
-        if id(part) in found:
+        if id(part) in parts:
             continue
-        found[id(part)] = part
+        parts[id(part)] = part
         held = names(part)
         if is_code(part) or held is None:
             continue
         waiting += held.values()
         submodules = held.get("_modules")
         waiting += submodules.values() if isinstance(submodules, dict) else ()
-    return list(found.values())
+    return list(parts.values())
 
 
 def _functions(module: object) -> Iterator[FunctionType]:
@@ -137,14 +137,18 @@ def _functions(module: object) -> Iterator[FunctionType]:
             if _package(base.__module__) not in FOREIGN_PACKAGES:
                 waiting += vars(base).values()
     while waiting:
-        one = _unwrapped(waiting.pop())
-        if not isinstance(one, FunctionType) or id(one) in seen:
+        function = waiting.pop()
+        if isinstance(function, property):
+            function = function.fget
+        while isinstance(function, staticmethod | classmethod | MethodType | partial):
+            function = function.func if isinstance(function, partial) else function.__func__
+        if not isinstance(function, FunctionType) or id(function) in seen:
             continue
-        seen[id(one)] = one
-        yield one
-        waiting += [cell.cell_contents for cell in one.__closure__ or () if is_filled(cell)]
-        if _package(one.__module__ or "") not in FOREIGN_PACKAGES:
-            waiting += [one.__globals__.get(name) for name in _global_names(one.__code__)]
+        seen[id(function)] = function
+        yield function
+        waiting += [cell.cell_contents for cell in function.__closure__ or () if is_filled(cell)]
+        if _package(function.__module__ or "") not in FOREIGN_PACKAGES:
+            waiting += [function.__globals__.get(name) for name in _global_names(function.__code__)]
 
 
 def _hooks(part: object) -> Iterator[object]:
@@ -161,15 +165,6 @@ def _global_names(code: CodeType) -> Iterator[str]:
         one = waiting.pop()
         yield from one.co_names
         waiting += [constant for constant in one.co_consts if isinstance(constant, CodeType)]
-
-
-def _unwrapped(one: Any) -> Callable[..., object]:  # noqa: ANN401
-    """The function behind a method, static method, class method, property or partial function."""
-    if isinstance(one, property):
-        one = one.fget
-    while isinstance(one, staticmethod | classmethod | MethodType | partial):
-        one = one.func if isinstance(one, partial) else one.__func__
-    return one  # type: ignore[no-any-return]
 
 
 def is_filled(cell: CellType) -> bool:

@@ -65,10 +65,6 @@ def put_on_backward_hooks(
     joined.setup_output_hook(outputs)
 
 
-def forget() -> None:
-    """Undo nothing: the aliases are the graph's, and nobody gets them from a call that fails."""
-
-
 # --- steps
 
 

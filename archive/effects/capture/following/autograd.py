@@ -66,11 +66,7 @@ class InferenceRegion:
 
 
 class InferenceTensors:
-    """The inference tensors of one call.
-
-    Args:
-        call: the captured call.
-    """
+    """The inference tensors of one call."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
@@ -153,9 +149,6 @@ class Context:
 
 class ContextNotes:
     """What a context has noted.
-
-    Args:
-        call: the captured call.
 
     Attributes:
         saved: tensors for ``backward``.
@@ -330,11 +323,7 @@ class LaterHandle:
 
 
 class KeptHandle:
-    """The proxy of a handle that an earlier call has kept.
-
-    Args:
-        call: the captured call.
-    """
+    """The proxy of a handle that an earlier call has kept."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call

@@ -63,11 +63,7 @@ INPUT_OUTPUT = ("open", "input", "breakpoint")
 
 
 class ReplacedBuiltins:
-    """Builtins that are functions, for copies of the model's functions.
-
-    Args:
-        call: the captured call.
-    """
+    """Builtins that are functions, for copies of the model's functions."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
@@ -189,7 +185,6 @@ class Globals(dict[str, Any]):
     """Globals of copied functions: real values, wrapped when they are read, and values that copies store.
 
     Args:
-        call: the captured call.
         real: the real globals.
         builtins: for the copies.
 
@@ -267,9 +262,6 @@ class Ran(NamedTuple):
 
 class Functions:
     """Copies functions, and notes what the copies store.
-
-    Args:
-        call: the captured call.
 
     Attributes:
         numbers: the proxies of ``int``, ``float`` and ``bool``, which the model gets instead of them.

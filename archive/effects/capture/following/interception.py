@@ -4,8 +4,8 @@ They are replaced in PyTorch itself, since a model may reach them by any path. A
 threads that capture nothing.
 
 What ``torch.utils.checkpoint`` computes is captured as if it were called plainly. On the way back PyTorch
-computes a checkpoint's part again. The gradients are the same, as long as the part changes nothing, asks
-nobody whether gradients are wanted, and draws the same random numbers again.
+computes a checkpoint's part again. The gradients are the same, as long as the part changes nothing, does
+not ask whether gradients are wanted, and draws the same random numbers again.
 """
 
 from __future__ import annotations

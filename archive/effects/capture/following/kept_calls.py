@@ -73,7 +73,7 @@ PURE_METHODS = {
     ),
     *("max", "mean", "min", "norm", "numel", "size", "std", "sum", "tolist", "var"),
 }
-"""Functions and methods that change nothing, whoever they are called on."""
+"""Functions and methods that change nothing, on any object."""
 IMPURE = (ast.Await, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
@@ -204,7 +204,7 @@ class KeptCalls:
         settings = (" " if sep is None else sep, "\n" if end is None else end)
         if not all(type(one) is str for one in settings):
             self._call.refuse("print with a separator that is no plain text")
-        del flush  # a matter of time alone
+        del flush  # only a matter of time
         self._call.check_once()
         self.note(PRINT, settings, tuple(self.shown(one, caller) for one in values))
 

@@ -58,11 +58,7 @@ CODE = (FunctionType, staticmethod, classmethod, property, type)
 
 
 class Classes:
-    """Attributes of classes.
-
-    Args:
-        call: the captured call.
-    """
+    """Attributes of classes."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
@@ -173,11 +169,7 @@ STANDARD_DELETERS = (object.__delattr__, torch.nn.Module.__delattr__, SimpleName
 
 
 class ObjectProxies:
-    """Reads, sets and deletes attributes of proxies, and makes new objects.
-
-    Args:
-        call: the captured call.
-    """
+    """Reads, sets and deletes attributes of proxies, and makes new objects."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call

@@ -57,7 +57,6 @@ class ContextVariable:
     """The proxy of a ``ContextVar``, whose values the call keeps to itself.
 
     Args:
-        call: the captured call.
         real: the variable.
     """
 

@@ -52,7 +52,7 @@ DEVICE = "cpu"
 CASTS = "aten::_to_copy"
 Trial = list[tuple[Any, ...]]
 ASKING = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-"""Functions by which those of ``torch.nn.functional`` ask whether a mode is to be called instead of them."""
+"""Functions by which those of ``torch.nn.functional`` ask whether a mode takes their call."""
 
 
 class without_autocast:  # noqa: N801 (as PyTorch's contexts)
@@ -81,7 +81,6 @@ class Autocast:
     """Casts of one call.
 
     Args:
-        call: the captured call.
         guard: guards the type of a tensor.
         record: casts a tensor, by a node of the graph.
     """
@@ -94,7 +93,7 @@ class Autocast:
         call.cast_weights = {}
 
     def is_on(self) -> bool:
-        """Whether operators are to be cast now by the graph itself.
+        """Whether the graph itself must cast the operators that run now.
 
         Raises:
             CaptureError: autocast is on around the captured call, and otherwise inside.
@@ -236,11 +235,7 @@ HOOK_METHODS = (Op.REGISTER_HOOK, Op.REGISTER_GRAD_HOOK)
 
 
 class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
-    """Adds a node for each call of PyTorch that the model makes.
-
-    Args:
-        call: the captured call.
-    """
+    """Adds a node for each call of PyTorch that the model makes."""
 
     def __init__(self, call: CapturedCall) -> None:
         super().__init__()

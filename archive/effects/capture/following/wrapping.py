@@ -1,7 +1,7 @@
 """Wraps values that the model reads: in proxies where the model could change them.
 
 A pure function behind ``functools.lru_cache`` gives again what it has kept. A function is pure here if its
-code says so: it works on constants alone, by operators, ``math``, builtins that look at nothing else, and
+code says so: it works only on constants, by operators, ``math``, builtins that look at nothing else, and
 other pure functions. Its result must be a constant, too: all calls share it.
 """
 
@@ -82,7 +82,6 @@ class CachedFunction:
     """What a model gets for a function with a cache.
 
     Args:
-        call: the captured call.
         cached: the function with its cache.
     """
 
@@ -117,7 +116,7 @@ def _is_told_apart(key: object) -> bool:
 
 
 def is_pure(function: Any, known: frozenset[int] = frozenset()) -> bool:  # noqa: ANN401
-    """Whether the code of a function shows that its result depends on its arguments alone."""
+    """Whether the code of a function shows that its result depends only on its arguments."""
     if type(function) is CACHED:
         function = function.__wrapped__
     if id(function) in known:
@@ -176,11 +175,7 @@ BUILTIN_CODE = (BuiltinFunctionType, torch._ops.OpOverload, torch._ops.OpOverloa
 
 
 class Wrapping:
-    """Wraps values: each object once, and volatile values once for each source.
-
-    Args:
-        call: the captured call.
-    """
+    """Wraps values: each object once, and volatile values once for each source."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
@@ -294,7 +289,7 @@ class Wrapping:
         return self._object(value, source)
 
     def _object(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
-        """The proxy of an object; partial functions and weak references are made anew."""
+        """The proxy of an object; partial functions and weak references become new ones."""
         of_hooks = source is None or (isinstance(source, Attribute) and source.name.endswith("_hooks"))
         if of_hooks and type(value) is OrderedDict and not value:
             return MappingProxyType({})  # PyTorch's own code reads the dicts of a module's hooks

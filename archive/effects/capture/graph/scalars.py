@@ -1,6 +1,6 @@
 """Numbers of the graph: proxies of counters that calls write, of sizes, and of arguments.
 
-A free number is computed from arguments and sizes alone. Where Python needs its value, as in a branch, a
+A free number is computed only from arguments and sizes. Where Python needs its value, as in a branch, a
 guard keeps it the same in later calls. Any other number, such as a counter, differs from call to call by
 itself. A model whose Python code needs its value is captured as several entries: a guard tells the entry that
 has this value.
@@ -274,7 +274,7 @@ class Scalar:
     Args:
         builder: the builder of the graph, which computes with it.
         value: in this call.
-        free: whether it is computed from arguments and sizes alone.
+        free: whether it is computed only from arguments and sizes.
         origin: of a number that is an argument: its source and None; of a size: the tensor's source and the
             dimension. None for other numbers.
     """

@@ -4,7 +4,7 @@ Statements: the one that runs now, its range of the source, and the calls that l
 
 Of what some code reads and sets by itself (globals, variables of functions around it, attributes of objects),
 only uses that the instructions tell for sure count. An object that the code hands on, stores or compares
-escapes: nobody knows what else happens to it.
+escapes: what else happens to it is not known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts that a model prints: of numbers that differ from call to call, replay makes the text anew.
+"""Texts that a model prints: where numbers differ from call to call, replay makes the text.
 
 Python's f-strings make a text at once. So a number of the graph gives a *mark* in the place of its text, if
 the text goes straight into a call, as in ``print(f"step {self.step}")``. The code tells: between the number

@@ -206,7 +206,7 @@ class ObjectProxy:
 
 
 class ContainerProxy(ObjectProxy):
-    """Base of the proxies of containers: what such a one holds is in its inner container, not in itself."""
+    """Base of the proxies of containers, which keep their items in an inner container."""
 
 
 def is_container_proxy(value: object) -> bool:

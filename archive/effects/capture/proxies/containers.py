@@ -85,7 +85,6 @@ class ContainerType:
     """The proxy of a container of Python.
 
     Args:
-        call: the captured call.
         kind: the real class.
     """
 
@@ -213,11 +212,7 @@ ITEM_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__")
 
 
 class Containers:
-    """Makes such proxies, and calls Python's methods of containers on them.
-
-    Args:
-        call: the captured call.
-    """
+    """Makes such proxies, and calls Python's methods of containers on them."""
 
     def __init__(self, call: CapturedCall) -> None:
         self._call = call
@@ -368,14 +363,16 @@ class Containers:
         cls = class_behind(proxy)
         if cls not in BASES:
             self._call.refuse(f"a copy of a {cls.__qualname__}")
-        made = self._anew(proxy)
+        made = self._new_container(proxy)
         if name in ("__reduce_ex__", "__reduce__"):
             return (lambda: made), ()
         if name in ("__copy__", "__deepcopy__"):
             name, args = "copy", ()
-        return getattr(made, name)(*(self._anew(one) if is_container_proxy(one) else one for one in args))
+        return getattr(made, name)(
+            *(self._new_container(one) if is_container_proxy(one) else one for one in args)
+        )
 
-    def _anew(self, proxy: Any) -> Any:  # noqa: ANN401
+    def _new_container(self, proxy: Any) -> Any:  # noqa: ANN401
         """A container of Python's own with the same items."""
         inner, cls = inner_of(proxy), class_behind(proxy)
         if issubclass(cls, deque):

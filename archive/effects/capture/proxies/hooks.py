@@ -68,12 +68,12 @@ def _of_library(call: CapturedCall, hook: Any, *given: Any) -> Any:  # noqa: ANN
     """Call a hook that is an object of a library, such as PyTorch's weight norm."""
     held = instance_dict(hook)
     before = dict(held)
-    found = hook(*given)
+    result = hook(*given)
     if held != before or not all(map(is_literal, held.values())):
         held.clear()
         held.update(before)
         call.refuse(f"a hook, a {type(hook).__qualname__}, that has a state of its own")
-    return found
+    return result
 
 
 def _owner(call: CapturedCall, owner: Any) -> Any:  # noqa: ANN401
@@ -86,15 +86,12 @@ def _owner(call: CapturedCall, owner: Any) -> Any:  # noqa: ANN401
 
 def _given(call: CapturedCall, value: Any) -> Any:  # noqa: ANN401
     """A value that a hook has, as the model's code sees it."""
-    return call.wrap(value, None if is_literal(value) else _place_of(call, value))
-
-
-def _place_of(call: CapturedCall, value: object) -> Source | None:
-    """The place at which the model holds an object; None if it holds it nowhere."""
+    if is_literal(value):
+        return call.wrap(value, None)
     known = call.side_effects.variable_of(value)
     if known is not None:
-        return known.source
-    return call.paths.get(id(value)) or _held_at(call, value)
+        return call.wrap(value, known.source)
+    return call.wrap(value, call.paths.get(id(value)) or _held_at(call, value))
 
 
 def _held_at(call: CapturedCall, owner: object) -> Source | None:
@@ -369,8 +366,9 @@ class _HookedCall:
         """Call the hooks and ``forward``; gives the result."""
         try:
             self._before()
-            backward = self._backward()
-            if backward is not None:
+            backward: BackwardHooking | None = None
+            if self._own[BACKWARD] or self._own[BACKWARD_PRE]:
+                backward = BackwardHooking(self._call, self._proxy)
                 self._args = backward.before(self._args)
             self._result = self._proxy.forward(*self._args, **self._kwargs)
             for number, hook in self._hooks(FORWARD):
@@ -384,13 +382,6 @@ class _HookedCall:
             self._after_failure()
             raise
         return self._result
-
-    def _backward(self) -> BackwardHooking | None:
-        return (
-            BackwardHooking(self._call, self._proxy)
-            if self._own[BACKWARD] or self._own[BACKWARD_PRE]
-            else None
-        )
 
     def _before(self) -> None:
         """Call the hooks before ``forward``."""
@@ -410,9 +401,9 @@ class _HookedCall:
     def _after(self, number: int, hook: Any) -> None:  # noqa: ANN401
         """Call a hook after ``forward``, which may replace the result."""
         named = (self._kwargs,) if number in self._own[WITH_KEYWORDS[FORWARD]] else ()
-        found = hook(self._proxy, self._args, *named, self._result)
-        if found is not None:
-            self._result = found
+        result = hook(self._proxy, self._args, *named, self._result)
+        if result is not None:
+            self._result = result
 
     def _after_failure(self) -> None:
         """Call the hooks that are always called; their own errors are warnings."""

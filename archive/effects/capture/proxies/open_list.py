@@ -38,7 +38,6 @@ class OpenList(list[Any]):
     """The proxy of a list. The list that it derives from stays empty.
 
     Args:
-        call: the captured call.
         source: where the list lives.
         is_open: whether its length differs from call to call; else what needs the length guards it.
     """
@@ -348,7 +347,6 @@ class OpenDeque(OpenList):
     """The items of a deque.
 
     Args:
-        call: the captured call.
         source: where the deque lives.
         maxlen: its greatest length; None if it has none.
     """

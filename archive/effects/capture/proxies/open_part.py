@@ -45,7 +45,6 @@ class Rest:
     """The old items of a list of unknown length, at one moment.
 
     Args:
-        call: the captured call.
         source: where the list lives.
         old: the items before the call; those of the captured call.
         removed: how many have been taken out at the front and at the back.
@@ -122,7 +121,6 @@ class OpenPart(MadeList):
     """A new list of unknown length. The list that it derives from stays empty until all items are known.
 
     Args:
-        call: the captured call.
         pieces: known items, old items, and other such lists.
         part: the slice of all these that the list is; None for all.
     """

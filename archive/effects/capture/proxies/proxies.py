@@ -49,7 +49,6 @@ class AttributeView(MutableMapping[str, Any]):
     """The proxy of an object's ``__dict__``, or of what a module registers.
 
     Args:
-        call: the captured call.
         proxy: of the object.
         names: of the attributes before the call.
         kind: ``__dict__``, or the dict of a module, such as ``_buffers``, which is only read.
@@ -333,7 +332,6 @@ class ClassProxy:
     """The proxy of a class of the model: it makes objects that are followed.
 
     Args:
-        call: the captured call.
         cls: the class.
     """
 

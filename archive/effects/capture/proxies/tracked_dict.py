@@ -22,7 +22,6 @@ class TrackedDict(dict[Any, Any]):
     """The proxy of a dict. It holds the wrapped values.
 
     Args:
-        call: the captured call.
         source: where the dict lives.
         is_open: whether calls add or delete keys.
 

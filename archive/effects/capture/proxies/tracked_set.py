@@ -182,7 +182,6 @@ class TrackedSet:
     """The proxy of a set or frozenset of constants. It derives from neither, so that C code asks its methods.
 
     Args:
-        call: the captured call.
         source: where the set lives.
         kind: ``set`` or ``frozenset``.
 

@@ -26,7 +26,6 @@ class NumberType(type):
     The proxies are types themselves, as ``case int(number):`` asks of them; nothing is made of them.
 
     Args:
-        call: the captured call.
         kind: the real type.
     """
 
@@ -78,11 +77,7 @@ class NumberType(type):
 
 
 class MathModule:
-    """The proxy of ``math``: its functions compute numbers of the graph.
-
-    Args:
-        call: the captured call.
-    """
+    """The proxy of ``math``: its functions compute numbers of the graph."""
 
     _call: CapturedCall
     _made: dict[Any, Any]
@@ -112,11 +107,7 @@ class MathModule:
 
 
 class ObjectType:
-    """The proxy of ``object``: ``object.__setattr__(self, …)`` sets attributes past a class's own method.
-
-    Args:
-        call: the captured call.
-    """
+    """The proxy of ``object``: ``object.__setattr__(self, …)`` sets attributes past a class's own method."""
 
     def __init__(self, call: CapturedCall) -> None:
         own: dict[str, Any] = {
@@ -166,7 +157,6 @@ class TypeOf:
     """The proxy of ``type``: tells the classes of proxies, which the model compares by ``is``.
 
     Args:
-        call: the captured call.
         types: the proxies of ``int``, ``list`` and others, which the model has in place of them.
     """
 
@@ -203,7 +193,6 @@ class SuperView:
     """The result of ``super()``: attributes of the base classes, bound to a proxy.
 
     Args:
-        call: the captured call.
         cls: the class whose bases are searched.
         owner: the proxy.
     """
@@ -295,7 +284,6 @@ class Untouchable:
     """The proxy of an object that cannot be followed: any use of it is refused.
 
     Args:
-        call: the captured call.
         kind: name of the object's class.
     """
 

@@ -118,7 +118,7 @@ class Reach:
 
 
 def parts(value: Any) -> Iterable[object]:  # noqa: ANN401
-    """The values in a list, tuple, deque or dict; sets hold constants alone."""
+    """The values in a list, tuple, deque or dict; sets hold only constants."""
     if isinstance(value, dict):
         return (*value.keys(), *value.values())
     return value if isinstance(value, list | tuple | deque) else ()
