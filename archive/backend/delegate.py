@@ -108,7 +108,7 @@ class Delegate:
             return open_archive(buffer.getvalue(), name="the module")
 
         methods = map(lowered._get_method, lowered.getattr("__method_compile_spec"))
-        if any(OF_LOADED_CODE in node.sourceRange() for one in methods for node in one.graph.nodes()):
+        if any(OF_LOADED_CODE in node.sourceRange() for method in methods for node in method.graph.nodes()):
             # It was read from a file, and may not know the model's source: an error must come now.
             found = debug()
             return cls(module, (path, lowered), lambda: found)
@@ -183,15 +183,17 @@ class Delegate:
             schema = self._module._get_method(method).schema
             types, is_tuple = codegen.results(schema)
             arguments = codegen.arguments(schema)
-            positions = -1 if any(one.kwarg_only for one in arguments) else len(arguments)
+            positions = -1 if any(argument.kwarg_only for argument in arguments) else len(arguments)
             by_name, by_place = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
             parameters = [
                 inspect.Parameter(
-                    one.name,
-                    by_name if one.kwarg_only else by_place,
-                    default=one.default_value if one.has_default_value() else inspect.Parameter.empty,
+                    argument.name,
+                    by_name if argument.kwarg_only else by_place,
+                    default=argument.default_value
+                    if argument.has_default_value()
+                    else inspect.Parameter.empty,
                 )
-                for one in arguments
+                for argument in arguments
             ]
             self._methods[method] = inspect.Signature(parameters), positions, len(types), is_tuple
         return self._methods[method]

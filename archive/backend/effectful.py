@@ -93,13 +93,13 @@ class Effectful:
         table = delegate.archive.effects
         if table is None:
             raise LoweringError("the module was not lowered with effects: lower(..., effects=True)")
-        parameters = {_place(one): one for one in delegate.tensors if one.requires_grad}
+        parameters = {_place(tensor): tensor for tensor in delegate.tensors if tensor.requires_grad}
         kept = _kept(delegate, EFFECTS_STATE, list)
         tensors = [
             parameters.get(_place(one), one.detach().clone().requires_grad_(one.requires_grad))
             for one in kept
         ]
-        every = [one for effects in table.methods for one in effects.effects]
+        every = [effect for effects in table.methods for effect in effects.effects]
         if stock and any(one.op is Op.SET_BACKWARD for one in every):
             raise LoweringError("TorchScript runs no backward of an autograd function: stock=False")
         if stock and any(_is_hook_of_graph(one) for one in every):
@@ -108,7 +108,7 @@ class Effectful:
         self.state = State.fresh(table, tensors) if state is None else state
         self._members: Members | None = None
         if state is None:
-            own = {_place(one): one for one in delegate.tensors}
+            own = {_place(tensor): tensor for tensor in delegate.tensors}
             rows, held = _members(delegate)
             self._members = Members(
                 self.state.module,
@@ -137,7 +137,10 @@ class Effectful:
             self._signature = _signature(names, defaults)
         except ValueError as error:
             raise ArchiveError(f"no parameters of a method: {error}", file=delegate.archive.file) from error
-        by_place = [one.kind is one.POSITIONAL_OR_KEYWORD for one in self._signature.parameters.values()]
+        by_place = [
+            parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+            for parameter in self._signature.parameters.values()
+        ]
         self._positional = tuple(self._signature.parameters) if all(by_place) else None
         self._has_defaults = "*" in names or "=" in names
 
@@ -381,7 +384,7 @@ def _kept(delegate: Delegate, name: str, kind: type) -> Any:  # noqa: ANN401
     module: Any = delegate.module._c
     found = module.getattr(name) if module.hasattr(name) else None
     items = found if kind is list and isinstance(found, list) else []
-    if not isinstance(found, kind) or not all(isinstance(one, torch.Tensor) for one in items):
+    if not isinstance(found, kind) or not all(isinstance(item, torch.Tensor) for item in items):
         raise ArchiveError(
             f"a table of effects, and no {shown(name)} that belongs to it", file=delegate.archive.file
         )

@@ -209,7 +209,7 @@ class Members:
         file: str,
     ) -> None:
         self._root = root
-        graphs = [own(one) for one in tensors]
+        graphs = [own(tensor) for tensor in tensors]
         self._rows = rows = [
             # A backend may keep what the graph reads in a form of its own.
             one._replace(number=ODD)
@@ -429,9 +429,9 @@ class Members:
         for path, first, _ in self._modules(twice=twice):
             holder = self._objects[first]
             rows = [one for one in self._parts[first] if one.kind in (PARAMETER, BUFFER, TRANSIENT)]
-            if odd := next((one for one in rows if one.number == ODD), None):
+            if odd := next((row for row in rows if row.number == ODD), None):
                 raise StateError(f"self.{odd.path} is not kept as a dense tensor")
-            kinds = {_name(one): one.kind for one in rows} | self._registered.get(_source(first), {})
+            kinds = {_name(row): row.kind for row in rows} | self._registered.get(_source(first), {})
             for name in sorted(kinds, key=lambda name: kinds[name] != PARAMETER):
                 tensor = holder.__dict__.get(name)
                 if isinstance(tensor, torch.Tensor):

@@ -90,7 +90,7 @@ class Aten:
         if not _is_state(processed):
             raise ArchiveError(expected="a text and tensors as state", found=type(processed).__name__)
         text, tensors, *more = processed
-        held = [_copied(one) for values in more for one in values]
+        held = [_copied(value) for values in more for value in values]
         programs = decoded(text, len(tensors), len(held))
         for method in method_compile_spec:
             if method not in programs:

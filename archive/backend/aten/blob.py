@@ -73,19 +73,19 @@ def encoded(programs: Mapping[str, MachineProgram]) -> str:
     operators: dict[str, int] = {}
     methods = [
         {
-            "method": one.method,
-            "parameters": one.parameters,
-            "registers": one.registers,
-            "result": one.result,
-            "constants": [[register, packed(value)] for register, value in one.constants.items()],
+            "method": program.method,
+            "parameters": program.parameters,
+            "registers": program.registers,
+            "result": program.result,
+            "constants": [[register, packed(value)] for register, value in program.constants.items()],
             "instructions": [
                 [operators.setdefault(step.op, len(operators)), step.outs, step.ins, step.handle, step.target]
-                for step in one.instructions
+                for step in program.instructions
             ],
         }
-        for one in programs.values()
+        for program in programs.values()
     ]
-    constants = [value for one in programs.values() for value in one.constants.values()]
+    constants = [value for program in programs.values() for value in program.constants.values()]
     holding = any(isinstance(value, HeldAt | HeldList) for value in constants)
     version = PROGRAM_VERSION_HOLDING if holding else PROGRAM_VERSION
     text = json.dumps(
@@ -93,7 +93,9 @@ def encoded(programs: Mapping[str, MachineProgram]) -> str:
         separators=(",", ":"),
         allow_nan=False,
     )
-    if len(text) > MAX_CHARACTERS or any(_loops(one.instructions) > MAX_LOOPS for one in programs.values()):
+    if len(text) > MAX_CHARACTERS or any(
+        _loops(program.instructions) > MAX_LOOPS for program in programs.values()
+    ):
         raise LoweringError("the module's methods are larger than a backend takes")
     return text
 
@@ -131,10 +133,12 @@ def decoded(text: str, tensors: int, held: int = 0) -> dict[str, MachineProgram]
         _check(
             type(methods) is list and len(methods) <= MAX_METHODS, f"at most {MAX_METHODS:,} methods", methods
         )
-        programs = [_program(one, operators, (tensors, held)) for one in methods]
-        by_method = {one.method: one for one in programs}
+        programs = [_program(method, operators, (tensors, held)) for method in methods]
+        by_method = {program.method: program for program in programs}
         _check(
-            len(by_method) == len(programs), "methods of different names", [one.method for one in programs]
+            len(by_method) == len(programs),
+            "methods of different names",
+            [program.method for program in programs],
         )
     except (ValueError, RecursionError) as error:
         raise ArchiveError(place="program", expected="a program as JSON", found=shown(str(error))) from error
@@ -243,4 +247,4 @@ def _is_number(value: object, numbers: range) -> bool:
 
 def _loops(steps: Sequence[MachineInstruction]) -> int:
     """The number of backward jumps."""
-    return sum(one.target is not None and one.target <= number for number, one in enumerate(steps))
+    return sum(step.target is not None and step.target <= number for number, step in enumerate(steps))

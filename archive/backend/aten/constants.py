@@ -188,7 +188,7 @@ def is_constant(value: Any, tensors: int, held: int, depth: int = MAX_NESTING) -
         return value.index in range(tensors if isinstance(value, TensorAt) else held)
     items = value.values() if type(value) is dict else value
     if type(value) in (list, tuple, dict):
-        return depth > 0 and all(is_constant(one, tensors, held, depth - 1) for one in items)
+        return depth > 0 and all(is_constant(item, tensors, held, depth - 1) for item in items)
     return type(value) is not JsonObject
 
 

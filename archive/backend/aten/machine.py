@@ -96,7 +96,7 @@ class AllocatorEvents:
             operations: those that have run in ``mark``, in their order.
         """
         results: Any = self._profiler.kineto_results
-        marks = [(one.start_ns(), one.end_ns()) for one in results.events() if one.name() == MARK]
+        marks = [(event.start_ns(), event.end_ns()) for event in results.events() if event.name() == MARK]
         starts = [start for start, _ in marks][: len(operations)]
         live: dict[int, int] = {}
         total = 0
@@ -184,22 +184,22 @@ def basic_blocks(program: MachineProgram, known: dict[int, Any]) -> BasicBlock:
         """The registers whose last reader is an instruction from ``first`` to before ``last``, as a slice."""
         return order, bisect_left(sorted_ends, first), bisect_left(sorted_ends, last)
 
-    jumps = {number for number, one in enumerate(instructions) if one.op in CONTROL}
+    jumps = {number for number, instruction in enumerate(instructions) if instruction.op in CONTROL}
     heads = {0, *(number + 1 for number in jumps), *(instructions[number].target for number in jumps)}
     blocks: dict[int | None, BasicBlock] = {head: BasicBlock([]) for head in heads if head is not None}
     nothing = blocks.pop(len(instructions), None)  # a target behind the last instruction is the end
     block = blocks.get(0, nothing or BasicBlock([]))
-    for number, one in enumerate(instructions):
+    for number, instruction in enumerate(instructions):
         block = blocks.get(number, block)
-        if one.op not in CONTROL:
+        if instruction.op not in CONTROL:
             ending, first, last = cleared(number, number + 1)
-            block.steps.append(_step(one, tuple(ending[first:last]), known))
+            block.steps.append(_step(instruction, tuple(ending[first:last]), known))
             block.then = blocks.get(number + 1)
             continue
-        block.op, block.ins, block.handle = one.op, one.ins, one.handle
-        block.target, block.then = blocks.get(one.target), blocks.get(number + 1)
-        if one.target is not None and one.target > number:
-            block.skipped = cleared(number, one.target)
+        block.op, block.ins, block.handle = instruction.op, instruction.ins, instruction.handle
+        block.target, block.then = blocks.get(instruction.target), blocks.get(number + 1)
+        if instruction.target is not None and instruction.target > number:
+            block.skipped = cleared(number, instruction.target)
     return blocks.get(0, block)
 
 
@@ -233,16 +233,16 @@ def _all(*values: object) -> tuple[object, ...]:
 def _ends(program: MachineProgram) -> list[int]:
     """For each register the number of the instruction after which it is cleared."""
     starts, ends = np.full((2, program.registers), -1)
-    for number, one in enumerate(program.instructions):
-        for register in (*one.ins, *one.outs):
+    for number, instruction in enumerate(program.instructions):
+        for register in (*instruction.ins, *instruction.outs):
             ends[register] = number
-        for register in one.outs:
+        for register in instruction.outs:
             if starts[register] < 0 and register >= program.parameters:
                 starts[register] = number
     ends[program.result] = len(program.instructions)
-    for number, one in enumerate(program.instructions):
-        if one.target is not None and one.target <= number:
-            ends[(starts < one.target) & (ends >= one.target) & (ends < number)] = number
+    for number, instruction in enumerate(program.instructions):
+        if instruction.target is not None and instruction.target <= number:
+            ends[(starts < instruction.target) & (ends >= instruction.target) & (ends < number)] = number
     found: list[int] = ends.tolist()
     return found
 
@@ -410,9 +410,13 @@ def _scatter(registers: list[Any], outs: tuple[int, ...], values: Sequence[Any])
 def _changeable(program: MachineProgram) -> set[int]:
     """Registers whose values may be mutated, or returned: PyTorch's operators get copies of lists."""
     found = {program.result}
-    for one in program.instructions:
-        if one.op == MOVE or one.op in PYTHON_CALLS or kind_of(one.op) in PYTHON_CALLS:
-            found.update(one.ins)
+    for instruction in program.instructions:
+        if (
+            instruction.op == MOVE
+            or instruction.op in PYTHON_CALLS
+            or kind_of(instruction.op) in PYTHON_CALLS
+        ):
+            found.update(instruction.ins)
     return found
 
 

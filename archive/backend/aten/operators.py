@@ -343,13 +343,15 @@ def prepared(name: str, ins: tuple[int, ...], known: Mapping[int, Any]) -> tuple
     if own is not None:
         return own, ins
     schema = _schema(name)
-    if kind_of(name) in SCALAR_CALLS and all(one.type.kind() in SCALAR_TYPES for one in schema.arguments):
+    if kind_of(name) in SCALAR_CALLS and all(
+        argument.type.kind() in SCALAR_TYPES for argument in schema.arguments
+    ):
         return SCALAR_CALLS[kind_of(name)], ins
     call = torch._C._get_operation_overload(*_parts(name))[0]
-    positional = sum(not one.kwarg_only for one in schema.arguments)
+    positional = sum(not argument.kwarg_only for argument in schema.arguments)
     keywords = schema.arguments[positional:]
     if not all(register in known for register in ins[positional:]):
-        return partial(_with_keywords, call, [one.name for one in keywords]), ins
+        return partial(_with_keywords, call, [keyword.name for keyword in keywords]), ins
     given = {
         one.name: known[register]
         for one, register in zip(keywords, ins[positional:], strict=True)
@@ -399,7 +401,11 @@ def _callable(name: str, schema: Any) -> bool:  # noqa: ANN401
     if EXCLUDED_KINDS.fullmatch(kind_of(name)) or "..." in str(schema):
         return False
     kinds = {kind for one in (*schema.arguments, *schema.returns) for kind in _kinds(one.type)}
-    written = [one for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write]
+    written = [
+        argument
+        for argument in schema.arguments
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
     return kinds <= CALLABLE_TYPES and all(
         one.type.kind() in ("TensorType", "OptionalType") for one in written
     )

@@ -142,7 +142,7 @@ class _ProgramBuilder:
         self._handles = handles
         self._tensors = tensors
         self._held = {path: index for index, path in enumerate(held)}
-        self._places = {id(one): place for place, one in enumerate(tensors)}
+        self._places = {id(tensor): place for place, tensor in enumerate(tensors)}
         self._registers: dict[int, int] = {}
         self._shared: dict[str, int] = {}
 

@@ -77,7 +77,7 @@ def _refusing_class(kind: Any) -> Iterator[Any]:  # noqa: ANN401 (a class)
         NoVariantError: no copy can be made.
     """
     bases = [one for one in kind.__mro__ if one is not object]
-    holder = next((place for place, one in enumerate(bases) if REPLACED_METHOD in vars(one)), None)
+    holder = next((place for place, base in enumerate(bases) if REPLACED_METHOD in vars(base)), None)
     if holder is None:
         raise NoVariantError(f"{kind.__name__} has no {REPLACED_METHOD}")
     modules: list[str] = []

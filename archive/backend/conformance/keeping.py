@@ -258,10 +258,10 @@ def refusal(subject: Subject) -> Said:
     states: dict[str, Any] = {"None": None, "the number 3": 3}
     if _texts(processed):
         states["a state of garbage texts"] = _with_texts(processed, lambda _: GARBAGE)
-    for what, one in states.items():
-        error = raised(partial(subject.backend.runtime().compile, one, spec))
+    for what, state in states.items():
+        error = raised(partial(subject.backend.runtime().compile, state, spec))
         if not isinstance(error, REFUSALS):
-            yield Differs(f"{what} to be refused with an ArchiveError", _taken(error, one))
+            yield Differs(f"{what} to be refused with an ArchiveError", _taken(error, state))
     if any(text for _, text in _texts(processed)):
         cut = _with_texts(processed, lambda text: text[: len(text) // 2])
         error = raised(partial(subject.backend.runtime().compile, cut, spec))

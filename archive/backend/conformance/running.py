@@ -69,8 +69,8 @@ def _gradients(subject: Subject, run: Callable[..., Any]) -> Gradients:
     leaves = {
         f"input {place}": one for place, one in enumerate(tensors_in(inputs)) if one.is_floating_point()
     }
-    for one in leaves.values():
-        one.requires_grad_()
+    for leaf in leaves.values():
+        leaf.requires_grad_()
     leaves |= {name: one for name, one in subject.model.named_parameters() if one.requires_grad}
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
@@ -79,7 +79,9 @@ def _gradients(subject: Subject, run: Callable[..., Any]) -> Gradients:
         results = [one for one in tensors_in(run(*copied)) if one.requires_grad]
         if not results or not leaves:
             return dict.fromkeys(leaves)
-        seeds = [torch.linspace(0.5, 1.5, one.numel(), dtype=one.dtype).view_as(one) for one in results]
+        seeds = [
+            torch.linspace(0.5, 1.5, result.numel(), dtype=result.dtype).view_as(result) for result in results
+        ]
         found = torch.autograd.grad(results, [*leaves.values()], seeds, allow_unused=True)
     return dict(zip(leaves, found, strict=True))
 
@@ -158,10 +160,12 @@ class _Own(NamedTuple):
 
 
 def _own(subject: Subject) -> _Own:
-    operations = [one for graph in subject.graphs.values() for one in graph.operations()]
-    kinds = {CONSTANT_KIND, *(one.kind for one in operations)}
-    lost = {one.kind for one in operations if _key(one.range) is None}
-    spans = [one.range for one in operations] + [call.range for one in operations for call in one.stack]
+    operations = [operation for graph in subject.graphs.values() for operation in graph.operations()]
+    kinds = {CONSTANT_KIND, *(operation.kind for operation in operations)}
+    lost = {operation.kind for operation in operations if _key(operation.range) is None}
+    spans = [operation.range for operation in operations] + [
+        call.range for operation in operations for call in operation.stack
+    ]
     return _Own(kinds, lost, {*map(_key, spans)})
 
 
@@ -182,7 +186,7 @@ def _resolved(ending: str, opened: Archive, handle: int, operation: Operation | 
         yield Differs(f"{ending}: handle {handle} to be an operator of the model", name)
     spans = [frame.range for frame in found.frames if frame.range is not None]
     places = ["none"] if found.frames[-1].range is None else []
-    places += [f"{one.source.filename}:{one.line}" for one in spans if _key(one) not in own.places]
+    places += [f"{span.source.filename}:{span.line}" for span in spans if _key(span) not in own.places]
     for place in places:
         yield Differs(f"{ending}: handle {handle} ({name}) at a place in the model's source", place)
 

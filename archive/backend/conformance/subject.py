@@ -312,16 +312,16 @@ class Observed(NamedTuple):
     @property
     def events(self) -> list[Event]:
         """The operations in the recording."""
-        return [Event(*one) for one in self.recording.operations]
+        return [Event(*operation) for operation in self.recording.operations]
 
     @property
     def same_clock(self) -> bool:
         """Whether the events' times can be those of ``time.perf_counter_ns``: all lie within the run."""
-        return all(self.start <= one.start <= one.end <= self.end for one in self.events)
+        return all(self.start <= event.start <= event.end <= self.end for event in self.events)
 
     def around(self, time: int) -> Event | None:
         """The shortest event that a time lies in."""
-        found = [one for one in self.events if one.start <= time <= one.end]
+        found = [event for event in self.events if event.start <= time <= event.end]
         return min(found, key=lambda one: one.end - one.start, default=None)
 
 

@@ -32,7 +32,7 @@ def with_plain_contexts(graph: Graph) -> Graph:
 
     Those that do not stand in one block, one behind the other, stay as they are, and backends refuse them.
     """
-    if not any(one.kind == ENTER for one in graph.operations()):
+    if not any(operation.kind == ENTER for operation in graph.operations()):
         return graph
     types = dict(graph.types)
     return Graph(graph.name, _plain(graph.body, types), types)
@@ -40,17 +40,21 @@ def with_plain_contexts(graph: Graph) -> Graph:
 
 def _plain(block: Block, types: dict[int, str]) -> Block:
     """A copy of a block; see :func:`with_plain_contexts`."""
-    left = [one.inputs[0] for one in block.operations if one.kind == EXIT]
+    left = [operation.inputs[0] for operation in block.operations if operation.kind == EXIT]
     entered: dict[int, int] = {}
     operations: list[Operation] = []
-    for one in block.operations:
-        made = replace(one, blocks=[_plain(inner, types) for inner in one.blocks])
-        if one.kind == ENTER and types[one.inputs[0]] == NO_GRAD_TYPE and left.count(one.inputs[0]) == 1:
-            (entered[one.inputs[0]],) = one.outputs
-            types[one.outputs[0]] = "bool"
+    for operation in block.operations:
+        made = replace(operation, blocks=[_plain(inner, types) for inner in operation.blocks])
+        if (
+            operation.kind == ENTER
+            and types[operation.inputs[0]] == NO_GRAD_TYPE
+            and left.count(operation.inputs[0]) == 1
+        ):
+            (entered[operation.inputs[0]],) = operation.outputs
+            types[operation.outputs[0]] = "bool"
             made.inputs = []
-        elif one.kind == EXIT and one.inputs[0] in entered:
-            made.inputs, made.outputs = [entered.pop(one.inputs[0])], []
+        elif operation.kind == EXIT and operation.inputs[0] in entered:
+            made.inputs, made.outputs = [entered.pop(operation.inputs[0])], []
         operations.append(made)
     return Block(block.parameters, operations, block.results)
 
@@ -88,15 +92,22 @@ def folded_with_state(graphs: Mapping[str, Graph]) -> dict[str, Graph]:
     and the graphs are folded again, until they write no other.
     """
     constants = {
-        one.path
+        operation.path
         for graph in graphs.values()
-        for one in graph.operations()
-        if one.kind == "prim::Constant" and one.path and OWN_TYPE not in graph.types[one.outputs[0]]
+        for operation in graph.operations()
+        if operation.kind == "prim::Constant"
+        and operation.path
+        and OWN_TYPE not in graph.types[operation.outputs[0]]
     }
     state: set[str | None] = set()
     while True:
         made = {name: folded(_reading(graph, state)) for name, graph in graphs.items()}
-        written = {one.path for graph in made.values() for one in graph.operations() if one.kind == WRITE}
+        written = {
+            operation.path
+            for graph in made.values()
+            for operation in graph.operations()
+            if operation.kind == WRITE
+        }
         if written & constants <= state:
             return made
         state |= written & constants
@@ -111,11 +122,11 @@ def _read_again(block: Block, state: set[str | None]) -> Block:
     """A copy of a block in which constants of these paths become ``prim::GetAttr``."""
     operations = [
         replace(
-            one,
-            kind=READ if one.kind == "prim::Constant" and one.path in state else one.kind,
-            blocks=[_read_again(inner, state) for inner in one.blocks],
+            operation,
+            kind=READ if operation.kind == "prim::Constant" and operation.path in state else operation.kind,
+            blocks=[_read_again(inner, state) for inner in operation.blocks],
         )
-        for one in block.operations
+        for operation in block.operations
     ]
     return Block(block.parameters, operations, block.results)
 
@@ -124,10 +135,10 @@ def held_attributes(graphs: Iterable[Graph]) -> dict[str, HeldAttribute]:
     """What a lowered module of these graphs must hold, by the paths of the original's attributes."""
     held: dict[str, HeldAttribute] = {}
     for graph in graphs:
-        for one in graph.operations():
-            kind = graph.types[one.outputs[0]] if one.outputs else ""
-            if one.path is not None and (one.kind == READ or is_object(one, kind)):
-                held.setdefault(one.path, HeldAttribute(kind, one.value))
+        for operation in graph.operations():
+            kind = graph.types[operation.outputs[0]] if operation.outputs else ""
+            if operation.path is not None and (operation.kind == READ or is_object(operation, kind)):
+                held.setdefault(operation.path, HeldAttribute(kind, operation.value))
     return held
 
 

@@ -150,13 +150,13 @@ class _Folding:
         if operation.kind == "prim::TupleConstruct":
             (output,) = operation.outputs
             self._parts[output] = inputs
-            kinds = ["NoneType" if self._known(one) is None else self.types[one] for one in inputs]
+            kinds = ["NoneType" if self._known(value) is None else self.types[value] for value in inputs]
             if "NoneType" in kinds and self.types[output].startswith("Tuple["):
                 self.types[output] = f"Tuple[{', '.join(kinds)}]"
             return
         kind = self.types[inputs[0]]
         parts = self._parts.get(inputs[0], [])
-        items = [self.types[one] for one in parts] or (elements(kind) if kind.startswith("Tuple[") else [])
+        items = [self.types[part] for part in parts] or (elements(kind) if kind.startswith("Tuple[") else [])
         chosen = range(len(items))
         if operation.kind == "prim::TupleIndex":
             chosen = chosen[place : place + 1 or None] if isinstance(place, int) else range(0)
@@ -227,7 +227,7 @@ def _is_instance(kind: str, others: list[str]) -> Any:  # noqa: ANN401
     if kind in others or (kind.startswith("List[") and "list" in others):
         return True
     decided = kind in PLAIN_TYPES or kind.startswith("List[")
-    plain = all(one in (*PLAIN_TYPES, "list", "tuple") or one.startswith("List[") for one in others)
+    plain = all(other in (*PLAIN_TYPES, "list", "tuple") or other.startswith("List[") for other in others)
     return False if decided and plain else NOT_KNOWN
 
 
@@ -239,8 +239,8 @@ def _constant(operation: Operation, output: int, value: Any) -> Operation:  # no
 
 def _length(factors: list[Any]) -> int:
     """The length of a product of a list or text and a number; 0 for products of numbers."""
-    items = [len(one) for one in factors if isinstance(one, list | tuple | str)]
-    return sum(items) * max((one for one in factors if isinstance(one, int)), default=0)
+    items = [len(factor) for factor in factors if isinstance(factor, list | tuple | str)]
+    return sum(items) * max((factor for factor in factors if isinstance(factor, int)), default=0)
 
 
 def _drop_unused(block: Block, used: set[int]) -> None:

@@ -49,11 +49,12 @@ BUILTIN = re.compile(rb"def (\w+)\([^\n]*\n[^\n]*\Z")
 def fill_ranges(graph: Graph) -> None:
     """Give a range to the operations of a graph that have none."""
     unknown = _take_ranges_of_attributes(graph)
-    makers = {value: one for one in graph.operations() for value in one.outputs}
-    for one in graph.operations():
-        maker = makers.get(one.inputs[-1]) if one.kind in PLACELESS and not one.shown else None
-        if maker is not None and maker.stack is one.stack:
-            one.shown, one.range = maker.shown, maker.range
+    makers = {value: operation for operation in graph.operations() for value in operation.outputs}
+    for operation in graph.operations():
+        is_placeless = operation.kind in PLACELESS and not operation.shown
+        maker = makers.get(operation.inputs[-1]) if is_placeless else None
+        if maker is not None and maker.stack is operation.stack:
+            operation.shown, operation.range = maker.shown, maker.range
     _take_ranges_of_neighbours(graph.body, {}, unknown)
 
 
@@ -68,9 +69,9 @@ def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
     """
     unknown: set[Operation] = set()
     sources = _functions(graph)
-    for one in graph.operations():
-        name = _attribute(one)
-        source = sources.get(id(one.stack))
+    for operation in graph.operations():
+        name = _attribute(operation)
+        source = sources.get(id(operation.stack))
         if name is None or source is None:
             continue
         # Where the text reads an attribute of this name.
@@ -79,23 +80,23 @@ def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
             continue
         start, end = places[0].start(), places[-1].end()
         if b"\n" not in bytes(source.text)[start:end]:
-            one.range = SourceRange(source, start, end)
-            one.shown = shown(one.range)
+            operation.range = SourceRange(source, start, end)
+            operation.shown = shown(operation.range)
         else:
-            unknown.add(one)
+            unknown.add(operation)
     return unknown
 
 
 def _functions(graph: Graph) -> dict[int, Source | None]:
     """For each call stack, by id, the text of the function that is called; None if there are several."""
     found: dict[int, Source | None] = {}
-    for one in graph.operations():
-        if one.range is None or _is_builtin(one.range) or not len(one.range.source.text):
+    for operation in graph.operations():
+        if operation.range is None or _is_builtin(operation.range) or not len(operation.range.source.text):
             continue
-        source = one.range.source
-        known = found.setdefault(id(one.stack), source)
+        source = operation.range.source
+        known = found.setdefault(id(operation.stack), source)
         if known is not source and (known is None or bytes(known.text) != bytes(source.text)):
-            found[id(one.stack)] = None
+            found[id(operation.stack)] = None
     return found
 
 
@@ -127,24 +128,24 @@ def _take_ranges_of_neighbours(
         before: for each call stack, by id, the last operation with a range before the block.
         unknown: operations that stay without a range.
     """
-    known = [one for one in block.operations if one not in unknown]
+    known = [operation for operation in block.operations if operation not in unknown]
     _fill_ranges(reversed(known), {})
     _fill_ranges(known, dict(before))
-    for one in block.operations:
-        if one.shown:
-            before[id(one.stack)] = one
-        for inner in one.blocks:
+    for operation in block.operations:
+        if operation.shown:
+            before[id(operation.stack)] = operation
+        for inner in operation.blocks:
             _take_ranges_of_neighbours(inner, dict(before), unknown)
 
 
 def _fill_ranges(operations: Iterable[Operation], neighbours: dict[int, Operation]) -> None:
     """Give operations without a range that of the operation of the same call that came last."""
-    for one in operations:
-        if one.shown:
-            neighbours[id(one.stack)] = one
-        elif id(one.stack) in neighbours:
-            neighbour = neighbours[id(one.stack)]
-            one.shown, one.range = neighbour.shown, neighbour.range
+    for operation in operations:
+        if operation.shown:
+            neighbours[id(operation.stack)] = operation
+        elif id(operation.stack) in neighbours:
+            neighbour = neighbours[id(operation.stack)]
+            operation.shown, operation.range = neighbour.shown, neighbour.range
 
 
 # --- inlining

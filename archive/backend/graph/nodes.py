@@ -76,9 +76,9 @@ class GraphNode:
         self._node = node
         self._places = places
         self.kind: str = node.kind()
-        self.inputs = [GraphValue(one) for one in node.inputs()]
-        self.outputs = [GraphValue(one) for one in node.outputs()]
-        self.blocks = [NodeBlock(one, places) for one in node.blocks()]
+        self.inputs = [GraphValue(value) for value in node.inputs()]
+        self.outputs = [GraphValue(output) for output in node.outputs()]
+        self.blocks = [NodeBlock(block, places) for block in node.blocks()]
         self.shown: str = node.sourceRange()
 
     @cached_property
@@ -102,7 +102,7 @@ class GraphNode:
     def near(self) -> str:
         """Its own ``shown``; that of a node that takes its results, where PyTorch has none."""
         uses = (use.user for value in self._node.outputs() for use in value.uses())
-        return self.shown or next((one.sourceRange() for one in uses), "")
+        return self.shown or next((use.sourceRange() for use in uses), "")
 
     @property
     def forked(self) -> Any:  # noqa: ANN401
@@ -133,9 +133,9 @@ class NodeBlock:
     """
 
     def __init__(self, block: Any, places: RangeFinder) -> None:  # noqa: ANN401
-        self.inputs = [GraphValue(one) for one in block.inputs()]
-        self.outputs = [GraphValue(one) for one in block.outputs()]
-        self.nodes = [GraphNode(one, places) for one in block.nodes()]
+        self.inputs = [GraphValue(value) for value in block.inputs()]
+        self.outputs = [GraphValue(output) for output in block.outputs()]
+        self.nodes = [GraphNode(node, places) for node in block.nodes()]
 
 
 class Graphs:

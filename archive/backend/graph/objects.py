@@ -82,7 +82,7 @@ class OwnObjects:
         """Note an operation that was added to a block, if it makes an object or a tuple with one."""
         if operation.kind == "prim::CreateObject":
             self._made[operation.outputs[0]] = MadeObject(block)
-        elif operation.kind == "prim::TupleConstruct" and any(one in self for one in operation.inputs):
+        elif operation.kind == "prim::TupleConstruct" and any(value in self for value in operation.inputs):
             self._tuples[operation.outputs[0]] = operation.inputs
         elif operation.kind == "prim::Uninitialized":
             self._uninitialized.add(operation.outputs[0])

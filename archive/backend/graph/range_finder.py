@@ -48,10 +48,11 @@ class RangeFinder:
         with temporary_archive(copied) as path, open_archive(path) as opened:
             table = opened.range_table
             sources = [table.sources[number] for number in range(len(table.sources))]
-            texts = table_of(bytes(one.text) for one in sources)  # contiguous, as each is read many times
+            # contiguous, as each is read many times
+            texts = table_of(bytes(source.text) for source in sources)
             sources = [
-                Source(texts[number], one.filename, one.starting_line, one.is_null)
-                for number, one in enumerate(sources)
+                Source(texts[number], source.filename, source.starting_line, source.is_null)
+                for number, source in enumerate(sources)
             ]
             for row, number in enumerate(table.source.tolist()):
                 span = SourceRange(sources[number], int(table.start[row]), int(table.end[row]))

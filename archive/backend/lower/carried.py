@@ -69,7 +69,7 @@ def write_table(operations: Mapping[int, Operation], effects: bytes = b"") -> st
         effects: the record of the module's effects.
     """
     spans = _Spans()
-    return write_sites({handle: spans.site(one) for handle, one in operations.items()}, effects)
+    return write_sites({handle: spans.site(operation) for handle, operation in operations.items()}, effects)
 
 
 class _Spans:

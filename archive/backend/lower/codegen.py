@@ -145,7 +145,7 @@ def with_unique_names(schema: Schema) -> Schema:
 
     PyTorch calls several arguments of a traced ``forward(self, *args)`` by one name: ``input``, ``input``.
     """
-    names = [one.name for one in schema.arguments]
+    names = [argument.name for argument in schema.arguments]
     if len(set(names)) == len(names):
         return schema
     made: list[str] = []

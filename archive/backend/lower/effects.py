@@ -236,9 +236,9 @@ def with_effects(module: torch.nn.Module, calls: Sequence[Sequence[Any]], most: 
     Raises:
         CaptureError: ``forward`` cannot be captured, or TorchScript does not take its graph.
     """
-    captured = capture_entries(module, [tuple(one) for one in calls], most=most)
+    captured = capture_entries(module, [tuple(call) for call in calls], most=most)
     side_effects = tuple(one.side_effects for one in captured)
-    names = entry_names(one.method for one in side_effects)
+    names = entry_names(table.method for table in side_effects)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ABOUT_GRAPHS)
@@ -319,9 +319,9 @@ def _arguments(module: torch.nn.Module) -> str:
     Hooks of the module see which arguments are given by name. None are in captured calls, so none are later.
     """
     parameters = []
-    for one in inspect.signature(module.forward).parameters.values():
-        by_place = one.kind is one.POSITIONAL_OR_KEYWORD and has_hooks(module)
-        kind = one.POSITIONAL_ONLY if by_place else one.kind
-        default = one.empty if one.default is one.empty else ...
-        parameters.append(inspect.Parameter(one.name, kind, default=default))
+    for parameter in inspect.signature(module.forward).parameters.values():
+        by_place = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and has_hooks(module)
+        kind = parameter.POSITIONAL_ONLY if by_place else parameter.kind
+        default = parameter.empty if parameter.default is parameter.empty else ...
+        parameters.append(inspect.Parameter(parameter.name, kind, default=default))
     return str(inspect.Signature(parameters))[1:-1]

@@ -256,8 +256,12 @@ class _Emitter:
             self._letter += "r"
         self._fixed = Sharing(graph).fixed
         operations = list(graph.operations())
-        self._known = {one.outputs[0]: one.value for one in operations if one.kind == "prim::Constant"}
-        self._used = {value for one in operations for value in one.inputs}
+        self._known = {
+            operation.outputs[0]: operation.value
+            for operation in operations
+            if operation.kind == "prim::Constant"
+        }
+        self._used = {value for operation in operations for value in operation.inputs}
 
     def line(self, text: str, operation: Operation | None, depth: int) -> None:
         """Add a statement, indented for so many blocks around it."""
@@ -329,7 +333,7 @@ class _Emitter:
     def _tensor(self, value: torch.Tensor) -> str:
         """The expression for a constant tensor, which is added to the list unless it is there."""
         constants = self.out.constants
-        place = next((place for place, one in enumerate(constants) if one is value), len(constants))
+        place = next((place for place, constant in enumerate(constants) if constant is value), len(constants))
         if place == len(constants):
             constants.append(value)
         return f"{CONSTANTS_ATTRIBUTE}[{place}]"

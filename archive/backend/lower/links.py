@@ -300,7 +300,7 @@ def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any)
         body = emitted(processed.graphs[method], names, tensors, held_names(processed.held))
         unsupported |= dict.fromkeys(body.unsupported)
         check = ["if not self.__is_available():", f'    raise Exception("{codegen.UNAVAILABLE}")']
-        handles = [one and processed.handles.get(one) for one in body.operations]
+        handles = [operation and processed.handles.get(operation) for operation in body.operations]
         rows = zip(body.lines, handles, strict=True)
         lines = [line if handle is None else f"{line}{HANDLE_COMMENT}{handle}" for line, handle in rows]
         methods.append(codegen.method(method, schema, [*check, *lines]))

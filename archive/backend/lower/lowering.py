@@ -163,7 +163,7 @@ def _with_replaced_parts(
     """
     types = {path: one._c._type().annotation_str for path, one in module.named_modules()}
     for path in paths:
-        same = [one for one in types if types[one] == types[path] and one != path]
+        same = [other for other in types if types[other] == types[path] and other != path]
         if same:
             raise LoweringError(
                 "Selective lowering is only supported for module hierarchies with unique types: part "
@@ -294,9 +294,14 @@ def lower(
     schemas = {method: codegen.with_unique_names(one.schema) for method, one in compiled.items()}
     whole = Original(original, graphs, schemas)
     processed = _preprocessed(chosen, whole, spec, recorder)
-    parts = linked(chosen, schemas, processed, [one for one in recorder.operations if one not in before])
+    parts = linked(
+        chosen,
+        schemas,
+        processed,
+        [operation for operation in recorder.operations if operation not in before],
+    )
     record = b"" if captured is None else captured.record(recorder)
-    own = {handle: one for handle, one in recorder.operations.items() if handle not in before}
+    own = {handle: operation for handle, operation in recorder.operations.items() if handle not in before}
     table = write_table(own, record)
     unit = torch._C.CompilationUnit()
     info = torch.classes.backendutils.BackendDebugInfo()
@@ -319,7 +324,7 @@ def lower(
         state.append((EFFECTS_STATE, TENSOR_LIST_TYPE, captured.tensors))
         state.append((EFFECTS_ARGUMENTS, STR_TYPE, captured.arguments))
         members, tensors = captured.members
-        state.append((EFFECTS_MEMBERS, MEMBERS_TYPE, [tuple(one) for one in members]))
+        state.append((EFFECTS_MEMBERS, MEMBERS_TYPE, [tuple(member) for member in members]))
         state.append((EFFECTS_TENSORS, TENSOR_LIST_TYPE, tensors))
     wrapper = _module_of(
         unit,

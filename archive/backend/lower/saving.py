@@ -364,7 +364,7 @@ def _check(before: Archive, after: Archive, sites: Mapping[int, Site], padded: M
     """
     changed = {*CHANGED, *padded}
     ids = [
-        archive_id({name: one for name, one in opened.container.records.items() if name not in changed})
+        archive_id({name: record for name, record in opened.container.records.items() if name not in changed})
         for opened in (before, after)
     ]
     same = ids[0] == ids[1]

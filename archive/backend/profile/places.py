@@ -93,13 +93,13 @@ UNKNOWN_PLACE = OperationPlace((ModuleLevel(UNKNOWN_NAME, ""),), UNKNOWN_NAME, N
 def common_place(places: Sequence[OperationPlace]) -> OperationPlace:
     """The place of an operation that is one of several: the modules and lines that all of them have."""
     first = places[0] if places else UNKNOWN_PLACE
-    if all(one == first for one in places):
+    if all(place == first for place in places):
         return first
     shared = [
         one for one, *others in zip(*(place.levels for place in places), strict=False) if {*others} == {one}
     ]
     source, innermost = (
-        {*lines} for lines in zip(*((one.source, one.innermost) for one in places), strict=True)
+        {*lines} for lines in zip(*((place.source, place.innermost) for place in places), strict=True)
     )
     return replace(
         first,

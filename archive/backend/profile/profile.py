@@ -227,9 +227,9 @@ def listing(timeline: Timeline, sources: Iterable[Source]) -> str:
     """
     rows = {row.name: row for row in timeline.by_line()}
     texts = dict.fromkeys(
-        (one_line(str(one.filename)), one.starting_line, decoded(bytes(one.text)))
-        for one in sources
-        if one.filename is not None and not is_pytorchs(str(one.filename))
+        (one_line(str(source.filename)), source.starting_line, decoded(bytes(source.text)))
+        for source in sources
+        if source.filename is not None and not is_pytorchs(str(source.filename))
     )
     parts = [part for file, first, text in texts if (part := _Part(file, first, text, rows)).time]
     return "\n\n".join("\n".join(part.lines()) for part in sorted(parts, key=lambda part: -part.time))

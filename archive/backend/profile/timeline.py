@@ -154,8 +154,10 @@ class Timeline:
         self.of_allocator = recording.of_allocator
         operations = sorted(recording.operations, key=lambda one: (one[0], -one[1]))
         changes = sorted(recording.memory, key=lambda one: one[0])
-        origin = min([one[0] for one in operations[:1]] + [one[0] for one in changes[:1]], default=0)
-        handles = {one[2] for one in operations} | {one[1] for one in changes}
+        origin = min(
+            [operation[0] for operation in operations[:1]] + [change[0] for change in changes[:1]], default=0
+        )
+        handles = {operation[2] for operation in operations} | {change[1] for change in changes}
         places = {handle: place(handle) for handle in sorted(handles)}
         lanes = _lanes(operations)
         self.events = [

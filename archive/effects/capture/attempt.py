@@ -112,21 +112,23 @@ def _wrapped(
     names, guards = dict(bound.arguments), call.guards
     guards.name_arguments(getattr(type(module), method, None), signature.parameters)
     if is_hooked:  # hooks get only what a call gives
-        for name, one in signature.parameters.items():
-            if name not in names and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+        for name, parameter in signature.parameters.items():
+            if name not in names and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise CaptureError(f"a module with hooks, which may ask whether {name!r} is given: give it")
         guards.read_all()
-    for name, one in signature.parameters.items():
+    for name, parameter in signature.parameters.items():
         is_read = guards.is_read(name)
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             if is_read:
                 guards.note(Look.LENGTH, Local(name), len(names.get(name, ())))
-        elif is_literal(one.default) or (
-            isinstance(one.default, SAFE) and not isinstance(one.default, BUILTIN_CODE)
+        elif is_literal(parameter.default) or (
+            isinstance(parameter.default, SAFE) and not isinstance(parameter.default, BUILTIN_CODE)
         ):
-            call.side_effects.defaults[name] = one.default if is_literal(one.default) else str(one.default)
+            call.side_effects.defaults[name] = (
+                parameter.default if is_literal(parameter.default) else str(parameter.default)
+            )
             if name not in names and is_read:
-                guards.constant(one.default, Local(name))
+                guards.constant(parameter.default, Local(name))
         elif name not in names and is_read:
             guards.note(Look.TYPE, Local(name), type_name(LEFT_OUT))
     given: list[Any] = []

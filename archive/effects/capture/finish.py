@@ -76,7 +76,7 @@ def note_bounds(call: CapturedCall) -> None:
         elif (
             node.op == "call_function"
             and node.target is operator.truediv
-            and all(one in ints or type(one) is int for one in node.args)
+            and all(argument in ints or type(argument) is int for argument in node.args)
         ):
             quotients.append(node)
     computed = {node: None for node in ints if node.op == "call_function" and node.target in BOUNDS}
@@ -87,7 +87,7 @@ def note_bounds(call: CapturedCall) -> None:
         bounds = {node: 1 << (min(bits, SIZE_BITS) if node in sizes else bits) for node in ints}
 
         def operands(node: Any) -> list[int]:  # noqa: ANN401
-            return [bounds.get(one, abs(one) if type(one) is int else 1) for one in node.args]
+            return [bounds.get(arg, abs(arg) if type(arg) is int else 1) for arg in node.args]
 
         for node in computed:
             bounds[node] = BOUNDS[node.target](*operands(node))
@@ -139,7 +139,7 @@ def note_sharing(call: CapturedCall, inputs: list[GraphInput], changed: list[Gra
                 guards.note(Look.APART, Each(other.source), given.source, statement=given.statement)
             elif other is not given and (is_under_argument(given.source) or is_under_argument(other.source)):
                 guards.note(Look.APART, given.source, other.source, statement=given.statement)
-    containers = [one for one in call.proxies if one.kind in VALUES and one.source is not None]
+    containers = [item for item in call.proxies if item.kind in VALUES and item.source is not None]
     for second, first_one in _pairs(containers):
         if is_under_argument(second.source) or is_under_argument(first_one.source):
             is_modified = effects.is_modified(second) or effects.is_modified(first_one)

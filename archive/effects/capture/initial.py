@@ -120,7 +120,7 @@ def initial_state(
         aliases: further sources of a value, each with the first one.
         tables: of the method, one for each entry.
     """
-    changed = {effect.source for one in tables for effect in one.effects if effect.op is Op.COPY}
+    changed = {effect.source for table in tables for effect in table.effects if effect.op is Op.COPY}
     state = _Rows(originals, changed)
     for source in dict.fromkeys(source for effects in tables for source in sources_in(effects)):
         state.add(source)
@@ -230,9 +230,9 @@ class _Rows:
             inside = (part for pair in pairs for part in pair)
         elif base in (set, frozenset):
             items = sorted(items, key=repr)
-            inside = (named(one) if isinstance(one, NAMED) else Constant(one) for one in items)
+            inside = (named(item) if isinstance(item, NAMED) else Constant(item) for item in items)
         else:
-            inside = (self._inside(one, Item(source, index)) for index, one in enumerate(items))
+            inside = (self._inside(item, Item(source, index)) for index, item in enumerate(items))
         made = Made(BASES[base], (*which, *inside))
         return made if kind is base else Made("subclass", (Constant(class_name(kind)), made))
 

@@ -204,13 +204,13 @@ class Computing:
         inside = parts[len(parts) - len(contents(made)) :]
         if kind == "format":
             template = str(head_text(made))
-            return lambda frame: formatted(template, [one(frame) for one in inside[1:]])
+            return lambda frame: formatted(template, [item(frame) for item in inside[1:]])
         if kind in PAIRED:
             pairs = list(zip(inside[::2], inside[1::2], strict=True))
             make = self._maker(made)
             return lambda frame: make({key(frame): one(frame) for key, one in pairs})
         make = self._maker(made)
-        return lambda frame: make([one(frame) for one in inside])
+        return lambda frame: make([item(frame) for item in inside])
 
     def _maker(self, made: Made) -> Callable[[Any], Any]:
         """A function that makes a container of its items."""
@@ -243,7 +243,7 @@ class Computing:
             )
         others = [self.source(source) for source in tensors]
         return self.compute(
-            lambda frame: cloned_if_changed(frame[slot], [frame[one] for one in others]),
+            lambda frame: cloned_if_changed(frame[slot], [frame[other] for other in others]),
             late=len(self.late) > waiting,
         )
 
@@ -258,7 +258,7 @@ class Computing:
     def _hooks(self, key: Value) -> Compute:
         if not isinstance(key, Made) or key.kind != "tuple":
             return self._hook(key)
-        several = [self._hooks(one) for one in key.items]
+        several = [self._hooks(item) for item in key.items]
         return lambda frame: tuple([one(frame) for one in several])
 
     def _hook(self, hook: Value) -> Compute:
@@ -282,7 +282,7 @@ class Computing:
         assert isinstance(cells, Made)  # noqa: S101 (checked)
         found: Any = self._code[str(name.value), str(digest.value)]
         given, by_name = self._function(defaults), self._function(named)
-        closure = [self._cell(one) for one in cells.items]
+        closure = [self._cell(item) for item in cells.items]
         return lambda frame: made_function(
             frame[STATE], found, given(frame), by_name(frame), tuple([one(frame) for one in closure])
         )

@@ -30,11 +30,11 @@ class BackwardContext:
 
     def save_for_backward(self, *tensors: Any) -> None:  # noqa: ANN401
         """Save tensors, with their version counters."""
-        self._saved = tuple((one, getattr(one, "_version", 0), False) for one in tensors)
+        self._saved = tuple((tensor, getattr(tensor, "_version", 0), False) for tensor in tensors)
 
     def let_go(self, results: Sequence[Any]) -> None:
         """Keep the function's own results without their way back, which holds this context."""
-        known = {id(one) for one in results}
+        known = {id(result) for result in results}
         self._saved = tuple(
             (one.detach(), version, True) if id(one) in known else (one, version, is_result)
             for one, version, is_result in self._saved
@@ -103,8 +103,8 @@ class BackwardLink:
         arguments: Sequence[Any],
     ) -> None:
         self._context, self._function = context, function
-        self._results = [None if one is None else _Like.of(one) for one in results]
-        self._arguments = [None if one is None else _Like.of(one) for one in arguments]
+        self._results = [None if result is None else _Like.of(result) for result in results]
+        self._arguments = [None if argument is None else _Like.of(argument) for argument in arguments]
         self._pass = -1
         self._given: dict[int, Any] = {}
         self._gradients: tuple[Any, ...] | None = None
@@ -144,7 +144,7 @@ class BackwardLink:
         result = self._function.backward(self._context, *given)
         gradients = result if isinstance(result, tuple) else (result,)
         count = len(self._arguments)
-        if len(gradients) < count or any(one is not None for one in gradients[count:]):
+        if len(gradients) < count or any(gradient is not None for gradient in gradients[count:]):
             raise RuntimeError(
                 f"function {self._function.__name__}Backward returned an incorrect number of gradients "
                 f"(expected {count}, got {len(gradients)})"
@@ -179,10 +179,10 @@ def set_backward(
         arguments: clones of its arguments, from which the results were made; None for those without gradient.
     """
     link = BackwardLink(context, function, results, arguments)
-    for number, one in enumerate(results):
-        if one is not None and one.grad_fn is not None:
-            one.register_hook(link.noting(number))
-    for number, one in enumerate(arguments):
-        if one is not None and one.grad_fn is not None:
-            one.grad_fn.register_hook(link.replacing(number))
+    for number, result in enumerate(results):
+        if result is not None and result.grad_fn is not None:
+            result.register_hook(link.noting(number))
+    for number, argument in enumerate(arguments):
+        if argument is not None and argument.grad_fn is not None:
+            argument.grad_fn.register_hook(link.replacing(number))
     context.let_go(results)

@@ -106,7 +106,7 @@ def _unread(filename: str) -> Iterator[None]:
     A record may name any file: one that never ends, a pipe, or one whose lines are private.
     """
     loaded = filename in linecache.cache or any(
-        getattr(one, "__file__", None) == filename for one in list(sys.modules.values())
+        getattr(module, "__file__", None) == filename for module in list(sys.modules.values())
     )
     if loaded:
         yield
@@ -214,7 +214,9 @@ class Interpreter:
         A guard for each pair would be too many; those with arguments have guards.
         """
         changing = {
-            one.source: number for number, one in enumerate(self._effects.effects) if one.op is Op.COPY
+            effect.source: number
+            for number, effect in enumerate(self._effects.effects)
+            if effect.op is Op.COPY
         }
         pairs = zip(given, self._effects.inputs, strict=True)
         # Those that change come first.
@@ -245,8 +247,10 @@ class Interpreter:
     def _input(self, body: Computing, source: Source) -> int:
         """The slot of an input of the graph: a list for a container of another class, which a guard says."""
         slot = body.source(source)
-        guards = (one for one in self._effects.guards if one.look is Look.TYPE and one.subject == At(source))
-        if any(isinstance(one.value, Constant) and ":" in str(one.value.value) for one in guards):
+        guards = (
+            guard for guard in self._effects.guards if guard.look is Look.TYPE and guard.subject == At(source)
+        )
+        if any(isinstance(guard.value, Constant) and ":" in str(guard.value.value) for guard in guards):
             return body.compute(lambda frame: items(frame[slot]))
         return slot
 

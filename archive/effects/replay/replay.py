@@ -134,7 +134,7 @@ def inputs(effects: MethodEffects, state: State, arguments: Mapping[str, object]
         GuardError: the call differs from the captured one in what the model relied on.
         ReplayError: the state has nothing at a source.
     """
-    copies = tuple(one for one in effects.effects if one.op is Op.COPY)
+    copies = tuple(effect for effect in effects.effects if effect.op is Op.COPY)
     only = replace(effects, result=Constant(None), effects=copies)
     return prepared(only).inputs(state, arguments)
 

@@ -57,7 +57,7 @@ class LiveGlobals(Mapping[str, "MutableMapping[str, Any]"]):
     def __getitem__(self, name: str) -> MutableMapping[str, Any]:
         if self._packages is None:
             classes = map(type, _parts(self._module))
-            written = (one for one in classes if one.__flags__ & HEAP_TYPE)
+            written = (cls for cls in classes if cls.__flags__ & HEAP_TYPE)
             self._packages = {_package(one.__module__) for one in written} - FOREIGN_PACKAGES
         if name not in self._modules and _package(name) not in self._packages:
             raise StateError(

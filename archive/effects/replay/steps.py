@@ -35,7 +35,7 @@ class GraphHook(BackwardHook):  # type: ignore[misc]
     """The backward hooks of one call of a module, on the nodes that made its aliases, not on new ones."""
 
     def _apply_on_tensors(self, fn: Callable[[Any], None], args: Items) -> tuple[Items, list[int] | None]:
-        places = [place for place, one in enumerate(args) if one is not None]
+        places = [place for place, argument in enumerate(args) if argument is not None]
         for place in places:
             node = checked_tensor(args[place]).grad_fn
             if node is None:

@@ -115,7 +115,10 @@ class ParsedCode:
 
     def function_at(self, line: int) -> CodeFunction | None:
         """The function that a line belongs to."""
-        return next((one for one in self.functions if one.first_line <= line <= one.last_line), None)
+        return next(
+            (function for function in self.functions if function.first_line <= line <= function.last_line),
+            None,
+        )
 
 
 class GeneratedCode:
@@ -348,7 +351,9 @@ class StockPlaces:
 
 def _sites_on(line: int, function: CodeFunction, method: str) -> list[CallSite]:
     """The calls of a method on a line of a function."""
-    return [one for one in function.calls if one.first_line <= line <= one.last_line and one.method == method]
+    return [
+        call for call in function.calls if call.first_line <= line <= call.last_line and call.method == method
+    ]
 
 
 def _only(lines: set[SourceLine]) -> SourceLine | None:

@@ -108,7 +108,11 @@ class LiteMethod:
         """
         if self.parameters is None:
             return
-        needed = [one for one in self.parameters if one[2] is None and not one[1].startswith("Optional[")]
+        needed = [
+            parameter
+            for parameter in self.parameters
+            if parameter[2] is None and not parameter[1].startswith("Optional[")
+        ]
         if not len(needed) <= len(given) <= len(self.parameters):
             texts = ", ".join(f"{name}: {kind}" for name, kind, _ in self.parameters) or "no arguments"
             raise TypeError(f"expected {texts}; found {len(given)} arguments")
@@ -214,16 +218,18 @@ def runs_of(results: Any, mark: str, scope: int) -> Iterator[ProfiledRun]:  # no
         mark: the name of the annotation around each run.
         scope: the scope of the operations to keep.
     """
-    events = [one for one in results.events() if not one.is_python_function()]
+    events = [event for event in results.events() if not event.is_python_function()]
     changes = sorted(allocations(results))
-    for run in (one for one in events if one.name() == mark and one.is_user_annotation()):
+    for run in (event for event in events if event.name() == mark and event.is_user_annotation()):
         start, end = run.start_ns(), run.end_ns()
         inside = [
-            one for one in events if one.scope() == scope and start <= one.start_ns() and one.end_ns() <= end
+            event
+            for event in events
+            if event.scope() == scope and start <= event.start_ns() and event.end_ns() <= end
         ]
-        operations = _outermost([one for one in inside if one is not run and one.name() != "[memory]"])
-        starts = [one.start for one in operations]
-        within = [one for one in changes if start <= one[0] <= end]
+        operations = _outermost([item for item in inside if item is not run and item.name() != "[memory]"])
+        starts = [operation.start for operation in operations]
+        within = [change for change in changes if start <= change[0] <= end]
         yield ProfiledRun(operations, [(*one, max(0, bisect_right(starts, one[0]) - 1)) for one in within])
 
 
@@ -355,7 +361,7 @@ def _lite_profile(runs: Sequence[ProfiledRun], opened: Archive, method: LiteMeth
     keys = [
         [
             found[0] if len(found) == 1 else several.setdefault(found, UNKNOWN_KEY - len(several))
-            for found in method.handles_of([one.name for one in run.operations])
+            for found in method.handles_of([operation.name for operation in run.operations])
         ]
         for run in runs
     ]
@@ -372,7 +378,10 @@ def _torchscript_profile(runs: Sequence[ProfiledRun], opened: Archive) -> Profil
     """A profile whose operations have numbers below ``UNKNOWN_KEY``: TorchScript knows no debug handles."""
     numbers: dict[tuple[tuple[str, ...], str], int] = {}
     keys = [
-        [numbers.setdefault((one.stack, one.name), UNKNOWN_KEY - 1 - len(numbers)) for one in run.operations]
+        [
+            numbers.setdefault((operation.stack, operation.name), UNKNOWN_KEY - 1 - len(numbers))
+            for operation in run.operations
+        ]
         for run in runs
     ]
     known = {number: found for found, number in numbers.items()}

@@ -140,7 +140,7 @@ class Context:
 
     def mark_non_differentiable(self, *tensors: object) -> None:
         """Note results without gradient."""
-        self._parts.constant = {id(one) for one in tensors}
+        self._parts.constant = {id(tensor) for tensor in tensors}
 
     def set_materialize_grads(self, value: bool) -> None:  # noqa: FBT001 (PyTorch's signature)
         """Note whether absent gradients are zeros for ``backward``."""
@@ -170,7 +170,7 @@ def apply_function(call: CapturedCall, cls: type[Any], args: tuple[Any, ...]) ->
         CaptureError: no name leads to the function, or it changes its arguments though a gradient is wanted.
     """
     enabled = torch.is_grad_enabled()  # guarded from now on
-    needed = tuple(isinstance(one, torch.Tensor) and one.requires_grad for one in args)
+    needed = tuple(isinstance(argument, torch.Tensor) and argument.requires_grad for argument in args)
     context = Context(call, needed)
     wanted = enabled and any(needed)
     if wanted and importable(cls) is None:
@@ -214,7 +214,7 @@ class _Linked:
     def result(self, result: Any) -> Any:  # noqa: ANN401
         """The function's result, linked."""
         results = result if type(result) is tuple else (result,)
-        entries = [self._entry(one) for one in self._args]
+        entries = [self._entry(argument) for argument in self._args]
         made = tuple(self._linked(one, entries) for one in results)
         self._keep(results, entries)
         return made if type(result) is tuple else made[0]
@@ -240,28 +240,28 @@ class _Linked:
             if id(value) in self._context._parts.constant or not value.is_floating_point():
                 return value
         gate: Any = 0
-        for one in entries:
-            gate = gate if one is None else one.sum().to(value) + gate
+        for entry in entries:
+            gate = gate if entry is None else entry.sum().to(value) + gate
         if self._context._parts.saved:
             gate = gate * gate.detach()  # a second way back then fails, as saved tensors are gone
         exit_ = gate.expand_as(value).clone()
         exit_.detach().copy_(value)
         self._exits[id(value)] = exit_
         linked = exit_.clone()
-        if all(value is not one for one in self._args):
+        if all(value is not argument for argument in self._args):
             self._call.builder.bind(value, self._call.builder.node_of(linked))
         with WITHOUT_MODES():
             address = value.untyped_storage().data_ptr()
-            tensors = [one for one in self._args if isinstance(one, torch.Tensor)]
-            sharing = [one for one in tensors if one.untyped_storage().data_ptr() == address]
+            tensors = [argument for argument in self._args if isinstance(argument, torch.Tensor)]
+            sharing = [tensor for tensor in tensors if tensor.untyped_storage().data_ptr() == address]
             if sharing:  # nothing may change a result that shares memory with an argument
                 self._watch_all([linked, *sharing])
         return linked
 
     def _watch_all(self, tensors: Iterable[Any]) -> None:
         with WITHOUT_MODES():
-            for one in tensors:
-                self._call.unchanging.append((one, one._version, self._context._parts.statement))
+            for tensor in tensors:
+                self._call.unchanging.append((tensor, tensor._version, self._context._parts.statement))
 
     def _keep(self, results: tuple[Any, ...], entries: list[Any]) -> None:
         """Note the function, its context and the places of its gradients."""
@@ -278,7 +278,7 @@ class _Linked:
         saved = tuple(self._exits.get(id(one), one) for one in parts.saved)
         call.side_effects.save_for_backward.append((variable, saved, parts.statement))
         # A result without gradient is there, too, since ``backward`` may get zeros for it.
-        likes = (one.detach() if isinstance(one, torch.Tensor) else None for one in results)
+        likes = (result.detach() if isinstance(result, torch.Tensor) else None for result in results)
         exits = tuple(self._exits.get(id(one), like) for one, like in zip(results, likes, strict=True))
         name = importable(self._cls)
         assert name is not None  # noqa: S101 (asked before)

@@ -110,9 +110,10 @@ class ReplacedBuiltins:
         compute = self._call.builder.compute
 
         def chosen(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-            numbers = all(is_scalar(one) or type(one) in NUMBERS for one in args)
+            numbers = all(is_scalar(argument) or type(argument) in NUMBERS for argument in args)
             if len(args) > 1 and not kwargs and numbers and any(map(is_scalar, args)):
-                if len({type(value_of(one)) if is_scalar(one) else type(one) for one in args}) > 1:
+                kinds = {type(value_of(number)) if is_scalar(number) else type(number) for number in args}
+                if len(kinds) > 1:
                     # The chosen number keeps its type, which a number of the graph could not.
                     first = operator.gt if function is max else operator.lt
                     return functools.reduce(lambda one, two: two if first(two, one) else one, args)

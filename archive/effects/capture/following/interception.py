@@ -66,9 +66,9 @@ def checkpointed(
     Raises:
         CaptureError: the results would get other gradients than PyTorch's.
     """
-    tensors = [one for one in args if isinstance(one, torch.Tensor)]
+    tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
     call.guards.setting("torch.is_grad_enabled")
-    if not torch._C.is_grad_enabled() or not any(one.requires_grad for one in tensors):
+    if not torch._C.is_grad_enabled() or not any(tensor.requires_grad for tensor in tensors):
         _note_warning(call, args)
         with torch.no_grad():
             return function(*args)

@@ -202,11 +202,11 @@ class KeptCalls:
         if not (file is None or file is sys.stdout or (type(file) is StreamView and file.name == "stdout")):
             self._call.refuse("print to a file")
         settings = (" " if sep is None else sep, "\n" if end is None else end)
-        if not all(type(one) is str for one in settings):
+        if not all(type(setting) is str for setting in settings):
             self._call.refuse("print with a separator that is no plain text")
         del flush  # only a matter of time
         self._call.check_once()
-        self.note(PRINT, settings, tuple(self.shown(one, caller) for one in values))
+        self.note(PRINT, settings, tuple(self.shown(value, caller) for value in values))
 
     def warned(self, message: Any, category: Any = None, stacklevel: Any = 1, **more: Any) -> None:  # noqa: ANN401
         """Replace ``warnings.warn``."""
@@ -232,7 +232,7 @@ class KeptCalls:
         code = caller.f_code
         settings = (name, level, code.co_filename, caller.f_lineno, code.co_name)
         self._call.check_once()
-        self.note(LOG, settings, tuple(self.shown(one, caller) for one in values))
+        self.note(LOG, settings, tuple(self.shown(value, caller) for value in values))
 
     # --- what the model has in place of modules and loggers -----------------------------------------
 

@@ -379,15 +379,15 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
 
     def _note_changes(self) -> None:
         """Note that the running statement has changed a tensor in place, where a version counter says so."""
-        for one in self._builder.inputs:
-            if one.is_list:
-                if any(tensor._version for _, tensor in one.tensors):
+        for given in self._builder.inputs:
+            if given.is_list:
+                if any(tensor._version for _, tensor in given.tensors):
                     self._call.refuse(ITEM_CHANGED)
-            elif one.tensors:
-                version = one.proxy._version
-                if version != one.version and (one.statement is None or one.latest != version):
+            elif given.tensors:
+                version = given.proxy._version
+                if version != given.version and (given.statement is None or given.latest != version):
                     self._call.check_once()
-                    one.statement, one.latest = self._call.here(), version
+                    given.statement, given.latest = self._call.here(), version
 
     def _detached(self, value: Any) -> Any:  # noqa: ANN401 (one a kind)
         """A value whose tensors are detached, as under ``no_grad``: a graph has no such blocks."""

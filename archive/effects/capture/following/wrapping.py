@@ -91,7 +91,7 @@ class CachedFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         """The function's result, without its cache."""
         call, function = self._call, self._cached.__wrapped__
-        given = [call.constant_key(one) for one in args]
+        given = [call.constant_key(argument) for argument in args]
         named = {name: call.constant_key(one) for name, one in kwargs.items()}
         if not all(_is_told_apart(one) for one in (*given, *named.values())):
             call.refuse("a cached function of more than ints, texts and fractions")
@@ -296,7 +296,9 @@ class Wrapping:
         if type(value) is partial:
             function, *args = (self.wrap(one, None) for one in (value.func, *value.args))
             return partial(
-                function, *args, **{name: self.wrap(one, None) for name, one in value.keywords.items()}
+                function,
+                *args,
+                **{name: self.wrap(keyword, None) for name, keyword in value.keywords.items()},
             )
         if isinstance(value, ReferenceType):
             target = value()

@@ -238,7 +238,7 @@ class GraphBuilder:
         operands = node.all_input_nodes
         node.meta["roots"] = frozenset().union(*map(roots_of, operands))
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
-        node.meta["squeezed"] = name in SQUEEZED or any(one.meta.get("squeezed") for one in operands)
+        node.meta["squeezed"] = name in SQUEEZED or any(operand.meta.get("squeezed") for operand in operands)
         statement = self._here()
         if statement is not None:
             shown = target if isinstance(target, str) else target.__name__
@@ -373,7 +373,7 @@ class GraphBuilder:
 
     def roots(self, *tensors: object) -> list[GraphInput]:
         """The inputs that some values are computed from, in order."""
-        numbers = frozenset().union(*(roots_of(self.node_of(one)) for one in tensors))
+        numbers = frozenset().union(*(roots_of(self.node_of(tensor)) for tensor in tensors))
         return [self.inputs[number] for number in sorted(numbers)]
 
     def changed(self) -> list[GraphInput]:

@@ -131,7 +131,7 @@ def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:  # n
     """A function in ``MATH``."""
     if MATH[function][:2] == "is" and _is_int(args[0]):
         return function(0)
-    given = [_plain(graph, one) for one in args]
+    given = [_plain(graph, argument) for argument in args]
     if function is math.log and len(given) > 1:
         top, bottom = (math_function(graph, function, (one,)) for one in given)
         return truediv(graph, top, bottom)
@@ -358,9 +358,9 @@ def concrete(value: Any) -> Any:  # noqa: ANN401
 def is_free(*values: object) -> bool:
     """Whether all numbers of the graph among some values are free."""
     return all(
-        is_free(*one) if type(one) is list else one._free  # type: ignore[attr-defined]
-        for one in values
-        if type(one) in (*SCALARS, list)
+        is_free(*value) if type(value) is list else value._free  # type: ignore[attr-defined]
+        for value in values
+        if type(value) in (*SCALARS, list)
     )
 
 

@@ -358,15 +358,15 @@ def comparison_by_identity(code: CodeType) -> tuple[CodeType, int] | None:
         The code that has it, which may be inside of the one given, and the instruction; None without one.
     """
     steps = [one for one in dis.get_instructions(code) if one.opname != "CACHE"]
-    for place, one in enumerate(steps):
+    for place, step in enumerate(steps):
         before, first = steps[place - 1], steps[place - 2]
         fixed = before.opname == "LOAD_CONST" or (
             before.opname == "LOAD_GLOBAL" and hasattr(builtins, str(before.argval))
         )
         of_torch = before.opname == "LOAD_ATTR" and (first.opname, first.argval) == ("LOAD_GLOBAL", "torch")
-        if one.opname == "IS_OP" and not (fixed or of_torch):
-            return code, one.offset // 2
-    inner = (comparison_by_identity(one) for one in code.co_consts if isinstance(one, CodeType))
+        if step.opname == "IS_OP" and not (fixed or of_torch):
+            return code, step.offset // 2
+    inner = (comparison_by_identity(const) for const in code.co_consts if isinstance(const, CodeType))
     return next(filter(None, inner), None)
 
 

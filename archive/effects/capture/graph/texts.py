@@ -158,7 +158,8 @@ def _offset(code: CodeType, last: int) -> int:
 def call_of(code: CodeType, offset: int) -> int | None:
     """The offset of the call that takes the text formatted at an offset; None if none surely does."""
     instructions = _instructions(code)
-    start = next(n for n, one in enumerate(instructions) if one.offset == _offset(code, offset))
+    at = _offset(code, offset)
+    start = next(n for n, instruction in enumerate(instructions) if instruction.offset == at)
     if instructions[start].opname not in FORMATTING:
         return None
     if instructions[start].opname == "FORMAT_VALUE" and (instructions[start].arg or 0) & 3:
@@ -169,12 +170,12 @@ def call_of(code: CodeType, offset: int) -> int | None:
 def _followed(instructions: Iterator[dis.Instruction]) -> int | None:
     """Follow a text on top of the stack to the call that takes it."""
     above = 0
-    for one in instructions:
-        name, arg = one.opname, one.arg or 0
-        if one.is_jump_target:
+    for instruction in instructions:
+        name, arg = instruction.opname, instruction.arg or 0
+        if instruction.is_jump_target:
             return None
         if name == "CALL" and above < arg:
-            return one.offset
+            return instruction.offset
         if name == "BUILD_STRING" and above < arg:
             above = 0
             continue
@@ -182,7 +183,7 @@ def _followed(instructions: Iterator[dis.Instruction]) -> int | None:
             continue
         if _taken(name, arg) > above:
             return None
-        above += -arg - 1 if name == "CALL" else dis.stack_effect(one.opcode, one.arg)
+        above += -arg - 1 if name == "CALL" else dis.stack_effect(instruction.opcode, instruction.arg)
     return None
 
 

@@ -369,7 +369,7 @@ class Containers:
         if name in ("__copy__", "__deepcopy__"):
             name, args = "copy", ()
         return getattr(made, name)(
-            *(self._new_container(one) if is_container_proxy(one) else one for one in args)
+            *(self._new_container(other) if is_container_proxy(other) else other for other in args)
         )
 
     def _new_container(self, proxy: Any) -> Any:  # noqa: ANN401

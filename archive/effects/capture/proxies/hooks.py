@@ -48,8 +48,8 @@ def follow(call: CapturedCall, hook: Any) -> Any:  # noqa: ANN401
         CaptureError: no place leads to the object whose method the hook is, or the hook changes itself.
     """
     if isinstance(hook, functools.partial):
-        given = [_given(call, one) for one in hook.args]
-        named = {name: _given(call, one) for name, one in hook.keywords.items()}
+        given = [_given(call, argument) for argument in hook.args]
+        named = {name: _given(call, keyword) for name, keyword in hook.keywords.items()}
         return functools.partial(follow(call, hook.func), *given, **named)
     if isinstance(hook, FunctionType):
         return call.wrap(hook, None)
@@ -267,14 +267,17 @@ class BackwardHooking:
 
     def before(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The positional arguments, with an alias in place of the tensor."""
-        tensors = [one for one in args if isinstance(one, torch.Tensor)]
+        tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
         if not self._need_gradients(tensors):
             self._inputs = (None,) * len(args)
             return args
         if len(tensors) > 1:
             self._call.refuse(SEVERAL)
-        args = tuple(one.view_as(one) if isinstance(one, torch.Tensor) else one for one in args)
-        self._inputs = tuple(one if isinstance(one, torch.Tensor) else None for one in args)
+        args = tuple(
+            argument.view_as(argument) if isinstance(argument, torch.Tensor) else argument
+            for argument in args
+        )
+        self._inputs = tuple(argument if isinstance(argument, torch.Tensor) else None for argument in args)
         return args
 
     def after(self, result: Any) -> Any:  # noqa: ANN401
@@ -303,9 +306,9 @@ class BackwardHooking:
         """Whether PyTorch hooks on to some tensors, guarded."""
         with WITHOUT_MODES():
             self._call.guards.setting("torch.is_grad_enabled")
-            for one in tensors:
-                Sizes(self._call).gradient(one)
-            return torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
+            for tensor in tensors:
+                Sizes(self._call).gradient(tensor)
+            return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 # --- module hooks

@@ -389,12 +389,12 @@ class OpenDeque(OpenList):
         self._push(0, value)
 
     def extend(self, values: Iterable[object]) -> None:
-        for one in list(values):
-            self._push(1, one)
+        for value in list(values):
+            self._push(1, value)
 
     def extendleft(self, values: Iterable[object]) -> None:
-        for one in list(values):
-            self._push(0, one)
+        for value in list(values):
+            self._push(0, value)
 
     def insert(self, index: Any, value: object) -> None:  # noqa: ANN401
         if self._is_full():

@@ -34,7 +34,7 @@ LARGEST_ITEM = 1 << 20
 
 def kind_of(items: Iterable[Any]) -> str | None:
     """The one type of a list's items that a graph takes, "" if there are no items; None for other lists."""
-    kinds = {type_name(value_of(one)) for one in items}
+    kinds = {type_name(value_of(item)) for item in items}
     if len(kinds) > 1:
         return None
     kind = next(iter(kinds), "")
@@ -139,7 +139,7 @@ class OpenPart(MadeList):
 
     def _frozen(self) -> OpenPart:
         """The same list, which does not change with this one."""
-        pieces = [one[:] if type(one) is list else one for one in self._pieces]
+        pieces = [piece[:] if type(piece) is list else piece for piece in self._pieces]
         return OpenPart(self._call, pieces, self._part)
 
     # --- as a list of the graph --------------------------------------------------------------------
@@ -148,7 +148,7 @@ class OpenPart(MadeList):
         """The number of items: a number of the graph."""
         if not self._is_open:
             return list.__len__(self)
-        lengths = [len(one) if type(one) is list else one.length() for one in self._pieces]  # type: ignore[union-attr]
+        lengths = [len(piece) if type(piece) is list else piece.length() for piece in self._pieces]  # type: ignore[union-attr]
         known = sum(one for one in lengths if not is_scalar(one))
         numbers = [one for one in lengths if is_scalar(one)]
         total = functools.reduce(operator.add, [*numbers, known] if known or not numbers else numbers)
@@ -171,7 +171,7 @@ class OpenPart(MadeList):
 
     def kind(self) -> str | None:
         """See :func:`kind_of`; whether there is an old item at all is guarded from now on."""
-        kinds = {kind_of(one) if type(one) is list else one.kind() for one in self._pieces}  # type: ignore[union-attr]
+        kinds = {kind_of(piece) if type(piece) is list else piece.kind() for piece in self._pieces}  # type: ignore[union-attr]
         kinds.discard("")
         return kinds.pop() if len(kinds) == 1 else None if kinds else ""
 
@@ -185,12 +185,12 @@ class OpenPart(MadeList):
         if not self._is_open:
             return list(list.__iter__(self))
         made: list[Any] = []
-        for one in self._pieces:
-            items = one
-            if isinstance(one, Rest):
-                items = one.in_graph() if one.kind() else []
-            elif isinstance(one, OpenPart):
-                items = one.in_graph()
+        for piece in self._pieces:
+            items = piece
+            if isinstance(piece, Rest):
+                items = piece.in_graph() if piece.kind() else []
+            elif isinstance(piece, OpenPart):
+                items = piece.in_graph()
             made = self._joined(made, items)  # type: ignore[arg-type]
         if self._part is None:
             return made
@@ -223,7 +223,7 @@ class OpenPart(MadeList):
     def contents(self) -> list[Any]:
         if not self._is_open:
             return list(list.__iter__(self))
-        pieces = (one if type(one) is list else one.contents() for one in self._pieces)  # type: ignore[union-attr]
+        pieces = (piece if type(piece) is list else piece.contents() for piece in self._pieces)  # type: ignore[union-attr]
         items = [item for piece in pieces for item in piece]
         return items if self._part is None else items[self._part]
 
@@ -233,7 +233,7 @@ class OpenPart(MadeList):
         """Make all items known, with a guard on the number of old ones."""
         if not self._is_open:
             return
-        pieces = (one.items() if isinstance(one, Rest) else one for one in self._pieces)
+        pieces = (piece.items() if isinstance(piece, Rest) else piece for piece in self._pieces)
         items = [item for piece in pieces for item in piece]
         self._become(items if self._part is None else items[self._part])
 

@@ -48,7 +48,7 @@ class Sizes:
         elif facet in self._call.guards.settings:
             self._call.guards.setting(facet)
         else:
-            self._rely(facet, [one for one in args if isinstance(one, torch.Tensor)])
+            self._rely(facet, [argument for argument in args if isinstance(argument, torch.Tensor)])
         given, named = self._fixed(args), {key: self._fixed(one) for key, one in kwargs.items()}
         return func(*given, **named)
 
@@ -84,7 +84,11 @@ class Sizes:
             self._look(self._call.builder.roots(tensor), Look.SHAPE)
             return value
         builder = self._call.builder
-        key = (builder.node_of(tensor), name, *(id(one) if is_scalar(one) else one for one in args))
+        key = (
+            builder.node_of(tensor),
+            name,
+            *(id(argument) if is_scalar(argument) else argument for argument in args),
+        )
         if key not in self._known:
             given = builder.input_of(tensor)
             origin = None
@@ -92,7 +96,10 @@ class Sizes:
                 origin = given.source, args[0]
             node = builder.emit("call_method", name, (tensor, *args), {})
             self._known[key] = builder.number(
-                value, node, free=all(one._free for one in args if is_scalar(one)), origin=origin
+                value,
+                node,
+                free=all(argument._free for argument in args if is_scalar(argument)),
+                origin=origin,
             )
         return self._known[key]
 
@@ -160,6 +167,6 @@ class Sizes:
         self._look(inputs, Look.DTYPE)
         if self._call.builder.input_of(tensor) is None:
             self._call.guards.setting("torch.is_autocast_enabled")
-            kinds = {tensor.dtype for one in inputs for tensor, _ in one.tensors}
+            kinds = {tensor.dtype for given in inputs for tensor, _ in given.tensors}
             if len(kinds) > 1:  # type promotion prefers tensors that have dimensions
                 self._look(inputs, Look.DIM)

@@ -56,8 +56,8 @@ def makes_sets(code: CodeType) -> bool:
     return (
         not MAKING_NAMES.isdisjoint(code.co_names)
         or any(one.opname in MAKING_STEPS for one in dis.get_instructions(code))
-        or any(isinstance(one, frozenset) for one in code.co_consts)
-        or any(makes_sets(one) for one in code.co_consts if isinstance(one, CodeType))
+        or any(isinstance(const, frozenset) for const in code.co_consts)
+        or any(makes_sets(const) for const in code.co_consts if isinstance(const, CodeType))
     )
 
 
@@ -135,7 +135,7 @@ class _Checking(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         """``a, b = …``."""
         self.generic_visit(node)
-        if any(isinstance(one, ast.Tuple | ast.List) for one in node.targets):
+        if any(isinstance(target, ast.Tuple | ast.List) for target in node.targets):
             node.value = self._checked(node.value)
         return node
 
@@ -144,7 +144,10 @@ class _Checking(ast.NodeTransformer):
         self.generic_visit(node)
         method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         if method in ITERATING_METHODS or (isinstance(node.func, ast.Name) and node.func.id in ITERATING):
-            node.args = [one if isinstance(one, ast.Starred) else self._checked(one) for one in node.args]
+            node.args = [
+                argument if isinstance(argument, ast.Starred) else self._checked(argument)
+                for argument in node.args
+            ]
         elif isinstance(node.func, ast.Attribute) and method == "pop" and not node.args:
             node.func.value = self._checked(node.func.value)
         return node

@@ -74,8 +74,8 @@ class Reach:
             values += [mutation.key, mutation.value]
         for hook in self._effects.tensor_hooks.values():
             values += [hook.tensor, hook.function]
-        for one in self._effects.backwards:
-            values += [one.context, one.results, one.arguments]
+        for backward in self._effects.backwards:
+            values += [backward.context, backward.results, backward.arguments]
         for each in self._effects.backward_hooks:
             values += [each.module, *each.hooks, *each.pre_hooks, *each.inputs, *each.outputs]
         while values:
