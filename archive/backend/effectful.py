@@ -102,7 +102,7 @@ class Effectful:
         every = [effect for effects in table.methods for effect in effects.effects]
         if stock and any(one.op is Op.SET_BACKWARD for one in every):
             raise LoweringError("TorchScript runs no backward of an autograd function: stock=False")
-        if stock and any(_is_hook_of_graph(one) for one in every):
+        if stock and any(map(_is_hook_of_graph, every)):
             raise LoweringError("TorchScript gives no gradient to hooks of what the graph makes: stock=False")
         self.delegate = delegate
         self.state = State.fresh(table, tensors) if state is None else state

@@ -292,12 +292,12 @@ class Members:
 
     def _by_object(self, names: Iterable[tuple[Source, str]]) -> dict[int, set[str]]:
         """Names of attributes by the objects at places: an object has several places."""
-        found: dict[int, set[str]] = {}
+        by_object: dict[int, set[str]] = {}
         for source, name in names:
             holder = self._value(source)
             if isinstance(holder, Plain):
-                found.setdefault(id(holder), set()).add(name)
-        return found
+                by_object.setdefault(id(holder), set()).add(name)
+        return by_object
 
     def _code_in_containers(self) -> Iterator[tuple[Source, Plain]]:
         """Items of lists and dicts whose class or code the graph holds, with their placeholders."""
@@ -331,15 +331,17 @@ class Members:
             source = source.base
         if source != Local("self"):
             return UNSET
-        found: Any = self._root
-        for one in reversed(chain):
+        value: Any = self._root
+        for step in reversed(chain):
             try:
-                found = own(found, one.name) if isinstance(one, Attribute) else item_or_unset(found, one.key)
+                value = (
+                    own(value, step.name) if isinstance(step, Attribute) else item_or_unset(value, step.key)
+                )
             except StateError:
                 return UNSET
-            if found is UNSET:
+            if value is UNSET:
                 return UNSET
-        return found
+        return value
 
     # --- as torch.nn.Module ------------------------------------------------------------------------------
 
@@ -363,11 +365,11 @@ class Members:
             StateError: no captured call is for this mode; all are as before.
         """
         self.refuse_own("train")
-        before = {path: one.__dict__.get(TRAINING, UNSET) for path, one in self._objects.items()}
-        for one in self._objects.values():
-            one.__dict__[TRAINING] = mode
+        before = {path: holder.__dict__.get(TRAINING, UNSET) for path, holder in self._objects.items()}
+        for holder in self._objects.values():
+            holder.__dict__[TRAINING] = mode
         broken = [self._broken(method) for method in self._table.methods]
-        if all(one is not None for one in broken):
+        if None not in broken:
             for path, was in before.items():
                 if was is UNSET:
                     del self._objects[path].__dict__[TRAINING]
@@ -383,16 +385,11 @@ class Members:
     def _broken(self, method: MethodEffects) -> Guard | None:
         """The first guard about the mode of a module that does not hold."""
         for guard in method.guards:
-            if (
-                guard.look is Look.EQUAL
-                and isinstance(guard.subject, At)
-                and isinstance(guard.value, Constant)
-            ):
-                source = guard.subject.source
-                if isinstance(source, Attribute) and source.name == TRAINING:
-                    holder = self._value(source.base)
-                    found = own(holder, TRAINING) if isinstance(holder, Plain) else UNSET
-                    if found is not guard.value.value:
+            match guard.look, guard.subject, guard.value:
+                case Look.EQUAL, At(Attribute(base, name)), Constant(wanted) if name == TRAINING:
+                    holder = self._value(base)
+                    mode = own(holder, TRAINING) if isinstance(holder, Plain) else UNSET
+                    if mode is not wanted:
                         return guard
         return None
 
@@ -492,12 +489,12 @@ class _Others(Container[str]):
 
 def _registered(table: EffectTable) -> dict[Source, dict[str, str]]:
     """The buffers that effects register: their kinds by the places of modules and by names."""
-    found: dict[Source, dict[str, str]] = {}
+    buffers: dict[Source, dict[str, str]] = {}
     for method in table.methods:
         for effect in method.effects:
             if effect.op in REGISTERING:
-                found.setdefault(effect.source, {})[_text(effect.key)] = REGISTERING[effect.op]
-    return found
+                buffers.setdefault(effect.source, {})[_text(effect.key)] = REGISTERING[effect.op]
+    return buffers
 
 
 def _text(key: Value | None) -> str:
@@ -509,7 +506,7 @@ def _name(row: ModuleMember) -> str:
 
 
 def _source(path: str) -> Source:
-    found: Source = Local("self")
+    source: Source = Local("self")
     for name in path.split(".") if path else ():
-        found = Attribute(found, name)
-    return found
+        source = Attribute(source, name)
+    return source

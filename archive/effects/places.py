@@ -164,7 +164,8 @@ def own(holder: Any, name: str) -> Any:  # noqa: ANN401 (one a kind of place)
             return UNSET
     if isinstance(holder, tuple):
         fields = static(type(holder), "_fields")
-        return tuple.__getitem__(holder, fields.index(name)) if _is_among(name, fields) else UNSET
+        is_field = isinstance(fields, tuple) and name in fields
+        return tuple.__getitem__(holder, fields.index(name)) if is_field else UNSET
     data = COMPUTED_DATA.get((base_of(type(holder)), name))
     if data is not None:
         return data.__get__(holder)
@@ -199,10 +200,6 @@ def _is_slot(raw: object) -> bool:
         return False
     owner = raw.__objclass__
     return bool(owner.__flags__ & HEAP_TYPE) and "__slots__" in vars(owner)
-
-
-def _is_among(name: str, fields: object) -> bool:
-    return isinstance(fields, tuple) and name in fields
 
 
 def _is_of_class(raw: object) -> bool:

@@ -205,29 +205,20 @@ def basic_blocks(program: MachineProgram, known: dict[int, Any]) -> BasicBlock:
 
 def _step(one: MachineInstruction, dead: tuple[int, ...], known: dict[int, Any]) -> Step:
     """An instruction that is no jump, made ready; see :data:`Step`."""
-    if one.op == MOVE:
-        call, ins = (_same if len(one.outs) == 1 else _all), one.ins  # copies of the registers
+    call: Callable[..., Any]
+    if one.op == MOVE:  # copies of the registers
+        call, ins = (lambda value: value) if len(one.outs) == 1 else (lambda *values: values), one.ins
     else:
         call, ins = prepared(one.op, one.ins, known)
-    take: Take = itemgetter(*ins) if len(ins) > 1 else itemgetter(_slice_of(ins))
+    if len(ins) > 1:
+        take: Take = itemgetter(*ins)
+    else:  # by a slice of one register or none, ``itemgetter`` gives a list, too
+        take = itemgetter(slice(ins[0], ins[0] + 1) if ins else slice(0))
     kind = kind_of(one.op)
     recorded = None if one.op == MOVE or one.handle == NO_HANDLE else kind
     if len(one.outs) == 1 and kind not in UNPACKING:
         return call, take, one.outs[0], None, dead, one.handle, recorded
     return call, take, -1, one.outs, dead, one.handle, recorded
-
-
-def _slice_of(ins: Sequence[int]) -> slice:
-    """A slice of the registers with one register, or none: ``itemgetter`` then gives a list, too."""
-    return slice(ins[0], ins[0] + 1) if ins else slice(0)
-
-
-def _same(value: object) -> object:
-    return value
-
-
-def _all(*values: object) -> tuple[object, ...]:
-    return values
 
 
 def _ends(program: MachineProgram) -> list[int]:

@@ -214,9 +214,18 @@ class _ProgramBuilder:
         """
         kind = operation.kind
         if kind in (READ, WRITE) and operation.path in self._held:
-            self._state(operation, self._held[operation.path])
+            # an item of the list of attributes that the lowered module holds
+            place = self.constant(HeldList()), self.constant(self._held[operation.path])
+            if kind == READ:
+                self.add(READ_ITEM, map(self.out, operation.outputs), place, operation)
+            else:
+                self.add(WRITE_ITEM, (self.new(),), (*place, *self.ins(operation.inputs)), operation)
         elif kind in ("prim::Constant", "prim::Uninitialized"):
-            self._registers[operation.outputs[0]] = self._constant(operation)
+            (output,) = operation.outputs
+            value = operation.value
+            if operation.path in self._held and is_object(operation, self._types[output]):
+                value = HeldAt(self._held[operation.path])
+            self._registers[output] = self.constant(value)
         elif kind == "prim::If":
             self._if(operation)
         elif kind == "prim::Loop":
@@ -227,20 +236,6 @@ class _ProgramBuilder:
                 raise LoweringError(name)
             ins = self.ins(operation.inputs)
             self.add(name, map(self.out, operation.outputs), ins, operation)
-
-    def _constant(self, operation: Operation) -> int:
-        """The register of a literal, a tensor, or an object that the lowered module holds."""
-        if operation.path in self._held and is_object(operation, self._types[operation.outputs[0]]):
-            return self.constant(HeldAt(self._held[operation.path]))
-        return self.constant(operation.value)
-
-    def _state(self, operation: Operation, index: int) -> None:
-        """Read or write an item of the list of attributes that the lowered module holds."""
-        place = self.constant(HeldList()), self.constant(index)
-        if operation.kind == READ:
-            self.add(READ_ITEM, map(self.out, operation.outputs), place, operation)
-        else:
-            self.add(WRITE_ITEM, (self.new(),), (*place, *self.ins(operation.inputs)), operation)
 
     def _if(self, operation: Operation) -> None:
         """Add a branch: each block moves its results into the same registers."""

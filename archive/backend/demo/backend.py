@@ -68,7 +68,10 @@ def blob(graph: Graph, handles: dict[Operation, int]) -> str:
             tokens.append(f"prim::Load#{places[value]}")
             return
         constant = constants[value]
-        if not _is_number(constant.value):
+        number = constant.value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise LoweringError(compile_error(constant))
+        if number and not MIN_FLOAT <= abs(number) <= MAX_FLOAT:  # the runtime reads no others
             raise LoweringError(compile_error(constant))
         tokens.append(f"prim::Constant#{constant.value!r}{HANDLE_MARK}{handles[constant]}")
 
@@ -88,13 +91,6 @@ def blob(graph: Graph, handles: dict[Operation, int]) -> str:
     if not tokens or places.get(result) != len(places) - 1:
         push(result)
     return ",".join(tokens)
-
-
-def _is_number(value: object) -> bool:
-    """Whether a constant is a number that the runtime can read: 0, or one of a magnitude in range."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return value == 0 or MIN_FLOAT <= abs(value) <= MAX_FLOAT
 
 
 COMPILER_DEMO = Backend("backend_with_compiler_demo", preprocess, CompilerDemo, Link.INLINE)

@@ -108,33 +108,22 @@ class OwnObjects:
         branch.outputs = [branch.outputs[place] for place in kept]
         return found
 
-    def results(self, node: GraphNode, taken: list[int], block: Block) -> list[int] | None:
-        """The values that a node gives.
+    def results(self, node: GraphNode, inputs: list[int], block: Block) -> list[int] | None:
+        """The values that a node gives; None if only running it gives them.
 
-        Args:
-            node: the node; an object is its first input.
-            taken: the values that it takes.
-            block: the block that it belongs to.
-
-        Returns:
-            None if only running the node gives them.
+        An object is the first of the values that the node takes.
         """
-        kind, first = node.kind, taken[0]
+        kind, first = node.kind, inputs[0]
         if kind in CASTS:
             return [first]
         if first in self._tuples:
-            return _items(self._tuples[first], node)
+            items = self._tuples[first]
+            if kind == "prim::TupleIndex":
+                return [items[node.inputs[-1].constant()]]
+            return items if kind == "prim::TupleUnpack" else None
         if first in self._made and kind in ("prim::GetAttr", "prim::SetAttr"):
-            return self._made[first].results(node.name, taken[1:], block)
+            return self._made[first].results(node.name, inputs[1:], block)
         return None
-
-
-def _items(items: list[int], node: GraphNode) -> list[int] | None:
-    """The items that a node takes from a tuple; None if it does something else."""
-    if node.kind == "prim::TupleIndex":
-        *_, place = node.inputs
-        return [items[place.constant()]]
-    return items if node.kind == "prim::TupleUnpack" else None
 
 
 def attribute_of(module: Any, node: GraphNode) -> Any:  # noqa: ANN401 (a torch._C.ScriptModule; any value)

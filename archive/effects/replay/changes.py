@@ -151,24 +151,19 @@ def backup_all(target: Any) -> Backup:  # noqa: ANN401
         StateError: the object is no container and has no ``__dict__``.
     """
     held = names(target)
-    attributes = [] if held is None else _attributes(held)
+    # The namespace, and a module's collections in it, each with a copy.
+    attributes: list[tuple[Any, Any]] = [] if held is None else [(held, held.copy())]
+    if held is not None and REGISTERED[0] in held:
+        attributes += [
+            (held[name], held[name].copy())
+            for name in MODULE_COLLECTIONS
+            if isinstance(held.get(name), dict | set)
+        ]
     if isinstance(target, CONTAINERS):
         return _restore_all, target, items_of(target), attributes
     if held is None:
         raise StateError(f"what a {type(target).__name__} is can't be put back if a change fails")
     return _restore_all, None, [], attributes
-
-
-def _attributes(held: dict[str, Any]) -> list[tuple[Any, Any]]:
-    """A namespace and a module's collections in it, each with a copy."""
-    found: list[tuple[Any, Any]] = [(held, held.copy())]
-    if REGISTERED[0] in held:
-        found += [
-            (held[name], held[name].copy())
-            for name in MODULE_COLLECTIONS
-            if isinstance(held.get(name), dict | set)
-        ]
-    return found
 
 
 def _restore_all(target: Any, items: list[Any], attributes: list[tuple[Any, Any]]) -> None:  # noqa: ANN401
