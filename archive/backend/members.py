@@ -31,7 +31,7 @@ from archive.formats.effects.model import (
     Look,
     Op,
 )
-from archive.formats.effects.parts import guarded, parts_of, places
+from archive.formats.effects.parts import guarded, parts_of, places, source_of
 from archive.formats.effects.source_text import guard_text, source_text
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class Members:
         elif row.number >= 0 and row.kind != OTHER:
             names[name] = tensors[row.number]
         elif row.number == IN_STATE:
-            names[name] = self._value(_source(row.detail))
+            names[name] = self._value(source_of(row.detail))
         elif row.number == NOTHING:
             names[name] = None
         if not is_there:
@@ -277,7 +277,7 @@ class Members:
         # Hooks may run code of the model, which sets attributes that the table does not have.
         hooks = [hook for method in table.methods for effect in method.effects for hook in hooks_of(effect)]
         is_open = any(digest for hook in hooks for _, digest in functions_of(hook))
-        waiting: list[tuple[Plain, Source]] = [(one, _source(path)) for path, one in self._objects.items()]
+        waiting: list[tuple[Plain, Source]] = [(one, source_of(path)) for path, one in self._objects.items()]
         done = set[int]()
         for holder, source in waiting:  # which grows
             if id(holder) in done:
@@ -428,7 +428,7 @@ class Members:
             rows = [one for one in self._parts[first] if one.kind in (PARAMETER, BUFFER, TRANSIENT)]
             if odd := next((row for row in rows if row.number == ODD), None):
                 raise StateError(f"self.{odd.path} is not kept as a dense tensor")
-            kinds = {_name(row): row.kind for row in rows} | self._registered.get(_source(first), {})
+            kinds = {_name(row): row.kind for row in rows} | self._registered.get(source_of(first), {})
             for name in sorted(kinds, key=lambda name: kinds[name] != PARAMETER):
                 tensor = holder.__dict__.get(name)
                 if isinstance(tensor, torch.Tensor):
@@ -503,10 +503,3 @@ def _text(key: Value | None) -> str:
 
 def _name(row: ModuleMember) -> str:
     return row.path.rpartition(".")[2]
-
-
-def _source(path: str) -> Source:
-    source: Source = Local("self")
-    for name in path.split(".") if path else ():
-        source = Attribute(source, name)
-    return source

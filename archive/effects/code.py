@@ -65,7 +65,7 @@ def found_code(head: Any, qualname: str, digest: str) -> tuple[CodeType, dict[st
         digest: of its code.
     """
     for function in _functions_of(head):
-        for code in _codes(function.__code__):
+        for code in codes_in(function.__code__):
             if code.co_qualname == qualname and digest_of(code) == digest:
                 return code, function.__globals__
     return None
@@ -83,8 +83,9 @@ def _functions_of(head: Any) -> Iterator[FunctionType]:  # noqa: ANN401
                 yield function
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """A code object, and those of the functions and classes inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from codes_in(constant)

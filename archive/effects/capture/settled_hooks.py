@@ -43,8 +43,8 @@ from archive.effects.capture.graph.variables import (
 )
 from archive.effects.capture.proxies.containers import contents
 from archive.effects.capture.proxies.proxies import STANDARD_SETTERS, is_followed
-from archive.effects.capture.table.call import REGISTERED
 from archive.effects.code import digest_of, found_code, head_of
+from archive.effects.places import REGISTERED
 from archive.formats.effects.model import At, Attribute, Constant, GlobalName
 
 if TYPE_CHECKING:

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-CONTEXT = "torch.autograd.function:FunctionCtx"
-"""The class of contexts in a table; replay makes a ``BackwardContext`` of it."""
-
-
 class BackwardContext:
     """The context that ``backward`` gets; effects set its attributes and save its tensors."""
 

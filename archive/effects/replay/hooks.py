@@ -12,12 +12,10 @@ from collections.abc import Mapping
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
-
 from archive.effects.code import found_code, head_of
 from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET
-from archive.effects.places import is_code
+from archive.effects.places import RemovableHandle, is_code
 from archive.effects.replay.changes import restore_entry
 
 if TYPE_CHECKING:
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
     from archive.effects.replay.changes import Backup
     from archive.effects.replay.state import State
-
-RemovableHandle = torch.utils.hooks.RemovableHandle
 
 
 class FoundCode(NamedTuple):

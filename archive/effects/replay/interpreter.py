@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.effects.errors import StateError
 from archive.effects.looking import check_shown, condition, memory
-from archive.effects.places import checked_data, items
+from archive.effects.places import RemovableHandle, checked_data, items
 from archive.effects.replay.changes import restore
 from archive.effects.replay.classes import container_maker
 from archive.effects.replay.computing import NOTHING, Computing
 from archive.effects.replay.errors import GuardError
-from archive.effects.replay.hooks import RemovableHandle
 from archive.effects.replay.steps import KEPT, SET_NEW_ATTRIBUTE, STEPS
 from archive.formats.effects.containers import head
 from archive.formats.effects.hooks import hooks_of

@@ -26,14 +26,14 @@ from archive.base.errors import ArchiveError
 from archive.effects.errors import StateError
 from archive.effects.looking import FOUND, SHOWN_TYPES
 from archive.effects.replay.classes import resolved
-from archive.effects.replay.custom_backward import CONTEXT, BackwardContext
+from archive.effects.replay.custom_backward import BackwardContext
 from archive.effects.replay.errors import GuardError, ReplayError
 from archive.effects.replay.hooks import allowed_code, hook_code
 from archive.effects.replay.interpreter import OWN_CLASSES, Interpreter
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.model import Constant, Look, Op
 from archive.formats.effects.rules import MOST_SHOWN, check_method
-from archive.formats.effects.source_text import effect_text, guard_text, source_text
+from archive.formats.effects.source_text import CONTEXT, effect_text, guard_text, source_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -17,13 +17,14 @@ import builtins
 import sys
 from collections.abc import Mapping
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from archive.base.errors import ArchiveError
 from archive.effects import places
+from archive.effects.code import codes_in
 from archive.effects.errors import StateError
 from archive.effects.placeholders import UNSET
 from archive.effects.places import HEAP_TYPE, is_code, names
@@ -148,7 +149,8 @@ def _functions(module: object) -> Iterator[FunctionType]:
         yield function
         waiting += [cell.cell_contents for cell in function.__closure__ or () if is_filled(cell)]
         if _package(function.__module__ or "") not in FOREIGN_PACKAGES:
-            waiting += [function.__globals__.get(name) for name in _global_names(function.__code__)]
+            read = (name for code in codes_in(function.__code__) for name in code.co_names)
+            waiting += [function.__globals__.get(name) for name in read]
 
 
 def _hooks(part: object) -> Iterator[object]:
@@ -156,15 +158,6 @@ def _hooks(part: object) -> Iterator[object]:
     for name, hooks in vars(part).items() if isinstance(part, torch.nn.Module) else ():
         if name.endswith("_hooks") and isinstance(hooks, dict):
             yield from hooks.values()
-
-
-def _global_names(code: CodeType) -> Iterator[str]:
-    """Names that a code object, or one inside it, may look up in its globals."""
-    waiting = [code]
-    while waiting:
-        one = waiting.pop()
-        yield from one.co_names
-        waiting += [constant for constant in one.co_consts if isinstance(constant, CodeType)]
 
 
 def is_filled(cell: CellType) -> bool:

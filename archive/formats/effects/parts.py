@@ -35,6 +35,14 @@ def parts_of(values: list[Value]) -> Iterator[Value]:
             waiting += value.items[::-1]
 
 
+def source_of(path: str) -> Source:
+    """The source of a module's part, parameter or buffer: of ``encoder.weight``, say."""
+    source: Source = Local("self")
+    for name in path.split(".") if path else ():
+        source = Attribute(source, name)
+    return source
+
+
 def root_of(source: Source) -> Source:
     """The argument, global, cell or temporary from which attributes, items and lengths lead to a source."""
     while isinstance(source, Attribute | Item | Length | Each):

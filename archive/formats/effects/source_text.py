@@ -57,7 +57,8 @@ MOST_DECIMAL_BITS = 10_000
 """Bits of integers printed in decimal; by default Python refuses more than 4300 digits."""
 EACH = "item"
 """The name of each item of a list."""
-HANDLE = "torch.utils.hooks:RemovableHandle"
+HANDLE, CONTEXT = "torch.utils.hooks:RemovableHandle", "torch.autograd.function:FunctionCtx"
+"""Classes of PyTorch's objects in a table: handles of hooks, and contexts of autograd functions."""
 EMPTY_LITERALS = {"builtins:list": "[]", "builtins:dict": "{}", HANDLE: "object.__new__(RemovableHandle)"}
 """Classes that an effect ``new`` may make without permission."""
 

@@ -29,7 +29,7 @@ from archive.effects.capture.proxies.sizes import Sizes
 from archive.effects.capture.table.pending import Backward, Hook
 from archive.effects.looking import WITHOUT_MODES
 from archive.formats.effects.model import Op
-from archive.formats.effects.source_text import HANDLE
+from archive.formats.effects.source_text import CONTEXT, HANDLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,7 +112,6 @@ class InferenceTensors:
 
 # --- custom backward
 
-CONTEXT = "torch.autograd.function:FunctionCtx"
 NO_SETUP = torch.autograd.function._SingleLevelFunction.setup_context
 
 

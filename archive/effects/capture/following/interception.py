@@ -27,7 +27,14 @@ from torch.utils import checkpoint
 from torch.utils.checkpoint import CheckpointFunction
 
 from archive.effects.capture.following.autograd import InferenceRegion, apply_function
-from archive.effects.capture.following.outside import OUTSIDE, Watch, audit, for_the_model, watched_calls
+from archive.effects.capture.following.outside import (
+    DEFAULT,
+    OUTSIDE,
+    Watch,
+    audit,
+    for_the_model,
+    watched_calls,
+)
 from archive.effects.capture.graph.sites import first_read, is_model_module
 from archive.effects.capture.graph.variables import is_container_proxy
 from archive.effects.capture.proxies.open_list import OpenList
@@ -109,7 +116,6 @@ def _check_random(call: CapturedCall, before: Any, *, preserve: bool) -> None:  
 LOCK = threading.Lock()
 CALLS: dict[int, CapturedCall] = {}
 """The captured call of each thread that captures one."""
-DEFAULT = torch.default_generator
 DECIDING = "torch.nn."
 """The part of PyTorch that decides by settings; others read them to put them back later."""
 UNGUARDED = ", which no guard looks at"

@@ -39,8 +39,7 @@ from archive.effects.capture.proxies.proxies import (
     has_plain_new,
     proxy_class,
 )
-from archive.effects.capture.table.call import REGISTERED
-from archive.effects.places import BASES, base_of
+from archive.effects.places import BASES, REGISTERED, base_of
 from archive.formats.effects.model import Attribute, GlobalName, Look
 
 if TYPE_CHECKING:

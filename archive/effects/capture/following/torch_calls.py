@@ -37,6 +37,7 @@ from archive.effects.capture.proxies.list_functions import detached_list
 from archive.effects.capture.proxies.sizes import Sizes
 from archive.effects.errors import ITEM_CHANGED
 from archive.effects.looking import WITHOUT_MODES
+from archive.formats.effects.hooks import HOOK_OPS
 from archive.formats.effects.model import Op
 
 if TYPE_CHECKING:
@@ -230,9 +231,6 @@ def _copied(tensor: Any, kind: torch.dtype | None = None) -> Any:  # noqa: ANN40
 
 # --- torch calls
 
-HOOK_METHODS = (Op.REGISTER_HOOK, Op.REGISTER_GRAD_HOOK)
-"""Methods of tensors that put hooks on."""
-
 
 class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
     """Adds a node for each call of PyTorch that the model makes."""
@@ -264,7 +262,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
                 self._call.guards.setting("torch.is_grad_enabled")
             self._region += 1
             return func(*args)
-        if name in HOOK_METHODS:
+        if name in HOOK_OPS:
             return register_hook(self._call, self._sizes, Op(name), *args, **kwargs)
         if name == "item":
             return self.number(args[0])

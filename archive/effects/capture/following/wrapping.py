@@ -18,7 +18,7 @@ import re
 from collections import OrderedDict, deque
 from contextvars import ContextVar
 from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType
 
@@ -40,14 +40,13 @@ from archive.effects.capture.proxies.proxies import ClassProxy, is_followed
 from archive.effects.capture.proxies.tracked_dict import TrackedDict
 from archive.effects.capture.proxies.tracked_set import TrackedSet
 from archive.effects.capture.proxies.type_proxies import Untouchable
+from archive.effects.code import codes_in
 from archive.effects.looking import WITHOUT_MODES, type_name
 from archive.effects.places import is_container
 from archive.formats.effects.model import Attribute, Item, Local, Look
-from archive.formats.effects.parts import is_under_argument
+from archive.formats.effects.parts import is_under_argument, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from archive.effects.capture.table.call import CapturedCall
     from archive.formats.effects.model import Source
 
@@ -126,22 +125,16 @@ def is_pure(function: Any, known: frozenset[int] = frozenset()) -> bool:  # noqa
     if not is_literal(function.__defaults__ or ()):
         return False
     names: dict[str, Any] = {**BUILTINS, **function.__globals__}
-    for one in _instructions(function.__code__):
-        if one.opname in IMPURE_OPS:
+    steps = (step for code in codes_in(function.__code__) for step in dis.get_instructions(code))
+    for step in steps:
+        if step.opname in IMPURE_OPS:
             return False
-        if one.opname == "LOAD_GLOBAL" and one.argval in names:
-            value = names[one.argval]
+        if step.opname == "LOAD_GLOBAL" and step.argval in names:
+            value = names[step.argval]
             is_listed = value is math or (isinstance(value, BuiltinFunctionType | type) and value in PURE)
             if not is_listed and not is_pure(value, known | {id(function)}):
                 return False
     return True
-
-
-def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
-    yield from dis.get_instructions(code)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _instructions(constant)
 
 
 # --- wrapping
@@ -184,17 +177,11 @@ class Wrapping:
 
     def name_paths(self, module: Any) -> None:  # noqa: ANN401
         """Note the paths of a module's own modules, parameters and buffers."""
-        for path, one in [
-            *module.named_modules(),
-            *module.named_parameters(),
-            *module.named_buffers(),
-        ]:
-            source: Source = Local("self")
-            for name in path.split(".") if path else ():
-                source = Attribute(source, name)
-            self._call.paths.setdefault(id(one), source)
-            if isinstance(one, torch.nn.Module):
-                self._call.modules[id(one)] = one
+        members = (*module.named_modules(), *module.named_parameters(), *module.named_buffers())
+        for path, member in members:
+            self._call.paths.setdefault(id(member), source_of(path))
+            if isinstance(member, torch.nn.Module):
+                self._call.modules[id(member)] = member
 
     def wrap(self, value: Any, source: Source | None) -> Any:  # noqa: ANN401 (one a kind)
         """The value that the model gets for a real one.

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from archive.formats.effects.words import COMPARISONS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -246,7 +248,6 @@ UNARY = {
     "abs": NumberOperator(abs, lambda one: one),
 }
 CHOOSING = {"max": NumberOperator(max, max), "min": NumberOperator(min, min)}
-COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 BOUNDS = {
     row.function: row.bound
     for rows in (BINARY, UNARY, CHOOSING)

@@ -28,6 +28,7 @@ import torch
 
 from archive.debuginfo.sites import SELF, CallStep, Site, Span
 from archive.effects.capture.graph.variables import ABSENT
+from archive.effects.code import codes_in
 from archive.effects.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -248,14 +249,6 @@ class AttributeUse(NamedTuple):
 
     names: tuple[str, ...]
     is_set: bool = False
-
-
-def codes_in(code: CodeType) -> Iterator[CodeType]:
-    """A code object and those inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from codes_in(constant)
 
 
 def globals_read(code: CodeType) -> list[str]:

@@ -30,8 +30,7 @@ from archive.effects.capture.proxies.hooks import (
     register_forward_hook,
     register_forward_pre_hook,
 )
-from archive.effects.capture.table.call import REGISTERED
-from archive.effects.places import BASES, base_of
+from archive.effects.places import BASES, REGISTERED, base_of
 from archive.formats.effects.model import Look, Op
 
 if TYPE_CHECKING:

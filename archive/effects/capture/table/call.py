@@ -28,7 +28,7 @@ from archive.effects.capture.graph.texts import TextMarks
 from archive.effects.capture.graph.variables import ABSENT, DELETED, VariableKind
 from archive.effects.capture.table.side_effects import SideEffects
 from archive.effects.errors import CaptureError
-from archive.effects.places import base_of, items_of
+from archive.effects.places import REGISTERED, base_of, items_of
 from archive.formats.effects.model import Attribute, Item, Length, Local, Look, Op
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
     from archive.effects.capture.graph.variables import Variable
     from archive.formats.effects.model import Source
-
-
-REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
 class Snapshot:
@@ -144,12 +141,12 @@ class Snapshot:
 
 
 def instance_dict(owner: object) -> dict[str, Any]:
-    """An object's ``__dict__``; empty if it has none."""
+    """An object's ``__dict__``, that of a class, too; empty if it has none."""
     try:
-        found: dict[str, Any] = object.__getattribute__(owner, "__dict__")
+        own: dict[str, Any] = object.__getattribute__(owner, "__dict__")
     except AttributeError:
         return {}
-    return found
+    return own
 
 
 KEY = "a key that differs from call to call"
