@@ -236,23 +236,15 @@ def listing(timeline: Timeline, sources: Iterable[Source]) -> str:
 
 
 class _Part:
-    """A source with the rows of its lines.
-
-    Args:
-        file: its file.
-        first: its first line's number.
-        text: its text.
-        rows: the rows of all lines, by ``file:line``.
-    """
+    """A source from its first line's number on, with the rows of its lines out of all, by ``file:line``."""
 
     def __init__(self, file: str, first: int, text: str, rows: dict[str, ProfileRow]) -> None:
         self._file = file
         self._first = first
         self._text = text.splitlines()
-        found = enumerate(self._text, first)
         self._rows = {
             number: row
-            for number, line in found
+            for number, line in enumerate(self._text, first)
             if (row := rows.get(f"{file}:{number}")) is not None and row.text == one_line(line.strip())
         }
         self.time = sum(row.self_ns for row in self._rows.values())

@@ -41,12 +41,7 @@ if TYPE_CHECKING:
 
 
 class InferenceRegion:
-    """The context in place of PyTorch's own.
-
-    Args:
-        call: the captured call.
-        mode: whether inference mode is turned on.
-    """
+    """The context in place of PyTorch's own; ``mode``: whether inference mode is turned on."""
 
     def __init__(self, call: CapturedCall, mode: bool) -> None:  # noqa: FBT001 (PyTorch's signature)
         self._call, self._mode = call, mode
@@ -196,14 +191,7 @@ def _forward(call: CapturedCall, cls: type[Any], context: Context, args: tuple[A
 
 
 class _Linked:
-    """Links results of a function to its arguments, for a gradient of its own.
-
-    Args:
-        call: the captured call.
-        cls: the function.
-        context: that ``forward`` was given.
-        args: of the function.
-    """
+    """Links results of a function to its arguments, for a gradient of its own."""
 
     def __init__(self, call: CapturedCall, cls: type[Any], context: Context, args: tuple[Any, ...]) -> None:
         self._call, self._cls, self._context, self._args = call, cls, context, args

@@ -216,10 +216,7 @@ class ObjectProxies:
     def _load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
         """An attribute of a proxy, as ``object.__getattribute__`` gives it.
 
-        Args:
-            proxy: of the object.
-            name: of the attribute.
-            custom: whether the class's own ``__getattr__`` asks for it, which is not asked again.
+        With ``custom`` the class's own ``__getattr__`` asks for it, and is not asked again.
 
         Raises:
             AttributeError: the object has no such attribute.

@@ -251,12 +251,7 @@ SEVERAL = "hooks on the way back of a module that takes or gives several tensors
 
 
 class BackwardHooking:
-    """The backward hooks of one call of a module.
-
-    Args:
-        call: the captured call.
-        proxy: of the module.
-    """
+    """The backward hooks of one call of a module, given by its proxy."""
 
     def __init__(self, call: CapturedCall, proxy: Any) -> None:  # noqa: ANN401
         self._call, self._proxy = call, proxy
@@ -339,14 +334,7 @@ def call_module(call: CapturedCall, proxy: Any, /, *args: Any, **kwargs: Any) ->
 
 
 class _HookedCall:
-    """One call of a module that has hooks.
-
-    Args:
-        call: the captured call.
-        proxy: of the module.
-        args: positional arguments, which hooks may replace.
-        kwargs: arguments by name, which hooks may replace.
-    """
+    """One call of a module that has hooks, which may replace arguments and result."""
 
     def __init__(
         self,

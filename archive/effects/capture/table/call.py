@@ -185,7 +185,7 @@ class CapturedCall:
 
     Args:
         snapshot: the values before the call.
-        found: changes that earlier attempts have seen; resized sources are added as they are seen.
+        seen: changes that earlier attempts have seen; resized sources are added as they are seen.
         outermost: the code that calls the model. Frames outside of it are none of the model's.
 
     Attributes:
@@ -194,10 +194,10 @@ class CapturedCall:
         set_makers: code of the model that makes sets, as far as it was met.
         makes_sets: whether an earlier attempt has met some; then copied functions look at what they iterate.
         functions: copies of the model's functions: ``following.functions.Functions``.
-        objects: proxies of objects and classes: ``following.objects.Objects``.
+        objects: proxies of objects and classes: ``following.objects.ObjectProxies``.
         kept_calls: calls that the table keeps: ``following.kept_calls.KeptCalls``.
         containers: proxies of deques, ordered dicts, and objects that derive from containers:
-            ``proxies.container_proxies.Containers``.
+            ``proxies.containers.Containers``.
         guards: conditions that the call relies on.
         builder: builds the graph.
         texts: texts of values that differ from call to call.
@@ -232,15 +232,15 @@ class CapturedCall:
     kept_calls: Any
     containers: Any
 
-    def __init__(self, snapshot: Snapshot, found: SeenChanges, outermost: CodeType) -> None:
+    def __init__(self, snapshot: Snapshot, seen: SeenChanges, outermost: CodeType) -> None:
         self.snapshot = snapshot
-        self.written, self.resized, self.mutated = set(found.written), found.resized, set(found.mutated)
-        self.copies, self.in_place = found.copies, found.in_place
-        self.set_makers, self.makes_sets = found.set_makers, bool(found.set_makers)
+        self.written, self.resized, self.mutated = set(seen.written), seen.resized, set(seen.mutated)
+        self.copies, self.in_place = seen.copies, seen.in_place
+        self.set_makers, self.makes_sets = seen.set_makers, bool(seen.set_makers)
         self._outermost = outermost
         self.guards = Guards(self.here)
         self.builder = GraphBuilder(self.guards, self.here, self.refuse)
-        self.texts = TextMarks(found.other_calls, self.refuse)
+        self.texts = TextMarks(seen.other_calls, self.refuse)
         self.builder.text_of = self.texts.of
         self.side_effects = SideEffects(graph_value=self.builder.known_as)
         self.seen_written: set[Source] = set()
