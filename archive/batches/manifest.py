@@ -180,7 +180,14 @@ class Manifest:
     def __enter__(self) -> Self:
         is_elsewhere, path = is_url(self.path), Path(self.path)
         if not is_elsewhere:
-            _check_kind(path)
+            # What is read of a link or a special file, or written to it, may have no end.
+            with suppress(FileNotFoundError):
+                kind = stat.S_IFMT(path.lstat().st_mode)
+                if kind not in (stat.S_IFREG, stat.S_IFDIR):  # the system refuses a folder, and says so
+                    raise ArchiveError(
+                        f"is a {KINDS.get(kind, 'special file')}, and a manifest is a regular file",
+                        file=str(path),
+                    )
         before = b""
         if places.exists(self.path):
             before = places.content(self.path) if is_elsewhere else path.read_bytes()
@@ -248,17 +255,3 @@ class Manifest:
         with named(name_of(self.path)):
             if self._file.write(line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _check_kind(path: Path) -> None:
-    """Refuse links, and files that are not kept: what is read of them, or written to them, has no end.
-
-    Raises:
-        ArchiveError: the path is one.
-    """
-    with suppress(FileNotFoundError):
-        kind = stat.S_IFMT(path.lstat().st_mode)
-        if kind not in (stat.S_IFREG, stat.S_IFDIR):  # the system refuses a folder, and says so
-            raise ArchiveError(
-                f"is a {KINDS.get(kind, 'special file')}, and a manifest is a regular file", file=str(path)
-            )

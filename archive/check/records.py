@@ -65,8 +65,20 @@ def check_records(archive: Archive, report: Diagnostics) -> set[str]:
         The names of the records that can be read. Pickles of debug info are only inflated here, not parsed.
     """
     readable = check_intact(archive, report)
-    _check_version(archive, readable, report)
-    _check_id(archive, readable, report)
+    if not any(name in archive.records for name in VERSION_RECORDS):
+        report.add("error", "", "", f"expected a record {' or '.join(VERSION_RECORDS)}, found none")
+    for name in VERSION_RECORDS:
+        content = bytes(archive.records[name].view()[:64]) if name in readable else b"0"
+        if not VERSION_NUMBER.fullmatch(content):
+            report.add("error", name, "", f"expected a number, found {shown(content)}")
+    if RECORD_NAME in readable:
+        serialization_id = bytes(archive.records[RECORD_NAME].view()[:64])
+        if not writers(archive.records.values(), serialization_id):
+            *others, last = (platform.name for platform in PLATFORMS)
+            known = f"{', '.join(others)} or {last}"
+            expected = f"the id that PyTorch on {known} gives these records"
+            message = f"expected {expected}, found {shown(serialization_id)}"
+            report.add("warning", RECORD_NAME, "", message)
     _check_pairs(archive, report)
     pickles = {name for name in readable if "/" not in name and name.endswith(".pkl")} - PARSED_ELSEWHERE
     return readable - {
@@ -78,7 +90,12 @@ def check_intact(archive: Archive, report: Diagnostics) -> set[str]:
     """Check that records have the sizes and checksums that the archive declares; those that have."""
     records = archive.records
     readable = {name for name in records if report.attempt(name, records[name].view) is not None}
-    _check_crcs(archive, readable, report)
+    unchecked = [record for name, record in records.items() if name in readable and record.crc32 == 0]
+    without = [shown(record.name) for record in unchecked if zlib.crc32(record.view())]
+    if without:
+        some = ", ".join(without[:3]) + ("…" if len(without) > 3 else "")  # noqa: PLR2004 (examples)
+        among = counted(len(records), "record")
+        report.add("note", "", "", f"no crc for {len(without):,} of {among}: {some}")
     return readable
 
 
@@ -107,34 +124,6 @@ def _is_value(archive: Archive, name: str) -> bool:
     """
     _ = archive.data if name == DATA else archive.value(name)
     return True
-
-
-def _check_crcs(archive: Archive, readable: set[str], report: Diagnostics) -> None:
-    records = [record for name, record in archive.records.items() if name in readable and record.crc32 == 0]
-    without = [shown(record.name) for record in records if zlib.crc32(record.view())]
-    if without:
-        some = ", ".join(without[:3]) + ("…" if len(without) > 3 else "")  # noqa: PLR2004 (examples)
-        among = counted(len(archive.records), "record")
-        report.add("note", "", "", f"no crc for {len(without):,} of {among}: {some}")
-
-
-def _check_version(archive: Archive, readable: set[str], report: Diagnostics) -> None:
-    if not any(name in archive.records for name in VERSION_RECORDS):
-        report.add("error", "", "", f"expected a record {' or '.join(VERSION_RECORDS)}, found none")
-    for name in VERSION_RECORDS:
-        content = bytes(archive.records[name].view()[:64]) if name in readable else b"0"
-        if not VERSION_NUMBER.fullmatch(content):
-            report.add("error", name, "", f"expected a number, found {shown(content)}")
-
-
-def _check_id(archive: Archive, readable: set[str], report: Diagnostics) -> None:
-    if RECORD_NAME in readable:
-        found = bytes(archive.records[RECORD_NAME].view()[:64])
-        if not writers(archive.records.values(), found):
-            *others, last = (platform.name for platform in PLATFORMS)
-            known = f"{', '.join(others)} or {last}"
-            message = f"expected the id that PyTorch on {known} gives these records, found {shown(found)}"
-            report.add("warning", RECORD_NAME, "", message)
 
 
 def _check_pairs(archive: Archive, report: Diagnostics) -> None:

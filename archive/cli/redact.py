@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -171,8 +171,19 @@ def command(
         if companion is None:
             if any(one is not None for one in others.values()):
                 raise click.UsageError(NEEDS_COMPANION)
-            return _companions(maker, inputs, out, choices)
-        return _archives(maker, inputs, out, companion, choices | others)
+            try:
+                return maker.run("redact_companion", inputs, out, **choices)
+            except ArchiveError as problem:
+                if problem.expected != "a companion":
+                    raise
+                raise click.UsageError(f"{problem.file} is no companion: {NEEDS_COMPANION}") from problem
+        try:
+            return maker.run("redact", inputs, out, companion, **(choices | others))
+        except ArchiveError as problem:
+            is_file = len(inputs) == 1 and Path(inputs[0]).is_file()
+            if not is_file or recognise(inputs[0], look=False).kind is not FileKind.COMPANION:
+                raise
+            raise click.UsageError(f"{inputs[0]} is a companion: {NEEDS_NONE}") from problem
     except ImpossibleError as refusal:
         if not isinstance(refusal.facts, Redaction | CompanionRedaction):
             raise
@@ -183,29 +194,3 @@ def command(
             printing.show(redact_refusal_text(refusal.facts), aside=True)
         printing.note(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
         return ExitStatus.FINDINGS
-
-
-def _archives(
-    maker: FileMaker, inputs: tuple[str, ...], out: str, companion: str, choices: dict[str, Any]
-) -> ExitStatus:
-    """Redact archives; of a companion, tell that it has none of its own."""
-    try:
-        return maker.run("redact", inputs, out, companion, **choices)
-    except ArchiveError as problem:
-        if len(inputs) > 1 or not _is_companion(inputs[0]):
-            raise
-        raise click.UsageError(f"{inputs[0]} is a companion: {NEEDS_NONE}") from problem
-
-
-def _is_companion(file: str) -> bool:
-    return Path(file).is_file() and recognise(file, look=False).kind is FileKind.COMPANION
-
-
-def _companions(maker: FileMaker, inputs: tuple[str, ...], out: str, choices: dict[str, Any]) -> ExitStatus:
-    """Redact companions; of archives, tell what is missing."""
-    try:
-        return maker.run("redact_companion", inputs, out, **choices)
-    except ArchiveError as problem:
-        if problem.expected != "a companion":
-            raise
-        raise click.UsageError(f"{problem.file} is no companion: {NEEDS_COMPANION}") from problem

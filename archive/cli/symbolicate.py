@@ -34,21 +34,6 @@ HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 CODE_POSITION = re.compile(r"(?P<record>.+):(?P<byte>[0-9]{1,19})", re.DOTALL)
 
 
-def _files(words: Sequence[str], store: str | None) -> list[str]:
-    """The files that are named first.
-
-    Args:
-        words: the arguments.
-        store: takes the place of files, if it is given.
-
-    Raises:
-        UsageError: there is no file.
-    """
-    if not words and store is None:
-        raise click.UsageError("give FILE, or --store STORE")
-    return [words[0], *takewhile(_is_file, words[1:])] if store is None else []
-
-
 def _handles(words: Sequence[str], *, is_one: bool) -> list[list[int]]:
     """The handles of each argument behind the files.
 
@@ -207,7 +192,9 @@ def command(
     """  # noqa: D301 (click reads the backspace)
     if store is None and all(map(HANDLE_CHAIN.fullmatch, words)):
         store = os.environ.get(options.STORE_VARIABLE)
-    files = _files(words, store)
+    if not words and store is None:
+        raise click.UsageError("give FILE, or --store STORE")
+    files = [words[0], *takewhile(_is_file, words[1:])] if store is None else []
     wanted = words[len(files) :]
     is_one = len(files) == 1 and not isdir(files[0]) and not is_server(files[0])  # noqa: PTH112 (pathlib costs start-up)
     if (

@@ -75,7 +75,10 @@ class Storages:
         while pair not in self._known:
             batch = next(self._ahead, None)
             if batch is None:
-                self._known[pair] = self._read(pair)
+                was, now = self._records(pair)
+                self._known[pair] = (
+                    was.size == now.size and self._may_read(was.size) and equal(was.view(), now.view())
+                )
                 break
             self._known |= batch
         return self._known[pair]
@@ -103,10 +106,6 @@ class Storages:
             if not _is_at_hand(record):
                 with suppress(ArchiveError):  # who asks for the bytes gets it again
                     record.view()
-
-    def _read(self, pair: Names) -> bool:
-        was, now = self._records(pair)
-        return was.size == now.size and self._may_read(was.size) and equal(was.view(), now.view())
 
     def _records(self, pair: Names) -> tuple[ReadableRecord, ReadableRecord]:
         return self._old.record(pair[0]), self._new.record(pair[1])

@@ -19,7 +19,7 @@ from archive.formats.python_pickle import PyValue, bytes_of, set_of
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     Path = tuple[Any, object] | None
 
@@ -78,9 +78,13 @@ class Values:
             was, now = map(bytes_of, both) if bytes in map(type, both) else both
             if was is NOTHING or now is NOTHING:
                 if not self._is_tensor(now if was is NOTHING else was):
-                    yield self._lone(path, was, now)
+                    status = Status.ADDED if was is NOTHING else Status.GONE
+                    before, after = ("" if value is NOTHING else summary(value) for value in (was, now))
+                    yield replace(self._row(path, before, after), status=status)
             elif self._is_tensor(was) and self._is_tensor(now):
-                yield from self._of_tensor(path, was, now)
+                if device_of(was) != device_of(now):
+                    row = self._row(path, f"on {device_of(was)}", f"on {device_of(now)}")
+                    yield replace(row, level=Level.LAYOUT)
             elif type(was) is not type(now):
                 yield self._row(path, summary(was), summary(now))
             elif not isinstance(was, (*HOLDERS, tuple)):
@@ -90,8 +94,19 @@ class Values:
                 if self._seen[0].get(id(was)) != id(now) or self._seen[1].get(id(now)) != id(was):
                     yield self._row(path, "held at other places, too", "held at others")
             else:
-                yield from self._of_holder(path, was, now)
-                stack += reversed(self._pairs(path, was, now))
+                if isinstance(was, Inert | PyValue) and isinstance(now, Inert | PyValue):
+                    classes = _class(was), _class(now)
+                    if not self._are_equal(*classes):
+                        old_class, new_class = map(shown_name, classes)
+                        yield self._row(path, f"an object of {old_class}", f"of {new_class}")
+                parts, others = _parts(was), _parts(now)
+                is_ordered = self._ordered and isinstance(was, dict | PyValue) and set_of(was) is None
+                if is_ordered and parts.keys() == others.keys() and list(parts) != list(others):
+                    yield self._row(path, "keys in one order", "keys in another")
+                keys = [*parts, *(key for key in others if key not in parts)]
+                stack += [
+                    ((path, key), parts.get(key, NOTHING), others.get(key, NOTHING)) for key in reversed(keys)
+                ]
 
     def _of_plain(self, path: Path, was: object, now: object) -> Change:
         """Two values that differ; in the program of a lowered module perhaps in debug handles alone."""
@@ -101,28 +116,12 @@ class Values:
         if pattern is not None and pattern.sub("", was) == pattern.sub("", now):
             old, new = (", ".join(pattern.findall(text)[:MOST_NAMES]) for text in (was, now))
             return replace(self._row(path, f"{old} …", f"{new} …"), level=Level.IDS, what="debug handles in")
-        return self._row(path, *_parted(was, now))
-
-    def _of_tensor(self, path: Path, was: object, now: object) -> Iterator[Change]:
-        """What differs in two tensors and is not told elsewhere: the device, which is not the model's."""
-        if device_of(was) != device_of(now):
-            row = self._row(path, f"on {device_of(was)}", f"on {device_of(now)}")
-            yield replace(row, level=Level.LAYOUT)
-
-    def _pairs(self, path: Path, was: object, now: object) -> list[tuple[Path, object, object]]:
-        """The parts of two values, by path."""
-        parts, others = _parts(was), _parts(now)
-        keys = [*parts, *(key for key in others if key not in parts)]
-        return [((path, key), parts.get(key, NOTHING), others.get(key, NOTHING)) for key in keys]
-
-    def _of_holder(self, path: Path, was: Any, now: Any) -> Iterator[Change]:  # noqa: ANN401 (of one type)
-        """What differs in two values themselves, apart from their parts."""
-        if isinstance(was, Inert | PyValue) and not self._are_equal(_class(was), _class(now)):
-            yield self._row(path, f"an object of {shown_name(_class(was))}", f"of {shown_name(_class(now))}")
-        if self._ordered and isinstance(was, dict | PyValue) and set_of(was) is None:
-            parts, others = _parts(was), _parts(now)
-            if parts.keys() == others.keys() and list(parts) != list(others):
-                yield self._row(path, "keys in one order", "keys in another")
+        # of long texts the part that differs
+        longest, least = max(len(was), len(now)), min(len(was), len(now))
+        same = next((at for at in range(least) if was[at] != now[at]), least)
+        start = max(0, same - SHOWN // 3) if longest > SHOWN else 0
+        place = f"from character {start:,}: " if start else ""
+        return self._row(path, place + summary(was[start:]), summary(now[start:]))
 
     def _is_known(self, was: object, now: object) -> bool:
         """Whether one of two values was reached before; both are known from now on."""
@@ -139,11 +138,6 @@ class Values:
         if isinstance(was, float) and isinstance(now, float):  # so that NaN is NaN, and -0.0 not 0.0
             return struct.pack("<d", was) == struct.pack("<d", now)
         return bool(was == now)
-
-    def _lone(self, path: Path, was: object, now: object) -> Change:
-        status = Status.ADDED if was is NOTHING else Status.GONE
-        old, new = ("" if value is NOTHING else summary(value) for value in (was, now))
-        return Change(level=Level.MODEL, what=self._what, name=told(path), status=status, old=old, new=new)
 
     def _row(self, path: Path, old: str, new: str) -> Change:
         return changed(Level.MODEL, self._what, told(path), old, new)
@@ -167,22 +161,17 @@ def _parts(value: object) -> Mapping[Any, object]:
 def _parts_of_value(value: PyValue) -> dict[Any, object]:
     elements = set_of(value)
     if elements is not None:
-        return _elements(elements[1])
-    found: dict[Any, object] = {f"({at})": one for at, one in enumerate(value.arguments)}
-    found |= dict(enumerate(value.items))
-    for at, (key, one) in enumerate(value.pairs):
+        return {_key(one, at): one for at, one in enumerate(elements[1])}
+    parts: dict[Any, object] = {f"({at})": argument for at, argument in enumerate(value.arguments)}
+    parts |= dict(enumerate(value.items))
+    for at, (key, part) in enumerate(value.pairs):
         if type(key) in (str, int):
-            found[key] = one
+            parts[key] = part
         else:  # by place: True and 1.0 would be the key 1
-            found[f"{{{at}}}"], found[f"{{{at}}} key"] = one, key
+            parts[f"{{{at}}}"], parts[f"{{{at}}} key"] = part, key
     if value.state is not None:
-        found["(state)"] = value.state
-    return found
-
-
-def _elements(elements: Iterable[object]) -> dict[Any, object]:
-    """The elements of a set by themselves, as they have no order; by place what is long or not plain."""
-    return {_key(one, at): one for at, one in enumerate(elements)}
+        parts["(state)"] = value.state
+    return parts
 
 
 def _key(element: object, at: int) -> object:
@@ -223,14 +212,6 @@ def summary(value: object) -> str:
         case bytes() | bytearray():
             return repr(value) if len(value) <= SHOWN_BYTES else f"{len(value):,} bytes"
     return shown(value if not isinstance(value, str) else value[:200])
-
-
-def _parted(was: str, now: str) -> tuple[str, str]:
-    """Two texts in a few words; of long ones the part that differs."""
-    longest, least = max(len(was), len(now)), min(len(was), len(now))
-    same = next((at for at in range(least) if was[at] != now[at]), least)
-    start = max(0, same - SHOWN // 3) if longest > SHOWN else 0
-    return (f"from character {start:,}: " if start else "") + summary(was[start:]), summary(now[start:])
 
 
 def device_of(tensor: object) -> str:

@@ -206,7 +206,8 @@ class Traceback:
             if marking:
                 here, unmarked = bool(marking["here"]), 0
             else:
-                if code is not None and self._breaks_off_within(line) and _may_begin(code, number + 1, line):
+                ends_log = line and self.stream.line(len(self.raw)).data.endswith(line)
+                if code is not None and ends_log and _may_begin(code, number + 1, line):
                     self.cut = len(self.raw)
                     self._take(line)
                     return 0
@@ -219,10 +220,6 @@ class Traceback:
         if lacks():
             self.cut = len(self.raw) - 1
         return 0
-
-    def _breaks_off_within(self, line: bytes) -> bool:
-        """Whether the log ends within a line."""
-        return bool(line) and self.stream.line(len(self.raw)).data.endswith(line)
 
     def _breaks_off(self, line: bytes) -> bool:
         """Whether an excerpt breaks off above a line, which is of something else in the log."""

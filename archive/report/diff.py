@@ -10,7 +10,7 @@ from archive.compare.changes import TextChange
 from archive.compare.sameness import Level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from archive.compare.changes import Diff
 
@@ -52,16 +52,13 @@ def _lines(diff: Diff, rows: int, *, stat: bool) -> Iterator[str]:
         for change in shown:
             yield f"  {SIGNS[change.status]} {one_line(f'{change.what} {change.name}: {change.told}')}"
             if isinstance(change, TextChange) and not stat:
-                yield from _excerpt(change.lines, 0 if rows == 0 else MOST_LINES)
+                most = 0 if rows == 0 else MOST_LINES
+                for line in change.lines[: most or None]:
+                    yield f"      {one_line(line.replace(chr(9), '    '))}"
+                if most and len(change.lines) > most:
+                    yield f"      … {counted(len(change.lines) - most, 'more line')}; -n 0 shows all"
         if len(shown) < len(changes):
             yield f"  … {counted(len(changes) - len(shown), 'more difference')}; -n 0 shows all"
-
-
-def _excerpt(lines: Sequence[str], most: int) -> Iterator[str]:
-    for line in lines[: most or None]:
-        yield f"      {one_line(line.replace(chr(9), '    '))}"
-    if most and len(lines) > most:
-        yield f"      … {counted(len(lines) - most, 'more line')}; -n 0 shows all"
 
 
 def verdict(diff: Diff) -> str:

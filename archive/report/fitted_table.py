@@ -79,7 +79,10 @@ class FittedTable:
         until all fit; so wide columns share what is missing, and narrow ones stay whole. A column that is
         as narrow as it may be counts as 0.
         """
-        columns = [self._cells(at) for at in range(len(self.columns))]
+        columns = [
+            [heading, *(str(cells[at]) for cells, _ in self.rows)]
+            for at, (heading, _) in enumerate(self.columns)
+        ]
         widths = [max(map(cell_len, cells)) for cells in columns]
         least = [
             min(width, self._least(at, cells))
@@ -96,10 +99,6 @@ class FittedTable:
             ]
             widths[spare.index(max(spare))] -= 1
         return widths
-
-    def _cells(self, at: int) -> list[str]:
-        """A column's heading and cells."""
-        return [self.columns[at][0], *(str(cells[at]) for cells, _ in self.rows)]
 
     def _least(self, at: int, cells: Sequence[str]) -> int:
         """The narrowest width of a column: numbers stay whole, texts are wrapped between words."""

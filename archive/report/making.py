@@ -186,7 +186,15 @@ def total_line(files: int, kinds: Iterable[tuple[str, int]], before: int, after:
 def _readable(facts: Shrinkage) -> list[str]:
     """The lines about who can read what is left, and about the way back."""
     if facts.is_package:
-        return _compared(facts)
+        same = "compared with the original: its model and files are the same to the byte"
+        unchecked = "whether torch.package loads it was not checked"
+        if facts.level == "compact":
+            return [f"{same}, and its source ranges say the same; {unchecked}"]
+        return [
+            f"{same}; {unchecked}",
+            "errors show no model source; debug-archive reads it as before",
+            _back(facts),
+        ]
     if facts.is_exported or facts.is_compiled:
         return _exported(facts) if facts.is_exported else _compiled(facts)
     lines = [*facts.refused]
@@ -206,19 +214,6 @@ def _readable(facts: Shrinkage) -> list[str]:
     return [
         *lines,
         f"{loads}, without model source in errors; debug-archive reads it as before",
-        _back(facts),
-    ]
-
-
-def _compared(facts: Shrinkage) -> list[str]:
-    """The lines about a torch.package that was shrunk, which is compared but not loaded."""
-    same = "compared with the original: its model and files are the same to the byte"
-    unchecked = "whether torch.package loads it was not checked"
-    if facts.level == "compact":
-        return [f"{same}, and its source ranges say the same; {unchecked}"]
-    return [
-        f"{same}; {unchecked}",
-        "errors show no model source; debug-archive reads it as before",
         _back(facts),
     ]
 

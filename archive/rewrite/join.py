@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.base.mapped import Source
     from archive.base.output import Sink
-    from archive.base.strings import StringTable
     from archive.companion.contents import Contents
     from archive.container.container import Container, Member
     from archive.container.record import Record
@@ -348,12 +347,9 @@ def check_gives(contents: Contents, companion: memoryview, left: bytes, allowanc
     same = same and all(
         np.array_equal(values, contents.columns[name]) for name, values in read.columns.items()
     )
-    if not same or not _same_strings(read.strings, contents.strings):
+    # The strings of each stand in one buffer without gaps.
+    same = same and np.array_equal(read.strings.length, contents.strings.length)
+    if not same or read.strings.buffers[0] != contents.strings.buffers[0]:
         raise ArchiveError("a companion would not read as it was written; nothing is written")
     if left != contents.archive_id:
         raise ArchiveError("what is left would not be the same model; nothing is written")
-
-
-def _same_strings(strings: StringTable, other: StringTable) -> bool:
-    """Whether two tables, each over one buffer without gaps, hold the same strings."""
-    return np.array_equal(strings.length, other.length) and strings.buffers[0] == other.buffers[0]

@@ -50,7 +50,13 @@ class Spool:
     """
 
     def __init__(self, room: int) -> None:
-        _remove_dead(Path(tempfile.gettempdir()))
+        # Nobody holds the lock of a server that was killed.
+        for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+            # An error says that it is another user's, or that its server lives.
+            with suppress(OSError), (folder / LOCK).open("r+b") as lock:
+                if fcntl is not None:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder)
         self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         self._lock = (self._folder / NEW_LOCK).open("wb")
         if fcntl is not None:
@@ -121,16 +127,6 @@ class SpoolFile:
         self._spool.held -= self.size
         self.size = 0
         self.path.unlink(missing_ok=True)
-
-
-def _remove_dead(parent: Path) -> None:
-    """Remove the folders of servers that were killed: nobody holds their lock."""
-    for folder in parent.glob(f"{PREFIX}*"):
-        # An error says that it is another user's, or that its server lives.
-        with suppress(OSError), (folder / LOCK).open("r+b") as lock:
-            if fcntl is not None:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder)
 
 
 # --- bodies

@@ -300,10 +300,20 @@ def explain_json(body: Path, answer: Path) -> Explained | None:
     try:
         request = parsed(content)
     except ValidationError as error:
-        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, _first_of(error)) from None
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        why = f"{place}: {first['msg']}" if place else first["msg"]
+        raise _Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, f"{why}; {WANTED}") from None
     with _worker.shelf.models() as models, answer.open("wb") as out:
         if isinstance(request, HandlesRequest):
-            _look_up(request, models, out)
+            known = models.of_id(request.archive) if request.archive else models.named_by([request.handles])
+            if len(known) != 1:
+                count = "no model has" if not known else f"{len(known)} models have"
+                what = f"the id {request.archive}" if request.archive else "a handle prefix of these handles"
+                raise _Refusal(HTTPStatus.NOT_FOUND, f"{count} {what}; GET /v1/companions lists all")
+            with models.using(known[0], models, lambda archive: archive) as opened:
+                facts = symbolication_facts(opened.symbolicate(request.handles, Style.CURRENT))
+                out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
             return None
         return _explain(request, models, out)
 
@@ -354,17 +364,6 @@ def _explain(request: LogRequest, models: Models, out: BinaryIO) -> Explained:
     return _counts(explainer, models)
 
 
-def _look_up(request: HandlesRequest, models: Models, out: BinaryIO) -> None:
-    found = models.of_id(request.archive) if request.archive else models.named_by([request.handles])
-    if len(found) != 1:
-        count = "no model has" if not found else f"{len(found)} models have"
-        what = f"the id {request.archive}" if request.archive else "a handle prefix of these handles"
-        raise _Refusal(HTTPStatus.NOT_FOUND, f"{count} {what}; GET /v1/companions lists all")
-    with models.using(found[0], models, lambda archive: archive) as opened:
-        facts = symbolication_facts(opened.symbolicate(request.handles, Style.CURRENT))
-        out.write(as_json({"archive": opened.archive_id.hex(), **facts}).encode())
-
-
 def _counts(explainer: LogExplainer, models: Models) -> Explained:
     unknown = explainer.unknown - explainer.ambiguous
     return Explained(len(models), explainer.explained, explainer.ambiguous, unknown)
@@ -392,10 +391,3 @@ def _bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
             why = f"the log or its explanation would exceed {_worker.most:,} bytes; send the log in parts"
             raise _Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
         yield piece
-
-
-def _first_of(error: ValidationError) -> str:
-    """What is wrong with a request first of all."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}; {WANTED}" if place else f"{first['msg']}; {WANTED}"

@@ -72,8 +72,29 @@ class KeptFiles:
         return inflated
 
     def read_file(self, path: Path) -> Inflated:
-        """The same as :meth:`read` of any file: also of a base of which no companion is kept."""
-        return self._inflated(self._read(path))
+        """The same as :meth:`read` of any file: also of a base of which no companion is kept.
+
+        Bases below it are read down to the last one whose body is at hand.
+        """
+        chain, base = [self._read(path)], b""
+        while chain[-1].header.depth:
+            with self._lock:
+                base = self._recent.get(chain[-1].header.base) or b""
+            if base:
+                break
+            chain.append(self._base_of(chain[-1].header, chain[-1].path))
+        while True:
+            lowest = chain.pop()
+            with in_file(str(lowest.path)):
+                inflated = inflate(lowest.data, lowest.header, base, self._limits.allowance(len(lowest.data)))
+            if not chain:
+                return inflated
+            base = inflated.body
+            if len(base) > MOST_SHARED:  # so that bases below one another do not multiply
+                most = f"a base of up to {MOST_SHARED:,} bytes"
+                raise ArchiveError(expected=most, found=f"{len(base):,}", file=str(lowest.path))
+            with self._lock:
+                self._recent.keep(lowest.header.body, base, len(base))
 
     def header(self, path: Path) -> KeptHeader:
         """The header of a kept companion, whose file is whole.
@@ -103,28 +124,6 @@ class KeptFiles:
         """
         inflated = self.read(archive_id)
         return Base(bytes.fromhex(archive_id), inflated.header.depth, inflated.body)
-
-    def _inflated(self, file: _File) -> Inflated:
-        """A kept companion and, below it, its bases down to the last one whose body is at hand."""
-        chain, base = [file], b""
-        while chain[-1].header.depth:
-            with self._lock:
-                base = self._recent.get(chain[-1].header.base) or b""
-            if base:
-                break
-            chain.append(self._base_of(chain[-1].header, chain[-1].path))
-        while True:
-            lowest = chain.pop()
-            with in_file(str(lowest.path)):
-                inflated = inflate(lowest.data, lowest.header, base, self._limits.allowance(len(lowest.data)))
-            if not chain:
-                return inflated
-            base = inflated.body
-            if len(base) > MOST_SHARED:  # so that bases below one another do not multiply
-                most = f"a base of up to {MOST_SHARED:,} bytes"
-                raise ArchiveError(expected=most, found=f"{len(base):,}", file=str(lowest.path))
-            with self._lock:
-                self._recent.keep(lowest.header.body, base, len(base))
 
     def _base_of(self, header: KeptHeader, path: Path) -> _File:
         """The base of a kept companion: another one, or what is left of one that was removed.

@@ -105,7 +105,14 @@ def _entries(data: bytes) -> Iterator[StoreEntry]:
         memory.execute("PRAGMA cell_size_check = ON")
         memory.deserialize(data)
         memory.execute("PRAGMA query_only = ON")
-        _check(memory)
+        pragmas = [
+            memory.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        ]
+        schema = memory.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
+        if pragmas != [APPLICATION_ID, VERSION] or schema != [("table", "companions", TABLE)]:
+            raise ValueError
+        if memory.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
+            raise ValueError
         room = LEAST_HANDLES + HANDLES_A_BYTE * len(data)
         for row in memory.execute("SELECT * FROM companions"):
             entry = _entry(row, room)
@@ -113,29 +120,17 @@ def _entries(data: bytes) -> Iterator[StoreEntry]:
             yield entry
 
 
-def _check(memory: sqlite3.Connection) -> None:
-    """Refuse a database that is not an index of this version.
-
-    Raises:
-        ValueError: it is none.
-    """
-    pragmas = [memory.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-    schema = memory.execute("SELECT type, name, sql FROM sqlite_schema").fetchall()
-    if pragmas != [APPLICATION_ID, VERSION] or schema != [("table", "companions", TABLE)]:
-        raise ValueError
-    if memory.execute("PRAGMA quick_check").fetchall() != [("ok",)]:
-        raise ValueError
-
-
 def _row(entry: StoreEntry) -> tuple[object, ...]:
     facts = entry.facts
+    # the first handle of each range and the one behind its last, as differences
+    ends = np.array([(run.start, run.stop) for run in facts.handles], np.int64).ravel()
     return (
         facts.archive_id,
         facts.prefix,
         facts.serialization_id,
         facts.top,
         facts.qualified_top,
-        _packed(facts.handles),
+        zlib.compress(np.diff(ends, prepend=0).astype("<i8").tobytes()),
         json.dumps(sorted(facts.code)),
         facts.redacted_id,
         entry.root,
@@ -180,12 +175,6 @@ def _entry(row: Sequence[Any], room: int) -> StoreEntry:
         redacted_id,
     )
     return StoreEntry(facts, root, file, added, size, digest, body, base, depth, Signature(*row[-3:]))
-
-
-def _packed(handles: Sequence[range]) -> bytes:
-    """Ranges of handles: the first one of each and the one behind its last, as differences, deflated."""
-    ends = np.array([(run.start, run.stop) for run in handles], np.int64).ravel()
-    return zlib.compress(np.diff(ends, prepend=0).astype("<i8").tobytes())
 
 
 def _unpacked(data: bytes, room: int) -> tuple[range, ...]:

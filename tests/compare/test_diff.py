@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import pickletools
 import struct
 import sys
 from typing import TYPE_CHECKING
@@ -193,6 +194,18 @@ def test_the_layout_of_debug_records_is_layout() -> None:
     found = archive.diff(NESTED, NEW / "nested-nostringtable.pt", ignore=["ids"])
     assert found.same_model
     assert {one.level for one in found.changes} == {Level.LAYOUT}
+
+
+def test_a_record_that_says_the_same_in_other_bytes_is_told() -> None:
+    optimised = {"data.pkl": lambda data: pickletools.optimize(bytes(data))}
+    for file in (NESTED.read_bytes(), saved({"a": [1, (2, "b")], "w": torch.ones(2)})):
+        other = tampered(file, optimised)
+        diff = archive.diff(file, other, ignore=["ids"])  # checkpoints' ids are of their bytes
+        assert [f"{change.what} {change.name}: {change.told}" for change in of_level(diff, Level.LAYOUT)] == [
+            "record data.pkl: the same → written otherwise"
+        ]
+        assert diff.same_model
+        assert archive.diff(file, other, ignore=["ids", "layout"]).changes == ()
 
 
 @pytest.mark.parametrize("release", ["1.10.0", "1.13.0", "2.1.0", "2.4.1"])

@@ -49,7 +49,8 @@ def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> E
     """  # noqa: D301 (click reads the backspace)
     if not backend:
         raise click.UsageError("choose what to show: --backend (a part of a model lowered to a backend)")
-    shown = _backend_steps()
+    with options.importing_pytorch("--backend"):
+        from archive.cli.demo import steps as shown  # noqa: PLC0415 (imports PyTorch)
     with ExitStack() as stack:
         if out is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="debug-archive-")))
@@ -58,17 +59,6 @@ def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> E
             shown.check_targets(folder, force=force)
             folder.mkdir(parents=True, exist_ok=True)
         return _show(shown, folder, kept=out is not None, force=force, as_json=as_json)
-
-
-def _backend_steps() -> ModuleType:
-    """The module with the steps of ``--backend``.
-
-    Raises:
-        UsageError: PyTorch cannot be imported.
-    """
-    with options.importing_pytorch("--backend"):
-        from archive.cli.demo import steps  # noqa: PLC0415 (imports PyTorch)
-    return steps
 
 
 def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: bool) -> ExitStatus:
@@ -83,7 +73,9 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
             seconds[step.name], started = round(now - started, 3), now
             facts[step.name] = step.facts
             if not as_json:
-                _print(f"{number}. {step.title}", step.text)
+                title = f"{number}. {step.title}"
+                printing.write(f"{title}\n{'─' * len(title)}\n{step.text.rstrip()}\n\n".encode())
+                printing.flush()
     except shown.FAILURES as error:
         problem = one_line(str(error))
     if as_json:
@@ -97,9 +89,3 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
         printing.note(problem)
         return ExitStatus.FINDINGS
     return ExitStatus.WELL
-
-
-def _print(title: str, text: str) -> None:
-    """Print a step at once."""
-    printing.write(f"{title}\n{'─' * len(title)}\n{text.rstrip()}\n\n".encode())
-    printing.flush()

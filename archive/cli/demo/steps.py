@@ -98,7 +98,10 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
     yield _profiled(delegate, model, folder, force=force)
     yield _split(folder, force=force)
     (device,) = run_stock(folder, [DEVICE_FILE], calls)
-    yield _stripped(device)
+    check(PRINTED_HANDLES.search(device.error), f"stock PyTorch names handles for {DEVICE_FILE}")
+    check("<--- HERE" not in device.error, f"stock PyTorch has no source for {DEVICE_FILE}")
+    text = f"{device}\n\nOf the bad image it says:\n\n{device.error}"
+    yield DemoStep("device", f"{DEVICE_FILE} in stock PyTorch: numbers are left", text, device.facts())
     yield _explained(device, lite, folder)
 
 
@@ -238,18 +241,6 @@ def _split(folder: Path, *, force: bool) -> DemoStep:
     facts = asdict(made) | {"device": str(folder / DEVICE_FILE), "companion": str(folder / COMPANION_FILE)}
     text = "\n".join(line.rstrip() for line in capture.get().splitlines())
     return DemoStep("split", "The debug info split off", text, facts)
-
-
-def _stripped(device: StockRun) -> DemoStep:
-    """Report how the archive without debug info fails in stock PyTorch.
-
-    Raises:
-        ClaimError: stock PyTorch names no handles, or shows source.
-    """
-    check(PRINTED_HANDLES.search(device.error), f"stock PyTorch names handles for {DEVICE_FILE}")
-    check("<--- HERE" not in device.error, f"stock PyTorch has no source for {DEVICE_FILE}")
-    text = f"{device}\n\nOf the bad image it says:\n\n{device.error}"
-    return DemoStep("device", f"{DEVICE_FILE} in stock PyTorch: numbers are left", text, device.facts())
 
 
 def _explained(device: StockRun, lite: StockRun, folder: Path) -> DemoStep:

@@ -185,7 +185,14 @@ class _ModelParts:
             yield "record/version", _sha256(version)
         yield from self._effects()
         if self._kind in PACKAGE_KINDS:
-            yield from self._package()
+            for name, record in self._records.items():
+                if name.startswith(PACKAGED) or name in self._done or not self._counts(name):
+                    continue
+                self._done.add(name)
+                if bytes(record.view()[:2]) == b"\x80\3":
+                    yield from self._pickle(name, PACKAGED, STORAGE)
+                else:
+                    yield f"{'code' if name.endswith('.py') else 'record'}/{name}", _sha256(record.view())
 
     def _effects(self) -> Iterator[tuple[str, bytes]]:
         table = self._archive.effects if self._kind_of(EFFECTS) is RecordKind.EFFECTS else None
@@ -209,11 +216,12 @@ class _ModelParts:
                 case (str(name), tuple(table), *schema):
                     written = self._written(BYTECODE, definitions, definitions.named)
                     plain = self._written(BYTECODE, definitions)
-                    data = [
-                        (plain if _is_constants(row) else written).written(_unnumbered(row)) for row in table
-                    ]
+                    data = []
+                    for row in table:
+                        is_constants = isinstance(row, tuple) and row[:1] == ("constants",)
+                        data.append((plain if is_constants else written).written(_unnumbered(row)))
                     data.append(written.written(schema))
-                    sizes = b"".join(len(one).to_bytes(8, "big") for one in data)
+                    sizes = b"".join(len(row).to_bytes(8, "big") for row in data)
                     yield f"bytecode/{definitions.named(name)}", _sha256(sizes + b"".join(data))
                 case _:
                     written = self._written(BYTECODE, definitions)
@@ -228,16 +236,6 @@ class _ModelParts:
             value = unpickled(self._archive.container, part, name)
             written = ValueBytes(self._contents, part, lambda key: f"{before}{key}{behind}")
             yield f"values/{name}", _sha256(written.written(value))
-
-    def _package(self) -> Iterator[tuple[str, bytes]]:
-        for name, record in self._records.items():
-            if name.startswith(PACKAGED) or name in self._done or not self._counts(name):
-                continue
-            self._done.add(name)
-            if bytes(record.view()[:2]) == b"\x80\3":
-                yield from self._pickle(name, PACKAGED, STORAGE)
-            else:
-                yield f"{'code' if name.endswith('.py') else 'record'}/{name}", _sha256(record.view())
 
     # Exported programs
 
@@ -343,10 +341,6 @@ def _classes(root: object) -> Iterator[str]:
 def _without_handles(text: str) -> str:
     """A text of a lowered module's state without debug handles."""
     return IN_BLOB.sub("<debug_handle>", text)
-
-
-def _is_constants(row: object) -> bool:
-    return isinstance(row, tuple) and row[:1] == ("constants",)
 
 
 def _unnumbered(row: object) -> object:

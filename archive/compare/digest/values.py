@@ -85,7 +85,9 @@ class ValueBytes:
         if plain is not None:
             return plain, []
         found = set_of(value)
-        is_frozen = _is_tuple(value) or (found is not None and found[0] == "frozenset")
+        is_frozen = (isinstance(value, PyValue) and value.what in ("tuple", "persistent", "frozenset")) or (
+            found is not None and found[0] == "frozenset"
+        )
         if isinstance(value, list | dict | Inert | PyValue) and not is_frozen:
             if id(value) in self._numbers:
                 return _numbered(b"R", self._numbers[id(value)]), []
@@ -96,7 +98,9 @@ class ValueBytes:
             return head, []
         tensor = tensor_of(value) if isinstance(value, PyValue) else tensor_in(value)
         if tensor is not None:
-            return self._tensor(tensor, value)
+            digest = self._contents.of(tensor.at(self._place(tensor.record.removeprefix(DATA_FOLDER))))
+            parts = tensor_parts(value) if isinstance(value, PyValue) else quantised_parts(value)
+            return _numbered(b"T", len(parts)) + digest, list(parts)
         return self._held_by(value)
 
     def _plain(self, value: object) -> bytes | None:
@@ -128,11 +132,6 @@ class ValueBytes:
             found.append(plain)
         return _numbered(_sized(b"E", kind.encode()), len(found)) + b"".join(sorted(found))
 
-    def _tensor(self, tensor: Tensor, value: object) -> tuple[bytes, Work]:
-        digest = self._contents.of(tensor.at(self._place(tensor.record.removeprefix(DATA_FOLDER))))
-        parts = tensor_parts(value) if isinstance(value, PyValue) else quantised_parts(value)
-        return _numbered(b"T", len(parts)) + digest, list(parts)
-
     def _held_by(self, value: object) -> tuple[bytes, Work]:
         match value:
             case tuple() | list():
@@ -159,11 +158,6 @@ class ValueBytes:
         _, kind, key, *_ = items
         digest = self._contents.of_storage(self._place(str(key)))
         return b"A" + digest, [kind]
-
-
-def _is_tuple(value: object) -> bool:
-    """Whether a value is the same as another of the same parts, and never changes."""
-    return isinstance(value, PyValue) and value.what in ("tuple", "persistent", "frozenset")
 
 
 def _is_storage(items: object) -> bool:

@@ -210,16 +210,11 @@ def _files(sources: SourceTable) -> tuple[Ints, list[str | None]]:
     known = [number(decoded(strings.data(string))) for string in distinct.tolist()]
     files[named] = np.array(known, np.int64)[back]
     for source in np.flatnonzero(files == 0).tolist():
-        files[source] = number(_first_frame(sources, source))
+        first, stop = sources.first[source : source + 2].tolist()
+        pieces = sources.piece[first : min(stop, first + FIRST_PIECES)].tolist()
+        frame = TRACE_FRAME.match(b"".join([sources.strings.data(piece)[:FIRST_BYTES] for piece in pieces]))
+        files[source] = number(decoded(frame[1]) if frame else UNNAMED_FILE)
     return files, list(numbers)
-
-
-def _first_frame(sources: SourceTable, source: int) -> str:
-    """The file of the first stack frame of a source's text: ``path(line): function``."""
-    first, stop = sources.first[source : source + 2].tolist()
-    pieces = sources.piece[first : min(stop, first + FIRST_PIECES)].tolist()
-    frame = TRACE_FRAME.match(b"".join([sources.strings.data(piece)[:FIRST_BYTES] for piece in pieces]))
-    return decoded(frame[1]) if frame else UNNAMED_FILE
 
 
 def _owners(sources: SourceTable, files: Ints) -> Ints:

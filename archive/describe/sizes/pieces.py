@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from archive.base.ranged import Bytes
     from archive.container.container import Container
-    from archive.container.headers import CentralHeader
     from archive.container.record import Record
     from archive.describe.sizes.cells import RecordCells
     from archive.reader.archive import Archive
@@ -52,7 +51,9 @@ def structure(container: Container) -> Iterator[tuple[str | None, Part, int]]:
     used = 0
     for _, header, path, extra in central_headers(data, end, container.allowance):
         if path.endswith(b"/"):
-            name, parts = None, {Part.HEADER: _local_length(data, header, extra)}
+            *_, start = widened((header.size, header.stored_size, header.position), extra)
+            local = LOCAL.read(data, start)
+            name, parts = None, {Part.HEADER: LOCAL.size + local.name_length + local.extra_length}
         else:
             record = next(records)
             name, parts = record.name, _around(data, record)
@@ -70,26 +71,16 @@ def _around(data: Bytes, record: Record) -> dict[Part, int]:
     """The sizes of the parts around a record's stored bytes."""
     start, place = record.entry.start, record.place
     local = LOCAL.read(data, start)
-    padding = _padding(data[place.data - local.extra_length : place.data])
+    extra = data[place.data - local.extra_length : place.data]
+    fields = (
+        min(end, len(extra)) - start for kind, start, end in extra_fields(extra) if kind == PADDING_FIELD
+    )
+    padding = next(fields, 0)
     return {
         Part.HEADER: place.data - start - padding,
         Part.PADDING: padding,
         Part.DESCRIPTOR: place.end - place.data - record.stored_size,
     }
-
-
-def _local_length(data: Bytes, header: CentralHeader, extra: memoryview) -> int:
-    *_, start = widened((header.size, header.stored_size, header.position), extra)
-    local = LOCAL.read(data, start)
-    return LOCAL.size + local.name_length + local.extra_length
-
-
-def _padding(extra: memoryview) -> int:
-    """The size of the padding field among extra fields, 0 where there is none."""
-    fields = (
-        min(end, len(extra)) - start for kind, start, end in extra_fields(extra) if kind == PADDING_FIELD
-    )
-    return next(fields, 0)
 
 
 # --- pieces

@@ -167,7 +167,11 @@ class Splitter:
                     yield from self._ended(chunk[:first])
                 yield from self._whole(chunk[first:stop])
                 self._rest += chunk[stop:]
-                yield from self._pieces()
+                while len(self._rest) > MAX_LINE:
+                    stop = self._stop()
+                    yield LogLine(bytes(self._rest[:stop]), self._number, is_whole=False)
+                    del self._rest[:stop]
+                    self._is_cut = True
         if self._rest:
             yield from self._ended(b"")
 
@@ -199,14 +203,6 @@ class Splitter:
             yield LogLine(data, self._number, is_whole=not self._is_cut)
         self._number += 1
         self._is_cut = self._is_in_string = False
-
-    def _pieces(self) -> Iterator[LogLine]:
-        """Pieces of a line that gets too long."""
-        while len(self._rest) > MAX_LINE:
-            stop = self._stop()
-            yield LogLine(bytes(self._rest[:stop]), self._number, is_whole=False)
-            del self._rest[:stop]
-            self._is_cut = True
 
     def _stop(self) -> int:
         """The end of the next piece: before a string that is still open, unless that is too long itself."""

@@ -90,7 +90,11 @@ class FleetAnswers:
     def answer(self, failure: Failure) -> Answer | None:
         """The answer to a failure; None where the log has its source, or it has nothing of a model."""
         if isinstance(failure, LiteFailure):
-            return self._of_handles(failure)
+            what, prefix = failure.what, prefix_at_end(failure.digits)
+            known = self.models.by_prefix.get(prefix, ()) if prefix else ()
+            if prefix and not known:
+                what += f", of the archive {prefix} if they are unique"
+            return self._answer(failure, what, known)
         if isinstance(failure, TracebackFailure):
             # Some tracebacks stay whatever the models; some show none of their code.
             stream = failure.stream
@@ -112,14 +116,6 @@ class FleetAnswers:
         # A profile has rows of all models, those that are not at hand too: they are no failures.
         is_row = isinstance(failure, KernelFailure) and failure.is_row
         return None if is_row and not answer.is_possible else answer
-
-    def _of_handles(self, failure: LiteFailure) -> Answer:
-        """The answer to a failure of the lite interpreter, whose handles may name the model."""
-        what, prefix = failure.what, prefix_at_end(failure.digits)
-        known = self.models.by_prefix.get(prefix, ()) if prefix else ()
-        if prefix and not known:
-            what += f", of the archive {prefix} if they are unique"
-        return self._answer(failure, what, known)
 
     def _answer(self, failure: Failure, what: str, known: Sequence[Model]) -> Answer:
         """The answer of the only model that nothing contradicts.

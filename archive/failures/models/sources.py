@@ -96,7 +96,9 @@ def models_in(
         if path.is_dir():
             files = sorted(_below(path, limits, mapped=mapped))
         else:
-            _check_kind(source, limits)
+            recognised = recognise(source, limits=limits)
+            if recognised.kind not in KINDS:
+                raise recognised.refusal(name_of(source))
         if not files:
             raise ArchiveError("no archive or companion in it", file=os.fspath(source))
         if path.is_dir():
@@ -134,15 +136,3 @@ def _below(folder: Path, limits: Limits, *, mapped: bool) -> Iterator[Path]:
     for file in found([str(folder)]):
         if listed_kind(file.name, limits=limits, mapped=mapped) in {*KINDS, None}:
             yield Path(file.name)
-
-
-def _check_kind(path: str | os.PathLike[str], limits: Limits) -> None:
-    """Refuse a file that is no archive and no companion.
-
-    Raises:
-        ArchiveError: it is of another kind, or contradicts itself.
-        OSError: it cannot be read.
-    """
-    recognised = recognise(path, limits=limits)
-    if recognised.kind not in KINDS:
-        raise recognised.refusal(name_of(path))

@@ -159,9 +159,18 @@ class Finder:
 
     def found(self, allowed: Allowed) -> Leaks:
         """What was found in all pieces, and records; patterns tell what may be there."""
-        walker = self._walker
-        self._take_records()
-        findings = self._collection.findings()
+        walker, collection = self._walker, self._collection
+        for entry in walker.entries:
+            place = partial(Place, entry.record, kind=entry.kind)
+            for kind, text in _of_record(entry):
+                collection.add(kind, text.encode(errors="surrogateescape"), entry.record, place)
+            for path in IN_HOME.findall(entry.record):
+                for detection in paths(b"/" + path.encode(errors="surrogateescape")):
+                    collection.add(detection.kind, detection.text, entry.record, place)
+        for root in walker.roots - ROOTS:
+            root_name = root.encode(errors="surrogateescape")
+            collection.add(LeakKind.ROOT, root_name, "", partial(Place, ""))
+        findings = collection.findings()
         for finding in findings:
             finding.remedy = remedy(finding.kind, self._kind, finding.places[0])
             finding.allowed = allowed.allows(finding)
@@ -174,20 +183,6 @@ class Finder:
             walker.passed_over,
             (*walker.problems, *filter(None, [self._known.problem])),
         )
-
-    def _take_records(self) -> None:
-        """Collect what records give away as a whole, and the folders that they are in."""
-        collection = self._collection
-        for entry in self._walker.entries:
-            place = partial(Place, entry.record, kind=entry.kind)
-            for kind, text in _of_record(entry):
-                collection.add(kind, text.encode(errors="surrogateescape"), entry.record, place)
-            for path in IN_HOME.findall(entry.record):
-                for detection in paths(b"/" + path.encode(errors="surrogateescape")):
-                    collection.add(detection.kind, detection.text, entry.record, place)
-        for root in self._walker.roots - ROOTS:
-            root_name = root.encode(errors="surrogateescape")
-            collection.add(LeakKind.ROOT, root_name, "", partial(Place, ""))
 
 
 def _is_version(piece: FilePiece, position: int) -> bool:

@@ -258,7 +258,12 @@ class PieceStrings:
             joined = b"\0".join(texts)
         lines = len(texts) + joined.count(b"\n")
         self._allowance.take(LINE * lines + len(joined), "lines of strings")
-        self._decode(layer, raws, texts, joined)
+        with self._allowance.lent(len(joined), "letters of what is encoded"):
+            encoded = set(has_runs(joined, texts))
+        latin = _wholes(layer, raws, texts)
+        encoded.update(number for number, text in enumerate(latin) if text.startswith(LATIN_HEADS))
+        for number in sorted(encoded):
+            texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], latin[number])
         self._add(layer, raws, texts, counts)
         numbers = list(escaped(joined, texts)) if depth < DEEPEST else []
         if numbers:
@@ -290,15 +295,6 @@ class PieceStrings:
             elif text:
                 lines[text] = times
                 first[text] = layer, raw, 0
-
-    def _decode(self, layer: Layer, raws: list[bytes], texts: list[bytes], joined: bytes) -> None:
-        """Keep what parts of texts stand for; texts lose letters that tell nothing."""
-        with self._allowance.lent(len(joined), "letters of what is encoded"):
-            encoded = set(has_runs(joined, texts))
-        latin = _wholes(layer, raws, texts)
-        encoded.update(number for number, text in enumerate(latin) if text.startswith(LATIN_HEADS))
-        for number in sorted(encoded):
-            texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], latin[number])
 
     def _decoded(self, string: StringInLayer, text: bytes, whole: bytes) -> bytes:
         """A text without masked letters; what its parts stand for is kept."""

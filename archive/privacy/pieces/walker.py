@@ -19,6 +19,7 @@ from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.end import has_end
+from archive.container.headers import CENTRAL, DEFLATED, END, LOCAL
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.packed import (
     PackedStream,
@@ -44,21 +45,17 @@ if TYPE_CHECKING:
 
 # --- zips
 
-ZIP_HEAD, ZIP_END = b"PK\3\4", b"PK\5\6"
-END_BYTES = 22
 HEADERS = re.compile(rb"PK(?:\x03\x04|\x01\x02)")
-FIXED = {b"\3": (30, (26, 28)), b"\1": (46, (28, 30, 32))}
-"""Bytes before the fields of a header, and where their lengths stand: name, extra fields, comment."""
-METHOD, DEFLATED = 8, 8
 
 
 def embedded(data: bytes) -> Iterator[tuple[int, int]]:
     """The first byte of each zip in some bytes, and the one behind its last."""
-    at = data.find(ZIP_HEAD)
-    while at >= 0 and (end := data.find(ZIP_END, at)) >= 0:
-        end += END_BYTES + _number(data, end + END_BYTES - 2)
+    at = data.find(LOCAL.magic)
+    while at >= 0 and (end := data.find(END.magic, at)) >= 0:
+        is_whole = end + END.size <= len(data)
+        end += END.size + (END.read(memoryview(data), end).comment_length if is_whole else 0)
         yield at, end
-        at = data.find(ZIP_HEAD, end)
+        at = data.find(LOCAL.magic, end)
 
 
 def fields(whole: memoryview, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -69,15 +66,20 @@ def fields(whole: memoryview, start: int, end: int) -> Iterator[tuple[int, int]]
         start: the first byte between the records.
         end: the one behind the last.
     """
-    gap, cuts = bytes(whole[start:end]), {0, end - start}
-    for header in HEADERS.finditer(gap):
-        begin = header.start()
-        at, lengths = FIXED[header[0][2:3]]
-        at += begin
-        cuts |= {begin, at}
-        for place in lengths:
-            at += _number(gap, begin + place)
-            cuts.add(at)
+    gap, cuts = whole[start:end], {0, end - start}
+    for match in HEADERS.finditer(gap):
+        at = match.start()
+        cuts.add(at)
+        lengths: tuple[int, ...] = ()
+        if match[0] == LOCAL.magic and at + LOCAL.size <= len(gap):
+            local = LOCAL.read(gap, at)
+            at += LOCAL.size
+            lengths = local.name_length, local.extra_length
+        elif match[0] == CENTRAL.magic and at + CENTRAL.size <= len(gap):
+            central = CENTRAL.read(gap, at)
+            at += CENTRAL.size
+            lengths = central.name_length, central.extra_length, central.comment_length
+        cuts.update(accumulate(lengths, initial=at))
     inside = sorted(cut for cut in cuts if cut <= end - start)
     yield from ((start + low, start + high) for low, high in pairwise(inside))
 
@@ -91,15 +93,11 @@ def unlisted(whole: memoryview, starts: Collection[int], listed: Collection[int]
         listed: where the bytes of records begin.
     """
     for start in starts:
-        head = bytes(whole[start : start + FIXED[b"\3"][0]])
-        if head.startswith(ZIP_HEAD) and _number(head, METHOD) == DEFLATED:
-            at = start + len(head) + sum(_number(head, place) for place in FIXED[b"\3"][1])
-            if at not in listed and at < len(whole):
+        if whole[start : start + len(LOCAL.magic)] == LOCAL.magic and start + LOCAL.size <= len(whole):
+            header = LOCAL.read(whole, start)
+            at = start + LOCAL.size + header.name_length + header.extra_length
+            if header.method == DEFLATED and at not in listed and at < len(whole):
                 yield at
-
-
-def _number(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 2], "little")
 
 
 # --- bounds
@@ -113,7 +111,7 @@ SHARE = 4
 
 
 class UnpackBounds:
-    """UnpackBounds on what is unpacked of a file.
+    """Bounds on what is unpacked of a file.
 
     Args:
         allowance: the memory that the file may cost.
@@ -265,17 +263,14 @@ class Walker:
             self._bounds.tell(name, f"{problem.found or problem}; its stored bytes were read")
             data = record.raw()
         if is_tensor:
-            yield from self._tensor(data, name, kind, depth)
+            # By chance a tensor's bytes begin as anything, so only what they are packed in as a whole counts.
+            with self._allowance.part() as part:
+                yield FilePiece(name, kind, data, part, in_numbers=True)
+            self.read += len(data)
+            if how := how_packed(data):
+                yield from self._stream(PackedStream(how, 0), data, name, kind, depth)
         else:
             yield from self._content(data, name, kind, depth)
-
-    def _tensor(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[FilePiece]:
-        """The bytes of a tensor, and what they are packed in as a whole; by chance they begin as anything."""
-        with self._allowance.part() as part:
-            yield FilePiece(name, kind, data, part, in_numbers=True)
-        self.read += len(data)
-        if how := how_packed(data):
-            yield from self._stream(PackedStream(how, 0), data, name, kind, depth)
 
     def _content(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[FilePiece]:
         """The pieces of a record: of the zip or companion that it is, or its bytes and what is in them."""
@@ -327,7 +322,15 @@ class Walker:
                 yield from self._stream(PackedStream(how, 0), data, name, kind, depth)
             for stream in streams(piece.bytes):
                 yield from self._stream(stream, data, name, kind, depth)
-            yield from self._zips(piece, depth)
+            for at, end in embedded(piece.bytes):
+                inside = f"{piece.record}{INSIDE}zip at byte {at:,}"
+                if self._bounds.may_unpack(inside, depth):
+                    try:
+                        yield from self._zip_in(piece.data[at:end], inside, depth)
+                    except LimitError:
+                        raise
+                    except ArchiveError as problem:
+                        self._bounds.tell(inside, f"{problem}")
         yield from self._sections(data, name, kind, depth)
         how = unread(data)
         if how:
@@ -374,18 +377,6 @@ class Walker:
             with self._allowance.lent(len(content.data), "what a stream holds"):
                 yield from self._content(memoryview(content.data), inside, kind, depth + 1)
 
-    def _zips(self, piece: FilePiece, depth: int) -> Iterator[FilePiece]:
-        """The zips that stand somewhere in a piece."""
-        for at, end in embedded(piece.bytes):
-            inside = f"{piece.record}{INSIDE}zip at byte {at:,}"
-            if self._bounds.may_unpack(inside, depth):
-                try:
-                    yield from self._zip_in(piece.data[at:end], inside, depth)
-                except LimitError:
-                    raise
-                except ArchiveError as problem:
-                    self._bounds.tell(inside, f"{problem}")
-
     def _sections(self, data: memoryview, name: str, kind: RecordKind, depth: int) -> Iterator[FilePiece]:
         """The compressed sections of a shared object, unpacked."""
         try:
@@ -413,7 +404,7 @@ def _is_object(record: Record) -> bool:
     head = record.raw()[:64]
     if record.entry.deflated:
         try:
-            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(head, len(ZIP_HEAD)) == ZIP_HEAD
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(head, len(LOCAL.magic)) == LOCAL.magic
         except zlib.error:
             return True
-    return bytes(head[: len(ZIP_HEAD)]) == ZIP_HEAD
+    return head[: len(LOCAL.magic)] == LOCAL.magic

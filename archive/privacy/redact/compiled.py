@@ -105,11 +105,21 @@ class _Compiled:
         made: dict[str, bytes | None] = {}
         for file, record in self._model.records.items():
             if file == KERNELS:
-                made[record] = self._kernels()
+                tree: Any = read_json(self._model.view(KERNELS), self._opened.allowance)
+                for value in tree.values():
+                    texts = [
+                        redacted_trace(text, self._rules, self._names, self._removed)
+                        for text in value[STACK_TRACES]
+                    ]
+                    value[STACK_TRACES] = [text for text in texts if text is not None]
+                made[record] = json.dumps(tree, indent=4).encode()
             elif spare.get(record) is SpareKind.SOURCES:
                 made[record] = None if self._bare else renamed_in(self._data(file), self._names)
             elif file in self._model.sources:
-                made[record] = self._code(file)
+                code = self._data(file)
+                if self._bare:
+                    code = without_code(code, self._gone)
+                made[record] = UNREAD.sub(lambda match: renamed_in(match[0], self._names), code)
             elif file in self._objects:
                 made[record] = self._object(file)
             elif file in self._machine_code:  # stays as it is
@@ -168,23 +178,6 @@ class _Compiled:
             return source_texts(data, parse_object(data)) if is_elf(data) else []
         except ArchiveError:  # `verify` tells; it stays as it is
             return []
-
-    def _kernels(self) -> bytes:
-        """The record of kernels, whose stack traces are rewritten."""
-        tree: Any = read_json(self._model.view(KERNELS), self._opened.allowance)
-        for value in tree.values():
-            texts = [
-                redacted_trace(text, self._rules, self._names, self._removed) for text in value[STACK_TRACES]
-            ]
-            value[STACK_TRACES] = [text for text in texts if text is not None]
-        return json.dumps(tree, indent=4).encode()
-
-    def _code(self, file: str) -> bytes:
-        """C++ code that is compiled when the model is loaded: each line stays where it is."""
-        code = self._data(file)
-        if self._bare:
-            code = without_code(code, self._gone)
-        return UNREAD.sub(lambda match: renamed_in(match[0], self._names), code)
 
     def _needed(self, file: str) -> bytes:
         """A file that says how the model is compiled, or what for."""

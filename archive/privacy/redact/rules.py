@@ -169,11 +169,18 @@ def _all_relative(paths: Sequence[bytes]) -> dict[bytes, bytes]:
     for path in paths:
         if ABSOLUTE.match(path) and not LIBRARY.match(path):
             groups[folders.get(path, b"")].append(path)
-    common = {folder: _common(group) for folder, group in groups.items()}
+    shared = {folder: _common(group) for folder, group in groups.items()}
     users = {user for _, user in homes.values()}
     became = {}
     for path in paths:
-        new = _relative(path, common.get(folders.get(path, b""), 0))
+        new, parts = path, SEPARATOR.split(path)
+        if library := LIBRARY.fullmatch(path):
+            new = library[1]
+        elif ABSOLUTE.match(path):
+            common = shared.get(folders.get(path, b""), 0)
+            new = b"/".join(parts[common:] if common else parts[-1:])
+        if OUTSIDE.match(new):  # a relative path that may lead anywhere
+            new = parts[-1]
         became[path] = _last(new) if users & set(SEPARATOR.split(new)) else new
     return became
 
@@ -187,13 +194,3 @@ def _common(paths: Sequence[bytes]) -> int:
     levels = zip(*(SEPARATOR.split(path)[:-1] for path in paths), strict=False)
     shared = [parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, levels)]
     return len(shared) if len([part for part in shared if part]) >= LEAST_FOLDERS else 0
-
-
-def _relative(path: bytes, common: int) -> bytes:
-    """A path relative to a library, or without its first parts; its last part where it may lead anywhere."""
-    new, parts = path, SEPARATOR.split(path)
-    if library := LIBRARY.fullmatch(path):
-        new = library[1]
-    elif ABSOLUTE.match(path):
-        new = b"/".join(parts[common:] if common else parts[-1:])
-    return parts[-1] if OUTSIDE.match(new) else new

@@ -179,25 +179,25 @@ class GraphCheck:
     def faults(self) -> Faults:
         """The faults of the graph and of those inside of it, in the order in which PyTorch meets them."""
         for number, argument in enumerate(self._graph["inputs"]):
-            yield from self._input(argument, number, f"{self._place}.inputs[{number}]")
+            place = f"{self._place}.inputs[{number}]"
+            ((tag, value),) = argument.items()
+            place = f"{place}.{tag}"
+            if tag in ("as_tensor", "as_custom_obj"):
+                yield from self._defined(value["name"], f"{place}.name")
+            elif tag == "as_sym_int" and "as_name" in value:
+                yield from self._defined(value["as_name"], f"{place}.as_name")
+            elif tag == "as_sym_int":
+                yield wrong(place, "expected a name, found a number", "Deserializing a constant symint")
+            elif tag not in PLAIN_INPUTS:
+                yield wrong(place, f"expected an input, found {tag}", "Invalid input type")
+            elif number >= self._program.specs:
+                problem = (
+                    f"expected one of {self._program.specs} inputs in the signature, found number {number}"
+                )
+                yield wrong(place, problem, "list index out of range")
         for number, node in enumerate(self._graph["nodes"]):
             yield from self._node(node, f"{self._place}.nodes[{number}]")
         yield from self._outputs()
-
-    def _input(self, argument: dict[str, Any], number: int, place: str) -> Faults:
-        ((tag, value),) = argument.items()
-        place = f"{place}.{tag}"
-        if tag in ("as_tensor", "as_custom_obj"):
-            yield from self._defined(value["name"], f"{place}.name")
-        elif tag == "as_sym_int" and "as_name" in value:
-            yield from self._defined(value["as_name"], f"{place}.as_name")
-        elif tag == "as_sym_int":
-            yield wrong(place, "expected a name, found a number", "Deserializing a constant symint")
-        elif tag not in PLAIN_INPUTS:
-            yield wrong(place, f"expected an input, found {tag}", "Invalid input type")
-        elif number >= self._program.specs:
-            problem = f"expected one of {self._program.specs} inputs in the signature, found number {number}"
-            yield wrong(place, problem, "list index out of range")
 
     def _defined(self, name: object, place: str) -> Faults:
         """A value is there from now on; the faults of its name and of its row in a table."""

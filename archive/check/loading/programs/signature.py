@@ -106,30 +106,31 @@ class SignatureCheck:
             if told.is_name and actual.is_name and told.name != actual.name:
                 problem = f"expected the input's name {shown(actual.name)}, found {shown(told.name)}"
                 yield wrong(f"{place}.arg", problem, "does not match node name")
-            yield from self._source_faults(kind, value, place)
-
-    def _source_faults(self, kind: str, value: dict[str, Any], place: str) -> Iterator[Diagnostic]:
-        """The faults of what an input stands for: a weight or constant of the archive."""
-        weights, constants = self._payloads.weights, self._payloads.constants
-        if kind == "parameter" and weights is not None:
-            name = value["parameter_name"]
-            if not _is_in(weights, name):
-                yield _absent(name, f"{place}.parameter_name", "weight", NO_WEIGHT)
-            elif not weights[name]["is_param"]:
-                problem = f"expected a parameter, found {shown(name)}, which is none in the table of weights"
-                yield wrong(f"{place}.parameter_name", problem, "is not an instance of torch.nn.")
-        elif kind == "buffer" and weights is not None and constants is not None:
-            name = value["buffer_name"]
-            is_weight = _is_in(weights, name)
-            if value["persistent"] is True and not is_weight and not _is_in(constants, name):
-                yield _absent(name, f"{place}.buffer_name", "weight", NO_WEIGHT)
-            elif value["persistent"] is False and is_weight:
-                problem = f"expected a buffer that is not saved, found {shown(name)} among the weights"
-                yield wrong(f"{place}.persistent", problem, "is in the state dict, it should not be.")
-        elif kind in ("tensor_constant", "custom_obj") and constants is not None:
-            name = value[f"{kind}_name"]
-            if not _is_in(constants, name):
-                yield _absent(name, f"{place}.{kind}_name", "constant", "is not in the constants dictionary.")
+            # what the input stands for: a weight or constant of the archive
+            weights, constants = self._payloads.weights, self._payloads.constants
+            if kind == "parameter" and weights is not None:
+                name = value["parameter_name"]
+                if not _is_in(weights, name):
+                    yield _absent(name, f"{place}.parameter_name", "weight", NO_WEIGHT)
+                elif not weights[name]["is_param"]:
+                    problem = (
+                        f"expected a parameter, found {shown(name)}, which is none in the table of weights"
+                    )
+                    yield wrong(f"{place}.parameter_name", problem, "is not an instance of torch.nn.")
+            elif kind == "buffer" and weights is not None and constants is not None:
+                name = value["buffer_name"]
+                is_weight = _is_in(weights, name)
+                if value["persistent"] is True and not is_weight and not _is_in(constants, name):
+                    yield _absent(name, f"{place}.buffer_name", "weight", NO_WEIGHT)
+                elif value["persistent"] is False and is_weight:
+                    problem = f"expected a buffer that is not saved, found {shown(name)} among the weights"
+                    yield wrong(f"{place}.persistent", problem, "is in the state dict, it should not be.")
+            elif kind in ("tensor_constant", "custom_obj") and constants is not None:
+                name = value[f"{kind}_name"]
+                if not _is_in(constants, name):
+                    yield _absent(
+                        name, f"{place}.{kind}_name", "constant", "is not in the constants dictionary."
+                    )
 
     def _output_faults(self) -> Iterator[Diagnostic]:
         outputs = [named(argument).name for argument in self._graph["outputs"]]

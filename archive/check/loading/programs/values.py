@@ -143,33 +143,28 @@ class RowCheck:
         elif not isinstance(text, str | int | float):
             yield wrong(f"{place}.expr_str", f"expected a text, found {words(text)}", "")
         else:
-            yield from self._names(str(text), f"{place}.expr_str")
+            tokens = list(TOKEN.finditer(str(text)))
+            names = [token["name"] for token in tokens if token["name"]]
+            other = next((name for name in names if name not in FUNCTIONS), None)
+            if other is not None:
+                problem = f"expected an expression as PyTorch writes it, which names no {shown(other)}"
+                yield wrong(f"{place}.expr_str", problem, None)
+            for symbol in (token["symbol"] for token in tokens if token["symbol"]):
+                if symbol not in self._ranges:
+                    problem = f"expected a range of the symbol {shown(symbol)}, found none"
+                    message = f"KeyError: {symbol[:60]}" if symbol.startswith(UNBACKED) else None
+                    yield wrong(f"{place}.expr_str", problem, message)
             alone = SYMBOL.fullmatch(str(text))
             if alone and plain in hint:
-                yield from self._example(alone["symbol"], hint[plain], f"{place}.hint.{plain}")
-
-    def _example(self, symbol: str, value: float, place: str) -> Iterator[Diagnostic]:
-        """The faults of a symbol's example, of which the first counts: it must be in the symbol's range."""
-        first = symbol not in self._exemplified
-        self._exemplified.add(symbol)
-        if first and symbol in self._ranges:
-            low, high = (self._ranges[symbol][key] for key in ("min_val", "max_val"))
-            if (_is_number(low) and value < low) or (_is_number(high) and value > high):
-                problem = f"expected a value in the range {low} to {high}, found {value}"
-                yield wrong(place, problem, f"{value} not in VR[")
-
-    def _names(self, text: str, place: str) -> Iterator[Diagnostic]:
-        """The faults of names in an expression: of symbols, and of functions."""
-        tokens = list(TOKEN.finditer(text))
-        other = next((one["name"] for one in tokens if one["name"] and one["name"] not in FUNCTIONS), None)
-        if other is not None:
-            problem = f"expected an expression as PyTorch writes it, which names no {shown(other)}"
-            yield wrong(place, problem, None)
-        for symbol in (one["symbol"] for one in tokens if one["symbol"]):
-            if symbol not in self._ranges:
-                problem = f"expected a range of the symbol {shown(symbol)}, found none"
-                message = f"KeyError: {symbol[:60]}" if symbol.startswith(UNBACKED) else None
-                yield wrong(place, problem, message)
+                # The first example of a symbol counts: it must be in the symbol's range.
+                symbol, value = alone["symbol"], hint[plain]
+                first = symbol not in self._exemplified
+                self._exemplified.add(symbol)
+                if first and symbol in self._ranges:
+                    low, high = (self._ranges[symbol][key] for key in ("min_val", "max_val"))
+                    if (_is_number(low) and value < low) or (_is_number(high) and value > high):
+                        problem = f"expected a value in the range {low} to {high}, found {value}"
+                        yield wrong(f"{place}.hint.{plain}", problem, f"{value} not in VR[")
 
 
 def _is_number(bound: object) -> bool:

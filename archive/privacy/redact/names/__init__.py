@@ -135,7 +135,11 @@ class _Renaming:
         _check(opened)
         self._texts = {name: bytes(one.view()) for name, one in self._records.items() if is_code(name)}
         self._codes = {name: parse_code(name, text, opened.allowance) for name, text in self._texts.items()}
-        self._pickles = [name for name in self._records if _is_pickle(name)]
+        self._pickles = [
+            name
+            for name in self._records
+            if (kind_of(name) in PICKLES and name.endswith(".pkl")) or name in (*TABLES, TRACED)
+        ]
 
     def renamed(self) -> Renamed:
         words, top = self._words, self._opened.qualified_top
@@ -236,10 +240,6 @@ def _check(opened: Archive) -> None:
 
 def _refusal(why: str, record: str | None = None) -> ImpossibleError:
     return ImpossibleError(f"{why}; {WAY_OUT}", record=record)
-
-
-def _is_pickle(name: str) -> bool:
-    return (kind_of(name) in PICKLES and name.endswith(".pkl")) or name in (*TABLES, TRACED)
 
 
 def _module(record: str) -> str:

@@ -23,7 +23,7 @@ from archive.companion.hashed_names import SALT_BYTES, hashed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from archive.privacy.redact.names.code import ClassDeclaration, CodeNames
+    from archive.privacy.redact.names.code import CodeNames
 
 ROOT = "__torch__"
 MANGLED = re.compile(r"___torch_mangle_\d+")
@@ -209,11 +209,7 @@ def note_code(words: ModelNames, codes: Mapping[str, CodeNames], top: str, *, ha
         elif has_bound:
             words.keep(declared.methods, "methods")
         words.keep((method for method in declared.methods if method not in called), "interface")
-    _keep_interface(words, classes, top)
-
-
-def _keep_interface(words: ModelNames, classes: Mapping[str, ClassDeclaration], top: str) -> None:
-    """Let stay what callers of the model's methods need."""
+    # What callers of the model's methods need stays: names of its methods, arguments, and their classes.
     seen: set[str] = set()
     left: set[str] = set()
     if top in classes:
