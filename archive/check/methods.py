@@ -47,10 +47,7 @@ def check_handles(
     """Check the call-stack debug map.
 
     Args:
-        archive: the archive.
-        readable: the records that can be read.
         tags: the tags of all source ranges, sorted (n); None where a record of them cannot be read.
-        report: takes the diagnostics.
 
     Returns:
         The map's handles, sorted (n); None where there is no map, or it cannot be read.
@@ -103,10 +100,7 @@ def check_methods(archive: Archive, readable: set[str], handles: Ints | None, re
     """Check the records of the methods' instructions.
 
     Args:
-        archive: the archive.
-        readable: the records that can be read.
         handles: the handles of the call-stack debug map, sorted (n); None where they are not known.
-        report: takes the diagnostics.
     """
     bytecode = report.attempt(BYTECODE, lambda: archive.bytecode) if BYTECODE in readable else None
     if EFFECTS in readable:

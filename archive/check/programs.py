@@ -92,13 +92,7 @@ ONLY = "model"
 
 
 def check_programs(archive: Archive, readable: set[str], report: Diagnostics) -> None:
-    """Check the exported programs of a ``.pt2`` archive.
-
-    Args:
-        archive: the archive.
-        readable: the records that can be read.
-        report: takes the diagnostics.
-    """
+    """Check the exported programs of a ``.pt2`` archive."""
     records = {name: record for name, record in archive.records.items() if name in readable}
     report.add_all(report.attempt("", lambda: list(file_faults(records))) or ())
     used: set[str] = set()
@@ -196,9 +190,7 @@ def _note_layouts(
     """Note texts that are not laid out as PyTorch writes them.
 
     Args:
-        record: the program's.
         metadata: place and metadata of each node.
-        report: takes the diagnostics.
     """
     known: dict[tuple[str, str], bool] = {}
     for place, texts in metadata:
@@ -223,13 +215,7 @@ MAX_VERSION = 100
 
 
 def check_legacy_programs(archive: Archive, readable: set[str], report: Diagnostics) -> None:
-    """Check an exported program of PyTorch 2.1 to 2.7.
-
-    Args:
-        archive: the archive.
-        readable: the records that can be read.
-        report: takes the diagnostics.
-    """
+    """Check an exported program of PyTorch 2.1 to 2.7."""
     report.add_all(_missing_records(archive))
     version = ""
     if VERSION in readable:
@@ -282,13 +268,7 @@ def _note_legacy_layouts(archive: Archive, report: Diagnostics) -> None:
 
 
 def check_etrecord(archive: Archive, readable: set[str], report: Diagnostics) -> None:
-    """Check an ETRecord.
-
-    Args:
-        archive: the archive.
-        readable: the records that can be read.
-        report: takes the diagnostics.
-    """
+    """Check an ETRecord."""
 
     def sites_of(name: str) -> list[NodeSite]:
         return list(archive.programs[name].sites.values())

@@ -243,9 +243,6 @@ def check_ranges(archive: Archive, readable: set[str], report: Diagnostics, *, p
     """Check the source ranges.
 
     Args:
-        archive: the archive.
-        readable: the records that can be read.
-        report: takes the diagnostics.
         parsed: whether the archive's tables are parsed from its records. A companion's columns are what its
             records are made of, so these cannot differ; its texts have no place in a record, and are not
             checked to be UTF-8.

@@ -57,10 +57,6 @@ PARSED_ELSEWHERE = {
 def check_records(archive: Archive, report: Diagnostics) -> set[str]:
     """Check records as such.
 
-    Args:
-        archive: the archive.
-        report: takes the diagnostics.
-
     Returns:
         The names of the records that can be read. Pickles of debug info are only inflated here, not parsed.
     """
@@ -161,7 +157,6 @@ def check_texts(strings: StringTable, records: Sequence[str], report: Diagnostic
     Args:
         strings: the texts, in the order in which they stand in their buffers.
         records: the name of the record that each buffer holds.
-        report: takes the diagnostics.
     """
     bounds = np.searchsorted(strings.buffer, np.arange(len(strings.buffers) + 1))
     for number, (record, buffer) in enumerate(zip(records, strings.buffers, strict=True)):

@@ -113,7 +113,6 @@ def _of_torchscript(archive: Archive, *, restored: bool, ranged: Archive | None 
     """Check an archive of TorchScript.
 
     Args:
-        archive: the archive.
         restored: whether it is what ``restore`` or ``join`` would make of a file.
         ranged: the same archive, that has its source ranges from a companion's columns.
     """

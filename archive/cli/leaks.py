@@ -106,7 +106,6 @@ class _LeakSearch:
     """What is printed of files, and how many files came out how.
 
     Args:
-        reader: how files are read.
         kinds: the kinds that are asked for; none for all that count.
     """
 

@@ -31,8 +31,6 @@ def print_nodes(
         file: the archive of exported programs or compiled models, its companion, or an ETRecord.
         companion: its companion, if its metadata was split off.
         names: of nodes, kernels and instructions.
-        limits: what the file may cost.
-        mapped: whether it is mapped.
         as_json: whether facts are printed.
     """
     with archive.open(file, companion=companion, limits=limits, mapped=mapped, kinds=READ_KINDS) as opened:

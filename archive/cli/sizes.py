@@ -151,13 +151,7 @@ class _FileQuestion:
 
 
 class _Measuring:
-    """One run of the command.
-
-    Args:
-        asked: what is asked of each file.
-        reader: how files are read.
-        rows: labels that a table shows.
-    """
+    """One run of the command."""
 
     def __init__(self, asked: _FileQuestion, reader: FileReader, rows: int) -> None:
         self._asked, self._reader, self._rows = asked, reader, rows

@@ -38,7 +38,6 @@ def _handles(words: Sequence[str], *, is_one: bool) -> list[list[int]]:
     """The handles of each argument behind the files.
 
     Args:
-        words: the arguments.
         is_one: whether they are asked of one file.
 
     Raises:

@@ -151,11 +151,7 @@ def _unit(name: str, what: str, data: bytes, record: str, span: tuple[int, int])
 
 
 class UnitSources:
-    """The source texts behind units of code.
-
-    Args:
-        archive: the archive.
-    """
+    """The source texts behind units of code."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -198,8 +194,6 @@ def code_changes(old: Archive, new: Archive, names: Pairing) -> Iterator[Change]
     """What differs in the code of two archives and in its source.
 
     Args:
-        old: the old archive.
-        new: the new one.
         names: pairs their classes; units that it does not know are paired here.
     """
     was, now = units(old), units(new)

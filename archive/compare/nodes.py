@@ -91,8 +91,6 @@ def pair_nodes(
     """Pair the nodes of two programs whose JSON is known.
 
     Args:
-        old: the old program.
-        new: the new one.
         inputs: the old names of inputs of the new program.
         weights: the old names of inputs that are tensors of the file.
     """

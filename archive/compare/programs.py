@@ -41,11 +41,7 @@ FAR = 64
 
 
 class Takers:
-    """Who takes the values of nodes that one program alone has.
-
-    Args:
-        nodes: the nodes of both programs.
-    """
+    """Who takes the values of nodes that one program alone has."""
 
     def __init__(self, nodes: PairedNodes) -> None:
         self._added = _by_value(nodes.added, nodes)
@@ -120,8 +116,6 @@ def program_changes(old: Archive, new: Archive, tensors: Mapping[str, str]) -> I
     """What differs in the exported programs of two archives.
 
     Args:
-        old: the old archive.
-        new: the new one.
         tensors: the new archive's names of tensors by the old one's.
     """
     was, now = old.programs, new.programs
@@ -384,9 +378,6 @@ def table_changes(old: Archive, new: Archive, record: str, tensors: Mapping[str,
     """What two tables of tensors say besides the tensors.
 
     Args:
-        old: the old archive.
-        new: the new one.
-        record: the table's name.
         tensors: the new archive's names of tensors by the old one's.
     """
     program = TABLE.fullmatch(record)

@@ -46,8 +46,6 @@ def record_changes(
     """What differs in the records that nothing else compares.
 
     Args:
-        old: the old archive.
-        new: the new one.
         understood: names of the records of each that something else compares.
     """
     versions = [version_of_operators(archive) for archive in (old, new)]
@@ -159,8 +157,6 @@ def rewritten(
     """Understood records whose bytes differ, though what they say is the same.
 
     Args:
-        old: the old archive.
-        new: the new one.
         understood: as for :func:`record_changes`.
         told: the rows about what they say.
     """

@@ -129,8 +129,6 @@ class TensorComparison:
     """The comparison of the tensors of two archives.
 
     Args:
-        old: the old archive.
-        new: the new one.
         pairs: the new archive's names of the tensors that both have, by the old one's.
     """
 

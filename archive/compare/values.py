@@ -67,8 +67,6 @@ class Values:
         """The parts that differ.
 
         Args:
-            old: the old value.
-            new: the new one.
             root: what the names of parts begin with.
         """
         top: Path = (None, root) if root else None

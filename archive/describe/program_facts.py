@@ -122,7 +122,6 @@ def compiled_facts(models: Mapping[str, CompiledModel], *, read: bool) -> dict[s
     """The facts about each compiled model, by name.
 
     Args:
-        models: of the archive.
         read: whether shared objects are read.
 
     Raises:

@@ -141,9 +141,7 @@ class LogExplainer:
         """Lines with the failures in them explained.
 
         Args:
-            lines: the lines.
             nested: how deep JSON may be in strings of JSON.
-            above: the lines above them.
         """
         while (line := lines.take()) is not None:
             if line.output is not None:
@@ -311,12 +309,7 @@ class Causes:
         self.others = 0
 
     def add(self, answer: Answer, line: int) -> None:
-        """Count an explained failure.
-
-        Args:
-            answer: its answer.
-            line: the number of the line that it begins in.
-        """
+        """Count an explained failure by its answer, and the number of the line that it begins in."""
         assert answer.cause is not None  # noqa: S101 (it is explained)
         key = answer.models, answer.cause
         group = self._groups.get(key)

@@ -97,9 +97,6 @@ class Digits(NamedTuple):
 class HandleSplits:
     """Splits the joined handles of an archive, by the rules of this module.
 
-    Args:
-        archive: the archive, or companion.
-
     Attributes:
         operations: the archive's operations by their handles.
     """
@@ -252,11 +249,7 @@ class HandleOperation(NamedTuple):
 
 
 class HandleOperations:
-    """The operations of an archive by their debug handles, looked up in columns: no entry is made.
-
-    Args:
-        archive: the archive, or companion.
-    """
+    """The operations of an archive by their debug handles, looked up in columns: no entry is made."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive

@@ -54,9 +54,6 @@ def is_argument(text: bytes) -> bool:
 class InstructionFailure(Failure):
     """A line of ExecuTorch's runtime that names an instruction.
 
-    Args:
-        stream: the line, and those behind it.
-
     Attributes:
         chain: of the instruction.
         number: of the instruction in its chain.
@@ -89,11 +86,6 @@ class InstructionFailure(Failure):
 
 def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: Steps) -> Answer:
     """An ETRecord's answer to a failure.
-
-    Args:
-        instructions: its instructions.
-        failure: the failure.
-        steps: counts those that it takes.
 
     Raises:
         ArchiveError: a record that is needed is broken.

@@ -269,10 +269,6 @@ class KernelSource(NamedTuple):
 def source_of(models: Mapping[str, CompiledModel], named: Named) -> KernelSource:
     """What an archive knows of a line that names code or a kernel.
 
-    Args:
-        models: the compiled models of the archive.
-        named: what the line names.
-
     Raises:
         ArchiveError: a model that is needed is broken.
     """

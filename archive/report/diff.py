@@ -32,7 +32,6 @@ def diff_text(diff: Diff, rows: int, *, stat: bool = False) -> Iterator[tuple[st
     """The rows of a difference, and the verdict: lines, each with its style.
 
     Args:
-        diff: the difference.
         rows: rows of each level to show; 0 for all, with all their lines.
         stat: show no lines of texts, and counts in their place.
     """

@@ -20,9 +20,6 @@ def comparison_text(
     """The changes of one view, those of most time first; times are per run.
 
     Args:
-        before: the first profile.
-        after: the second one.
-        changes: the changes between them.
         view: what a row stands for.
         most: rows to show; 0 for all.
     """

@@ -44,7 +44,6 @@ def kept_kinds(
     """The kinds that stay in an archive, whether or not it has some.
 
     Args:
-        opened: the archive.
         keep: kinds that stay beside those that do by default.
         drop: kinds that do not stay.
 
@@ -140,7 +139,6 @@ def kept_handles(
     """Decide which handles stay in an archive.
 
     Args:
-        opened: the archive.
         handles: what becomes of them; None for the default.
         salt: of their prefix.
         by_default: what becomes of them, if there are some.
@@ -180,7 +178,6 @@ def prefix_of(opened: Archive, salt: str = "") -> int:
     """The prefix of an archive's unique handles, as long as it has its debug records.
 
     Args:
-        opened: the archive.
         salt: another text gives another prefix.
     """
     records = opened.container.records

@@ -54,10 +54,6 @@ OUTCOMES = ("explained", "ambiguous", "unknown")
 class Metrics:
     """The numbers of a server.
 
-    Args:
-        workers: the server's.
-        spool: likewise.
-
     Attributes:
         registry: holds all numbers.
         requests: requests that were answered, by route and status.
@@ -121,10 +117,6 @@ class _Now(Collector):
 class OperationsRoutes:
     """The routes of operations.
 
-    Args:
-        store: the server's.
-        metrics: likewise.
-
     Attributes:
         router: the routes.
     """
@@ -161,13 +153,7 @@ PLAIN = (b"x-content-type-options", b"nosniff")
 
 
 class RequestGuard:
-    """Counts the requests to an application, and bounds the time of each piece of an answer.
-
-    Args:
-        app: the application.
-        metrics: where requests are counted.
-        settings: the server's.
-    """
+    """Counts the requests to an application, and bounds the time of each piece of an answer."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
         self._app = app
@@ -221,9 +207,6 @@ handles or its log name, or by the only one that nothing contradicts; else it st
 
 class Service:
     """A store's application, and what works for it.
-
-    Args:
-        settings: the server's.
 
     Attributes:
         app: the application.

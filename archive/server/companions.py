@@ -123,12 +123,6 @@ READ_ONLY = "this server is read only; `debug-archive serve --token-file FILE` t
 class Companions:
     """The routes of companions.
 
-    Args:
-        settings: the server's.
-        spool: likewise.
-        workers: likewise.
-        store: likewise.
-
     Attributes:
         router: the routes.
     """

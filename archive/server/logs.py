@@ -41,9 +41,6 @@ class Logs:
     """The routes of logs.
 
     Args:
-        settings: the server's.
-        spool: likewise.
-        workers: likewise.
         count: counts the failures of a log.
 
     Attributes:
@@ -128,8 +125,6 @@ class SpooledAnswer(Response):
     Args:
         answer: the file.
         stack: removes it.
-        headers: of the answer.
-        media_type: of the answer.
     """
 
     def __init__(self, answer: SpoolFile, stack: ExitStack, headers: dict[str, str], media_type: str) -> None:

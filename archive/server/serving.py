@@ -153,8 +153,6 @@ class _Server(Server):
     """Starts and ends the service, too; a signal ends it as well as can be, and is not raised once more.
 
     Args:
-        config: uvicorn's.
-        service: the service.
         started: called when it is ready.
     """
 
@@ -214,8 +212,6 @@ def serve(settings: Settings, listening: socket.socket, started: Callable[[], No
     """Answer requests, until SIGINT or SIGTERM; those that have begun are finished.
 
     Args:
-        settings: the server's.
-        listening: the socket.
         started: called when all workers are ready.
 
     Raises:

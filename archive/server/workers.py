@@ -53,9 +53,6 @@ class _DiedError(Exception):
 class Workers:
     """Processes that work.
 
-    Args:
-        settings: the server's.
-
     Attributes:
         waiting: the requests that wait for a worker.
         busy: the workers that work.

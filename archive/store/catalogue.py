@@ -33,11 +33,6 @@ SETTLED = 2_000_000_000
 class Catalogue:
     """The entries of a store. Threads may use one at once.
 
-    Args:
-        folder: of the store.
-        files: its kept companions.
-        limits: what a companion may cost.
-
     Attributes:
         unread: the companions that cannot be read, by archive id, each with the reason.
         damaged: what the index says of those whose file has changed since, and cannot be read any more.

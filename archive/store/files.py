@@ -39,12 +39,7 @@ class _File(NamedTuple):
 
 
 class KeptFiles:
-    """Reads kept companions; the bodies read last stay in memory.
-
-    Args:
-        folder: of the store.
-        limits: what a companion may cost.
-    """
+    """Reads kept companions; the bodies read last stay in memory."""
 
     def __init__(self, folder: Folder, limits: Limits) -> None:
         self._folder = folder
@@ -243,8 +238,6 @@ def _has_bases(header: KeptHeader, chains: Chains, known: dict[KeptHeader, bool]
     """Whether all bases below a file are there.
 
     Args:
-        header: the file's.
-        chains: all headers.
         known: the answers for others; this one's is added.
     """
     path = []

@@ -108,10 +108,6 @@ class KeptNames(NamedTuple):
 class Folder:
     """The folder of a store.
 
-    Args:
-        path: the folder.
-        waiting: how long its lock is waited for.
-
     Attributes:
         path: the folder.
         companions: the folder of companions in it.
@@ -231,7 +227,6 @@ class Folder:
         """The content of a file of the store.
 
         Args:
-            path: the file.
             most: bytes that it may have.
             begins: what it begins with; if it does not, no more of it is read.
 

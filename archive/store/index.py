@@ -149,7 +149,6 @@ def _entry(row: Sequence[Any], room: int) -> StoreEntry:
     """An entry of its row.
 
     Args:
-        row: the row.
         room: inflated bytes that its handles may have.
 
     Raises:

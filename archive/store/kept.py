@@ -219,10 +219,7 @@ def inflate(data: memoryview, header: KeptHeader, base: bytes, allowance: Allowa
     """What a kept companion holds.
 
     Args:
-        data: the file.
-        header: its header.
         base: the body of its base; empty where it has none.
-        allowance: the memory that it may cost.
 
     Raises:
         ArchiveError: it was changed, or its base is another.

@@ -132,7 +132,6 @@ class OpenFolder:
         """The content of a regular file, which is read, and never mapped.
 
         Args:
-            name: its name.
             most: bytes that it may have.
             begins: what it begins with; if it does not, no more of it is read.
 

@@ -80,7 +80,6 @@ def module_digests(tensors: Mapping[str, bytes], allowance: Allowance) -> Iterat
 
     Args:
         tensors: the digests of tensors by name.
-        allowance: the memory that modules may cost.
 
     Raises:
         LimitError: there are more modules, or longer paths, than allowed.

@@ -124,7 +124,6 @@ def verdict(
     """Check a budget. Growth without a base, and a label that the view lacks, are problems.
 
     Args:
-        budget: the budget.
         account: the file's.
         base: of the file from which growth is measured.
         view: the one whose label the budget names.

@@ -83,11 +83,7 @@ def _add(sums: Counter[Cell], nodes: Sequence[NodeBytes], labels: _NodeLabels, o
 
 
 class _NodeLabels:
-    """The modules and sources of a program's nodes.
-
-    Args:
-        program: its name.
-    """
+    """The modules and sources of a program's nodes."""
 
     def __init__(self, program: str) -> None:
         self._program = program

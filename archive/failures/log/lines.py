@@ -127,12 +127,7 @@ class Lines:
 
 
 class InnerLines(Lines):
-    """The lines of a text that stands inside of a line of a log; each has that line's number.
-
-    Args:
-        text: the text.
-        number: the number of the line.
-    """
+    """The lines of a text that stands inside of a line of a log; each has that line's number."""
 
     def __init__(self, text: bytes, number: int) -> None:
         super().__init__([text])

@@ -64,7 +64,6 @@ def explained_strings(line: bytes, explain: Explain) -> bytes | None:
     """A line with the failures in its strings explained; None if there are none in them.
 
     Args:
-        line: the line.
         explain: explains a text, given what stands before its string and behind.
     """
     pieces, at, has_some = list[bytes](), 0, False

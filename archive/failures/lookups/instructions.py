@@ -225,8 +225,6 @@ def why_no_nodes(archive: Archive, name: str, instructions: Sequence[MethodInstr
     """Words for an instruction that stands for no node.
 
     Args:
-        archive: the ETRecord.
-        name: of the instruction.
         instructions: those that the name stands for.
     """
     if instructions:
@@ -263,11 +261,7 @@ def runs(operator: str, node: ProgramNode) -> bool:
 
 
 class Regions:
-    """The regions of an ETRecord's exported program.
-
-    Args:
-        archive: the ETRecord.
-    """
+    """The regions of an ETRecord's exported program."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive

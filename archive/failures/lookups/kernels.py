@@ -58,10 +58,6 @@ class CalledKernel:
 def found_kernels(models: Mapping[str, CompiledModel], name: str) -> list[CalledKernel]:
     """The kernels that a name stands for.
 
-    Args:
-        models: of the archive.
-        name: of the kernel.
-
     Returns:
         One, or several that cannot be told apart by the name; none where nothing has it.
 
@@ -95,7 +91,6 @@ def why_unrecorded(model: CompiledModel, name: str) -> str:
     """Words for a kernel that a model's code has, and its record of kernels has not.
 
     Args:
-        model: the model.
         name: of the kernel, with its handle or without.
     """
     why = f"{KERNELS} has no {one_line(name)}" if model.has_kernels else WITHOUT_RECORD

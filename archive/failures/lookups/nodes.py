@@ -87,10 +87,6 @@ class ProgramNode:
 def found_nodes(programs: Mapping[str, Program], name: str) -> list[ProgramNode]:
     """The nodes that a name stands for.
 
-    Args:
-        programs: of the archive.
-        name: of the node.
-
     Returns:
         One, or several that cannot be told apart by the name; none where nothing has it.
 

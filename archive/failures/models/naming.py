@@ -50,9 +50,6 @@ class Pattern:
     Python's own ``re`` cannot be stopped: ``(a|a)*$`` takes it years on a line of a hundred letters. The
     library ``regex`` reads the same patterns, and stops.
 
-    Args:
-        text: the pattern.
-
     Raises:
         ArchiveError: it is no regular expression, or too long, written out or not.
     """
@@ -207,12 +204,7 @@ class Naming:
         )
 
     def saw(self, line: bytes, number: int) -> None:
-        """Take note of a line.
-
-        Args:
-            line: the line.
-            number: its number.
-        """
+        """Take note of a line."""
         if number < self._number:  # another log
             self._by_pattern.clear()
             self._near.clear()

@@ -116,14 +116,7 @@ def leaks_in(mapped: Mapped, allowed: Allowed, limits: Limits, *, deep: bool) ->
 
 
 class Finder:
-    """Finds what a file gives away in its pieces, one after the other.
-
-    Args:
-        mapped: the file.
-        kind: its kind.
-        walker: that gives the pieces.
-        limits: what the file may cost.
-    """
+    """Finds what a file gives away in its pieces, one after the other."""
 
     def __init__(self, mapped: Mapped, kind: FileKind, walker: Walker, limits: Limits) -> None:
         self._name, self._kind, self._walker = mapped.name, kind, walker

@@ -130,9 +130,6 @@ class Collection:
         """Add a text that was found.
 
         Args:
-            kind: what it gives away.
-            text: the text.
-            record: the record that it stands in.
             place: tells where it stands; asked for those places alone that are kept.
             count: how often it stands there.
         """

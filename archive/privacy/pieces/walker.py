@@ -62,7 +62,6 @@ def fields(whole: memoryview, start: int, end: int) -> Iterator[tuple[int, int]]
     """The bytes between two records, cut where a field of a header ends: a comment stands behind a name.
 
     Args:
-        whole: the zip.
         start: the first byte between the records.
         end: the one behind the last.
     """
@@ -88,7 +87,6 @@ def unlisted(whole: memoryview, starts: Collection[int], listed: Collection[int]
     """Where deflated bytes begin behind local headers that no directory lists.
 
     Args:
-        whole: the zip.
         starts: where fields begin between records.
         listed: where the bytes of records begin.
     """
@@ -112,9 +110,6 @@ SHARE = 4
 
 class UnpackBounds:
     """Bounds on what is unpacked of a file.
-
-    Args:
-        allowance: the memory that the file may cost.
 
     Attributes:
         problems: what could not be read as it should.
@@ -173,7 +168,6 @@ class Walker:
     """Goes through a file.
 
     Args:
-        allowance: the memory that the file may cost.
         deep: whether the bytes of tensors are read, too.
 
     Attributes:

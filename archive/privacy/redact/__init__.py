@@ -187,8 +187,6 @@ def redacted_effects(opened: Archive, rules: Rules, removed: Removed) -> dict[st
     Guards and state stay: the model computes with their values.
 
     Args:
-        opened: the archive.
-        rules: what becomes of paths.
         removed: what became of the paths of source ranges.
     """
     del rules  # those of source ranges have been followed

@@ -78,14 +78,7 @@ def redacted_compiled(opened: Archive, rules: Rules, removed: Removed) -> dict[s
 
 
 class _Compiled:
-    """A compiled model that is rewritten.
-
-    Args:
-        model: the model.
-        opened: its archive.
-        rules: what is rewritten.
-        removed: takes what is gone.
-    """
+    """A compiled model that is rewritten."""
 
     def __init__(self, model: CompiledModel, opened: Archive, rules: Rules, removed: Removed) -> None:
         self._model, self._opened, self._rules, self._removed = model, opened, rules, removed

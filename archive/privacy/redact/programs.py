@@ -56,8 +56,6 @@ def redacted_programs(
     """The records of all programs with other metadata, by name.
 
     Args:
-        opened: the archive.
-        rules: what is rewritten.
         removed: takes what is gone.
         renamed: what becomes of names; None where they stay.
 
@@ -98,8 +96,6 @@ class RewrittenMetadata:
 
     Args:
         all_metadata: of each node, and the notes about graphs.
-        rules: what is rewritten.
-        removed: takes what is gone.
 
     Attributes:
         numbering: of ids, which all nodes have in common.

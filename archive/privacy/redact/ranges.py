@@ -65,8 +65,6 @@ def redacted_ranges(
     """The records of source ranges, rewritten, by the names that they have in the archive.
 
     Args:
-        opened: the archive.
-        rules: what becomes of paths and texts.
         removed: takes what is removed.
         renamed: the same archive with other names; None where they stay.
     """
@@ -92,10 +90,7 @@ def redacted(
     """The table with other paths and texts, and, of code that was renamed, with other places and names.
 
     Args:
-        table: source ranges.
-        rules: what becomes of paths and texts.
         removed: takes what is removed.
-        allowance: the memory that it may cost.
         renamed: the archive with other names; None where they stay.
 
     Raises:
@@ -153,9 +148,6 @@ def check_lines(
     """Refuse a table whose rows, tags or line numbers are others than before.
 
     Args:
-        before: of the archive.
-        after: of the redacted one.
-        allowance: the memory that it may cost.
         renamed: the archive with other names, if they are not kept.
 
     Raises:
@@ -239,7 +231,6 @@ def _of_sources(number: Ints, pieces: Sequence[Sequence[int]], allowance: Allowa
     Args:
         number: the text of each source (s).
         pieces: of each text.
-        allowance: the memory that it may cost.
     """
     counts = np.array([len(one) for one in pieces], np.int64)
     first = firsts(counts[number])

@@ -43,7 +43,6 @@ def forms_of(text: bytes, *, in_letters: bool, either_slash: bool) -> set[bytes]
     """The bytes that a text may stand as.
 
     Args:
-        text: the text.
         in_letters: whether base64 and the like count.
         either_slash: whether slashes may be backslashes, doubled or not, and the other way round.
     """

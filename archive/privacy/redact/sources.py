@@ -78,10 +78,6 @@ def texts_of(sources: SourceTable, allowance: Allowance) -> RangeTexts:
 class _Cutter:
     """Cuts texts into lines: each piece once; lines of several pieces are put together once.
 
-    Args:
-        strings: the pieces.
-        allowance: the memory that lines may cost.
-
     Attributes:
         every: each line.
     """

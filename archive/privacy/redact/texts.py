@@ -140,7 +140,6 @@ def redacted_trace(text: str, rules: Rules, names: Mapping[bytes, bytes], remove
     """A stack trace by the rules; None where it is none as Python prints them: then it goes.
 
     Args:
-        text: the stack trace.
         rules: which lines of code stay.
         names: what becomes of files.
         removed: takes the lines.

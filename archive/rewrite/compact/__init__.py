@@ -85,8 +85,6 @@ def _layouts(record: RangeRecord, name: str, layout: RangeLayout, *, tables: boo
     table.
 
     Args:
-        record: its rows.
-        name: its name.
         layout: the one that it has.
         tables: whether the archive has string tables.
     """

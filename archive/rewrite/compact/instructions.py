@@ -175,7 +175,6 @@ def pickled(code: Instructions, strings: Sequence[bytes], allowance: Allowance) 
     Args:
         code: the value's instructions.
         strings: the texts and names by number; both lines of a name end in a newline.
-        allowance: the memory that the pickle may cost.
 
     Raises:
         LimitError: it would cost more.

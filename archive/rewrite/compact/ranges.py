@@ -147,7 +147,6 @@ def range_ways(
     Args:
         record: the rows.
         layouts: the layouts that may be used: the string table, one without, or both.
-        allowance: the memory that writing may cost.
 
     Raises:
         LimitError: it would cost more.

@@ -177,7 +177,6 @@ def _replaced(
         strings: the other pieces.
         counts: how many replace each piece.
         parts: their numbers, one behind the other.
-        allowance: the memory that they may cost.
     """
     sizes = counts[texts.piece]
     allowance.take(PIECE_BYTES * int(sizes.sum()), "pieces of texts")

@@ -31,7 +31,6 @@ def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bo
     """The record for an archive, and whether it gives the whole file again, not its records alone.
 
     Args:
-        original: the archive.
         rewritten: names of the rewritten records that are no debug records.
     """
     moved = [name for name in original.records if is_format(name) or name in rewritten]
@@ -49,10 +48,6 @@ def is_format(name: str) -> bool:
 
 def write_original(file: BinaryIO, migrated: Container) -> None:
     """Write the original of a migrated archive.
-
-    Args:
-        file: where to write.
-        migrated: an archive with the record.
 
     Raises:
         ArchiveError: the record is broken, or the archive was changed since.

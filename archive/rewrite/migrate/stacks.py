@@ -304,7 +304,6 @@ def carry_over(form: FormBuilder, code: KnownCode | None, plan: MigrationPlan, r
         form: the archive's debug information, which changes.
         code: what is known of the bytecode, if there is any.
         plan: with the release as its target; steps and losses are added to it.
-        release: the target.
     """
     if release.callstacks is None:
         _drop_handles(form, code, plan, release)

@@ -129,11 +129,6 @@ class _Received(io.RawIOBase):
     """What a socket receives, within the budget.
 
     A socket's own timeout restarts with each byte: a server that sends single bytes would last for days.
-
-    Args:
-        raw: the socket's file.
-        socket: the socket.
-        budget: what is left.
     """
 
     def __init__(self, raw: io.RawIOBase, socket: socket.socket, budget: RequestBudget) -> None:

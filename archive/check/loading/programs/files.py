@@ -270,10 +270,8 @@ class CompiledCheck:
     """A compiled model.
 
     Args:
-        model: its name.
         names: the records in its folder.
         records: those that can be read.
-        allowance: the memory that JSON may cost.
     """
 
     def __init__(self, model: str, names: list[str], records: Records, allowance: Allowance) -> None:

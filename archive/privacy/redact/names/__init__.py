@@ -103,7 +103,6 @@ def with_hashes(opened: Archive, removed: Removed, salt: bytes | None = None) ->
     Of exported programs, those of classes and functions are found, and no records made.
 
     Args:
-        opened: the archive.
         removed: takes the names that are gone, and those that stay.
         salt: makes its hashes differ from others'; a random one by default.
 

@@ -97,7 +97,6 @@ def renamed_uses(
     """A text with other names.
 
     Args:
-        data: the text.
         uses: the names' places, sorted.
         new: what stands there instead.
 
