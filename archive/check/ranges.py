@@ -84,9 +84,9 @@ class RangeChecks:
             field: the field that is wrong.
             describe: row → message.
         """
-        found = np.flatnonzero(wrong)
-        cuts = np.flatnonzero(np.diff(self.record[found])) + 1
-        for part in np.split(found, cuts) if len(found) else []:
+        rows = np.flatnonzero(wrong)
+        cuts = np.flatnonzero(np.diff(self.record[rows])) + 1
+        for part in np.split(rows, cuts) if len(rows) else []:
             name = self.table.names[int(self.record[part[0]])]
             self.report.add_each(
                 severity, name, what, part, lambda row: (f"{self.place(row)}, field {field}", describe(row))

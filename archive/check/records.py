@@ -100,14 +100,14 @@ def check_bytes(archive: Archive, name: str, build: Callable[[], bytes], report:
     written = report.attempt(name, build)
     if written is None:
         return
-    found = np.frombuffer(archive.records[name].view(), np.uint8)
+    actual = np.frombuffer(archive.records[name].view(), np.uint8)
     expected = np.frombuffer(written, np.uint8)
-    both = min(len(found), len(expected))
-    other = np.flatnonzero(found[:both] != expected[:both])
-    if len(other) or len(found) != len(expected):
+    both = min(len(actual), len(expected))
+    other = np.flatnonzero(actual[:both] != expected[:both])
+    if len(other) or len(actual) != len(expected):
         at = int(other[0]) if len(other) else both
         message = (
-            f"from here on not as PyTorch writes it ({len(found):,} bytes, which would be {len(expected):,})"
+            f"from here on not as PyTorch writes it ({len(actual):,} bytes, which would be {len(expected):,})"
         )
         report.add_each("note", name, "records in other bytes", [at], lambda at: (f"byte {at}", message))
 
@@ -178,10 +178,10 @@ def check_texts(strings: StringTable, records: Sequence[str], report: Diagnostic
 def _beyond_ascii(buffer: memoryview, start: Ints, length: Ints) -> Ints:
     """The numbers of a buffer's strings that have bytes from 0x80 on, sorted."""
     data = np.frombuffer(buffer, np.uint8)
-    found = [np.zeros(0, np.int64)]
+    owners = [np.zeros(0, np.int64)]
     for low in range(0, len(data) if len(start) else 0, CHUNK_BYTES):
         at = np.flatnonzero(data[low : low + CHUNK_BYTES] >= 0x80) + low  # noqa: PLR2004 (ASCII ends there)
         owner = np.searchsorted(start, at, "right") - 1
         inside = (owner >= 0) & (at < (start + length)[owner])
-        found.append(np.unique(owner[inside]))
-    return np.unique(np.concatenate(found))
+        owners.append(np.unique(owner[inside]))
+    return np.unique(np.concatenate(owners))

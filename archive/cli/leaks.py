@@ -113,11 +113,11 @@ class _LeakSearch:
         self._reader, self._kinds = reader, kinds
         self._statuses: list[ExitStatus] = []
 
-    def single(self, name: str, found: Leaks, examples: int) -> ExitStatus:
+    def single(self, name: str, leaks: Leaks, examples: int) -> ExitStatus:
         """Print what a single file gives away: a table with some texts of each kind, or facts."""
-        shown = self._counted(name, found)
+        shown = self._counted(name, leaks)
         if self._reader.as_json:
-            printing.write_json(leaks_facts(found, shown))
+            printing.write_json(leaks_facts(leaks, shown))
             return self._statuses[-1]
         if shown:
             printing.show(leaks_table(shown, examples))
@@ -126,42 +126,48 @@ class _LeakSearch:
                 printing.write_line(line)
         else:
             printing.write_line(f"{name}: {leaks_line(shown)}")
-        rest = "" if self._kinds else listed_only(found, shown)
-        passed = f"tensors passed over: {found.passed_over:,} bytes" if found.passed_over else ""
+        rest = "" if self._kinds else listed_only(leaks, shown)
+        passed = f"tensors passed over: {leaks.passed_over:,} bytes" if leaks.passed_over else ""
         for line in (rest, passed):
             if line:
                 printing.write_line(line)
-        for kind, count in found.more.items():
+        for kind, count in leaks.more.items():
             printing.note(f"{kind}: {count:,} more, of texts that are not listed")
-        for trouble in found.problems:
+        for trouble in leaks.problems:
             printing.note(trouble)
         return self._statuses[-1]
 
     def row(self, reading: Reading[Leaks]) -> Row:
         """The row of a file; one that cannot be read is a finding, too."""
-        name, found = reading.file.label, reading.facts
-        if found is None:
+        name, leaks = reading.file.label, reading.facts
+        if leaks is None:
             why = problem_line(reading)
             self._reader.annotations.add("error", name, "leaks", [why])
             self._statuses.append(status_of(reading))
             result = sarif_result(reading.file, UNREAD, "error", why)
             return Row(self._statuses[-1], [{"file": name, "error": why}], notes=[why], results=[result])
-        shown = self._counted(name, found)
+        shown = self._counted(name, leaks)
         results = (
-            sarif_result(reading.file, one.kind, "warning", f"{one.kind}: {one.text}", str(one.places[0]))
-            for one in shown
+            sarif_result(
+                reading.file,
+                finding.kind,
+                "warning",
+                f"{finding.kind}: {finding.text}",
+                str(finding.places[0]),
+            )
+            for finding in shown
         )
         return Row(
             self._statuses[-1],
-            [leaks_facts(found, shown)] if self._reader.as_json else (),
+            [leaks_facts(leaks, shown)] if self._reader.as_json else (),
             [f"{name}: {leaks_line(shown)}"],
-            notes=() if self._reader.as_sarif else [f"{name}: {trouble}" for trouble in found.problems],
+            notes=() if self._reader.as_sarif else [f"{name}: {trouble}" for trouble in leaks.problems],
             results=results,
         )
 
-    def _counted(self, name: str, found: Leaks) -> list[Finding]:
+    def _counted(self, name: str, leaks: Leaks) -> list[Finding]:
         """Annotate a file and note its status; its findings that count."""
-        shown = found.counted(self._kinds)
+        shown = leaks.counted(self._kinds)
         texts = [f"{finding.kind}: {finding.text}" for finding in shown]
         self._reader.annotations.add("warning", name, "leaks", texts)
         self._statuses.append(ExitStatus.FINDINGS if shown else ExitStatus.WELL)

@@ -197,11 +197,11 @@ def _value(text: str) -> Any:  # noqa: ANN401 (any argument)
     Raises:
         BadParameter: it is neither.
     """
-    found = TENSOR.fullmatch(text)
-    if found:
-        sizes = [int(one) for one in (found["sizes"] or found["floats"] or "").split("x") if one]
+    match = TENSOR.fullmatch(text)
+    if match:
+        sizes = [int(one) for one in (match["sizes"] or match["floats"] or "").split("x") if one]
         try:
-            return _stock().example_tensor(sizes, found["type"] or "float32")
+            return _stock().example_tensor(sizes, match["type"] or "float32")
         except (ValueError, RuntimeError) as error:
             raise click.BadParameter(f"--input {text}: {error}") from None
     try:

@@ -69,13 +69,13 @@ def _has_nodes(file: str, limits: Limits, *, mapped: bool) -> bool:
         ArchiveError: it is broken, or no archive at all: that is told, and not that its nodes are no handles.
         OSError: it cannot be read.
     """
-    found = recognise(source_of(file, mapped=mapped), limits=limits, look=False)
-    if found.kind is FileKind.COMPANION:
+    recognised = recognise(source_of(file, mapped=mapped), limits=limits, look=False)
+    if recognised.kind is FileKind.COMPANION:
         with archive.open(file, limits=limits, mapped=mapped) as opened:
             return bool(opened.programs or opened.compiled)
-    if found.kind not in READ_KINDS:
-        raise found.refusal(name_of(file))
-    return found.kind in PROGRAM_KINDS
+    if recognised.kind not in READ_KINDS:
+        raise recognised.refusal(name_of(file))
+    return recognised.kind in PROGRAM_KINDS
 
 
 def _places(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -249,11 +249,11 @@ def _named_by(
     from archive.failures.models.sources import models_in, models_of, store_at  # noqa: PLC0415 (one file does without)
 
     models = models_in(files, limits=limits) if store is None else models_of(store_at(store, limits=limits))
-    named = models.named_by(handles)
-    if len(named) != 1:
+    models_named = models.named_by(handles)
+    if len(models_named) != 1:
         many = counted(len(models), "model")
         raise click.UsageError(f"nothing names one of {many}: give its FILE, or unique handles")
-    return named[0].open()
+    return models_named[0].open()
 
 
 def _print_text(

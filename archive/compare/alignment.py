@@ -65,12 +65,12 @@ def unified(old: str, new: str, old_first: int = 1, new_first: int = 1) -> Unifi
 
 def differing(was: Sequence[str], now: Sequence[str]) -> list[DifferingBlock]:
     """The blocks of lines that differ, in order."""
-    found: list[DifferingBlock] = []
+    blocks: list[DifferingBlock] = []
     old = new = 0
     for old_at, new_at in [*_anchors(was, now), (len(was), len(now))]:
-        found += _between(was, now, DifferingBlock(old, old_at, new, new_at))
+        blocks += _between(was, now, DifferingBlock(old, old_at, new, new_at))
         old, new = old_at + 1, new_at + 1
-    return found
+    return blocks
 
 
 def _anchors(was: Sequence[str], now: Sequence[str]) -> list[tuple[int, int]]:

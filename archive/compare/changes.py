@@ -191,5 +191,5 @@ class Diff:
 
     def without(self, ignored: Collection[Level]) -> Diff:
         """The same without the differences of some levels."""
-        kept = tuple(change for change in self.changes if change.level not in ignored)
-        return Diff(self.old, self.new, self.old_kind, self.new_kind, kept, self.unchecked, self.identical)
+        others = tuple(change for change in self.changes if change.level not in ignored)
+        return Diff(self.old, self.new, self.old_kind, self.new_kind, others, self.unchecked, self.identical)

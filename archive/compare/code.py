@@ -115,7 +115,7 @@ def units(archive: Archive) -> dict[str, Unit]:
         ArchiveError: a record is broken.
         LimitError: there are more than the file may cost.
     """
-    found: dict[str, Unit] = {}
+    by_name: dict[str, Unit] = {}
     same: dict[str, int] = {}
     for name, record in archive.records.items():
         if is_code(name):
@@ -124,8 +124,8 @@ def units(archive: Archive) -> dict[str, Unit]:
             for unit in _units(name, data):
                 archive.allowance.take(UNIT_BYTES, "functions", record=name)
                 number = same[unit.name] = same.get(unit.name, 0) + 1
-                found[unit.name if number == 1 else f"{unit.name} ({number})"] = unit
-    return found
+                by_name[unit.name if number == 1 else f"{unit.name} ({number})"] = unit
+    return by_name
 
 
 def _units(record: str, data: bytes) -> Iterator[Unit]:

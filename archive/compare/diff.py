@@ -239,9 +239,11 @@ def _value(archive: Archive, name: str) -> object:
 
 def _are_identical(*archives: Archive) -> bool:
     """Whether both are one file each, of the same bytes."""
-    if any(one.companion is not None and one.has_code and not one.is_embedded for one in archives):
+    if any(
+        archive.companion is not None and archive.has_code and not archive.is_embedded for archive in archives
+    ):
         return False
-    return equal_on_cores(*(one._source.data for one in archives))  # noqa: SLF001
+    return equal_on_cores(*(archive._source.data for archive in archives))  # noqa: SLF001
 
 
 # --- diff

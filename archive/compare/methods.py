@@ -177,11 +177,11 @@ def _inner(value: object) -> list[object]:
     match value:
         case tuple() | list():
             opening, closing = "()" if isinstance(value, tuple) else "[]"
-            parts = [part for one in value for part in (one, _Between(", "))]
+            parts = [part for item in value for part in (item, _Between(", "))]
         case dict():
             opening, closing = "{", "}"
             parts = [
-                part for key, one in value.items() for part in (key, _Between(": "), one, _Between(", "))
+                part for key, item in value.items() for part in (key, _Between(": "), item, _Between(", "))
             ]
         case Inert():
             opening, closing = "object(", ")"

@@ -61,23 +61,23 @@ class PairedNodes:
             holder: the node that it belongs to; "" for none.
         """
         if isinstance(value, list):
-            return [self.in_old_terms(one, path, holder) for one in value]
+            return [self.in_old_terms(part, path, holder) for part in value]
         if not isinstance(value, dict):
             return value
-        found: dict[str, Any] = {}
-        for key, one in value.items():
-            if key == "as_graph" and isinstance(one, dict):
-                inside = (*path, Scope(holder, str(one.get("name"))))
-                found[key] = {**one, "graph": self.in_old_terms(one.get("graph"), inside)}
-            elif isinstance(one, str) and _is_name(key, value):
-                found[key] = self.old_name(one, path)
-            elif key in VALUES and isinstance(one, dict):
-                found[key] = {
-                    self.old_name(name, path): self.in_old_terms(kind, path) for name, kind in one.items()
+        renamed: dict[str, Any] = {}
+        for key, part in value.items():
+            if key == "as_graph" and isinstance(part, dict):
+                inside = (*path, Scope(holder, str(part.get("name"))))
+                renamed[key] = {**part, "graph": self.in_old_terms(part.get("graph"), inside)}
+            elif isinstance(part, str) and _is_name(key, value):
+                renamed[key] = self.old_name(part, path)
+            elif key in VALUES and isinstance(part, dict):
+                renamed[key] = {
+                    self.old_name(name, path): self.in_old_terms(kind, path) for name, kind in part.items()
                 }
             elif key not in LEFT_OUT:
-                found[key] = self.in_old_terms(one, path, holder)
-        return found
+                renamed[key] = self.in_old_terms(part, path, holder)
+        return renamed
 
     def old_name(self, name: str, path: Path = ()) -> str:
         """The old name of a value of the new program, in the graph at a path."""
@@ -118,9 +118,9 @@ def pair_nodes(
 def _keys(site: NodeSite, inputs: Mapping[str, str], weights: AbstractSet[str]) -> tuple[str, ...]:
     """A node's call without the names of values but those of inputs; its operator with weights; without."""
     given = (site.record or {}).get("inputs", ())
-    taken = [inputs.get(name, "") for name in site.arguments or ()]
+    argument_names = [inputs.get(name, "") for name in site.arguments or ()]
     fine = json.dumps([site.target, bare(given, inputs)])
-    return fine, " ".join([site.target, *(name for name in taken if name in weights)]), site.target
+    return fine, " ".join([site.target, *(name for name in argument_names if name in weights)]), site.target
 
 
 def are_same(was: object, now: object) -> bool:
@@ -131,12 +131,12 @@ def are_same(was: object, now: object) -> bool:
 def bare(value: Any, inputs: Mapping[str, str]) -> Any:  # noqa: ANN401 (JSON)
     """JSON without the names of values, except for some, and without graphs that it holds."""
     if isinstance(value, list):
-        return [bare(one, inputs) for one in value]
+        return [bare(part, inputs) for part in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: inputs.get(one) if isinstance(one, str) and _is_name(key, value) else bare(one, inputs)
-        for key, one in value.items()
+        key: inputs.get(part) if isinstance(part, str) and _is_name(key, value) else bare(part, inputs)
+        for key, part in value.items()
         if key != "as_graph"
     }
 
@@ -154,16 +154,16 @@ def _names(
 ) -> dict[str, str]:
     """The old names of the values of a new graph: no two the same."""
     known = {*_inputs(left), *chain.from_iterable(map(values_of, left))}
-    made = (zip(values_of(other), values_of(one), strict=False) for one, other in pairs)
-    found: dict[str, str] = {}
+    made = (zip(values_of(new), values_of(old), strict=False) for old, new in pairs)
+    names: dict[str, str] = {}
     used = set[str]()
-    for name, one in chain(given.items(), *made):
-        if name not in found and one in known and one not in used:
-            found[name] = one
-            used.add(one)
+    for name, old in chain(given.items(), *made):
+        if name not in names and old in known and old not in used:
+            names[name] = old
+            used.add(old)
     for name in chain(_inputs(right), *map(values_of, right)):
-        found.setdefault(name, name + NEW)
-    return found
+        names.setdefault(name, name + NEW)
+    return names
 
 
 def values_of(site: NodeSite) -> list[str]:

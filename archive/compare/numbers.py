@@ -73,12 +73,12 @@ def difference(dtype: str, stretches: Iterable[Pair]) -> Difference:
         dtype: of the elements; its width is known.
         stretches: bytes of elements, those of the old tensor and as many of the new one.
     """
-    found = Difference(dtype)
+    result = Difference(dtype)
     if getattr(_THREAD, "dtype", None) != dtype:
         _THREAD.dtype, _THREAD.pieces = dtype, _Pieces(dtype)
     for old, new in stretches:
-        _THREAD.pieces.compare(old, new, found)
-    return found
+        _THREAD.pieces.compare(old, new, result)
+    return result
 
 
 class _Pieces:
@@ -91,32 +91,32 @@ class _Pieces:
         self._flipped = np.empty(-(-self._step * self._width // WORD) * WORD, np.uint8)
         self._counts = np.empty(len(self._flipped) // WORD, np.uint8)
 
-    def compare(self, old: memoryview, new: memoryview, found: Difference) -> None:
+    def compare(self, old: memoryview, new: memoryview, result: Difference) -> None:
         """Add how much elements differ to what was found."""
         was, now = np.frombuffer(old, np.uint8), np.frombuffer(new, np.uint8)
         step = self._step * self._width
         with np.errstate(all="ignore"):  # NaN and infinities are told
             for at in range(0, len(was), step):
-                self._compare(was[at : at + step], now[at : at + step], found)
+                self._compare(was[at : at + step], now[at : at + step], result)
 
-    def _compare(self, was: Array, now: Array, found: Difference) -> None:
+    def _compare(self, was: Array, now: Array, result: Difference) -> None:
         flipped = self._flipped[: len(was)]
         np.bitwise_xor(was, now, out=flipped)
         differs = _elements(flipped, self._width)
         changed = len(differs) if np.minimum.reduce(differs) else int(np.count_nonzero(differs))
         if not changed:
             return
-        found.changed += changed
-        found.bits += self._bits(len(flipped))
-        if self._type is not None and self._computed(was, now, found):
+        result.changed += changed
+        result.bits += self._bits(len(flipped))
+        if self._type is not None and self._computed(was, now, result):
             return
         width = self._width
         left, right = (each.reshape(-1, width)[differs != 0].reshape(-1) for each in (was, now))
         if self._dtype in INTEGERS:
             kind = INTEGERS[self._dtype]
-            _integers(left.view(kind), right.view(kind), found)
+            _integers(left.view(kind), right.view(kind), result)
         else:
-            _floats(exact(self._dtype, left), exact(self._dtype, right), found)
+            _floats(exact(self._dtype, left), exact(self._dtype, right), result)
 
     def _bits(self, size: int) -> int:
         """How many bits differ in a piece of some bytes."""
@@ -126,7 +126,7 @@ class _Pieces:
         np.bitwise_count(self._flipped[: words * WORD].view(np.uint64), out=counts)
         return int(counts.sum(dtype=np.uint32))
 
-    def _computed(self, was: Array, now: Array, found: Difference) -> bool:
+    def _computed(self, was: Array, now: Array, result: Difference) -> bool:
         """Compare all numbers in their type; False if one is NaN or infinite, and nothing is told."""
         count = len(was) // self._width
         left, right, apart = (each[:count] for each in self._numbers[:3])
@@ -138,26 +138,26 @@ class _Pieces:
         most = np.maximum.reduce(apart)
         if not np.isfinite(most):
             return False
-        if found.max_abs is None or most > found.max_abs or (most == found.max_abs and self._is_rounded):
-            self._take(left, right, np.flatnonzero(apart == most), found)
-        if found.max_rel is None or found.max_rel < MOST:
-            self._quotients(left, right, apart, found)
+        if result.max_abs is None or most > result.max_abs or (most == result.max_abs and self._is_rounded):
+            self._take(left, right, np.flatnonzero(apart == most), result)
+        if result.max_rel is None or result.max_rel < MOST:
+            self._quotients(left, right, apart, result)
         return True
 
-    def _quotients(self, left: np.ndarray, right: np.ndarray, apart: np.ndarray, found: Difference) -> None:
+    def _quotients(self, left: np.ndarray, right: np.ndarray, apart: np.ndarray, result: Difference) -> None:
         """Look for a larger quotient of a difference and the larger magnitude."""
-        most = found.max_rel or 0.0
+        most = result.max_rel or 0.0
         if most >= 1:
             signs = self._signs(len(left))
             if len(signs) * FEW <= len(left):
-                self._take(left, right, signs, found)
+                self._take(left, right, signs, result)
                 return
         *_, share, other = (each[: len(left)] for each in self._numbers)
         np.maximum(np.abs(left, out=share), np.abs(right, out=other), out=share)
         np.divide(apart, share, out=share)  # two zeros give NaN, which fmax leaves out
         top = np.fmax.reduce(share)
         if not top < ROUNDED * most:
-            self._take(left, right, np.flatnonzero(share >= top * ROUNDED), found)
+            self._take(left, right, np.flatnonzero(share >= top * ROUNDED), result)
 
     @cached_property
     def _numbers(self) -> list[np.ndarray]:
@@ -175,7 +175,7 @@ class _Pieces:
             return np.empty(0, np.intp)
         return np.flatnonzero(self._flipped[: count * self._width].view(f"<i{self._width}") < 0)
 
-    def _take(self, left: np.ndarray, right: np.ndarray, places: np.ndarray, found: Difference) -> None:
+    def _take(self, left: np.ndarray, right: np.ndarray, places: np.ndarray, result: Difference) -> None:
         """Take the numbers at some places for the largest difference, as float64; all of them are finite."""
         if not len(places):
             return
@@ -188,7 +188,7 @@ class _Pieces:
         apart = np.abs(left - right)
         share = np.fmax.reduce(apart / np.maximum(np.abs(left), np.abs(right)))
         most = float(apart.max())
-        found.most(most if self._is_rounded else int(most), 0.0 if np.isnan(share) else float(share))
+        result.most(most if self._is_rounded else int(most), 0.0 if np.isnan(share) else float(share))
 
 
 def _elements(flipped: Array, width: int) -> np.ndarray:
@@ -204,25 +204,25 @@ def _are_below(limit: float, *numbers: np.ndarray) -> bool:
     return all(np.maximum.reduce(each) < limit and -np.minimum.reduce(each) < limit for each in numbers)
 
 
-def _integers(left: np.ndarray, right: np.ndarray, found: Difference) -> None:
+def _integers(left: np.ndarray, right: np.ndarray, result: Difference) -> None:
     """Integers of any width; all of them differ."""
     low, high = np.minimum(left, right), np.maximum(left, right)
     unsigned = f"<u{left.itemsize}"
     apart = high.view(unsigned) - low.view(unsigned)  # modulo 2^n, so never too large
     larger = np.maximum(np.abs(left.astype(np.float64)), np.abs(right.astype(np.float64)))
-    found.most(int(apart.max()), float((apart / larger).max()))
+    result.most(int(apart.max()), float((apart / larger).max()))
 
 
-def _floats(left: np.ndarray, right: np.ndarray, found: Difference) -> None:
+def _floats(left: np.ndarray, right: np.ndarray, result: Difference) -> None:
     """Numbers of float64 or complex128, NaN and infinities among them; the bits of all pairs differ."""
     ordered = ~(np.isnan(left) | np.isnan(right))
-    found.unordered += int(np.count_nonzero(~ordered))
+    result.unordered += int(np.count_nonzero(~ordered))
     left, right = left[ordered], right[ordered]
     if not len(left):
         return
     apart = np.where(left == right, 0.0, np.abs(left - right))
     larger = np.maximum(np.abs(left), np.abs(right))
     share = np.where(np.isinf(apart), 1.0, apart / np.where(larger == 0, 1.0, larger))
-    found.most(
+    result.most(
         float(np.nan_to_num(apart, nan=np.inf, posinf=np.inf).max()), float(np.nan_to_num(share).max())
     )

@@ -84,23 +84,23 @@ def _by_value(
     sites: Iterable[NodeSite], nodes: PairedNodes
 ) -> dict[ValueAt, tuple[NodeSite, tuple[str, ...]]]:
     """The node that makes each value, and the values that the node takes; in old terms."""
-    found = {}
+    makers = {}
     for site in sites:
         names = nodes.names.get(site.scopes, {})
-        taken = tuple(names.get(name, name) for name in site.arguments or ())
+        inputs = tuple(names.get(name, name) for name in site.arguments or ())
         for value in values_of(site):
-            found[site.scopes, names.get(value, value)] = site, taken
-    return found
+            makers[site.scopes, names.get(value, value)] = site, inputs
+    return makers
 
 
 def _leads(made: Mapping[ValueAt, tuple[NodeSite, tuple[str, ...]]], start: ValueAt, end: str) -> bool:
     """Whether a value is made of another one by such nodes alone."""
     waiting, seen = [start], {start}
     while waiting and len(seen) <= FAR:
-        _, taken = made.get(waiting.pop(), (None, ()))
-        if end in taken:
+        _, inputs = made.get(waiting.pop(), (None, ()))
+        if end in inputs:
             return True
-        further = {(start[0], name) for name in taken} - seen
+        further = {(start[0], name) for name in inputs} - seen
         seen |= further
         waiting += sorted(further)
     return False
@@ -256,17 +256,17 @@ def _first_name(value: object) -> str:
 
 def _keyed(rows: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Rows by name; of several of one name, the later ones have a number."""
-    found: dict[str, Any] = {}
+    keyed: dict[str, Any] = {}
     counts = Counter[str]()
     for name, row in rows:
         counts[name] += 1
-        found[name if counts[name] == 1 else f"{name} ({counts[name]})"] = row
-    return found
+        keyed[name if counts[name] == 1 else f"{name} ({counts[name]})"] = row
+    return keyed
 
 
 def _signature(module: Mapping[str, Any]) -> dict[str, Any]:
-    found = module.get("signature")
-    return found if isinstance(found, dict) else {"(signature)": found}
+    signature = module.get("signature")
+    return signature if isinstance(signature, dict) else {"(signature)": signature}
 
 
 def _objects(value: object, place: str) -> list[dict[str, Any]]:
@@ -275,10 +275,10 @@ def _objects(value: object, place: str) -> list[dict[str, Any]]:
     Raises:
         ArchiveError: something else stands there.
     """
-    found = [] if value is None else value
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    objects = [] if value is None else value
+    if not isinstance(objects, list) or not all(isinstance(item, dict) for item in objects):
         raise ArchiveError(place=f"graph_module.{place}", expected="a list of objects", found=shown(value))
-    return found
+    return objects
 
 
 def _specs(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -287,22 +287,28 @@ def _specs(tree: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     specs = _objects(_signature(module).get("input_specs"), "signature.input_specs")
     told = {name: spec for spec in specs for name in named_values(spec)[:1]}
     inputs = chain.from_iterable(
-        named_values(one)[:1] for one in _objects(module["graph"].get("inputs"), "graph.inputs")
+        named_values(item)[:1] for item in _objects(module["graph"].get("inputs"), "graph.inputs")
     )
     return {**{name: {} for name in inputs}, **told}
 
 
 def _tensor(spec: Mapping[str, Any]) -> str:
     """The name of the tensor that an input is; "" of others."""
-    lifted = (one.get(LIFTED[kind]) for kind, one in spec.items() if kind in LIFTED and isinstance(one, dict))
+    lifted = (
+        fields.get(LIFTED[kind])
+        for kind, fields in spec.items()
+        if kind in LIFTED and isinstance(fields, dict)
+    )
     return str(next(lifted, ""))
 
 
 def _with_tensor(spec: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """An input with the old name of its tensor."""
     return {
-        kind: {**one, LIFTED[kind]: names.get(_tensor(spec), "")} if kind in LIFTED and _tensor(spec) else one
-        for kind, one in spec.items()
+        kind: {**fields, LIFTED[kind]: names.get(_tensor(spec), "")}
+        if kind in LIFTED and _tensor(spec)
+        else fields
+        for kind, fields in spec.items()
     }
 
 

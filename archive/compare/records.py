@@ -50,7 +50,9 @@ def record_changes(
     """
     versions = [version_of_operators(archive) for archive in (old, new)]
     if versions[0] != versions[1]:
-        words = ["" if one is None else one.decode("utf-8", "backslashreplace") for one in versions]
+        words = [
+            "" if version is None else version.decode("utf-8", "backslashreplace") for version in versions
+        ]
         yield changed(Level.MODEL, "version of operators", "version", *words)
     was = {name: record for name, record in old.records.items() if name not in understood[0]}
     now = {name: record for name, record in new.records.items() if name not in understood[1]}
@@ -73,7 +75,7 @@ def record_changes(
 
 def _renamed(was: dict[str, ReadableRecord], now: dict[str, ReadableRecord]) -> dict[str, str]:
     """The old names of records that came and have the bytes of one that is gone."""
-    left = {(one.size, one.crc32): name for name, one in was.items() if name not in now and one.size}
+    left = {(same.size, same.crc32): name for name, same in was.items() if name not in now and same.size}
     old_names = {}
     for name, record in now.items():
         other = left.get((record.size, record.crc32)) if name not in was else None
@@ -124,7 +126,7 @@ def _text(record: ReadableRecord) -> str | None:
         text = bytes(record.view()).decode()
     except UnicodeDecodeError:
         return None
-    return text if all(one.isprintable() or one in "\n\r\t" for one in text) else None
+    return text if all(character.isprintable() or character in "\n\r\t" for character in text) else None
 
 
 def layout_changes(old: Archive, new: Archive) -> Iterator[Change]:

@@ -184,10 +184,10 @@ class TensorComparison:
         shown = self._pairs[name]
         old, new = self._old.tensors[name], self._new.tensors[shown]
         places = _place(old), _place(new)
-        found = self._found.get(places)
-        if isinstance(found, str):
-            self._unchecked.setdefault(found, []).append(name)
-        if isinstance(found, str) or found is None or not found.changed:
+        outcome = self._found.get(places)
+        if isinstance(outcome, str):
+            self._unchecked.setdefault(outcome, []).append(name)
+        if isinstance(outcome, str) or outcome is None or not outcome.changed:
             return
         names = self._names.setdefault(places, [])
         names.append(shown)
@@ -200,11 +200,11 @@ class TensorComparison:
                 name=shown,
                 status=Status.CHANGED,
                 count=old.count,
-                changed=found.changed,
-                bits=found.bits,
-                unordered=found.unordered,
-                max_abs=found.max_abs,
-                max_rel=found.max_rel,
+                changed=outcome.changed,
+                bits=outcome.bits,
+                unordered=outcome.unordered,
+                max_abs=outcome.max_abs,
+                max_rel=outcome.max_rel,
             )
         )
 

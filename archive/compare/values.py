@@ -150,7 +150,7 @@ def _parts(value: object) -> Mapping[Any, object]:
             return dict(enumerate(value))
         case Inert():
             state = value.state if isinstance(value.state, dict) else {"(state)": value.state}
-            return {**{f"({at})": one for at, one in enumerate(value.arguments)}, **state}
+            return {**{f"({at})": argument for at, argument in enumerate(value.arguments)}, **state}
         case PyValue():
             return _parts_of_value(value)
     return {}
@@ -159,7 +159,7 @@ def _parts(value: object) -> Mapping[Any, object]:
 def _parts_of_value(value: PyValue) -> dict[Any, object]:
     elements = set_of(value)
     if elements is not None:
-        return {_key(one, at): one for at, one in enumerate(elements[1])}
+        return {_key(element, at): element for at, element in enumerate(elements[1])}
     parts: dict[Any, object] = {f"({at})": argument for at, argument in enumerate(value.arguments)}
     parts |= dict(enumerate(value.items))
     for at, (key, part) in enumerate(value.pairs):

@@ -112,34 +112,34 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
     mapped = by_ranges(source)
     with opened_zip(mapped, limits.allowance(mapped.weight)) as container:
         container.check_sizes()
-        found = recognise_zip(container)
+        recognised = recognise_zip(container)
         tensors: dict[str, TensorFacts] = {}
         programs: dict[str, ProgramSummary] = {}
         compiled: dict[str, CompiledFacts] = {}
         methods: dict[str, InstructionFacts] = {}
         unread = ""
         try:
-            if found.kind in SAVED_KINDS:
+            if recognised.kind in SAVED_KINDS:
                 tensors = {
                     name: TensorFacts(one.dtype, one.shape, one.bytes, one.record.removeprefix("data/"))
                     for name, one in saved_tensors(container).items()
                 }
-            if found.kind in PROGRAM_KINDS:
+            if recognised.kind in PROGRAM_KINDS:
                 programs = program_facts(archive_in(container).programs)
                 compiled = compiled_facts(CompiledModels(container), read=not container.is_elsewhere)
-            if found.kind is FileKind.ETRECORD:
+            if recognised.kind is FileKind.ETRECORD:
                 methods = method_facts(container)
         except ArchiveError as error:
             unread = str(error).removeprefix(f"{container.file}: ")
         return ZipListing(
             container.file,
-            found.kind,
-            found.what,
-            found.advice.removesuffix(f"; {SHOWN}"),
+            recognised.kind,
+            recognised.what,
+            recognised.advice.removesuffix(f"; {SHOWN}"),
             container.root,
             container.size,
             {
-                name: FileFacts(kind_in(found.kind, name), one.size, one.stored_size, one.compression)
+                name: FileFacts(kind_in(recognised.kind, name), one.size, one.stored_size, one.compression)
                 for name, one in container.records.items()
             },
             tensors,

@@ -96,16 +96,16 @@ def answer(instructions: InstructionNodes, failure: InstructionFailure, steps: S
     if failure.chain != ONLY_CHAIN:
         return answer_of(failure, failure.what, [], lambda node: node.text)
     recorded = [
-        named
-        for named in instructions.numbered(failure.number, steps)
-        if bool(named.instruction.delegate) is not bool(failure.operator)
+        instruction
+        for instruction in instructions.numbered(failure.number, steps)
+        if bool(instruction.instruction.delegate) is not bool(failure.operator)
     ]
-    nodes = [node for named in recorded for node in named.nodes]
+    nodes = [node for instruction in recorded for node in instruction.nodes]
     if failure.operator:
         nodes = [node for node in nodes if runs(failure.operator, node)]
     if not nodes and (
         failure.operator.startswith(ADDED)
-        or any(not named.nodes for named in recorded)
+        or any(not instruction.nodes for instruction in recorded)
         or instructions.has_gap(failure.number)
         or instructions.has_branch(failure.number, failure.operator, steps)
     ):

@@ -46,42 +46,42 @@ def failure_at(beginning: Beginning, above: Above) -> Failure | None:
     return None
 
 
-def _handles(beginning: Beginning, found: re.Match[bytes], above: Above) -> LiteFailure | None:
-    before = beginning.preceded(found["prefix"], beginning.text[found.end() :], above)
+def _handles(beginning: Beginning, match: re.Match[bytes], above: Above) -> LiteFailure | None:
+    before = beginning.preceded(match["prefix"], beginning.text[match.end() :], above)
     if before and (not beginning.quotes or beginning.has_end or before.ends_message):
         return LiteFailure(before.stream, before.texts)
     return None
 
 
-def _traceback(beginning: Beginning, found: re.Match[bytes], above: Above) -> TracebackFailure | None:
-    stream = beginning.framed(found["prefix"], found["tail"])
+def _traceback(beginning: Beginning, match: re.Match[bytes], above: Above) -> TracebackFailure | None:
+    stream = beginning.framed(match["prefix"], match["tail"])
     return None if stream is None else TracebackFailure(stream, above.hierarchy)
 
 
-def _serialized(beginning: Beginning, found: re.Match[bytes], _: Above) -> SerializedFailure:
-    return SerializedFailure(beginning.followed(found["prefix"], FRAME_HEADER.fullmatch))
+def _serialized(beginning: Beginning, match: re.Match[bytes], _: Above) -> SerializedFailure:
+    return SerializedFailure(beginning.followed(match["prefix"], FRAME_HEADER.fullmatch))
 
 
-def _node(beginning: Beginning, found: re.Match[bytes], _: Above) -> NodeFailure:
-    return NodeFailure(beginning.followed(found["prefix"], NODE_HEADING.__eq__))
+def _node(beginning: Beginning, match: re.Match[bytes], _: Above) -> NodeFailure:
+    return NodeFailure(beginning.followed(match["prefix"], NODE_HEADING.__eq__))
 
 
-def _frames(beginning: Beginning, found: re.Match[bytes], _: Above) -> EvalFailure | None:
-    failure = EvalFailure(beginning.followed(found["prefix"], statement_in))
+def _frames(beginning: Beginning, match: re.Match[bytes], _: Above) -> EvalFailure | None:
+    failure = EvalFailure(beginning.followed(match["prefix"], statement_in))
     failure.leave()
     return None if failure.is_explained or not failure.statements else failure
 
 
-def _kernel(beginning: Beginning, found: NamedLine, _: Above) -> KernelFailure | None:
-    failure = KernelFailure(beginning.followed(found.prefix, lambda _: True, is_patient=False))
+def _kernel(beginning: Beginning, line: NamedLine, _: Above) -> KernelFailure | None:
+    failure = KernelFailure(beginning.followed(line.prefix, lambda _: True, is_patient=False))
     if failure.is_explained:
         failure.leave()
         return None
     return failure
 
 
-def _instruction(beginning: Beginning, found: re.Match[bytes], _: Above) -> InstructionFailure | None:
-    failure = InstructionFailure(beginning.followed(found["prefix"], is_argument, is_patient=False))
+def _instruction(beginning: Beginning, match: re.Match[bytes], _: Above) -> InstructionFailure | None:
+    failure = InstructionFailure(beginning.followed(match["prefix"], is_argument, is_patient=False))
     return None if failure.is_explained else failure
 
 

@@ -243,6 +243,6 @@ class LiteAnswers:
 
 def _listed(readings: Sequence[tuple[int, ...]]) -> str:
     """The first readings as text, and the number of further ones."""
-    listed = "; ".join(", ".join(map(str, reading)) for reading in readings[:MAX_READINGS_LISTED])
+    shown = "; ".join(", ".join(map(str, reading)) for reading in readings[:MAX_READINGS_LISTED])
     more = len(readings) - MAX_READINGS_LISTED
-    return listed + (f"; {more} more" if more > 0 else "")
+    return shown + (f"; {more} more" if more > 0 else "")

@@ -205,9 +205,9 @@ def _shown(
 
 def _stop(stream: LogStream, trace: str, like: Likeness) -> int:
     """The line behind a trace; 0 where the log shows another trace, or more frames."""
-    found = found_at(stream, PLACE, trace.encode("utf-8", "surrogatepass"), like)
-    behind = stream.text(found.stop, is_patient=False) if found else None
-    return found.stop if found and not (behind or b"").startswith((INDENT, FRAME)) else 0
+    traceback = found_at(stream, PLACE, trace.encode("utf-8", "surrogatepass"), like)
+    behind = stream.text(traceback.stop, is_patient=False) if traceback else None
+    return traceback.stop if traceback and not (behind or b"").startswith((INDENT, FRAME)) else 0
 
 
 def is_source(stream: LogStream, at: int) -> bool:

@@ -21,7 +21,7 @@ SHORTENED = 120
 """Characters of a text that a table shows."""
 
 
-def leaks_table(found: Sequence[Finding], examples: int) -> FittedTable:
+def leaks_table(findings: Sequence[Finding], examples: int) -> FittedTable:
     """The findings: for each kind how many texts, how often they were found, and the first ones.
 
     Args:
@@ -29,7 +29,7 @@ def leaks_table(found: Sequence[Finding], examples: int) -> FittedTable:
         examples: the number of texts that are shown of a kind; 0 shows all.
     """
     table = FittedTable([("kind", "name"), ("found", "number"), ("text", "text"), ("first at", "text")])
-    for kind, some in by_kind(found).items():
+    for kind, some in by_kind(findings).items():
         shown = some if len(some) <= examples + 1 else some[: examples or None]
         for number, one in enumerate(shown):
             table.add(
@@ -54,10 +54,10 @@ def _short(place: Place) -> str:
     return f"{record}, {within}" if within else str(replace(place, record=record))
 
 
-def remedies(found: Sequence[Finding]) -> list[str]:
+def remedies(findings: Sequence[Finding]) -> list[str]:
     """A line for each way to take findings out, with the kinds that go that way."""
     ways: dict[str, list[str]] = {}
-    for one in found:
+    for one in findings:
         kinds = ways.setdefault(one.remedy, [])
         if one.kind not in kinds:
             kinds.append(one.kind)
@@ -80,9 +80,9 @@ def listed_only(leaks: Leaks, shown: Sequence[Finding]) -> str:
     )
 
 
-def leaks_line(found: Sequence[Finding]) -> str:
+def leaks_line(findings: Sequence[Finding]) -> str:
     """How many texts of each kind were found, on one line."""
-    kinds = [_number(kind, some) for kind, some in by_kind(found).items()]
+    kinds = [_number(kind, some) for kind, some in by_kind(findings).items()]
     return ", ".join(kinds) or "nothing found"
 
 
@@ -90,9 +90,9 @@ def _number(kind: LeakKind, some: Sequence[Finding]) -> str:
     return f"{kind} {len(some):,}"
 
 
-def leaks_facts(leaks: Leaks, found: Iterable[Finding]) -> dict[str, Any]:
+def leaks_facts(leaks: Leaks, findings: Iterable[Finding]) -> dict[str, Any]:
     """What a file gives away for JSON; ``counted`` tells what makes the exit status 1."""
-    counts = {id(one) for one in found}
+    counts = {id(one) for one in findings}
     facts = []
     for one in leaks.findings:
         places = [
@@ -112,9 +112,9 @@ def leaks_facts(leaks: Leaks, found: Iterable[Finding]) -> dict[str, Any]:
     }
 
 
-def by_kind(found: Iterable[Finding]) -> dict[LeakKind, list[Finding]]:
+def by_kind(findings: Iterable[Finding]) -> dict[LeakKind, list[Finding]]:
     """Findings by their kinds."""
     kinds: dict[LeakKind, list[Finding]] = {}
-    for one in found:
+    for one in findings:
         kinds.setdefault(one.kind, []).append(one)
     return kinds

@@ -62,10 +62,10 @@ def runs(numbers: Sequence[int]) -> str:
     '0-4, 7'
     """
     ordered = sorted(set(numbers))
-    found: list[list[int]] = []
+    joined: list[list[int]] = []
     for number in ordered:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
+        if joined and number == joined[-1][1] + 1:
+            joined[-1][1] = number
         else:
-            found.append([number, number])
-    return first_of([f"{low}" if low == high else f"{low}-{high}" for low, high in found], "runs")
+            joined.append([number, number])
+    return first_of([f"{low}" if low == high else f"{low}-{high}" for low, high in joined], "runs")

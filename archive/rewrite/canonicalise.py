@@ -78,16 +78,16 @@ def canonicalise(
             expected = "an exported program"
             raise ArchiveError(expected=expected, found=opened.recognised.what, file=opened.file)
         check_archive(opened)
-        numbering, kept = IdNumbering(), list[str]()
-        members = list(_members(opened, numbering, kept))
+        numbering, unchanged = IdNumbering(), list[str]()
+        members = list(_members(opened, numbering, unchanged))
         size = write_archive(work.drafts[0], ROOT, with_new_id(members, opened.container.records))
         with work.reopened("the result") as after:
             if after.archive_id != opened.archive_id:
                 raise ArchiveError("would not be the same model; nothing is written", file=opened.file)
-        return Canonical(opened.size, size, numbering.counts, tuple(kept), opened.archive_id.hex())
+        return Canonical(opened.size, size, numbering.counts, tuple(unchanged), opened.archive_id.hex())
 
 
-def _members(opened: Archive, numbering: IdNumbering, kept: list[str]) -> Iterator[Member]:
+def _members(opened: Archive, numbering: IdNumbering, unchanged: list[str]) -> Iterator[Member]:
     """The records but the serialization id, without dates; ``kept`` gets programs that do not change."""
     programs = {record: opened.programs[name] for name, record in opened.programs.records.items()}
     for name, record in opened.container.records.items():
@@ -97,7 +97,7 @@ def _members(opened: Archive, numbering: IdNumbering, kept: list[str]) -> Iterat
         if data is not None:
             yield new_member(name, data, compress=record.entry.deflated)
         else:
-            kept += [name] if name in programs else []
+            unchanged += [name] if name in programs else []
             yield replace(member_from(record), modified=0)
 
 

@@ -179,8 +179,8 @@ def with_digest(
     original, joined = _Digest(), _Digest()
     original.write(container.data)
     records = container.records
-    kept = set(counted_names(records)) - contents.records.raw.keys()
-    known = {name: record.view() for name, record in records.items() if name not in kept}
+    of_model = set(counted_names(records)) - contents.records.raw.keys()
+    known = {name: record.view() for name, record in records.items() if name not in of_model}
     members = joined_members(records if others is None else others, contents, known, left)
     write_archive(joined, container.root, members)
     if joined.number != original.number:

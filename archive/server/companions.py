@@ -243,13 +243,13 @@ class Companions:
             HttpProblem: there is none, or there are several.
         """
         try:
-            found = self._store.find(word)
+            entries = self._store.find(word)
         except (ArchiveError, OSError) as error:
             raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
-        if len(found) == 1:
-            return found[0]
-        count = f"{len(found)} companions have" if found else "no companion has"
-        status = HTTPStatus.CONFLICT if found else HTTPStatus.NOT_FOUND
+        if len(entries) == 1:
+            return entries[0]
+        count = f"{len(entries)} companions have" if entries else "no companion has"
+        status = HTTPStatus.CONFLICT if entries else HTTPStatus.NOT_FOUND
         raise HttpProblem(
             status, f"{count} the id, prefix or name {shown(word)}; GET /v1/companions lists all"
         )

@@ -349,10 +349,10 @@ def add(body: Path, answer: Path, sent: Sent) -> bool:
     made = made_of(FileInMemory(body.read_bytes(), sent.name), sent.name, store.limits)
     if not made.serialization_id:  # it was a companion, which does not hold these
         made = made._replace(root=one_line(sent.root), serialization_id=one_line(sent.serialization_id))
-    kept = store.add(made, replace=sent.replace)
-    facts = {"outcome": kept.outcome, **entry_json(kept.entry, complete=True)}
+    addition = store.add(made, replace=sent.replace)
+    facts = {"outcome": addition.outcome, **entry_json(addition.entry, complete=True)}
     answer.write_bytes(as_json(facts).encode())
-    return kept.outcome != "same"
+    return addition.outcome != "same"
 
 
 def _explain(request: LogRequest, models: Models, out: BinaryIO) -> Explained:

@@ -84,8 +84,8 @@ class OpenFolder:
         Raises:
             OSError: it cannot be listed.
         """
-        with os.scandir(self.path if self._handle is None else self._handle) as found:
-            for entry in found:
+        with os.scandir(self.path if self._handle is None else self._handle) as entries:
+            for entry in entries:
                 with suppress(FileNotFoundError):  # it was removed meanwhile
                     yield entry.name, entry.stat(follow_symlinks=False)
 
@@ -105,11 +105,11 @@ class OpenFolder:
             OSError: the system's own.
         """
         try:
-            found = os.stat(self._at(name), dir_fd=self._handle, follow_symlinks=False)
+            state = os.stat(self._at(name), dir_fd=self._handle, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        self._check(name, found)
-        return found
+        self._check(name, state)
+        return state
 
     def open(self, name: str, flags: int = READ) -> int:
         """The descriptor of a regular file.

@@ -171,27 +171,27 @@ def _delegated(delegate: Delegate, model: example.Example, expected: list[Marked
     try:
         delegate(model.bad)
     except BackendError as error:
-        found = error
+        refusal = error
     else:
         raise ClaimError("this does not hold: Delegate refuses what stock PyTorch refuses")
-    lines = shown_lines(str(found))
+    lines = shown_lines(str(refusal))
     inner = expected[len(expected) - len(lines) :]
     check(lines and lines == inner, f"Delegate shows the lines of stock PyTorch inside of `{delegate.path}`")
     text = (
         f"Delegate.load({LITE_FILE!r}) runs `{delegate.path}`: as eager mode, "
         f"largest difference {difference:.3g}.\n"
         "With the bad image it raises a BackendError that shows the same lines:\n\n"
-        f"{found}"
+        f"{refusal}"
     )
     facts = {
         "part": delegate.path,
         "same": is_same(difference),
         "difference": difference,
-        "handles": found.handles,
-        "module_hierarchy": found.module_hierarchy,
+        "handles": refusal.handles,
+        "module_hierarchy": refusal.module_hierarchy,
         "lines": [line._asdict() for line in lines],
         "same_lines": True,
-        "text": str(found),
+        "text": str(refusal),
     }
     return DemoStep("delegate", "The same failure, in this process", text, facts)
 
@@ -213,8 +213,8 @@ def _profiled(delegate: Delegate, model: example.Example, folder: Path, *, force
     check(files == {example.__file__}, "all operations of the model lead to its lines")
     profile.save(folder / TRACE_FILE, force=force)
     events = json.loads((folder / TRACE_FILE).read_bytes())["traceEvents"]
-    named = sum(one.get("cat") == "cpu_op" for one in events)
-    check(named == len(profile.events), f"{TRACE_FILE} has all {len(profile.events)} operations")
+    operations = sum(traced.get("cat") == "cpu_op" for traced in events)
+    check(operations == len(profile.events), f"{TRACE_FILE} has all {len(profile.events)} operations")
     text = f"{profile}\n\n{TRACE_FILE}: {len(events):,} events, for chrome://tracing and ui.perfetto.dev"
     facts = {
         "operations": len(profile.events),

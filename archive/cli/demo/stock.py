@@ -131,8 +131,8 @@ def run_stock(folder: Path, names: list[str], calls: bytes) -> list[StockRun]:
 def shown_lines(text: str) -> list[MarkedLine]:
     """The lines of the model's source that a traceback of PyTorch marks, outermost first."""
     _, _, original = text.rpartition(ORIGINAL_TITLE)
-    found = [
-        MarkedLine(one["file"], int(one["number"]), one["text"].strip())
-        for one in MARKED_LINE.finditer(original)
+    lines = [
+        MarkedLine(match["file"], int(match["number"]), match["text"].strip())
+        for match in MARKED_LINE.finditer(original)
     ]
-    return [line for line in found if line.file != GENERATED_FILE]
+    return [line for line in lines if line.file != GENERATED_FILE]

@@ -42,12 +42,12 @@ class Definitions:
         texts = defaultdict[str, list[str]](list)
         self._names: dict[str, str] = {}
         for module, text in code.items():
-            starts = [*(found.start() for found in DEFINED.finditer(text)), len(text)]
+            starts = [*(match.start() for match in DEFINED.finditer(text)), len(text)]
             if text[: starts[0]].strip():
                 texts[module].append(text[: starts[0]])
             for start, stop in pairwise(starts):
-                found = DEFINED.match(text, start)
-                name = f"{module}.{found[1]}" if found else module
+                match = DEFINED.match(text, start)
+                name = f"{module}.{match[1]}" if match else module
                 texts[name].append(constants_sorted(text[start:stop]))
         self._texts = {name: "".join(parts) for name, parts in texts.items()}
 

@@ -84,18 +84,18 @@ def module_digests(tensors: Mapping[str, bytes], allowance: Allowance) -> Iterat
     Raises:
         LimitError: there are more modules, or longer paths, than allowed.
     """
-    found: dict[str, hashlib._Hash] = {}
+    hashes: dict[str, hashlib._Hash] = {}
     for name in sorted(tensors):
         if NO_MODULE.fullmatch(name):
             continue
         for end in _ends(name):
             path = name[:end]
-            if path not in found:
+            if path not in hashes:
                 allowance.take(MODULE_BYTES + end, "modules")
-                found[path] = hashlib.sha256()
+                hashes[path] = hashlib.sha256()
             line = f"{tensors[name].hex()}  {escaped_name(name[end + 1 :])}\n"
-            found[path].update(line.encode())
-    yield from ((path, digest.digest()) for path, digest in found.items())
+            hashes[path].update(line.encode())
+    yield from ((path, digest.digest()) for path, digest in hashes.items())
 
 
 def _ends(name: str) -> Iterator[int]:

@@ -70,30 +70,30 @@ class ValueBytes:
         Raises:
             ArchiveError: a tensor's storage is missing or broken, or a value is of an unknown kind.
         """
-        found: list[bytes] = []
+        pieces: list[bytes] = []
         stack: Work = [value]
         while stack:
             head, parts = self._taken(stack.pop())
             self._allowance.take(VALUE_BYTES + len(head), "values")
-            found.append(head)
+            pieces.append(head)
             stack += reversed(parts)
-        return b"".join(found)
+        return b"".join(pieces)
 
     def _taken(self, value: object) -> tuple[bytes, Work]:
         """What a value's bytes begin with, and the values that follow."""
         plain = self._plain(bytes_of(value))
         if plain is not None:
             return plain, []
-        found = set_of(value)
+        members = set_of(value)
         is_frozen = (isinstance(value, PyValue) and value.what in ("tuple", "persistent", "frozenset")) or (
-            found is not None and found[0] == "frozenset"
+            members is not None and members[0] == "frozenset"
         )
         if isinstance(value, list | dict | Inert | PyValue) and not is_frozen:
             if id(value) in self._numbers:
                 return _numbered(b"R", self._numbers[id(value)]), []
             self._numbers[id(value)] = len(self._numbers)
             self._held.append(value)  # so that no other value gets its id
-        head = None if found is None else self._set(*found)
+        head = None if members is None else self._set(*members)
         if head is not None:
             return head, []
         tensor = tensor_of(value) if isinstance(value, PyValue) else tensor_in(value)
@@ -123,14 +123,14 @@ class ValueBytes:
 
     def _set(self, kind: str, elements: Iterable[object]) -> bytes | None:
         """A set, sorted, as a process decides its order. None if it has other values than plain ones."""
-        found = []
+        encoded = []
         for element in elements:
             plain = self._plain(bytes_of(element))
             if plain is None:
                 return None
             self._allowance.take(VALUE_BYTES + len(plain), "values")
-            found.append(plain)
-        return _numbered(_sized(b"E", kind.encode()), len(found)) + b"".join(sorted(found))
+            encoded.append(plain)
+        return _numbered(_sized(b"E", kind.encode()), len(encoded)) + b"".join(sorted(encoded))
 
     def _held_by(self, value: object) -> tuple[bytes, Work]:
         match value:

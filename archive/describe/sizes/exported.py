@@ -127,13 +127,13 @@ def module_label(program: str, path: str) -> str:
 
 def tensor_modules(archive: Archive) -> dict[str, str]:
     """The label of the module that each tensor's record belongs to; of several, the first."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for record in archive.records:
         if config := CONFIG.fullmatch(record):
             for name, tensor in _tensors(archive, record):
                 label = module_label(config["program"], name.rpartition(".")[0])
-                found.setdefault(config["folder"] + tensor, label)
-    return found
+                labels.setdefault(config["folder"] + tensor, label)
+    return labels
 
 
 def _tensors(archive: Archive, record: str) -> Iterator[tuple[str, str]]:
@@ -144,8 +144,8 @@ def _tensors(archive: Archive, record: str) -> Iterator[tuple[str, str]]:
     except ArchiveError:
         return
     config = table.get("config") if isinstance(table, dict) else None
-    for name, one in config.items() if isinstance(config, dict) else ():
-        if isinstance(one, dict) and isinstance(path := one.get("path_name"), str):
+    for name, entry in config.items() if isinstance(config, dict) else ():
+        if isinstance(entry, dict) and isinstance(path := entry.get("path_name"), str):
             yield name, path
 
 
@@ -155,16 +155,16 @@ def _tensors(archive: Archive, record: str) -> Iterator[tuple[str, str]]:
 def compiled_contents(archive: Archive) -> RecordCells:
     """The cells of records of compiled models that are debug information, or have some inside, by name."""
     records = archive.records
-    found = {
+    cells = {
         name: [Cell(None, None, records[name].size, kind)] for name, kind in spare_records(records).items()
     }
     for name, record in records.items():
         if kind_in_exported(name) is RecordKind.SHARED_OBJECT:
             try:
-                found[name] = list(_object_cells(record.view()))
+                cells[name] = list(_object_cells(record.view()))
             except ArchiveError:
-                found[name] = [Cell(Part.UNREADABLE, None, record.size)]
-    return found
+                cells[name] = [Cell(Part.UNREADABLE, None, record.size)]
+    return cells
 
 
 def _object_cells(data: memoryview) -> Iterator[Cell]:
@@ -178,8 +178,8 @@ def _object_cells(data: memoryview) -> Iterator[Cell]:
         return
     made = parse_object(data)
     sums: Counter[Cell] = Counter()
-    for one in made.stretches():
-        spare = one.start >= made.needed and one.part is not ObjectPart.APPENDED
+    for stretch in made.stretches():
+        spare = stretch.start >= made.needed and stretch.part is not ObjectPart.APPENDED
         kind = SpareKind.OBJECT if spare else None
-        sums[Cell(f"ELF {one.part}", None, 0, kind)] += one.end - one.start
+        sums[Cell(f"ELF {stretch.part}", None, 0, kind)] += stretch.end - stretch.start
     yield from (cell._replace(size=size) for cell, size in sums.items())

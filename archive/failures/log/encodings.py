@@ -82,11 +82,11 @@ ESCAPE_OR_QUOTE = re.compile(r"""\\.|["']""", re.DOTALL)
 
 def of_python(literal: bytes) -> InlineText | None:
     """The text of a string as ``repr`` writes it, or ``ascii``."""
-    found = PYTHON.fullmatch(literal)
-    if found is None:
+    match = PYTHON.fullmatch(literal)
+    if match is None:
         return None
-    kind, quote = found["kind"] or b"", b"'" if found["two"] is None else b'"'
-    text = unescaped(found["one"] or found["two"] or b"", is_text=not kind)
+    kind, quote = match["kind"] or b"", b"'" if match["two"] is None else b'"'
+    text = unescaped(match["one"] or match["two"] or b"", is_text=not kind)
 
     def write(text: bytes, shown: Callable[[object], str]) -> bytes:
         value = text if kind else text.decode("utf-8", "surrogateescape")
@@ -185,14 +185,14 @@ class Entities:
         self._raw |= {*TAG.sub(b"", ENTITY.sub(b"", data))} & {*b">\"'"}
         return ENTITY.sub(self._read_one, data)
 
-    def _read_one(self, found: re.Match[bytes]) -> bytes:
-        if BREAK.fullmatch(found[0]):
-            self._tokens.setdefault(b"\n", found[0])
+    def _read_one(self, entity: re.Match[bytes]) -> bytes:
+        if BREAK.fullmatch(entity[0]):
+            self._tokens.setdefault(b"\n", entity[0])
             return b"\n"
-        text = html.unescape(found[0].decode())
+        text = html.unescape(entity[0].decode())
         data = b" " if text == NO_BREAK_SPACE else text.encode("utf-8", "surrogatepass")
         if data != b" ":
-            self._tokens.setdefault(data, found[0])
+            self._tokens.setdefault(data, entity[0])
         return data
 
     def write(self, text: bytes, spaces: bytes = b"  ") -> bytes:

@@ -165,11 +165,11 @@ class Ended:
         """The text in a line, without blanks that fill it up."""
         if not line.endswith(self._end):
             return None
-        found = self._prefix.part(at, line.removesuffix(self._end))
-        if found is None:
+        inner = self._prefix.part(at, line.removesuffix(self._end))
+        if inner is None:
             return None
-        text = found.text.rstrip(b" ") if self._is_filled else line.removesuffix(self._tail)[found.start :]
-        return LinePart(at, found.start, len(line), text)
+        text = inner.text.rstrip(b" ") if self._is_filled else line.removesuffix(self._tail)[inner.start :]
+        return LinePart(at, inner.start, len(line), text)
 
     def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:
         """The text, filled up to the width of a line."""
@@ -268,14 +268,14 @@ class Quoted:
         if not line.endswith(self._tail.literals[-1]):  # spares most lines the rest
             return None
         start = self._head.end(line)
-        found = LITERAL.match(line, start) if start >= 0 else None
-        if found is None or self._tail.end(line, found.end()) != len(line):
+        literal = LITERAL.match(line, start) if start >= 0 else None
+        if literal is None or self._tail.end(line, literal.end()) != len(line):
             return None
-        text = _text_of(found[0])
+        text = _text_of(literal[0])
         whole = None if text is None else without_end(text)
         if text is None or whole is None or b"\n" in whole:
             return None
-        return LinePart(at, start, found.end(), whole, text[len(whole) :])
+        return LinePart(at, start, literal.end(), whole, text[len(whole) :])
 
     def written(self, text: bytes, line: bytes, part: LinePart) -> bytes:
         """The text as a string, in ASCII if the string in its place was."""

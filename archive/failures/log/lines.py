@@ -203,12 +203,12 @@ class Splitter:
         """The end of the next piece: before a string that is still open, unless that is too long itself."""
         start = 0
         if not self._is_in_string:
-            found = None
-            for found in STRING.finditer(self._rest):  # noqa: B007 (the last one)
+            string = None
+            for string in STRING.finditer(self._rest):  # noqa: B007 (the last one)
                 pass
-            if found is None or found["closed"]:
+            if string is None or string["closed"]:
                 return len(self._rest)
-            start = found.start()
+            start = string.start()
             if start:
                 return start
             start = 1
@@ -233,24 +233,24 @@ def unsplit(lines: Iterator[LogLine]) -> Iterator[LogLine]:
         if not line.data or line.count > 1:  # a pause; or quiet lines, of which none is split
             yield line
             continue
-        found = SPLIT.fullmatch(without_end(line.data)) if SPLITS in line.data or pieces else None
-        if pieces and (found is None or not _continues(pieces[0].data, found)):
+        match = SPLIT.fullmatch(without_end(line.data)) if SPLITS in line.data or pieces else None
+        if pieces and (match is None or not _continues(pieces[0].data, match)):
             yield from pieces
             pieces, size = [], 0
-        is_piece = found is not None and line.is_whole
+        is_piece = match is not None and line.is_whole
         pieces.append(line)
         size += len(line.data)
-        if is_piece and found is not None and found["tag"] == b"P" and size < MAX_LINE:
+        if is_piece and match is not None and match["tag"] == b"P" and size < MAX_LINE:
             continue
         yield from [_joined(pieces)] if len(pieces) > 1 and is_piece and size < MAX_LINE else pieces
         pieces, size = [], 0
     yield from pieces
 
 
-def _continues(first: bytes, found: re.Match[bytes]) -> bool:
+def _continues(first: bytes, match: re.Match[bytes]) -> bool:
     """Whether a piece goes on with the line that another piece begins: all but their times is the same."""
     begun = SPLIT.fullmatch(without_end(first))
-    return begun is not None and STAMP.sub(b"", begun["head"]) == STAMP.sub(b"", found["head"])
+    return begun is not None and STAMP.sub(b"", begun["head"]) == STAMP.sub(b"", match["head"])
 
 
 def _joined(pieces: Sequence[LogLine]) -> LogLine:
@@ -264,9 +264,9 @@ def _joined(pieces: Sequence[LogLine]) -> LogLine:
 
 def _inside(data: bytes | bytearray, start: int = 0) -> re.Match[bytes]:
     """The rest of a string whose beginning is missing, with its closing quote if there is one."""
-    found = IN_STRING.match(data, start)
-    assert found is not None  # noqa: S101 (it matches anything)
-    return found
+    match = IN_STRING.match(data, start)
+    assert match is not None  # noqa: S101 (it matches anything)
+    return match
 
 
 def ending(line: bytes) -> bytes:

@@ -228,7 +228,7 @@ def why_no_nodes(archive: Archive, name: str, instructions: Sequence[MethodInstr
         instructions: those that the name stands for.
     """
     if instructions:
-        every = (handle for named in instructions for handle in named.instruction.handles)
+        every = (handle for instruction in instructions for handle in instruction.instruction.handles)
         handles = ", ".join(map(str, islice(every, SHOWN)))
         return f"no node has the debug handle of instruction {shown(name)}: {handles or 'none is recorded'}"
     ranges = []
@@ -320,8 +320,8 @@ class Regions:
     @cached_property
     def _held(self) -> dict[tuple[str, str], list[NodeSite]]:
         """The exported program's nodes by the key of what holds their graph, and by their names."""
-        found = defaultdict[tuple[str, str], list["NodeSite"]](list)
+        sites = defaultdict[tuple[str, str], list["NodeSite"]](list)
         if EXPORTED in self._archive.programs:
             for site in self._archive.programs[EXPORTED].sites.values():
-                found[site.holder, site.name].append(site)
-        return found
+                sites[site.holder, site.name].append(site)
+        return sites

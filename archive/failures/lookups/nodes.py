@@ -104,14 +104,14 @@ def loaded_nodes(programs: Mapping[str, Program]) -> Iterator[ProgramNode]:
 
 def _in_program(program: Program, key: str) -> list[ProgramNode]:
     forms = (program, *program.forms)
-    found = [ProgramNode(form, form.sites[key]) for form in forms if key in form.sites]
-    if not found and "/" not in key:
-        found = [
+    nodes = [ProgramNode(form, form.sites[key]) for form in forms if key in form.sites]
+    if not nodes and "/" not in key:
+        nodes = [
             ProgramNode(form, site) for form in forms for site in form.sites.values() if site.name == key
         ]
-    return list({(one.site.key, one.site.trace, one.site.target): one for one in reversed(found)}.values())[
-        ::-1
-    ]
+    return list(
+        {(node.site.key, node.site.trace, node.site.target): node for node in reversed(nodes)}.values()
+    )[::-1]
 
 
 def why_unknown(programs: Mapping[str, Program], name: str) -> str:

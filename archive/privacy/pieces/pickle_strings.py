@@ -161,8 +161,8 @@ def of_pickle(data: bytes, allowance: Allowance, outer: Outer) -> PickleLayer:
                 some, length = _of_torch(rest, part)
             except ValueError:
                 some, length = _of_python(rest)
-            for kept, added in zip(spans, some, strict=True):
-                kept.extend((end + begin, end + stop) for begin, stop in added)
+            for places, added in zip(spans, some, strict=True):
+                places.extend((end + begin, end + stop) for begin, stop in added)
             end += length
             if not length or end >= len(data) or not is_pickle(data[end:]):
                 break
@@ -242,17 +242,17 @@ def _behind_integer(data: bytes, at: int) -> int:
 def _of_python(data: bytes) -> tuple[PickleSpans, int]:
     """Where texts and names of classes are, by Python, which has more opcodes than those of TorchScript."""
     spans = PickleSpans([], [], [], [])
-    begin, kept, end, behind = 0, spans.texts, 0, 0
+    begin, places, end, behind = 0, spans.texts, 0, 0
     with suppress(ValueError, OverflowError, UnicodeError):  # no pickle from there on
         for op, argument, at in islice(pickletools.genops(data), MOST_OPCODES):
             end = at or 0
             if begin:
-                kept.append((begin, end - behind))
+                places.append((begin, end - behind))
             is_text = isinstance(argument, str | bytes | bytearray)
             begin = end + PYTHON_HEADS.get(op.arg.n, 1) if is_text and op.arg else 0
             behind = BEHIND.get(op.name, 0)
             begin += bool(begin) and op.name == "STRING"
-            kept = spans.classes if op.name in ("GLOBAL", "INST") else spans.texts
-            kept = spans.lines if op.name in BEHIND else kept
+            places = spans.classes if op.name in ("GLOBAL", "INST") else spans.texts
+            places = spans.lines if op.name in BEHIND else places
             end += 1
     return spans, end

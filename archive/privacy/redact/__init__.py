@@ -93,8 +93,8 @@ def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str,
             made[name] = None if name in OPTIONAL else NO_INPUTS
             removed.files |= set(_inside(record.view(), opened))
     for name in () if rules.inputs else _of_kind(opened, RecordKind.MODULES):
-        for found in BUNDLED.finditer(opened.records[name].view()):
-            attribute = found[2][: int.from_bytes(found[1], "little")].decode()
+        for match in BUNDLED.finditer(opened.records[name].view()):
+            attribute = match[2][: int.from_bytes(match[1], "little")].decode()
             removed.bundled.append(f"sample inputs {attribute} in {name}")
     return made
 
@@ -118,9 +118,9 @@ def _inside(data: memoryview, opened: Archive) -> Iterator[bytes]:
     with Container(Mapped(data, opened.file), opened.allowance) as container:
         for name, record in container.records.items():
             if name.startswith("data/"):
-                found = bytes(record.view()[:LONGEST])
-                if len(set(found)) >= LEAST_DISTINCT:
-                    yield found
+                content = bytes(record.view()[:LONGEST])
+                if len(set(content)) >= LEAST_DISTINCT:
+                    yield content
 
 
 # --- hidden
@@ -198,7 +198,7 @@ def redacted_effects(opened: Archive, rules: Rules, removed: Removed) -> dict[st
     became = {
         old.decode(errors="replace"): new.decode(errors="replace") for old, new in removed.became.items()
     }
-    methods = tuple(replace(one, effects=_renamed(one.effects, became)) for one in table.methods)
+    methods = tuple(replace(method, effects=_renamed(method.effects, became)) for method in table.methods)
     if methods == table.methods:
         return {}
     data = build_effects(replace(table, methods=methods))
@@ -343,8 +343,9 @@ def _refused(after: Archive, opened: Archive, changes: Changes) -> tuple[str, ..
     """Why PyTorch refuses the redacted archive, and whether it refuses the original, too."""
     if opened.recognised.kind not in ARCHIVE_KINDS:
         return ()
-    found = refusals_as_before(after, opened, same_bytecode=BYTECODE not in changes.records)
-    before = {one.told for one in refusals(opened)} if found else set()
+    refused = refusals_as_before(after, opened, same_bytecode=BYTECODE not in changes.records)
+    before = {refusal.told for refusal in refusals(opened)} if refused else set()
     return tuple(
-        f"{one.told}; the original is refused likewise" if one.told in before else one.told for one in found
+        f"{refusal.told}; the original is refused likewise" if refusal.told in before else refusal.told
+        for refusal in refused
     )

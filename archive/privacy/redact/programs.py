@@ -81,8 +81,8 @@ def redacted_programs(
         made[record] = data = with_metadata(tree, metadata)
         opened.allowance.take(len(data), "bytes of a record", record=record)
     graph = opened.records.get(GRAPH_ID)
-    if graph is not None and rules.ids == "anew" and NUMBER.fullmatch(found := bytes(graph.view())):
-        made[GRAPH_ID] = str(rewritten.numbering.number(Id.GRAPH, found.decode())).encode()
+    if graph is not None and rules.ids == "anew" and NUMBER.fullmatch(number := bytes(graph.view())):
+        made[GRAPH_ID] = str(rewritten.numbering.number(Id.GRAPH, number.decode())).encode()
     return made
 
 
@@ -104,22 +104,22 @@ class RewrittenMetadata:
     def __init__(self, all_metadata: Iterable[Mapping[str, str]], rules: Rules, removed: Removed) -> None:
         self.numbering = IdNumbering()
         self._rules, self._removed = rules, removed
-        self._names = rules.renamed(path for one in all_metadata for path in _paths(one))
+        self._names = rules.renamed(path for metadata in all_metadata for path in _paths(metadata))
         removed.renamed(self._names)
 
     def of(self, metadata: Mapping[str, str]) -> dict[str, str]:
         """The metadata of a node, or notes about a graph."""
-        kept: dict[str, str] = {}
+        rewritten: dict[str, str] = {}
         for key, text in metadata.items():
             if key == STACK_TRACE:
                 trace = redacted_trace(text, self._rules, self._names, self._removed)
-                kept |= {} if trace is None else {key: trace}
+                rewritten |= {} if trace is None else {key: trace}
             elif self._rules.source == "none" and (key == CUSTOM or key not in KIND_BY_KEY.keys() | {HANDLE}):
                 for note in strings_in(text):
                     note_gone(note, self._removed)
             else:
-                kept[key] = changed_strings(text, self._renamed) if SLASHES.search(text) else text
-        return self.numbering.numbered(kept) if self._rules.ids == "anew" else kept
+                rewritten[key] = changed_strings(text, self._renamed) if SLASHES.search(text) else text
+        return self.numbering.numbered(rewritten) if self._rules.ids == "anew" else rewritten
 
     def _renamed(self, text: str) -> str:
         return str(renamed_in(encoded(text), self._names), "utf-8", "surrogatepass")
@@ -143,14 +143,14 @@ def _notes(tree: Any) -> dict[str, str]:  # noqa: ANN401 (JSON)
 
 def strings_in(text: str) -> list[str]:
     """The strings of a text that is JSON, keys, too; of another one itself."""
-    found: list[str] = []
+    strings: list[str] = []
 
-    def take(one: str) -> str:
-        found.append(one)
-        return one
+    def take(string: str) -> str:
+        strings.append(string)
+        return string
 
     changed_strings(text, take)
-    return found
+    return strings
 
 
 def changed_strings(text: str, change: Callable[[str], str]) -> str:
@@ -167,7 +167,7 @@ def _changed(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401 (
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):
-        return [_changed(one, change) for one in value]
+        return [_changed(part, change) for part in value]
     if isinstance(value, dict):
-        return {change(key): _changed(one, change) for key, one in value.items()}
+        return {change(key): _changed(part, change) for key, part in value.items()}
     return value

@@ -83,16 +83,16 @@ def telling(original: Mapped, rules: Rules, limits: Limits) -> tuple[Telling, li
 def judged(leaks: Leaks, rules: Rules) -> Judgement:
     """What ``leaks`` finds in a result, told apart by what rules promise."""
     left: list[Finding] = []
-    kept: list[Finding] = []
+    may_stay: list[Finding] = []
     for finding in leaks.counted():
-        (left if goes(finding.kind, finding.data, rules) else kept).append(finding)
+        (left if goes(finding.kind, finding.data, rules) else may_stay).append(finding)
     sentences = {finding.data: _told(finding) for finding in left}
     for kind, count in leaks.more.items():
         if goes(kind, b"", rules):
             more = counted(count, f"more {kind}")
             sentences[more.encode()] = more
     remedies = dict.fromkeys(f"{finding.kind}: {finding.remedy}" for finding in left)
-    return Judgement(sentences, tuple(map(_told, kept)), tuple(remedies))
+    return Judgement(sentences, tuple(map(_told, may_stay)), tuple(remedies))
 
 
 def allowed(rules: Rules) -> Allowed:

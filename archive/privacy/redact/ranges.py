@@ -168,11 +168,13 @@ def _line_numbers(table: RangeTable, allowance: Allowance) -> Ints:
     with allowance.part() as part:
         part.take(ROW_BYTES * len(table) + SOURCE_BYTES * len(table.sources), "source ranges")
         texts = texts_of(table.sources, part)
-        found = np.stack([table.start, table.end])
+        numbers = np.stack([table.start, table.end])
         rows_of = _by_text(table.source, texts.number, len(texts.lines))
         for rows, lines in zip(rows_of, texts.lines, strict=True):
-            found[:, rows] = np.clip(np.searchsorted(_bounds(lines), found[:, rows], "right"), 1, len(lines))
-    return found + table.sources.line[table.source]
+            numbers[:, rows] = np.clip(
+                np.searchsorted(_bounds(lines), numbers[:, rows], "right"), 1, len(lines)
+            )
+    return numbers + table.sources.line[table.source]
 
 
 def _blanked(lines: Sequence[bytes], marked: set[int], removed: Removed, *, keeps: bool) -> list[bytes]:

@@ -54,9 +54,9 @@ def forms_of(text: bytes, *, in_letters: bool, either_slash: bool) -> set[bytes]
     strings = {string}
     if either_slash and SLASH.search(string):
         strings |= {SLASH.sub(lambda _, slash=slash: slash, string) for slash in ("/", "\\", "\\\\")}  # type: ignore[misc]
-    once = {json.dumps(one, ensure_ascii=pure)[1:-1] for one in strings for pure in (True, False)}
-    twice = {json.dumps(one)[1:-1] for one in once}
-    forms = {one.encode(codec, "surrogatepass") for one in strings | once | twice for codec in CODECS}
+    once = {json.dumps(form, ensure_ascii=pure)[1:-1] for form in strings for pure in (True, False)}
+    twice = {json.dumps(form)[1:-1] for form in once}
+    forms = {form.encode(codec, "surrogatepass") for form in strings | once | twice for codec in CODECS}
     return forms | set(_in_letters(text)) if in_letters else forms
 
 
@@ -210,11 +210,11 @@ class _BitTable:
 
     def look_up(self, numbers: np.ndarray) -> tuple[Ints, np.ndarray]:
         """The positions of numbers that have bits, and these."""
-        found = np.flatnonzero(self._bits[0][_mixed(numbers) >> np.uint64(64 - BITS)])
-        first, second = self._places(numbers[found])
+        positions = np.flatnonzero(self._bits[0][_mixed(numbers) >> np.uint64(64 - BITS)])
+        first, second = self._places(numbers[positions])
         bits = self._bits[0][first] & self._bits[1][second]
-        kept = bits != 0
-        return found[kept], bits[kept]
+        is_known = bits != 0
+        return positions[is_known], bits[is_known]
 
     def _places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Two places for each number."""

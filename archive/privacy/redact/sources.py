@@ -90,17 +90,17 @@ class _Cutter:
 
     def lines(self, pieces: Iterable[int]) -> tuple[bytes, ...]:
         """The lines of a text, of which the last one is what stands behind the last line feed."""
-        found: list[bytes] = []
+        complete: list[bytes] = []
         begun: list[bytes] = []
         for piece in pieces:
             first, *others = self._cut.get(piece) or self._cut_in(piece)
             if first:
                 begun.append(first)
             if others:
-                found.append(self._whole(begun))
-                found += others[:-1]
+                complete.append(self._whole(begun))
+                complete += others[:-1]
                 begun = others[-1:] if others[-1] else []
-        return (*found, self._whole(begun))
+        return (*complete, self._whole(begun))
 
     def _cut_in(self, piece: int) -> list[bytes]:
         """The lines of a piece, the first and last of which may be parts of lines."""

@@ -132,8 +132,8 @@ def _texts(table: RangeTable, objects: Ints, allowance: Allowance) -> PiecedText
     index = sources.piece[spread(sources.first[objects], counts)]
     strings, piece = own_strings(sources.strings, index, allowance)
     is_empty = (sources.lengths[objects] == 0) & ~sources.is_null[objects]
-    kept = np.repeat(is_empty, counts) | (sources.strings.length[index] > 0)
-    return PiecedTexts(strings, firsts(kept.astype(np.int64))[firsts(counts)], piece[kept])
+    stays = np.repeat(is_empty, counts) | (sources.strings.length[index] > 0)
+    return PiecedTexts(strings, firsts(stays.astype(np.int64))[firsts(counts)], piece[stays])
 
 
 # --- ways to write it

@@ -56,13 +56,13 @@ def write_original(file: BinaryIO, migrated: Container) -> None:
         contents = parse_companion(migrated.records[MIGRATED].view(), migrated.allowance)
     except ArchiveError as problem:
         raise problem.within(file=migrated.file, record=MIGRATED) from problem.__cause__
-    kept = {
+    records = {
         name: record
         for name, record in migrated.records.items()
         if not is_format(name) and name not in contents.records
     }
     try:
-        _, exact = joined_to(file, migrated.root, kept, contents)
+        _, exact = joined_to(file, migrated.root, records, contents)
         with Container(Mapped(file), migrated.allowance) as original:
             same = archive_id(original.records) == contents.archive_id
     except ArchiveError as problem:

@@ -183,34 +183,34 @@ class _Bounded(http.client.HTTPConnection):
         """A socket to the first address of a name that answers; all of them share the time."""
         failed = OSError(f"no address of {address[0]}")
         for family, kind, protocol, _name, place in self._addresses(*address):
-            found = socket.socket(family, kind, protocol)
+            connection = socket.socket(family, kind, protocol)
             try:
-                found.settimeout(self._budget.silence)
-                found.connect(place)
-                found.settimeout(self._budget.silence)  # for the handshake of TLS as a whole
+                connection.settimeout(self._budget.silence)
+                connection.connect(place)
+                connection.settimeout(self._budget.silence)  # for the handshake of TLS as a whole
             except OSError as error:
-                found.close()
+                connection.close()
                 failed = error
             except BaseException:
-                found.close()
+                connection.close()
                 raise
             else:
-                return found
+                return connection
         raise failed
 
     def _addresses(self, host: str, port: int) -> list[Any]:
         """The addresses of a name. ``getaddrinfo`` knows no bound of time, so another thread waits for it."""
-        found = Future[list[Any]]()
+        addresses = Future[list[Any]]()
 
         def search() -> None:
             try:
-                found.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+                addresses.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
             except Exception as error:  # noqa: BLE001 (whoever waits raises it)
-                found.set_exception(error)
+                addresses.set_exception(error)
 
         Thread(target=search, daemon=True).start()
         try:
-            return found.result(self._budget.silence)
+            return addresses.result(self._budget.silence)
         except TimeoutError:
             if self._budget.is_spent:
                 raise self._budget.late() from None
@@ -371,8 +371,8 @@ class Connection:
             ArchiveError: none will.
         """
         try:
-            with in_file(self.name), opener_of(budget).open(request, timeout=SECONDS_OF_SILENCE) as found:
-                return Reply(found.status, self._body(found, most, budget))
+            with in_file(self.name), opener_of(budget).open(request, timeout=SECONDS_OF_SILENCE) as response:
+                return Reply(response.status, self._body(response, most, budget))
         except HTTPError as error:
             with error, in_file(self.name):
                 return self._refused(error)
@@ -391,7 +391,7 @@ class Connection:
             raise _AgainError(why, _seconds(error.headers.get("Retry-After", "")))
         raise ServerRefusal(error.code, why, self.name)
 
-    def _body(self, found: http.client.HTTPResponse, most: int, budget: RequestBudget) -> bytes:
+    def _body(self, response: http.client.HTTPResponse, most: int, budget: RequestBudget) -> bytes:
         """A body, read to its end.
 
         Raises:
@@ -399,13 +399,13 @@ class Connection:
             HTTPException: it is cut.
         """
         data = bytearray()
-        while piece := found.read(PIECE):
+        while piece := response.read(PIECE):
             data += piece
             budget.give(len(piece))
             if len(data) > most:
                 raise ArchiveError(f"an answer of more than {most:,} bytes", file=self.name)
-        if found.length:  # what is still to come after the end
-            raise http.client.IncompleteRead(b"", found.length)
+        if response.length:  # what is still to come after the end
+            raise http.client.IncompleteRead(b"", response.length)
         return bytes(data)
 
 

@@ -184,14 +184,14 @@ class SignatureCheck:
     @cached_property
     def _changeable(self) -> dict[str, set[str]]:
         """The names of inputs that an output may change, by their kind."""
-        found: dict[str, set[str]] = {"buffer": set(), "parameter": set(), "user_input": set()}
+        names: dict[str, set[str]] = {"buffer": set(), "parameter": set(), "user_input": set()}
         for spec in self._inputs:
             ((kind, value),) = spec.items()
             if kind in ("user_input", "constant_input"):
-                found["user_input"].add(str(_named_by(kind, value).name))
-            elif kind in found:
-                found[kind].add(str(value[f"{kind}_name"]))
-        return found
+                names["user_input"].add(str(_named_by(kind, value).name))
+            elif kind in names:
+                names[kind].add(str(value[f"{kind}_name"]))
+        return names
 
 
 def spec_faults(argument: dict[str, Any], place: str, arguments: Arguments) -> Iterator[Diagnostic]:
