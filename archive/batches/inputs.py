@@ -61,7 +61,7 @@ def recognised(
         mapped: whether files are mapped to recognise them.
 
     Returns:
-        The files; and the numbers of the others but for manifests, by their kind.
+        The files; and how many others there are of each kind, manifests excluded.
 
     Raises:
         ArchiveError: nothing matches a glob.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from archive.compare.digest import Of
 
 KINDS = OPENED_KINDS | {FileKind.LFS}
-"""The kinds of files in folders that have digests. A pointer stands for a model, perhaps: it is told."""
+"""The kinds of files in folders that have digests. A pointer may stand for a model, so it gets a row."""
 LINE = re.compile(r"(\\?)((?:(model|debug)-(\d+):)?[0-9a-f]{64}) [ *](.+)")
 """A line of a list: whether the name is escaped, the digest, what it is of, its version, the name."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 UNREAD = "not read"
 """The rule of files that cannot be read."""
 LISTED_KINDS = SCANNED_KINDS - {FileKind.ZIP} | {FileKind.LFS}
-"""The kinds of files in folders that are read. A pointer stands for a model, perhaps: it is told."""
+"""The kinds of files in folders that are read. A pointer may stand for a model, so it gets a row."""
 
 
 @click.command("leaks")

@@ -114,7 +114,7 @@ class FileMaker:
         limits: what a hostile file may cost.
         dry_run: print what would be written, and write nothing.
         dask: address of the Dask scheduler whose workers do the work of several files; None for this machine.
-        manifest: the file in which the work on several files is told; None for the usual one.
+        manifest: the file that notes the work on several files; None for the usual one.
     """
 
     jobs: int
@@ -253,7 +253,7 @@ def _print_plan(facts: object, file: str, texts: CommandTexts) -> None:
 
 
 def _targets(outcome: Outcome) -> Iterator[str]:
-    """What a dry run tells of the targets of a file, and why, where that is not as usual."""
+    """What a dry run says of a file's targets, and why, where that is not as usual."""
     if outcome.facts is None:
         yield f"{outcome.kind}: {outcome.reason}"
     for path, output in zip(outcome.written, outcome.outputs, strict=True):

@@ -26,7 +26,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def parsed_limits(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Limits:
-    """The bounds on what files may cost: the usual ones, but for those that ``--limit`` gives.
+    """The bounds on what files may cost: the usual ones, except for those that ``--limit`` gives.
 
     Raises:
         BadParameter: a value is no bound, or there is none of that name.

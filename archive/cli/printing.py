@@ -144,7 +144,7 @@ def show(renderable: RenderableType, *, soft_wrap: bool = False, aside: bool = F
 
 
 def show_lines(lines: Iterable[tuple[str, str]]) -> None:
-    """Print lines with their styles, which a terminal alone shows.
+    """Print lines with their styles, which only a terminal shows.
 
     Raises:
         OSError: standard output cannot be written; the error names it.

@@ -124,7 +124,11 @@ def command(
     if before is not None and view == SOURCE:
         raise click.UsageError("--base compares modules, lines or operators")
     stock = _stock()
-    _check_outputs(outputs, force=force)
+    from archive.backend.profile.profile import writer_of  # noqa: PLC0415 (imports PyTorch)
+
+    for output in outputs:  # refused before anything runs
+        writer_of(output)
+        check_target(output, force=force)
     made = stock.profile_archive(
         file,
         *(_value(one) for one in inputs),
@@ -176,19 +180,6 @@ def _stock() -> ModuleType:
     with options.importing_pytorch("profile"):
         from archive.backend.profile.stock import running  # noqa: PLC0415 (imports PyTorch)
     return running
-
-
-def _check_outputs(paths: tuple[str, ...], *, force: bool) -> None:
-    """Refuse outputs that could not be written, before anything runs.
-
-    Raises:
-        ArchiveError: a name tells no format, or the file exists.
-    """
-    from archive.backend.profile.profile import writer_of  # noqa: PLC0415 (imports PyTorch)
-
-    for path in paths:
-        writer_of(path)
-        check_target(path, force=force)
 
 
 def _value(text: str) -> Any:  # noqa: ANN401 (any argument)

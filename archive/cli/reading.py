@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 FactsT = TypeVar("FactsT")
 FEW = 32
-"""So many files take less time in one process than processes take to start."""
+"""Up to this many files take less time in one process than processes take to start."""
 
 files_argument = click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 _jobs_option = click.option(

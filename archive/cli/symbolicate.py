@@ -66,7 +66,7 @@ def _has_nodes(file: str, limits: Limits, *, mapped: bool) -> bool:
     """Whether a file has nodes of exported programs or kernels of compiled models.
 
     Raises:
-        ArchiveError: it is broken, or no archive at all: that is told, and not that its nodes are no handles.
+        ArchiveError: it is broken, or no archive at all; the user learns that, not that nodes are no handles.
         OSError: it cannot be read.
     """
     recognised = recognise(source_of(file, mapped=mapped), limits=limits, look=False)

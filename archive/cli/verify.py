@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from archive.report.ci import SarifLevel
 
 LISTED_KINDS = CHECKED_KINDS | {FileKind.LFS}
-"""The kinds of files in folders that are checked. A pointer stands for a model, perhaps: it is told."""
+"""The kinds of files in folders that are checked. A pointer may stand for a model, so it gets a row."""
 NEVER_HIDDEN = {"error", "not checked", "internal error"}
 """Severities that ``--quiet`` does not hide."""
 RULES: Mapping[str, str] = {

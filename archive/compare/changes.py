@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from archive.compare.alignment import Unified
 
 MOST_NAMES = 3
-"""Names of one thing that are told."""
+"""Names of one thing that a row lists."""
 
 
 def several(names: Sequence[str]) -> str:
@@ -83,7 +83,7 @@ def added(level: Level, what: str, name: str, new: str) -> Change:
 
 
 def renamed(level: Level, what: str, name: str, old: str) -> Change:
-    """A thing that is the same but for its name."""
+    """A thing of which only the name differs."""
     return Change(level=level, what=what, name=name, status=Status.RENAMED, old=old)
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def rows_of_names(
     numbered: Sequence[str], renamed: Mapping[tuple[tuple[str, str], ...], Sequence[str]]
 ) -> Iterator[Change]:
-    """Rows about functions that differ in names alone: of variables, and of arguments that callers use."""
+    """Rows about functions that differ only in names: of variables, and of arguments that callers use."""
     if numbered:
         yield changed(Level.IDS, "names of variables", several(numbered))
     for pairs, functions in renamed.items():
@@ -54,7 +54,7 @@ def roots_of(archive: Archive) -> set[str]:
 
 
 def differ_in_numbers(old: str, new: str, allowance: Allowance, *, keeps_arguments: bool) -> bool:
-    """Whether a function differs in the names of variables alone; of arguments, too, unless they are kept."""
+    """Whether a function differs only in names of variables; of arguments, too, unless they are kept."""
     if old == new or not is_allowed(len(old) + len(new), allowance):
         return False
     was, now = (canonical(each, keeps_arguments=keeps_arguments) for each in (old, new))
@@ -238,7 +238,7 @@ def _in_old_terms(unit: Unit, old: str, names: Pairing) -> str:
 
 
 def _renamed(was: Mapping[str, Unit], now: Mapping[str, Unit], texts: Mapping[str, str]) -> dict[str, str]:
-    """The old names of functions that are the same but for their names, by the new ones."""
+    """The old names of functions that were only renamed, by the new ones."""
     left = {_nameless(unit.text): name for name, unit in was.items() if name not in now}
     old_names: dict[str, str] = {}
     for name, unit in now.items():

@@ -18,8 +18,8 @@ models the same.
 
 PyTorch numbers tensors that are constants of code, of methods of the lite interpreter, and of exported
 programs. A constant that is new gives all later ones other numbers. So they are paired by their order and
-content, not by number. The content is known by the checksum that the zip has of it: two that are paired
-wrongly are told as changed, for their elements are compared.
+content, not by number. The content is known by its checksum in the zip: two that are paired
+wrongly are rows of what changed, since their elements are compared.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class _ArchiveComparison:
         elif having:
             self.unchecked.append(f"instructions: {having[0].file} alone has bytecode")
         are_effects = all(kind_in(kind, EFFECTS) is RecordKind.EFFECTS for kind in self._kinds)
-        if are_effects and self._both_have(EFFECTS):  # of one file alone, they are told as a record
+        if are_effects and self._both_have(EFFECTS):  # those of only one file are a row about the record
             from archive.compare.methods import effect_changes  # noqa: PLC0415 (few archives have some)
 
             self._understand([EFFECTS], [EFFECTS])
@@ -237,15 +237,6 @@ def _value(archive: Archive, name: str) -> object:
         return plain_value(archive.records[name].view(), 0, archive.allowance)[0]
 
 
-def _are_identical(*archives: Archive) -> bool:
-    """Whether both are one file each, of the same bytes."""
-    if any(
-        archive.companion is not None and archive.has_code and not archive.is_embedded for archive in archives
-    ):
-        return False
-    return equal_on_cores(*(archive._source.data for archive in archives))  # noqa: SLF001
-
-
 # --- diff
 
 __all__ = ["Change", "Diff", "Level", "Status", "TensorChange", "TextChange", "diff"]
@@ -286,7 +277,11 @@ def diff(
         with open_archive(new, limits=limits) as opened:
             return diff(old, opened, ignore=levels, limits=limits)
     comparison = _ArchiveComparison(old, new)
-    identical = _are_identical(old, new)
+    # identical: both are one file each, of the same bytes
+    is_split = any(
+        file.companion is not None and file.has_code and not file.is_embedded for file in (old, new)
+    )
+    identical = not is_split and equal_on_cores(old._source.data, new._source.data)  # noqa: SLF001
     changes: list[Change] = []
     if not identical:
         changes += comparison.changes()

@@ -159,7 +159,15 @@ def _plain(archive: Archive, value: object) -> str:
     while stack:
         part = stack.pop()
         inner = _inner(part)
-        text = "" if inner else part if isinstance(part, _Between) else _one(part)
+        if inner:
+            text = ""
+        elif isinstance(part, _Between):
+            text = part
+        else:
+            text = summary(part) if isinstance(part, TensorInfo) else repr(part)
+            if len(text) > LONGEST:
+                digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+                text = f"{text[:LONGEST]}… sha256 {digest}"
         archive.allowance.take(VALUE_BYTES + len(text), "constants", record=BYTECODE)
         texts.append(text)
         stack += reversed(inner)
@@ -189,14 +197,6 @@ def _inner(value: object) -> list[object]:
         case _:
             return []
     return [_Between(opening), *parts[:-1], _Between(closing)]
-
-
-def _one(value: object) -> str:
-    """A value that holds no others."""
-    text = summary(value) if isinstance(value, TensorInfo) else repr(value)
-    if len(text) > LONGEST:
-        text = f"{text[:LONGEST]}… sha256 {sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
-    return text
 
 
 # --- effects

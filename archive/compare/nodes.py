@@ -40,8 +40,8 @@ class PairedNodes:
 
     Attributes:
         pairs: the nodes that both have, in the old program's order.
-        gone: those of the old program alone; without those in a graph that a node of them holds.
-        added: those of the new program alone, likewise.
+        gone: those that only the old program has; without those in a graph that such a node holds.
+        added: those that only the new program has, in the same way.
         names: for each graph of the new program, by its path, the old names of its values.
         taken: the old names, likewise. A name that no value of the new graph has is none of them.
     """

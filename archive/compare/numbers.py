@@ -34,11 +34,11 @@ WORD = 8
 ROUNDED = 1 - 1e-6
 """The least share of a quotient that its value in float32 may be."""
 MOST = 2.0
-"""The largest quotient: that of two numbers that differ in their sign alone."""
+"""The largest quotient: that of two numbers that differ only in their sign."""
 FEW = 16
-"""If one element in so many has another sign, those are computed alone; else all are."""
+"""If at most one element in so many has another sign, only those are computed, otherwise all."""
 SOME = 1_000
-"""So many pairs are computed without a look at whether all of them are the same."""
+"""Up to this many pairs are computed without a look at whether all of them are the same."""
 UNSIGNED = ("bool", "quint8", "uint8", "uint16", "uint32", "float8_e8m0fnu")
 """Of the dtypes that have a :func:`computed_type` those without a sign."""
 _THREAD = local()
@@ -95,7 +95,7 @@ class _Pieces:
         """Add how much elements differ to what was found."""
         was, now = np.frombuffer(old, np.uint8), np.frombuffer(new, np.uint8)
         step = self._step * self._width
-        with np.errstate(all="ignore"):  # NaN and infinities are told
+        with np.errstate(all="ignore"):  # NaN and infinities are reported
             for at in range(0, len(was), step):
                 self._compare(was[at : at + step], now[at : at + step], result)
 
@@ -127,7 +127,7 @@ class _Pieces:
         return int(counts.sum(dtype=np.uint32))
 
     def _computed(self, was: Array, now: Array, result: Difference) -> bool:
-        """Compare all numbers in their type; False if one is NaN or infinite, and nothing is told."""
+        """Compare all numbers in their type; False if one is NaN or infinite; then nothing is noted."""
         count = len(was) // self._width
         left, right, apart = (each[:count] for each in self._numbers[:3])
         left, right = into(self._dtype, was, left), into(self._dtype, now, right)

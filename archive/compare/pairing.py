@@ -82,7 +82,7 @@ class Pairing:
         return self.by_old.get(old) == new
 
     def pair_rest(self, old: Iterable[str], new: Iterable[str]) -> None:
-        """Pair names that are equal, then those that differ in the counted number alone, in their order."""
+        """Pair names that are equal, then, in order, those that differ only in the counted number."""
         was = [name for name in old if name not in self.by_old]
         now = [name for name in new if name not in self.by_new]
         for name in set(was).intersection(now):

@@ -41,7 +41,7 @@ FAR = 64
 
 
 class Takers:
-    """Who takes the values of nodes that one program alone has."""
+    """Who takes the values of nodes that only one program has."""
 
     def __init__(self, nodes: PairedNodes) -> None:
         self._added = _by_value(nodes.added, nodes)
@@ -49,7 +49,7 @@ class Takers:
         self._takers = defaultdict[int, list[str]](list)
 
     def explains(self, old: Told, new: Told) -> bool:
-        """Whether two nodes differ in nothing else, which is told from now on.
+        """Whether two nodes differ only in who takes what; then the rows of nodes between them say it.
 
         Args:
             old: a node of the old program, and its JSON.
@@ -75,7 +75,7 @@ class Takers:
         return True
 
     def told(self, site: NodeSite) -> str:
-        """Who takes a node's value, in words; "" if nobody does that another node is not told for."""
+        """Who takes a node's value, in words; "" where :meth:`explains` noted nobody."""
         takers = self._takers.get(id(site))
         return f"; taken by {several(takers)}" if takers else ""
 
@@ -94,7 +94,7 @@ def _by_value(
 
 
 def _leads(made: Mapping[ValueAt, tuple[NodeSite, tuple[str, ...]]], start: ValueAt, end: str) -> bool:
-    """Whether a value is made of another one by such nodes alone."""
+    """Whether only such nodes lie between a value and another one."""
     waiting, seen = [start], {start}
     while waiting and len(seen) <= FAR:
         _, inputs = made.get(waiting.pop(), (None, ()))
@@ -313,7 +313,7 @@ def _with_tensor(spec: dict[str, Any], names: Mapping[str, str]) -> dict[str, An
 
 
 def _nodes_by_name(name: str, old: Program, new: Program) -> Iterator[Change]:
-    """What differs in nodes of which a companion alone tells."""
+    """What differs in nodes that only a companion says something of."""
     was, now = old.sites, new.sites
     traced = []
     for key, site in was.items():

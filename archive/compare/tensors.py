@@ -301,10 +301,15 @@ class TensorComparison:
         for name, other in pairs.items():
             groups = [each.get(name, []) for each in aliased]
             if name in moved:
-                old, new = (_shared(name, first[name]) for first in firsts)
+                old, new = (
+                    "a storage of its own" if first[name] == name else f"shared with {first[name]}"
+                    for first in firsts
+                )
                 is_same = groups[0] == groups[1]
                 yield changed(Level.LAYOUT if is_same else Level.MODEL, "tensor", other, old, new)
-            elif groups[0] != groups[1] and moved.isdisjoint(one.name for group in groups for one in group):
+            elif groups[0] != groups[1] and moved.isdisjoint(
+                tensor.name for group in groups for tensor in group
+            ):
                 yield changed(Level.MODEL, "tensor", other, "overlaps others", "overlaps others elsewhere")
 
 
@@ -319,7 +324,7 @@ def _have_elements(old: Tensor, new: Tensor) -> bool:
 
 
 def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]]:
-    """What is told of two tensors and differs: a word, and both."""
+    """What differs in two tensors besides elements: a word, and both values."""
     if (old.dtype, old.shape) != (new.dtype, new.shape):
         yield "", kind_of(old), kind_of(new)
     if old.shape == new.shape and strides_that_count(old) != strides_that_count(new):
@@ -364,10 +369,6 @@ def _aliased(tensors: Mapping[str, Tensor]) -> dict[str, list[AliasedTensor]]:
             storages.setdefault(tensor.record, []).append(name)
     groups = [group for names in storages.values() if len(names) > 1 for group in aliases(tensors, names)]
     return {aliased.name: group for group in groups for aliased in group}
-
-
-def _shared(name: str, first: str) -> str:
-    return "a storage of its own" if name == first else f"shared with {first}"
 
 
 def _together(

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 HOLDERS = (Inert, PyValue, dict, list)
 """Values that can be held at several places."""
 PATH_PARTS = 64
-"""Parts of a path that are told; of a longer one the last ones."""
+"""Parts of a path that a row shows; of a longer one the last ones."""
 DEVICE = 3
 """The place of the device in a storage's persistent id: ``("storage", class, key, device, elements)``."""
 SHOWN = 60
-"""Characters of a text that are told."""
+"""Characters of a text that a row shows."""
 SHOWN_BYTES = 16
 """Bytes that are told one by one."""
 NOTHING = object()
@@ -107,7 +107,7 @@ class Values:
                 ]
 
     def _of_plain(self, path: Path, was: object, now: object) -> Change:
-        """Two values that differ; in the program of a lowered module perhaps in debug handles alone."""
+        """Two values that differ; in the program of a lowered module perhaps only in debug handles."""
         if not isinstance(was, str) or not isinstance(now, str):
             return self._row(path, summary(was), summary(now))
         pattern = self._handles

@@ -242,7 +242,7 @@ def _holds(archive: Archive) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is told of one of many files.
+    """What ``inspect`` says of one of many files.
 
     Attributes:
         kind: of the file.

@@ -114,11 +114,11 @@ class RenamedLines(CodeLines):
         return bytes(self.text[start : start + self.length(number)])
 
     def is_line(self, number: int, line: bytes) -> bool:
-        """Whether the code has a line of this number, and it is this one but for hashes."""
+        """Whether the code has a line of this number, and it is this one, apart from hashes."""
         return 0 < number <= len(self) and self.is_same(self.line(number), line)
 
     def is_same(self, line: bytes, shown: bytes) -> bool:
-        """Whether a line that is shown is a line of the code but for hashes."""
+        """Whether a line that is shown is a line of the code, apart from hashes."""
         words, shown_words = WORD.split(line), WORD.split(shown)
         if len(words) != len(shown_words):
             return False

@@ -54,7 +54,7 @@ EVAL_FRAME = re.compile(
     rb'(?P<prefix>.*?)  File %b"<eval_with_key>\.\d+(?P<traced> from [^"]*)?"%b, line %b(?P<line>\d{1,9})%b, '
     rb"in %b\w+%b" % ((COLOUR,) * 6)
 )
-"""The heading of a frame; PyTorch tells of code that it traced itself where it did so."""
+"""The heading of a frame. Of code that PyTorch traced itself, it says where it did."""
 STATEMENT = re.compile(rb"    (?P<name>[A-Za-z_]\w*)(?: *:[^=]*)? = (?P<code>.*)")
 INDENT = b"  "
 """Each line of a traceback's frames begins so."""

@@ -272,7 +272,7 @@ class FailureNotes:
             self._more += 1
 
     def may_write(self, size: int) -> bool:
-        """Whether an explanation of so many bytes may be written; counted if not."""
+        """Whether an explanation of this size may be written; if not, it is counted."""
         allowed = self._spending.write(size)
         self._left_out += not allowed
         return allowed

@@ -149,7 +149,7 @@ class LiteAnswers:
         return Answer(failure, explanation.text, notes, is_named, is_possible=True, cause=cause)
 
     def _explanation(self, handles: tuple[int, ...]) -> Explanation:
-        """The explanation of handles; kept for the next failure with these.
+        """The explanation of handles, kept for the next failure with the same ones.
 
         Raises:
             LimitError: it would be too long, or take too many steps.
@@ -182,7 +182,12 @@ class LiteAnswers:
         """The readings of a failure's handles; joined ones are split once for messages of one wording."""
         digits, message = failure.digits, failure.message
         if not failure.is_joined:
-            return self._left(list(self._alone(digits)), message, digits)
+            # Releases that print no braces print a backend's handle without its caller's.
+            is_number = digits.isascii() and digits.isdecimal()
+            is_number = is_number and str(int(digits[:MAX_HANDLE_DIGITS])) == digits
+            handle = self._archive.handle_form.known_as(int(digits)) if is_number else -1
+            is_known = is_number and handle in self.splits.operations
+            return self._left([(handle,)] if is_known else [], message, digits)
         key = digits, wording(message)
         readings = self._readings.get(key)
         if readings is not None:
@@ -210,19 +215,6 @@ class LiteAnswers:
         if not message or known[handle].method < 0:
             return False
         return known.runs_nothing(handle) or cannot_print(known.operator(handle), message)
-
-    def _alone(self, digits: str) -> Iterator[tuple[int, ...]]:
-        """The handle of a line without braces.
-
-        Nothing else is asked of it: releases that print no braces print a backend's handle without its
-        caller's.
-        """
-        is_number = digits.isascii() and digits.isdecimal() and str(int(digits[:MAX_HANDLE_DIGITS])) == digits
-        if not is_number:
-            return
-        handle = self._archive.handle_form.known_as(int(digits))
-        if handle in self.splits.operations:
-            yield (handle,)
 
     def _why(self, failure: LiteFailure, contradicted: list[tuple[int, ...]]) -> str:
         """The reason that handles are not explained."""

@@ -1,6 +1,6 @@
 """What PyTorch prints of redacted source, line for line in the place of what it prints of the original.
 
-``redact`` leaves each range on its line, so PyTorch prints as many lines as before, but for markings below
+``redact`` leaves each range on its line, so PyTorch prints as many lines as before, except for markings below
 blank lines, which it leaves out. What it prints of a redacted archive that is at hand is known to the byte
 (:data:`EXACTLY`). Of any other redaction this is known (:class:`Loosely`):
 

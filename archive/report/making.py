@@ -164,7 +164,7 @@ def copied_text(reason: str, file: Sized, out: Sized) -> Text:
 
 
 def would_text(out: Sized, *, replaced: bool) -> str:
-    """What a dry run tells of a target."""
+    """What a dry run says of a target."""
     return f"would {'replace' if replaced else 'write'} {out}: {out.size:,} bytes"
 
 

@@ -250,8 +250,11 @@ def joined_members(
         kinds = [MemberKind.of(value) for value in values]
         for kind, time in zip(kinds, modified, strict=True):
             if kind.origin is Origin.PROGRAM:
+                from archive.formats.exported.program import filled  # noqa: PLC0415 (few archives have programs)
+
                 record, metadata = next(kept), next(programs)
-                member = _program(record, left, metadata, allowance, deflated=kind.deflated)
+                stripped = memoryview(left[record.name]) if record.name in left else record.view()
+                member = _member(record.name, filled(stripped, metadata, allowance), deflated=kind.deflated)
             elif kind.origin is Origin.OBJECT:
                 record, (table, behind) = next(kept), next(objects)
                 member = _object(record, table, behind, allowance, deflated=kind.deflated)
@@ -285,21 +288,6 @@ def _program_metadata(contents: Contents) -> Iterator[list[dict[str, str]]]:
                 yield [metadata.of(row) for row in rows]
 
 
-def _program(
-    record: Record,
-    left: Mapping[str, bytes],
-    metadata: list[dict[str, str]],
-    allowance: Allowance,
-    *,
-    deflated: bool,
-) -> Member:
-    """An exported program with its metadata, as a member."""
-    from archive.formats.exported.program import filled  # noqa: PLC0415 (few archives have programs)
-
-    data = memoryview(left[record.name]) if record.name in left else record.view()
-    return _member(record.name, filled(data, metadata, allowance), deflated=deflated)
-
-
 def _object(
     record: Record, table: SectionTable, behind: memoryview, allowance: Allowance, *, deflated: bool
 ) -> Member:
@@ -314,7 +302,7 @@ def _object(
 
 
 def _stored_as(record: Record, *, deflated: bool) -> Member:
-    """A record as a member, deflated anew as PyTorch does it, or stored."""
+    """A record as a member, deflated again as PyTorch does it, or stored."""
     member = member_from(record)
     if member.deflated == deflated and not deflated:
         return member

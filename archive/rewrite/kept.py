@@ -83,7 +83,7 @@ class Remains(NamedTuple):
         return cls(records, {**opened.programs.left_with(kinds), **opened.spare.left(kinds)}, handles)
 
     def members(self, opened: Archive) -> Iterator[Member]:
-        """The members of the archive that is left, but for the serialization id."""
+        """The members of the archive that is left, without the serialization id."""
         records = opened.container.records
         debug = (*self.handles.records, *self.records)
         for member in slim_members(opened.recognised.kind, records, debug, self.parts):

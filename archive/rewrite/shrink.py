@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class ShrinkLevel(StrEnum):
-    """How far an archive is shrunk. Stock PyTorch reads the debug information of the first level alone."""
+    """How far an archive is shrunk. Stock PyTorch reads the debug information of only the first level."""
 
     COMPACT = "compact"
     EMBED = "embed"

@@ -58,7 +58,7 @@ class Split:
         largest: a handle with more than 8 digits, for which none became unique; else 0.
         no_handles: why failures of a lite archive name no debug handles on a device; "" where they do, and of
             other archives.
-        exact: whether a join gives the whole file back to the byte, or its records alone.
+        exact: whether a join gives the whole file back to the byte, or only its records.
         archive_id: the id that archive and companion have in common, in hex.
         refused: why PyTorch 2.13 refuses to load the archive as it is left: the loader and its message. Of
             exported programs, this is not known.

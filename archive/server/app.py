@@ -185,7 +185,7 @@ class RequestGuard:
     def _inner(self, scope: Scope) -> ASGIApp:
         """The application; or a refusal of hosts that are not the server's.
 
-        A browser sends the name that led it here: else any page could lead its own name here, and read.
+        A browser sends the name that led it here. Otherwise any page could lead its own name here, and read.
         """
         hosts = self._settings.hosts
         if hosts:

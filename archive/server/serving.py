@@ -133,7 +133,7 @@ class PromptProtocol(H11Protocol):
 
 
 def protocol_of(seconds: float) -> type[PromptProtocol]:
-    """The protocol of a server whose requests may take so long."""
+    """The protocol of a server whose requests may take this long."""
 
     class Protocol(PromptProtocol):
         """With the seconds of this server."""

@@ -22,7 +22,7 @@ RETRY_AFTER = 2
 # --- bodies and answers
 
 ANSWER_A_BODY = 8
-"""An inflated log, and an answer, may be so many times as long as a body may be."""
+"""An inflated log, and an answer, may be this many times as long as a body may be."""
 BODIES_KEPT = 64
 """Bodies of the largest size, or answers of as many bytes, that lie on the disk at a time."""
 LEAST_PIECES, BYTES_OF_A_PIECE = 256, 256

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from concurrent.futures import CancelledError as Cancelled
+from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 from multiprocessing import get_context
@@ -208,16 +209,11 @@ def _stopped(pool: ProcessPool) -> None:
 
 def _prepare(store: str, memory: int, answer: int) -> None:
     """Prepare a worker."""
-    _bound_memory(memory)
-    worker.prepare(store, answer)
-
-
-def _bound_memory(memory: int) -> None:
-    try:
+    with suppress(ImportError):
         import resource  # noqa: PLC0415 (there is none on Windows)
-    except ImportError:
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    worker.prepare(store, answer)
 
 
 def _work(seconds: int, work: Callable[..., ResultT], arguments: tuple[object, ...]) -> ResultT:

@@ -89,7 +89,7 @@ def made_of(source: Source, name: str, limits: Limits) -> MadeCompanion:
 
     Args:
         source: the file.
-        name: how it is called; by default by its path.
+        name: of the file; by default its path.
         limits: what it may cost.
 
     Raises:

@@ -44,7 +44,7 @@ TOLD_AFTER, PAUSE = 1.0, 0.02
 
 
 class Waiting:
-    """How long to wait for another process that changes a store, and whom to tell.
+    """How long to wait for another process that changes a store, and where to say so.
 
     Args:
         most: in seconds.

@@ -80,7 +80,7 @@ def companion_of(plain: memoryview, recipe: Sequence[Step], allowance: Allowance
 
 
 def _check(recipe: Sequence[Step], directory: Directory) -> None:
-    """Refuse a recipe that is not one of so many sections.
+    """Refuse a recipe that is not of this number of sections.
 
     Raises:
         ArchiveError: it is none.

@@ -283,7 +283,7 @@ class Store:
 
         Args:
             source: the file, or what :func:`~archive.store.adding.made_of` makes of it.
-            name: how it is called; by default by its path.
+            name: of the file; by default its path.
             replace: let it take the place of another companion of its archive id.
 
         Raises:

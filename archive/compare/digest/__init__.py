@@ -166,10 +166,10 @@ def digest(source: Source, *, of: Of = "model", limits: Limits = DEFAULT_LIMITS)
         limits: what hostile input may cost.
 
     Raises:
-        ArchiveError: the source is no archive, is broken, or is a companion alone, which has no model.
+        ArchiveError: the source is no archive, is broken, or is only a companion, which has no model.
         OSError: it cannot be read.
     """
-    if of == "debug":  # of a file elsewhere, debug info alone is fetched
+    if of == "debug":  # of a file elsewhere, only debug info is fetched
         with open_archive(source, limits=limits, kinds=OPENED_KINDS) as archive:
             parts = debug_parts(archive)
         return Digest(of, value_of(of, parts), parts)

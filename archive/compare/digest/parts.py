@@ -31,7 +31,7 @@ import hashlib
 import json
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archive.base.errors import in_file
 from archive.base.json_text import read_json
@@ -247,24 +247,21 @@ class _ModelParts:
                     node["metadata"] = {}
                 yield (
                     f"graph/{name}",
-                    _json({key: one for key, one in tree.items() if key not in RELEASE_KEYS}),
+                    _json({key: value for key, value in tree.items() if key not in RELEASE_KEYS}),
                 )
         for name in filter(TABLE.fullmatch, self._records):
             self._done.add(name)
+            # what the table says of tensors besides them, and the objects that it names
             with self._archive.allowance.part() as part, in_file(self._archive.file, name):
-                yield from self._payloads(name, read_json(self._records[name].view(), part))
-
-    def _payloads(self, table: str, tree: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-        """What a table says of tensors besides them, and the objects that it names."""
-        told = {}
-        for name, payload in tree["config"].items():
-            layout = (payload.get("tensor_meta") or {}).get("layout")
-            told[name] = [payload.get("is_param"), payload.get("use_pickle"), layout]
-            if payload.get("use_pickle"):
-                record = f"{table.rpartition('/')[0]}/{payload.get('path_name')}"
-                self._done.add(record)
-                yield f"record/{table}:{name}", _sha256(self._records[record].view())
-        yield f"values/{table}", _json(told)
+                facts = {}
+                for tensor, payload in read_json(self._records[name].view(), part)["config"].items():
+                    layout = (payload.get("tensor_meta") or {}).get("layout")
+                    facts[tensor] = [payload.get("is_param"), payload.get("use_pickle"), layout]
+                    if payload.get("use_pickle"):
+                        record = f"{name.rpartition('/')[0]}/{payload.get('path_name')}"
+                        self._done.add(record)
+                        yield f"record/{name}:{tensor}", _sha256(self._records[record].view())
+                yield f"values/{name}", _json(facts)
 
     # All
 

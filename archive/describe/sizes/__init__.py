@@ -17,7 +17,7 @@ All other bytes are a record's. They are labelled by its kind,
   strings, and bytes behind STOP;
 - *unreadable*: the whole record, if it is no pickle that PyTorch could have written.
 
-Deflate mixes the parts, so no stored byte belongs to one alone. The stored bytes of a deflated record are
+Deflate mixes the parts, so no stored byte belongs to only one. The stored bytes of a deflated record are
 *apportioned* to its parts: in proportion to their inflated bytes, by largest remainder.
 
 An exported program is JSON. Each kind of its nodes' metadata is a kind of bytes, too: keys and values,

@@ -77,7 +77,7 @@ class SizeBudget:
 
     @classmethod
     def parse(cls, text: str) -> SizeBudget:
-        """Read ``5MB``, ``source ranges=100KiB`` or ``debug=+10 kB``; a number alone is in bytes.
+        """Read ``5MB``, ``source ranges=100KiB`` or ``debug=+10 kB``; a number without a unit is in bytes.
 
         Raises:
             ValueError: the text is no budget.

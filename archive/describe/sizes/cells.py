@@ -90,7 +90,7 @@ def debug_contents(archive: Archive) -> RecordCells:
 
 
 def _readable(names: Sequence[str], read: Callable[[Sequence[str]], CellsT]) -> Iterator[CellsT]:
-    """Read records together. If that fails, read each half of them, so that broken ones end up alone."""
+    """Read records together. If that fails, read each half of them, until broken ones stand on their own."""
     if not names:
         return
     try:

@@ -1,4 +1,4 @@
-"""The sizes of a file by one view, and the verdicts on its budgets: all that is told of one of many files."""
+"""The sizes of a file by one view, and the verdicts on its budgets: what the report on many files needs."""
 
 from __future__ import annotations
 

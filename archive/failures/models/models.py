@@ -252,7 +252,7 @@ class Models:
 
         Args:
             model: the model.
-            user: for whom it is made once.
+            user: for each one it is made once.
             make: makes it.
 
         Raises:

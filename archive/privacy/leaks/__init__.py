@@ -124,7 +124,7 @@ class Finder:
         self._collection = Collection()
 
     def take(self, piece: FilePiece) -> None:
-        """Collect what the strings of a piece give away, but for PyTorch's own lines of source.
+        """Collect what the strings of a piece give away, except for PyTorch's own lines of source.
 
         What is packed comes again.
         """

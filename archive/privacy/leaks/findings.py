@@ -130,7 +130,7 @@ class Collection:
         """Add a text that was found.
 
         Args:
-            place: tells where it stands; asked for those places alone that are kept.
+            place: tells where it stands; called only for places that are kept.
             count: how often it stands there.
         """
         key = kind, text[:MOST_CHARACTERS]

@@ -132,7 +132,7 @@ FEWEST_BARE = 3
 """Parts of a path without a root."""
 MOST_PARTS = 32
 QUOTED_TEXT = rb"\\{0,7}+[\"']((?:[^\"'\\\n]|\\(?!\\{0,6}+[\"'])){0,255}+)\\{0,7}+[\"']"
-"""A string; backslashes before a quote are a part of that, so that there is one way alone to read it."""
+"""A string; backslashes before a quote belong to the quote, so that there is only one way to read it."""
 LISTED = re.compile(
     rb"[\[(]\s{0,40}(\\{0,7})[\"'](?:(?:" + FIRST_PART.pattern + rb"|" + BARE.pattern + rb")\\{0,7}[\"'])"
     rb"(?:\s{0,40},\s{0,40}" + QUOTED_TEXT + rb"){1,%d}+\s{0,40},?\s{0,40}[\])]" % (MOST_PARTS - 1)

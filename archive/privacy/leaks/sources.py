@@ -200,7 +200,7 @@ class SourceLines(NamedTuple):
     """Lines of source text, without blanks at either end.
 
     Attributes:
-        own: those that PyTorch's own modules have alone.
+        own: those that only PyTorch's own modules have.
         model: those of others; None where source ranges are not read: lines are told by their looks then.
         problem: why they are not, though the file should have them; "" else.
     """

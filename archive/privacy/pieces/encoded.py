@@ -2,7 +2,7 @@
 
 Names and paths are of such letters, too: a run counts as encoded if what comes out is text, or begins as a
 pickle, a zip or a compressed stream does. A long run of base64 of which nothing such comes out is masked if
-its letters are random: a path can stand in it by chance alone.
+its letters are random: a path can stand in it only by chance.
 """
 
 from __future__ import annotations

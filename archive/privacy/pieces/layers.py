@@ -305,7 +305,7 @@ def _stands_for(escape: re.Match[bytes]) -> bytes:
 
 JSON = re.compile(rb"[ \t\r\n]*[\[{][ \t\r\n]*[\[{\"\]}]")
 NO_JSON = (b"\1", b"\2")
-"""Controls, which JSON has as escapes alone: other bytes begin like JSON, too, and may have some."""
+"""Controls, which JSON has only as escapes. Bytes of other kinds that begin like JSON may have some."""
 JSON_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})(?:\\u([dD][c-fC-F][0-9a-fA-F]{2}))?|(.))", re.DOTALL)
 ESCAPED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b"\b", b"f": b"\f"}
 SURROGATES, BEHIND_SURROGATES = 0xD800, 0xDC00

@@ -64,7 +64,7 @@ WIDEST = 1 << 63
 
 
 def _of_fixed_size() -> re.Pattern[bytes]:
-    """Matches instructions of a fixed length, but for those that a pickle begins and ends with."""
+    """Matches instructions of a fixed length, except for those that a pickle begins and ends with."""
     ways = []
     for size in sorted(set(FIXED_SIZE.values())):
         some = (op.code for op in OPCODES if FIXED_SIZE.get(op.argument) == size)

@@ -124,7 +124,7 @@ def layers_within(
 # --- strings
 
 DEEPEST = 4
-"""Strings within strings so deep are read."""
+"""How deep strings within strings are read."""
 FRAME = b'File "'
 FRAMES = re.compile(rb'\n(?=[ \t]*File ")')
 LINE = 160

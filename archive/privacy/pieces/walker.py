@@ -101,7 +101,7 @@ def unlisted(whole: memoryview, starts: Collection[int], listed: Collection[int]
 # --- bounds
 
 DEEPEST = 4
-"""So deep are zips, streams and base64 read that are in one another."""
+"""How deep zips, streams and base64 within one another are read."""
 MOST_STREAMS = 2_000
 """Streams of a file that are unpacked, or tried."""
 SHARE = 4
@@ -132,7 +132,7 @@ class UnpackBounds:
         self._bytes -= work
 
     def may_unpack(self, name: str, depth: int) -> bool:
-        """Whether one more stream may be unpacked; if not, that is told once.
+        """Whether one more stream may be unpacked; if not, a problem says so once.
 
         Args:
             name: what the stream is called.
@@ -334,12 +334,8 @@ class Walker:
         """A piece, and what base64 and the like in it stand for."""
         self.read += len(piece.data)
         yield piece
-        yield from self._in_letters(piece.strings.encoded, piece.record, piece.kind, depth)
-
-    def _in_letters(
-        self, encoded: Sequence[EncodedPart], name: str, kind: RecordKind, depth: int
-    ) -> Iterator[FilePiece]:
-        """What letters stand for: all texts of one way in one piece, and each file."""
+        # What letters stand for: all texts of one way in one piece, and each file.
+        encoded = piece.strings.encoded
         for how in dict.fromkeys(part.how for part in encoded):
             texts = [part for part in encoded if part.how == how and not part.is_file]
             if texts:
@@ -348,11 +344,11 @@ class Walker:
                 self.read += len(data)
                 with self._allowance.part() as memory:
                     place = partial(_place_in, texts, starts)
-                    yield FilePiece(f"{name}{INSIDE}{how}", kind, data, memory, place=place)
+                    yield FilePiece(f"{piece.record}{INSIDE}{how}", piece.kind, data, memory, place=place)
         for part in encoded:
-            inside = f"{name}{INSIDE}{part.how}"
+            inside = f"{piece.record}{INSIDE}{part.how}"
             if part.is_file and self._bounds.may_unpack(inside, depth):
-                yield from self._content(memoryview(part.data), inside, kind, depth + 1)
+                yield from self._content(memoryview(part.data), inside, piece.kind, depth + 1)
 
     def _stream(
         self, stream: PackedStream, data: memoryview, name: str, kind: RecordKind, depth: int

@@ -91,7 +91,12 @@ def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str,
         record = opened.records[name]
         if record.size:
             made[name] = None if name in OPTIONAL else NO_INPUTS
-            removed.files |= set(_inside(record.view(), opened))
+            # the bytes of the tensors in this file of torch.save
+            with Container(Mapped(record.view(), opened.file), opened.allowance) as container:
+                for inner, tensor in container.records.items():
+                    content = bytes(tensor.view()[:LONGEST]) if inner.startswith("data/") else b""
+                    if len(set(content)) >= LEAST_DISTINCT:
+                        removed.files.add(content)
     for name in () if rules.inputs else _of_kind(opened, RecordKind.MODULES):
         for match in BUNDLED.finditer(opened.records[name].view()):
             attribute = match[2][: int.from_bytes(match[1], "little")].decode()
@@ -111,16 +116,6 @@ def without_extra(opened: Archive, rules: Rules, removed: Removed) -> dict[str, 
 def _of_kind(opened: Archive, kind: RecordKind) -> list[str]:
     file = opened.recognised.kind
     return [name for name in opened.container.records if kind_in(file, name) is kind]
-
-
-def _inside(data: memoryview, opened: Archive) -> Iterator[bytes]:
-    """The bytes of the tensors in a file of ``torch.save``."""
-    with Container(Mapped(data, opened.file), opened.allowance) as container:
-        for name, record in container.records.items():
-            if name.startswith("data/"):
-                content = bytes(record.view()[:LONGEST])
-                if len(set(content)) >= LEAST_DISTINCT:
-                    yield content
 
 
 # --- hidden

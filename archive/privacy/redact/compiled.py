@@ -8,8 +8,8 @@ C++ code beside an object    goes with all source text; else its paths are rewri
 C++ code to be compiled      its comments and stack traces are rewritten
 shared objects               what the loader never maps goes, DWARF and symbols; paths and lines of code in
                              read-only data are overwritten in place, unless C++ code has the path as a value
-other machine code           stays; paths in it are told
-all others                   PyTorch needs them, compilers' flags for one: maps alone change paths in them
+other machine code           stays; the result names paths in it
+all others                   PyTorch needs them, such as compilers' flags: only maps change paths in them
 ===========================  ================================================================================
 
 Whatever stays, the proof finds.
@@ -138,7 +138,7 @@ class _Compiled:
 
     @cached_property
     def _mapped(self) -> dict[bytes, bytes]:
-        """What maps alone make of each path."""
+        """What each path becomes by maps only."""
         return replace(self._rules, paths="keep").renamed(self._names)
 
     @cached_property
@@ -212,7 +212,7 @@ def _strings_in(data: memoryview) -> Iterator[bytes]:
 
 
 def in_place(path: bytes, new: bytes) -> bytes:
-    """A path, or the file's name alone, in as many bytes as another path takes."""
+    """A path, or only the file's name, in as many bytes as another path takes."""
     if new == path:
         return path
     name = new if len(new) <= len(path) else SEPARATOR.split(new)[-1]

@@ -72,7 +72,7 @@ class Proof:
         sought: how many texts were looked for, by what they are.
         unsought: texts that were not, with what they are: too short, or part of a path or line that stays.
         left: each text that was found, where it must not be: what it is, itself, and its first place.
-        in_code: lines that were found in generated code or bytecode alone, which is the model.
+        in_code: lines that were found only in generated code or bytecode, which are the model.
         unread: records that could not be searched, and why.
         read: bytes that were searched, inflated ones besides those as stored.
         carriers: names of classes, files and records that carry the name of a user or host.
@@ -175,7 +175,7 @@ class _Hit(NamedTuple):
 def _hits(
     places: Iterable[tuple[int, bytes]], data: memoryview, forms: Forms, *, tensor: bool = False
 ) -> Iterator[_Hit]:
-    """The texts that were found in some bytes, but for chance."""
+    """The texts that were found in some bytes, without those that stand there by chance."""
     for at, form in places:
         what, text = forms[form]
         end = at + len(form)
@@ -203,7 +203,7 @@ def _hits(
 
 
 def _note(piece: FilePiece, hits: Iterable[_Hit], proof: Proof, byte: Callable[[int], int]) -> None:
-    """Note what was found in a piece, but for lines of the model's code; ``byte`` tells where in the piece.
+    """Note what was found in a piece, without lines of the model's code; ``byte`` tells where in the piece.
 
     Bytecode has the strings of code as constants, where lines of a text in quotes stand, too.
     """

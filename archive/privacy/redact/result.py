@@ -50,7 +50,7 @@ class Redaction:
         stays: what these options would take out and cannot, and why.
         rewritten: records that the result has with other bytes.
         gone: records that it does not have, or without content.
-        exact: whether a join gives the whole original back to the byte, or its records alone.
+        exact: whether a join gives the whole original back to the byte, or only its records.
         archive_id: of the archive, in hex.
         redacted_id: of the redacted archive, in hex; the same unless records of the model were rewritten.
         refused: why PyTorch 2.13 refuses to load the result: the loader and its message. Of exported

@@ -82,7 +82,7 @@ def _in_letters(text: bytes) -> Iterator[bytes]:
 
 
 def name_around(data: bytes, at: int, length: int) -> bytes:
-    """The name that a name of a person is a part of, or it alone; b"" where it is one by chance.
+    """The name that contains a name of a person, or that name itself; b"" where it stands there by chance.
 
     A part begins and ends at a border: where letters begin or end, or small letters and capitals meet. A
     longer name has a border at one end.

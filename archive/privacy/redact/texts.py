@@ -137,7 +137,7 @@ def files_in(text: str) -> Iterable[bytes]:
 
 
 def redacted_trace(text: str, rules: Rules, names: Mapping[bytes, bytes], removed: Removed) -> str | None:
-    """A stack trace by the rules; None where it is none as Python prints them: then it goes.
+    """A stack trace by the rules; None, so that it goes, where it is not written as Python does.
 
     Args:
         rules: which lines of code stay.

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from archive.companion.contents import Contents
     from archive.container.container import Member
-    from archive.container.record import Record
     from archive.normalform.column_names import ColumnName
     from archive.reader.archive import Archive
 
@@ -84,7 +83,15 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
     Raises:
         ArchiveError: a join would not give the archive's records again.
     """
-    raw = _changed(opened, after, changes)
+    # the records of the model that the redacted archive does not have as they were
+    before = opened.container.records
+    # A join would put metadata that an embedded companion has into the program, where it never was.
+    others = {*changes.renamed, *(opened.programs.records.values() if opened.is_embedded else ())}
+    raw = [
+        name
+        for name in counted_names(before)
+        if name in others or (name in changes.records and not _is_kept(name, opened, after))
+    ]
     contents = collect(opened, raw)
     if opened.is_embedded and (prefix := opened.handle_form.prefix):
         contents = contents.with_columns({**contents.columns, "file.prefix": np.array([prefix])})
@@ -102,30 +109,21 @@ def companion_contents(opened: Archive, after: Archive, changes: Changes) -> tup
     contents = contents.with_strings(facts) if facts else contents
     here = after.container.records
     contents = with_digest(contents, opened.container, opened.programs.left, here)
-    data = build_companion(contents)
+    companion = build_companion(contents)
     together = redacted_id
     if redacted_id != contents.archive_id:
-        left = {name: one for name, one in after.programs.left.items() if name not in raw}
-        left |= {name: one for name, one in opened.programs.left.items() if name in raw}
-        together = archive_id(_together(opened, here, raw, changes), left)
-    check_gives(contents, memoryview(data), together, after.allowance)
-    return contents, data
-
-
-def _changed(opened: Archive, after: Archive, changes: Changes) -> list[str]:
-    """The records of the model that the redacted archive does not have as they were."""
-    before = opened.container.records
-    # A join would put metadata that an embedded companion has into the program, where it never was.
-    others = {*changes.renamed, *(opened.programs.records.values() if opened.is_embedded else ())}
-    return [
-        name
-        for name in counted_names(before)
-        if name in others or (name in changes.records and not _is_kept(name, opened, after))
-    ]
+        left = {name: data for name, data in after.programs.left.items() if name not in raw}
+        left |= {name: data for name, data in opened.programs.left.items() if name in raw}
+        # the records that a join takes from the redacted archive, and those that the companion has whole
+        new_names = set(changes.renamed.values())
+        taken_over = {name: record for name, record in here.items() if name not in new_names}
+        together = archive_id(ChainMap({name: before[name] for name in raw}, taken_over), left)
+    check_gives(contents, memoryview(companion), together, after.allowance)
+    return contents, companion
 
 
 def _is_kept(name: str, opened: Archive, after: Archive) -> bool:
-    """Whether a record is the same but for debug information inside of it."""
+    """Whether a record differs only in debug information inside of it."""
     if name not in after.container.records:
         return False
     before, here = opened.container.records[name].view(), after.container.records[name].view()
@@ -134,12 +132,3 @@ def _is_kept(name: str, opened: Archive, after: Archive) -> bool:
     if name in opened.spare.cuts:
         return opened.spare.cuts[name].left == here[: opened.spare.cuts[name].size]
     return before == here
-
-
-def _together(
-    opened: Archive, here: Mapping[str, Record], raw: list[str], changes: Changes
-) -> Mapping[str, Record]:
-    """The records that a join takes from the redacted archive, and those that the companion has whole."""
-    before, others = opened.container.records, set(changes.renamed.values())
-    kept = {name: record for name, record in here.items() if name not in others}
-    return ChainMap({name: before[name] for name in raw}, kept)

@@ -182,17 +182,15 @@ def _compare_sources(
     while low < len(source):
         high = max(int(np.searchsorted(ends, ends[low] + TEXT_CHUNK, "right")) - 1, low + 1)
         with allowance.lent(2 * int(ends[high] - ends[low]), "texts that are compared"):
-            expected, found = texts(low, high)
-            if expected != found:
+            old_texts, new_texts = texts(low, high)
+            if old_texts != new_texts:
                 pair = next(pair for pair in range(low, high) if len({*texts(pair, pair + 1)}) > 1)
-                _refuse_text(*where("text")(pair), *texts(pair, pair + 1))
+                record, place = where("text")(pair)
+                both = texts(pair, pair + 1)
+                at = next(at for at, values in enumerate(zip(*both, strict=True)) if len({*values}) > 1)
+                old, new = (shown(decoded(text[at:])) for text in both)
+                raise ArchiveError(record=record, place=f"{place}, byte {at}", expected=old, found=new)
         low = high
-
-
-def _refuse_text(record: str, place: str, expected: bytes, found: bytes) -> None:
-    at = next(at for at, pair in enumerate(zip(expected, found, strict=True)) if len({*pair}) > 1)
-    shown_expected, shown_found = (shown(decoded(text[at:])) for text in (expected, found))
-    raise ArchiveError(record=record, place=f"{place}, byte {at}", expected=shown_expected, found=shown_found)
 
 
 def _pieces(sources: SourceTable, which: Ints, known: Numbers, allowance: Allowance) -> tuple[Ints, Ints]:

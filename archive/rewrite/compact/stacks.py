@@ -2,8 +2,8 @@
 
 - Equal call stacks are one tuple, and so are equal modules. PyTorch shares only what was one object.
 - Rows stand in the order that deflates best; PyTorch takes any (tried with 2.13). Rows of one call stack
-  stand together, by tag and then by handle. Call stacks that differ in modules alone, as those of a model's
-  equal layers do, are neighbours: their rows are alike, but for the handles.
+  stand together, by tag and then by handle. Call stacks that differ only in modules, as those of a model's
+  equal layers do, are neighbours: their rows are alike, except for the handles.
 - If some handles take four bytes, all may. Then rows of equal length stand at equal distances.
 - The handles of a method count up. Deflate finds more repetition in them if all take four bytes.
 """
@@ -116,7 +116,7 @@ def stack_ways(table: HandleTable, generation: Generation, allowance: Allowance)
 def _distinct(table: HandleTable, function: Ints, types: Ints, instances: Ints) -> tuple[_Frames, Ints, Ints]:
     """The distinct frames, and for each frame of the table its number among them, and its role (f).
 
-    Frames have the same role if they, and all frames further in, differ in modules alone.
+    Frames have the same role if they, and all frames further in, differ only in modules.
     """
     modules: dict[tuple[int, int], int] = {}
     named = zip(types.tolist(), instances.tolist(), strict=True)

@@ -2,7 +2,7 @@ r"""Strings get numbers, equal ones the same; texts are cut into few pieces that
 
 PyTorch writes texts in lines, but joins any pieces (tried with 2.13). Here the pieces are made in two steps:
 
-1. Texts are cut into lines. Lines that differ in their line number alone, as many of traced models do, are
+1. Texts are cut into lines. Lines that differ only in their line number, as many of traced models do, are
    cut around it: ``/src/model.py(``, ``17``, ``6``, ``): forward\n``. The last digit is a piece of its own,
    so that neighbours share the others.
 2. Pieces that only ever stand together become one.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TRACE_LINE = re.compile(rb"(.*\()([0-9]+)(\): .*)", re.DOTALL)
 ALIKE = 8
-"""Lines that must differ in their number alone for them to be cut."""
+"""Lines that must differ only in their number for them to be cut."""
 
 
 LINE_BYTES, CUT_BYTES = 100, 250
@@ -144,7 +144,7 @@ def _lines(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
 
 
 def _cut(texts: PiecedTexts, allowance: Allowance) -> PiecedTexts:
-    """Cut lines around their line number, if many differ in it alone."""
+    """Cut lines around their line number, if many differ only in it."""
     allowance.take(CUT_BYTES * len(texts.strings) + sum(map(len, texts.strings)), "lines")
     alike: dict[tuple[bytes, bytes], list[tuple[int, bytes]]] = {}
     for number, line in enumerate(texts.strings):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def kept_aside(original: Archive, rewritten: Collection[str]) -> tuple[bytes, bool]:
-    """The record for an archive, and whether it gives the whole file again, not its records alone.
+    """The record for an archive, and whether it gives the whole file again, or only its records.
 
     Args:
         rewritten: names of the rewritten records that are no debug records.

@@ -162,8 +162,8 @@ class Migration:
         restored: whether the archive was a migrated one; then origin and plan are those of its original.
         size: of the archive.
         source_digest: blake2b of the archive, 16 bytes in hex.
-        out_size: of the result; 0 for a plan alone.
-        digest: of the result; "" for a plan alone.
+        out_size: of the result; 0 for a plan.
+        digest: of the result; "" for a plan.
         aside_size: of the record that keeps the original; 0 without one.
         exact: whether the way back gives the original file to the byte; else it gives the same records.
         data: the result, if no file was named to write it to; b"" else.

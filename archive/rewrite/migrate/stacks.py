@@ -249,13 +249,17 @@ class _Stacks:
             self._qualified.setdefault(name.rpartition(b".")[2], []).append(name)
 
     def of(self, path: int) -> int:
-        """The first frame of a path, NO_ROW where it names the top module alone."""
+        """The first frame of a path, NO_ROW where it names only the top module."""
         if path not in self._first:
             calls: list[tuple[int, bytes]] = []  # modules and the functions that are called, outermost first
             for step in STEP.finditer(self._strings[path].partition(b".")[2]):
                 if step["instance"] is not None:
                     instance = SELF if step["instance"] == UNKNOWN_INSTANCE else step["instance"]
-                    calls.append((self._module_of(step["type"], instance), UNKNOWN_FUNCTION))
+                    # The module's class is qualified if the archive has one class of that name.
+                    qualified = self._qualified.get(step["type"], [])
+                    type_name = qualified[0] if len(qualified) == 1 else step["type"]
+                    key = self._pool.number(type_name), self._pool.number(instance)
+                    calls.append((self._modules.setdefault(key, len(self._modules)), UNKNOWN_FUNCTION))
                 elif calls and calls[-1][1] == UNKNOWN_FUNCTION:
                     calls[-1] = (calls[-1][0], step["function"])
             begin = len(self._frames)
@@ -264,13 +268,6 @@ class _Stacks:
                 self._frames.append((following, module, self._pool.number(function)))
             self._first[path] = begin if calls else NO_ROW
         return self._first[path]
-
-    def _module_of(self, class_name: bytes, instance: bytes) -> int:
-        """The number of a module. Its class is qualified if the archive has one class of that name."""
-        qualified = self._qualified.get(class_name, [])
-        type_name = qualified[0] if len(qualified) == 1 else class_name
-        module = self._pool.number(type_name), self._pool.number(instance)
-        return self._modules.setdefault(module, len(self._modules))
 
     def columns(self) -> Columns:
         """Frames and modules."""

@@ -47,7 +47,7 @@ SECONDS_OF_SILENCE = 30.0
 BESIDE_BODIES = 1 << 20
 """Bytes of all that is no body: headers, bodies of redirections and refusals, sizes of chunks."""
 BESIDE_A_BYTE = 16
-"""For so many bytes of a body, one more may come beside it."""
+"""For each run of this many bytes of a body, one more may come beside it."""
 
 
 class RequestBudget:

@@ -110,7 +110,13 @@ class Cache:
             return
         with suppress(OSError, ArchiveError):  # a full disk, another file in the way: then there is no cache
             self._folder.mkdir(OWN, parents=True, exist_ok=True)
-            self._make_room(len(data))
+            files = [(path.stat(), path) for path in self._folder.glob(f"*{ENDING}")]
+            held = len(data) + sum(status.st_size for status, _ in files)
+            for status, path in sorted(files, key=lambda file: file[0].st_mtime_ns):  # used longest ago first
+                if held <= self._most:
+                    break
+                path.unlink(missing_ok=True)
+                held -= status.st_size
             with replacing(self._path(key, digest_of(data).hex()), force=True) as file:
                 file.write(data)
             for path in self._folder.glob(f"{key}-*{ENDING}"):
@@ -119,16 +125,6 @@ class Cache:
 
     def _path(self, key: str, digest: str) -> Path:
         return self._folder / f"{key}-{digest}{ENDING}"
-
-    def _make_room(self, size: int) -> None:
-        """Remove what was not used for longest."""
-        files = [(path.stat(), path) for path in self._folder.glob(f"*{ENDING}")]
-        held = size + sum(status.st_size for status, _ in files)
-        for status, path in sorted(files, key=lambda file: file[0].st_mtime_ns):
-            if held <= self._most:
-                return
-            path.unlink(missing_ok=True)
-            held -= status.st_size
 
 
 # --- server
@@ -242,7 +238,7 @@ class Server:
 
         Args:
             source: the file.
-            name: how it is called; by default by its path.
+            name: of the file; by default its path.
             replace: let it take the place of another companion of its archive id.
 
         Raises:

@@ -4,7 +4,7 @@ What tables say of values must describe a tensor or a number.
 
 PyTorch 2.13 makes each value that a graph names, without its elements, of its row in ``tensor_values``,
 ``sym_int_values``, ``sym_float_values`` or ``sym_bool_values``; it looks at no rows that no graph names.
-Expressions are texts that PyTorch evaluates as Python; here the names in them alone are looked at.
+Expressions are texts that PyTorch evaluates as Python; only the names in them are looked at here.
 
 Each name in an argument of a node is a value that the graph has by then.
 
@@ -50,7 +50,7 @@ UNBACKED = ("zuf", "u")
 TOKEN = re.compile(r"'(?P<symbol>[^'\\\n]*)'|(?P<name>[^\W\d]\w*)")
 """A symbol in an expression, or the name of something else."""
 SYMBOL = re.compile(r"Symbol\('(?P<symbol>[^'\\\n]*)'(?:, [a-z]+=True)*\)")
-"""An expression that is a symbol alone."""
+"""An expression that is only a symbol."""
 FUNCTIONS = {
     *("Symbol", "Integer", "Float", "Rational", "Add", "Mul", "Pow", "Max", "Min", "Mod", "true", "false"),
     *("Equality", "Unequality", "StrictLessThan", "LessThan", "StrictGreaterThan", "GreaterThan"),

@@ -44,7 +44,7 @@ REASONS = {
     "methods": "of methods, for classes of C++ may have the same",
     "values": "that the model computes with",
 }
-"""What is told of names that stay; PyTorch's own are passed over."""
+"""What the result says of names that stay; PyTorch's own are passed over."""
 TRIES = 20
 """Salts that are tried."""
 SHOWN = 5
@@ -138,7 +138,7 @@ class ModelNames:
 
     @property
     def sought(self) -> set[str]:
-        """The words that are to stand nowhere any more."""
+        """The words that must be gone everywhere."""
         return self.changed.keys() - self.spoken
 
     def told(self) -> list[str]:
