@@ -148,7 +148,11 @@ class _Pieces:
         """Look for a larger quotient of a difference and the larger magnitude."""
         most = result.max_rel or 0.0
         if most >= 1:
-            signs = self._signs(len(left))
+            # the places of elements whose signs differ
+            signs = np.empty(0, np.intp)
+            if self._dtype not in UNSIGNED:
+                flipped = self._flipped[: len(left) * self._width].view(f"<i{self._width}")
+                signs = np.flatnonzero(flipped < 0)
             if len(signs) * FEW <= len(left):
                 self._take(left, right, signs, result)
                 return
@@ -168,12 +172,6 @@ class _Pieces:
     def _is_rounded(self) -> bool:
         """Whether a difference of two numbers is rounded in their type."""
         return self._dtype not in INTEGERS
-
-    def _signs(self, count: int) -> np.ndarray:
-        """The places of a piece's elements whose signs differ."""
-        if self._dtype in UNSIGNED:
-            return np.empty(0, np.intp)
-        return np.flatnonzero(self._flipped[: count * self._width].view(f"<i{self._width}") < 0)
 
     def _take(self, left: np.ndarray, right: np.ndarray, places: np.ndarray, result: Difference) -> None:
         """Take the numbers at some places for the largest difference, as float64; all of them are finite."""

@@ -211,10 +211,15 @@ class TensorComparison:
     def _differing(self) -> Iterator[tuple[Places, str]]:
         """The old names of tensors that do not lie alike in equal storages, each place once."""
         places: set[Places] = set()
+        was, now = self._old.tensors, self._new.tensors
         for name, other in self._pairs.items():
-            old, new = self._old.tensors[name], self._new.tensors[other]
+            old, new = was[name], now[other]
             key = _place(old), _place(new)
-            if not _have_elements(old, new) or key in places or self._are_same(old, new):
+            if not _have_elements(old, new) or key in places:
+                continue
+            lie_alike = (old.strides, old.offset) == (new.strides, new.offset)
+            lie_alike = lie_alike and was.is_big_endian == now.is_big_endian
+            if lie_alike and self._storages.are_same(old.record, new.record):
                 continue
             places.add(key)
             if old.bytes is None:
@@ -234,14 +239,6 @@ class TensorComparison:
             return places, difference(was[name].dtype, pairs)
         except ArchiveError as error:
             return places, str(error)
-
-    def _are_same(self, old: Tensor, new: Tensor) -> bool:
-        """Whether two tensors lie alike in storages of the same bytes."""
-        if (old.strides, old.offset) != (new.strides, new.offset):
-            return False
-        if self._old.tensors.is_big_endian != self._new.tensors.is_big_endian:
-            return False
-        return self._storages.are_same(old.record, new.record)
 
     def _expected(self) -> Iterator[tuple[str, str]]:
         """The pairs of storages whose elements are going to be compared."""

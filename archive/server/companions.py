@@ -28,7 +28,7 @@ from archive.server.spool import CLOSE, receive
 from archive.store.entries import COMPANIONS, MOST_LISTED, entry_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from archive.server.settings import Settings
     from archive.server.spool import Spool
@@ -152,9 +152,13 @@ class Companions:
         facts: Annotated[bool, Query(description="Tell handles and code records, too.")] = False,
     ) -> Response:
         """A page of companions, in the order of their ids."""
+        try:
+            every = self._store.entries()
+        except (ArchiveError, OSError) as error:
+            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
         entries = [
             entry
-            for entry in self._entries()
+            for entry in every
             if prefix in (None, entry.prefix) and (name in entry.file or name in entry.facts.top)
         ]
         page = [entry for entry in entries if entry.archive_id > after][: limit + 1]
@@ -223,12 +227,6 @@ class Companions:
         if scheme.lower() != "bearer" or not is_right:
             why = "the token is missing or wrong; send `Authorization: Bearer TOKEN`"
             raise HttpProblem(HTTPStatus.UNAUTHORIZED, why, {"WWW-Authenticate": "Bearer", **CLOSE})
-
-    def _entries(self) -> Sequence[StoreEntry]:
-        try:
-            return self._store.entries()
-        except (ArchiveError, OSError) as error:
-            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
 
     def _named(self, word: str) -> StoreEntry:
         """The companion that a word means: see :meth:`~archive.store.store.Store.find`.

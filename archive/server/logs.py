@@ -83,7 +83,11 @@ class Logs:
                 explained = await self._worked(request, work.explain_json, body.path, answer.path)
             else:
                 explained = await self._worked(request, work.explain_text, body.path, answer.path, id, model)
-            headers = {} if explained is None else self._counted(explained)
+            headers = {}
+            if explained is not None:
+                self._count(explained)
+                counts = explained._asdict().items()
+                headers = {f"Debug-Archive-{name.capitalize()}": str(count) for name, count in counts}
             body.remove()
             answer.count(answer.path.stat().st_size)
             return SpooledAnswer(answer, stack.pop_all(), headers, JSON if is_json else TEXT)
@@ -110,13 +114,6 @@ class Logs:
         if isinstance(result, Refused):
             raise HttpProblem(result.status, result.detail)
         return result
-
-    def _counted(self, explained: Explained) -> dict[str, str]:
-        """The counts of a log, as headers; the metrics get them, too."""
-        self._count(explained)
-        return {
-            f"Debug-Archive-{name.capitalize()}": str(count) for name, count in explained._asdict().items()
-        }
 
 
 class SpooledAnswer(Response):

@@ -73,7 +73,11 @@ class Piece(NamedTuple):
         label: str | None = getattr(self, view)
         if label is None:
             return f"[{self.kind}]"
-        return str(label) if depth is None or view not in SEPARATORS else _cut(label, SEPARATORS[view], depth)
+        if depth is None or view not in SEPARATORS:
+            return str(label)
+        parts = label.split(SEPARATORS[view])
+        depth += not parts[0]  # an absolute path
+        return label if len(parts) <= depth else SEPARATORS[view].join([*parts[:depth], "*"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +173,3 @@ def changes(old: Mapping[str, Size], new: Mapping[str, Size]) -> dict[str, SizeC
 
 def _stored(sizes: Mapping[str, Size]) -> dict[str, int]:
     return {label: size.stored for label, size in sizes.items()}
-
-
-def _cut(path: str, separator: str, depth: int) -> str:
-    parts = path.split(separator)
-    depth += not parts[0]  # an absolute path
-    return path if len(parts) <= depth else separator.join([*parts[:depth], "*"])

@@ -28,7 +28,7 @@ from archive.formats.exported.node_metadata import KIND_BY_KEY
 from archive.formats.record_kinds import MetadataKind, RecordKind, SpareKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from archive.describe.sizes.account import Account
 
@@ -133,7 +133,10 @@ def verdict(
     old = _measures(base, view, depth) if base else {}
     known = dict.fromkeys([*new, *old, *ALWAYS_KNOWN.get(view, [])])
     if budget.label not in known:
-        problem = f"no label {shown(budget.label)} by {view}; there are: {_listed(known)}"
+        names = [one_line(label) for label in known if label != FILE]
+        more = f", and {len(names) - LISTED} others" if len(names) > LISTED else ""
+        some = ", ".join(names[:LISTED])
+        problem = f"no label {shown(budget.label)} by {view}; there are: {some}{more}"
         return Verdict(budget, None, problem)
     size = new.get(budget.label, 0)
     if not budget.growth:
@@ -146,12 +149,6 @@ def verdict(
 def _measures(account: Account, view: View, depth: int | None) -> dict[str, int]:
     by_label = {label: size.stored for label, size in account.by(view, depth).items()}
     return {**by_label, DEBUG: account.debug_bytes, FILE: account.size}
-
-
-def _listed(known: Collection[str]) -> str:
-    names = [one_line(label) for label in known if label != FILE]
-    more = f", and {len(names) - LISTED} others" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
 
 
 # --- TOML files
@@ -253,17 +250,14 @@ def _rules(table: settings.Table) -> Iterator[BudgetRule]:
         texts = budgets if isinstance(budgets, list) else [budgets]
         for number, text in enumerate(texts, 1):
             place = _place(table.path, glob) + (f", item {number}" if isinstance(budgets, list) else "")
-            yield BudgetRule(glob, place, _budget(place, text))
+            if not isinstance(text, str):
+                raise ArchiveError(file=place, expected='text like "debug=100KB"', found=shown(text))
+            try:
+                budget = SizeBudget.parse(text)
+            except ValueError as error:
+                raise ArchiveError(str(error), file=place) from None
+            yield BudgetRule(glob, place, budget)
 
 
 def _place(path: str, glob: str) -> str:
     return f"{path}: {settings.header(BUDGETS)}, {shown(glob)}"
-
-
-def _budget(place: str, text: object) -> SizeBudget:
-    if not isinstance(text, str):
-        raise ArchiveError(file=place, expected='text like "debug=100KB"', found=shown(text))
-    try:
-        return SizeBudget.parse(text)
-    except ValueError as error:
-        raise ArchiveError(str(error), file=place) from None
