@@ -163,7 +163,7 @@ class Outcome:
         if not self.outputs:
             return ()
         (file, *read), (out, *made) = self.sources, self.outputs
-        return (file.size, out.size, *(one.size for one in (*read, *made)))
+        return (file.size, out.size, *(companion.size for companion in (*read, *made)))
 
 
 @dataclass(frozen=True, slots=True)

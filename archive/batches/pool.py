@@ -139,8 +139,8 @@ def _in_worker(item: ItemT) -> Any:  # noqa: ANN401 (the function's result)
 def _prepare_worker(work: Callable[[Any], Any]) -> None:
     """Prepare a worker: a signal ends it quietly, and so does the end of the process that started it."""
     _Given.work = work
-    for one in ENDING_SIGNALS:
-        signal.signal(one, _end_soon)
+    for number in ENDING_SIGNALS:
+        signal.signal(number, _end_soon)
     Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -192,12 +192,12 @@ def _end_soon(*_: object) -> None:
 @contextmanager
 def _handled_by(handler: Callable[..., None]) -> Iterator[None]:
     """Let a function handle the signals that end a worker."""
-    before = {one: signal.signal(one, handler) for one in ENDING_SIGNALS}
+    before = {number: signal.signal(number, handler) for number in ENDING_SIGNALS}
     try:
         yield
     finally:
-        for one, former in before.items():
-            signal.signal(one, former)
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 @contextmanager

@@ -297,7 +297,9 @@ def _check_offsets(archive: Archive, readable: set[str], rows: RangeChecks) -> N
     offset, names = rows.table.offset, rows.table.names
     delegated = rows.of_records([name == DELEGATED for name in names]).astype(np.bool_)
     code = [code_of(name) for name in names]
-    size = rows.of_records([archive.records[one].size if one in readable else UNKNOWN_SIZE for one in code])
+    size = rows.of_records(
+        [archive.records[record].size if record in readable else UNKNOWN_SIZE for record in code]
+    )
 
     def allowed(row: int) -> str:
         if not size[row]:

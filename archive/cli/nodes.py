@@ -68,7 +68,9 @@ def print_nodes(
                 title, end = f"node {source.label}:\n" * is_titled, "\n" * (len(every) > 1)
                 text = f"{title}{source.text.removesuffix(chr(10))}\n{end}"
                 printing.write(text.encode("utf-8", "surrogatepass"))
-    for place in {one.label: one for some in places.values() for one in some}.values():
+    for place in {
+        instruction.label: instruction for some in places.values() for instruction in some
+    }.values():
         if place.nodes and place.instruction.delegate:
             printing.note(f"{file}: {place.of_backend}")
     for note in lost:

@@ -190,7 +190,7 @@ def _value(text: str) -> Any:  # noqa: ANN401 (any argument)
     """
     match = TENSOR.fullmatch(text)
     if match:
-        sizes = [int(one) for one in (match["sizes"] or match["floats"] or "").split("x") if one]
+        sizes = [int(size) for size in (match["sizes"] or match["floats"] or "").split("x") if size]
         try:
             return _stock().example_tensor(sizes, match["type"] or "float32")
         except (ValueError, RuntimeError) as error:

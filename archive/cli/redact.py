@@ -169,7 +169,7 @@ def command(
     others = {"names": names, "ids": ids, "inputs": inputs_, "extra": extra, "times": times}
     try:
         if companion is None:
-            if any(one is not None for one in others.values()):
+            if any(choice is not None for choice in others.values()):
                 raise click.UsageError(NEEDS_COMPANION)
             try:
                 return maker.run("redact_companion", inputs, out, **choices)

@@ -289,7 +289,7 @@ def _note_unknown(
 
 def _why_unknown(opened: Archive, missing: list[Symbolication]) -> str:
     """The reason that handles are unknown."""
-    numbers = ", ".join(str(handle) for one in missing for handle in one.missing)
+    numbers = ", ".join(str(handle) for symbolication in missing for handle in symbolication.missing)
     if opened.handles:
         foreign = opened.handle_form.foreign(str(missing[0].missing[-1]))
         has = foreign or f"it has {runs(list(opened.handles))}"

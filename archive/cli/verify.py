@@ -124,12 +124,16 @@ class _Verification:
 
     def take(self, name: str, checked: _Checked) -> list[Diagnostic]:
         """Count a file and annotate it; the diagnostics that are shown."""
-        shown = [one for one in checked.diagnostics if not self._quiet or one.severity in NEVER_HIDDEN]
+        shown = [
+            diagnostic
+            for diagnostic in checked.diagnostics
+            if not self._quiet or diagnostic.severity in NEVER_HIDDEN
+        ]
         self._files[checked.status] += 1
         self._warned += checked.status is ExitStatus.WELL and bool(shown)
-        errors = [str(one) for one in shown if one.severity in NEVER_HIDDEN]
+        errors = [str(diagnostic) for diagnostic in shown if diagnostic.severity in NEVER_HIDDEN]
         self._annotations.add("error", name, "verify", errors)
-        warnings = [str(one) for one in shown if one.severity == "warning"]
+        warnings = [str(diagnostic) for diagnostic in shown if diagnostic.severity == "warning"]
         self._annotations.add("warning", name, "verify", warnings)
         return shown
 
@@ -166,4 +170,4 @@ class _Verification:
 
 
 def _lines(name: str, diagnostics: Sequence[Diagnostic]) -> list[str]:
-    return [f"{name}: {one.severity}: {one}" for one in diagnostics] or [f"{name}: well"]
+    return [f"{name}: {diagnostic.severity}: {diagnostic}" for diagnostic in diagnostics] or [f"{name}: well"]

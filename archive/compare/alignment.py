@@ -168,9 +168,12 @@ def paired(was: Sequence[Keys], now: Sequence[Keys]) -> Iterator[tuple[int, int]
     while waiting:
         level, (old, old_end, new, new_end) = waiting.pop()
         if level < depth:
-            keys = [one[level] for one in was[old:old_end]], [one[level] for one in now[new:new_end]]
+            keys = (
+                [levels[level] for levels in was[old:old_end]],
+                [levels[level] for levels in now[new:new_end]],
+            )
             pairs, blocks = aligned(*keys)
-            yield from ((old + one, new + other) for one, other in pairs)
+            yield from ((old + old_at, new + new_at) for old_at, new_at in pairs)
             waiting += [
                 (
                     level + 1,

@@ -75,7 +75,7 @@ def pairs_of_tensors(old: Tensors, new: Tensors) -> dict[str, str]:
         keys = (
             [_keys(tensors, name) for name in each] for tensors, each in zip((old, new), names, strict=True)
         )
-        pairs |= {names[0][one]: names[1][other] for one, other in paired(*keys)}
+        pairs |= {names[0][old_at]: names[1][new_at] for old_at, new_at in paired(*keys)}
     return pairs
 
 

@@ -122,7 +122,7 @@ def _lines(archive: Archive, table: Mapping[str, object], rest: Sequence[object]
     for key, value in table.items():
         if key not in ("instructions", *SHARED_TABLES):
             yield f"{key}: {_plain(archive, value)}"
-    yield from (f"schema: {_plain(archive, one)}" for one in rest)
+    yield from (f"schema: {_plain(archive, part)}" for part in rest)
 
 
 def _line(archive: Archive, table: Mapping[str, object], row: tuple[str, int, *tuple[object, ...]]) -> str:
@@ -144,7 +144,7 @@ def _argument(archive: Archive, table: Mapping[str, object], code: str, number: 
     entry = entries[number]
     if code in ("OP", "OPN") and isinstance(entry, tuple):
         name, overload, *arguments = entry
-        return f"{name}.{overload}".removesuffix(".") + "".join(f" of {one}" for one in arguments)
+        return f"{name}.{overload}".removesuffix(".") + "".join(f" of {argument}" for argument in arguments)
     return _plain(archive, entry)
 
 

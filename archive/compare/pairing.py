@@ -155,8 +155,8 @@ def _in_terms_of(
     (old_bare, old_names), (new_bare, new_names) = _lines(old, was), _lines(new, now)
     terms: dict[str, str] = {}
     used = set(TOKEN.findall(new)) - now  # what is no variable keeps its name to itself
-    for one, other in aligned(old_bare, new_bare)[0]:
-        for before, after in zip(old_names[one], new_names[other], strict=True):
+    for old_at, new_at in aligned(old_bare, new_bare)[0]:
+        for before, after in zip(old_names[old_at], new_names[new_at], strict=True):
             if after not in terms and before not in used:
                 terms[after] = before
                 used.add(before)

@@ -163,10 +163,12 @@ class _ProgramComparison:
         """The rows: nodes, where they come from, and the rest."""
         yield from self._of_nodes()
         traced = [
-            (one, other) for one, other in self._nodes.pairs if dict(one.metadata) != dict(other.metadata)
+            (before, after)
+            for before, after in self._nodes.pairs
+            if dict(before.metadata) != dict(after.metadata)
         ]
         if traced:
-            yield _of_metadata(self._name, [other for _, other in traced])
+            yield _of_metadata(self._name, [after for _, after in traced])
         yield from self._rest()
 
     def _of_nodes(self) -> Iterator[Change]:
@@ -232,20 +234,24 @@ def _by_name(
         if left_out.isdisjoint(named_values(spec)[:1])
     ]
     inputs = [
-        nodes.in_old_terms(one)
-        for one in _objects(module["graph"].get("inputs"), "graph.inputs")
-        if left_out.isdisjoint(named_values(one)[:1])
+        nodes.in_old_terms(item)
+        for item in _objects(module["graph"].get("inputs"), "graph.inputs")
+        if left_out.isdisjoint(named_values(item)[:1])
     ]
     calls = _objects(module.get("module_call_graph"), "module_call_graph")
     return {
-        **{key: one for key, one in tree.items() if key not in (*RELEASE_KEYS, "graph_module")},
+        **{key: item for key, item in tree.items() if key not in (*RELEASE_KEYS, "graph_module")},
         "graph": told,
-        "inputs": _keyed((_first_name(one), one) for one in inputs),
-        "signature": nodes.in_old_terms({key: one for key, one in signature.items() if key != "input_specs"}),
+        "inputs": _keyed((_first_name(item), item) for item in inputs),
+        "signature": nodes.in_old_terms(
+            {key: item for key, item in signature.items() if key != "input_specs"}
+        ),
         "input specs": _keyed((_first_name(spec), spec) for spec in specs),
         "modules": _keyed((str(call.get("fqn")), call) for call in nodes.in_old_terms(calls)),
         "graph_module": {
-            key: one for key, one in module.items() if key not in ("graph", "signature", "module_call_graph")
+            key: item
+            for key, item in module.items()
+            if key not in ("graph", "signature", "module_call_graph")
         },
     }
 
@@ -349,7 +355,7 @@ def _node(program: str, key: str, status: Status, old: str, new: str) -> Change:
 def _told(site: NodeSite, record: Mapping[str, Any] | None = None) -> str:
     """A node's call, and the line of source that it comes from."""
     record = record or site.record or {}
-    given = [_argument(one) for one in record.get("inputs", ())] or list(site.arguments or ())
+    given = [_argument(argument) for argument in record.get("inputs", ())] or list(site.arguments or ())
     return f"{site.target.removeprefix('torch.ops.')}({', '.join(given)}){_place(site)}"
 
 
@@ -361,7 +367,7 @@ def _argument(given: Any) -> str:  # noqa: ANN401 (JSON)
         if kind == "as_none":
             return "None"
     if isinstance(value, list):
-        return f"[{', '.join(_argument(one) for one in value)}]"
+        return f"[{', '.join(_argument(part) for part in value)}]"
     if isinstance(value, dict):
         return str(value.get("name", "…"))
     return value if isinstance(value, str) else shown(value)
@@ -409,5 +415,5 @@ def _payload(payload: Mapping[str, Any]) -> dict[str, Any]:
     """What is not compared as a tensor."""
     if payload.get("use_pickle"):
         return dict(payload)
-    meta = {key: one for key, one in (payload.get("tensor_meta") or {}).items() if key not in OF_TENSORS}
-    return {**{key: one for key, one in payload.items() if key != "path_name"}, "tensor_meta": meta}
+    meta = {key: value for key, value in (payload.get("tensor_meta") or {}).items() if key not in OF_TENSORS}
+    return {**{key: value for key, value in payload.items() if key != "path_name"}, "tensor_meta": meta}

@@ -94,7 +94,7 @@ def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableR
     archives[0].allowance.take(COPIES * (old.size + new.size), "compiled models")
     weights = [weights_in(record.view(), kind) for record in (old, new)]
     if not equal(*weights) and not all(tells_tensors_of(archive, new.name) for archive in archives):
-        was, now = (f"{len(one):,} bytes" for one in weights)
+        was, now = (f"{len(data):,} bytes" for data in weights)
         yield changed(
             level, "weights", new.name, was, f"{now}; nothing tells which tensors" if was == now else now
         )
@@ -106,12 +106,12 @@ def _rows(archives: tuple[Archive, Archive], old: ReadableRecord, new: ReadableR
 
 def _changed(level: Level, kind: RecordKind, old: ReadableRecord, new: ReadableRecord) -> Change:
     what = str(kind)
-    texts = [_text(one) for one in (old, new)]
+    texts = [_text(record) for record in (old, new)]
     if all(text is not None for text in texts) and any("\n" in str(text).strip() for text in texts):
         return text_changed(level, what, new.name, "text", unified(str(texts[0]), str(texts[1])))
     words = [
-        f"{one.size:,} bytes" if text is None else text.strip()
-        for one, text in zip((old, new), texts, strict=True)
+        f"{record.size:,} bytes" if text is None else text.strip()
+        for record, text in zip((old, new), texts, strict=True)
     ]
     if words[0] == words[1]:
         words[1] = "other bytes"

@@ -335,7 +335,7 @@ def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]
         if was != now:
             yield word, was, now
     if bool(old.record) != bool(new.record):
-        was, now = ("with elements" if one.record else "without elements" for one in (old, new))
+        was, now = ("with elements" if tensor.record else "without elements" for tensor in (old, new))
         yield "", was, now
 
 

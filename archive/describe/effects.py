@@ -121,11 +121,11 @@ def inspect_effects(archive: Archive) -> EffectsInspection:
 
 def entry_numbers(methods: Sequence[MethodEffects]) -> Iterator[int]:
     """The number of each entry, from 1; 0 for methods with one table."""
-    counts = Counter(one.method for one in methods)
+    counts = Counter(method.method for method in methods)
     met: Counter[str] = Counter()
-    for one in methods:
-        met[one.method] += 1
-        yield met[one.method] if counts[one.method] > 1 else 0
+    for method in methods:
+        met[method.method] += 1
+        yield met[method.method] if counts[method.method] > 1 else 0
 
 
 def _method(

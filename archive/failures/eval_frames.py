@@ -143,7 +143,10 @@ class EvalFailure(Failure):
         """The same for tracebacks of the same statements."""
         return digest(
             str(self.is_whole),
-            *(f"{one.line} {one.is_traced} {one.name} = {one.code}" for one in self.statements),
+            *(
+                f"{statement.line} {statement.is_traced} {statement.name} = {statement.code}"
+                for statement in self.statements
+            ),
         )
 
     def leave(self) -> None:

@@ -44,7 +44,7 @@ def names_by_hash(companion: Companion) -> dict[bytes, bytes]:
         words |= more
     hashes = {word: hashed(word, companion.salt).encode() for word in words}
     times = Counter(hashes.values())
-    return {one: encoded(word) for word, one in hashes.items() if times[one] == 1}
+    return {digest: encoded(word) for word, digest in hashes.items() if times[digest] == 1}
 
 
 def _texts(companion: Companion) -> Iterator[str]:

@@ -71,12 +71,12 @@ def verdict(diff: Diff) -> str:
         if level in levels
     ]
     told = f"differences: {', '.join(counts)}" if counts else "no difference that was asked for"
-    missing = [one_line(one) for one in diff.unchecked]
+    missing = [one_line(why) for why in diff.unchecked]
     if diff.same_model:
         told = f"same model; {told}"
     elif missing and Level.MODEL not in levels:
         told = f"no difference of the model in what both have; {told}"
-    return "\n".join([told, *(f"not compared: {one}" for one in missing)])
+    return "\n".join([told, *(f"not compared: {why}" for why in missing)])
 
 
 def summary_line(diff: Diff) -> str:

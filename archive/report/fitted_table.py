@@ -173,7 +173,9 @@ def shortened(names: Sequence[str], width: int) -> list[str]:
     short = [in_the_middle(name, width) for name in names]
     for way in (_cut, _whole):
         count = Counter(short)
-        short = [one if count[one] == 1 else way(name, width) for name, one in zip(names, short, strict=True)]
+        short = [
+            text if count[text] == 1 else way(name, width) for name, text in zip(names, short, strict=True)
+        ]
     return short
 
 

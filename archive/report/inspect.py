@@ -123,7 +123,7 @@ def _origin(origin: Provenance, *, migrated: bool) -> list[str]:
     said = f"of {origin}, as {f'{signs - against} of' if against else 'all'} {signs} signs say"
     if migrated:
         return [f"{said}; migrated: `debug-archive migrate` can give what it was"]
-    return [said, *(f"  but {one}" for one in origin.against)]
+    return [said, *(f"  but {sign}" for sign in origin.against)]
 
 
 # --- a zip that is no archive
@@ -169,7 +169,9 @@ def listing_text(facts: ZipListing) -> Group:
 def programs_table(programs: Mapping[str, ProgramSummary]) -> FittedTable:
     """A table of programs, a row each."""
     headings = ("nodes", "subgraphs", "traced", "modules", "metadata bytes")
-    table = FittedTable([("program", "name"), ("PyTorch", "text"), *((one, "number") for one in headings)])
+    table = FittedTable(
+        [("program", "name"), ("PyTorch", "text"), *((heading, "number") for heading in headings)]
+    )
     for name, facts in programs.items():
         numbers = (facts.nodes, facts.graphs, facts.traced, facts.modules, facts.metadata_bytes)
         table.add(one_line(name), one_line(facts.release), *(f"{number:,}" for number in numbers))
@@ -181,12 +183,12 @@ def methods_table(methods: Mapping[str, InstructionFacts]) -> FittedTable:
     table = FittedTable(
         [("method", "name"), ("instructions", "number"), ("debug handles", "number"), ("backends", "text")]
     )
-    for name, one in islice(methods.items(), MOST_METHODS):
-        backends = ", ".join(f"{one_line(backend)} {count:,}" for backend, count in one.backends.items())
-        table.add(one_line(name), f"{one.instructions:,}", f"{one.handles:,}", backends)
+    for name, method in islice(methods.items(), MOST_METHODS):
+        backends = ", ".join(f"{one_line(backend)} {count:,}" for backend, count in method.backends.items())
+        table.add(one_line(name), f"{method.instructions:,}", f"{method.handles:,}", backends)
     if len(methods) > MOST_METHODS:
         rest = [*methods.values()][MOST_METHODS:]
-        sums = sum(one.instructions for one in rest), sum(one.handles for one in rest)
+        sums = sum(method.instructions for method in rest), sum(method.handles for method in rest)
         table.add(f"[{len(rest):,} more methods]", *(f"{number:,}" for number in sums), "")
     return table
 
@@ -194,7 +196,9 @@ def methods_table(methods: Mapping[str, InstructionFacts]) -> FittedTable:
 def compiled_table(models: Mapping[str, CompiledFacts]) -> FittedTable:
     """A table of compiled models, a row each; the last three columns are bytes."""
     headings = ("kernels", "traced", "C++ code", "shared object", "mapped")
-    table = FittedTable([("compiled model", "name"), ("for", "text"), *((one, "number") for one in headings)])
+    table = FittedTable(
+        [("compiled model", "name"), ("for", "text"), *((heading, "number") for heading in headings)]
+    )
     for name, facts in models.items():
         counts = (facts.kernels, facts.traced) if facts.has_kernels else (None, None)
         numbers = (*counts, facts.code_bytes, facts.object_bytes, facts.mapped_bytes)
@@ -219,7 +223,7 @@ def total_text(summaries: Sequence[Summary], files: int) -> str:
         summaries: of the files that could be read.
         files: the number of all.
     """
-    sums = zip(*((one.size, one.debug_bytes, one.handles) for one in summaries), strict=True)
+    sums = zip(*((summary.size, summary.debug_bytes, summary.handles) for summary in summaries), strict=True)
     size, debug, handles = map(sum, sums) if summaries else (0, 0, 0)
     unread = files - len(summaries)
     lost = f"; {unread:,} could not be read" if unread else ""

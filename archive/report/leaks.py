@@ -31,16 +31,16 @@ def leaks_table(findings: Sequence[Finding], examples: int) -> FittedTable:
     table = FittedTable([("kind", "name"), ("found", "number"), ("text", "text"), ("first at", "text")])
     for kind, some in by_kind(findings).items():
         shown = some if len(some) <= examples + 1 else some[: examples or None]
-        for number, one in enumerate(shown):
+        for number, finding in enumerate(shown):
             table.add(
                 kind if number == 0 else "",
-                f"{one.count:,}",
-                one_line(one.text)[:SHORTENED],
-                one_line(_short(one.places[0])),
+                f"{finding.count:,}",
+                one_line(finding.text)[:SHORTENED],
+                one_line(_short(finding.places[0])),
             )
         if len(shown) < len(some):
             rest = some[len(shown) :]
-            table.add("", f"{sum(one.count for one in rest):,}", f"[{len(rest):,} other texts]", "")
+            table.add("", f"{sum(finding.count for finding in rest):,}", f"[{len(rest):,} other texts]", "")
     return table
 
 
@@ -57,26 +57,26 @@ def _short(place: Place) -> str:
 def remedies(findings: Sequence[Finding]) -> list[str]:
     """A line for each way to take findings out, with the kinds that go that way."""
     ways: dict[str, list[str]] = {}
-    for one in findings:
-        kinds = ways.setdefault(one.remedy, [])
-        if one.kind not in kinds:
-            kinds.append(one.kind)
+    for finding in findings:
+        kinds = ways.setdefault(finding.remedy, [])
+        if finding.kind not in kinds:
+            kinds.append(finding.kind)
     return [f"{', '.join(kinds)}: {way}" for way, kinds in ways.items()]
 
 
 def listed_only(leaks: Leaks, shown: Sequence[Finding]) -> str:
     """One line about findings that do not count, and what is allowed; "" where there are none."""
     told = set(map(id, shown))
-    left = [one for one in leaks.findings if id(one) not in told and not one.allowed]
-    allowed = sum(one.allowed for one in leaks.findings)
+    left = [finding for finding in leaks.findings if id(finding) not in told and not finding.allowed]
+    allowed = sum(finding.allowed for finding in leaks.findings)
     parts = [_number(kind, some) for kind, some in by_kind(left).items()]
     return "; ".join(
-        one
-        for one in (
+        finding
+        for finding in (
             f"not counted: {', '.join(parts)}" if parts else "",
             f"allowed: {counted(allowed, 'text')}" if allowed else "",
         )
-        if one
+        if finding
     )
 
 
@@ -92,15 +92,17 @@ def _number(kind: LeakKind, some: Sequence[Finding]) -> str:
 
 def leaks_facts(leaks: Leaks, findings: Iterable[Finding]) -> dict[str, Any]:
     """What a file gives away for JSON; ``counted`` tells what makes the exit status 1."""
-    counts = {id(one) for one in findings}
+    counts = {id(finding) for finding in findings}
     facts = []
-    for one in leaks.findings:
+    for finding in leaks.findings:
         places = [
             {"record": place.record, "byte": place.byte} | ({"within": place.within} if place.within else {})
-            for place in one.places
+            for place in finding.places
         ]
-        how = {"counted": id(one) in counts, "allowed": one.allowed, "remedy": one.remedy}
-        facts.append({"kind": one.kind, "text": one.data, "count": one.count, "places": places} | how)
+        how = {"counted": id(finding) in counts, "allowed": finding.allowed, "remedy": finding.remedy}
+        facts.append(
+            {"kind": finding.kind, "text": finding.data, "count": finding.count, "places": places} | how
+        )
     return {
         "file": leaks.file,
         "kind": leaks.kind,
@@ -115,6 +117,6 @@ def leaks_facts(leaks: Leaks, findings: Iterable[Finding]) -> dict[str, Any]:
 def by_kind(findings: Iterable[Finding]) -> dict[LeakKind, list[Finding]]:
     """Findings by their kinds."""
     kinds: dict[LeakKind, list[Finding]] = {}
-    for one in findings:
-        kinds.setdefault(one.kind, []).append(one)
+    for finding in findings:
+        kinds.setdefault(finding.kind, []).append(finding)
     return kinds

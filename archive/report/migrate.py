@@ -67,7 +67,7 @@ def _head(facts: Migration, file: str) -> str:
 
 
 def _against(facts: Migration) -> list[str]:
-    return [f"  but {one}" for one in facts.origin.against]
+    return [f"  but {sign}" for sign in facts.origin.against]
 
 
 def _steps(facts: Migration) -> Iterator[str]:

@@ -47,7 +47,7 @@ def redact_line(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> 
 def companion_redaction_text(facts: CompanionRedaction, file: Sized, out: Sized) -> Group:
     """The summary of the redaction of a companion."""
     table = sizes_table(file.size, (file, "debug info"), (out, "redacted, for others"))
-    told = [f"taken out: {one_line(one)}" for one in facts.gone]
+    told = [f"taken out: {one_line(what)}" for what in facts.gone]
     told += _unclean(facts)
     told += _searched(facts)
     return Group(table, *map(Text, ("", *told, *_kept(facts), *_too_short(facts))))
@@ -75,12 +75,12 @@ def redact_refusal_text(facts: Redaction | CompanionRedaction) -> Group:
 
 def _told(facts: Redaction) -> Iterator[str]:
     """What is gone, what is not, and what was looked for."""
-    yield from (f"taken out: {one_line(one)}" for one in facts.gone)
+    yield from (f"taken out: {one_line(what)}" for what in facts.gone)
     yield from facts.refused
     yield from _unclean(facts)
-    yield from (f"stays: {one}" for one in facts.stays)
+    yield from (f"stays: {what}" for what in facts.stays)
     yield from _searched(facts)
-    if mapped := sum(one.endswith(MAPPED) for one in facts.left):
+    if mapped := sum(what.endswith(MAPPED) for what in facts.left):
         yield f"{counted(mapped, 'text')} in mapped parts of shared objects cannot be removed"
     if facts.in_code:
         lines = counted(facts.in_code, "line")
@@ -98,7 +98,7 @@ def _too_short(facts: Redaction | CompanionRedaction) -> Iterator[str]:
 
 def _unclean(facts: Redaction | CompanionRedaction) -> Iterator[str]:
     """What is left, and how that gets out."""
-    yield from (f"left: {one}" for one in facts.left[:LISTED])
+    yield from (f"left: {what}" for what in facts.left[:LISTED])
     if len(facts.left) > LISTED:
         yield f"left: {len(facts.left) - LISTED:,} more; --json lists all"
     yield from facts.remedies
@@ -109,14 +109,14 @@ def _unclean(facts: Redaction | CompanionRedaction) -> Iterator[str]:
 
 def _kept(facts: Redaction | CompanionRedaction) -> Iterator[str]:
     """What `leaks` finds in the result, and is meant to stay."""
-    kinds = Counter(next(kind for kind in LeakKind if one.startswith(f"{kind} ")) for one in facts.kept)
+    kinds = Counter(next(kind for kind in LeakKind if what.startswith(f"{kind} ")) for what in facts.kept)
     if kinds:
         told = ", ".join(f"{kind} {count:,}" for kind, count in kinds.items())
         yield f"kept by these choices: {told}; --json lists all"
 
 
 def _summary(facts: Redaction) -> str:
-    others = sum(not one.startswith(tuple(facts.sought)) for one in facts.left)
+    others = sum(not what.startswith(tuple(facts.sought)) for what in facts.left)
     return "; ".join([_proof(facts), *[f"{counted(others, 'finding')} besides"] * bool(others)])
 
 
@@ -124,7 +124,7 @@ def _proof(facts: Redaction | CompanionRedaction) -> str:
     """How many of the texts that were looked for are left."""
     parts = []
     for what, count in facts.sought.items():
-        left = sum(one.startswith(f"{what} ") for one in facts.left)
+        left = sum(text.startswith(f"{what} ") for text in facts.left)
         parts += [f"{left:,} of {counted(count, SOUGHT.get(what, what))}"] * bool(count)
     return f"{', '.join(parts) or 'no text was to go, and none is'} left"
 

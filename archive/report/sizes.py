@@ -64,8 +64,8 @@ def difference_text(
 def files_text(files: Sequence[FileSize]) -> FittedTable:
     """Bytes, and those of debug info with their share, a file."""
     table = FittedTable.of("file", "bytes", "debug", "%")
-    total = (TOTAL, sum(one.size for one in files), sum(one.debug_bytes for one in files))
-    for name, size, debug in [*((one.file, one.size, one.debug_bytes) for one in files), total]:
+    total = (TOTAL, sum(file.size for file in files), sum(file.debug_bytes for file in files))
+    for name, size, debug in [*((file.file, file.size, file.debug_bytes) for file in files), total]:
         _add(table, name, f"{size:,}", f"{debug:,}", share(debug, size))
     return table
 
@@ -73,9 +73,9 @@ def files_text(files: Sequence[FileSize]) -> FittedTable:
 def changed_files_text(files: Sequence[FileSize]) -> FittedTable:
     """Bytes of the old and the new file, and their difference, a file."""
     table = FittedTable.of("file", "old", "new", "difference", "%")
-    for one in files:
-        _add(table, one.file, *_changed(one.old, one.size))
-    _add(table, TOTAL, *_changed(sum(one.old or 0 for one in files), sum(one.size for one in files)))
+    for file in files:
+        _add(table, file.file, *_changed(file.old, file.size))
+    _add(table, TOTAL, *_changed(sum(file.old or 0 for file in files), sum(file.size for file in files)))
     return table
 
 

@@ -41,7 +41,7 @@ def node_facts(node: ProgramNode) -> dict[str, object]:
         "ops": [node.op],
         "frames": frames_facts(site.frames),
         "text": node.text,
-        "modules": [{"path": one.path, "class": one.class_name} for one in site.modules],
+        "modules": [{"path": module.path, "class": module.class_name} for module in site.modules],
         "trace": site.trace,
     }
 

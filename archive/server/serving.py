@@ -178,12 +178,12 @@ class _Server(Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Take the signals that end the server, for the time of the block."""
-        before = {one: signal.signal(one, self.handle_exit) for one in ENDING_SIGNALS}
+        before = {number: signal.signal(number, self.handle_exit) for number in ENDING_SIGNALS}
         try:
             yield
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -68,7 +68,7 @@ class StockRun(NamedTuple):
             "file": self.file,
             "same": is_same(self.difference),
             "difference": self.difference,
-            "handles": [int(one) for one in handles[1].split(",")] if handles else [],
+            "handles": [int(handle) for handle in handles[1].split(",")] if handles else [],
             "module_hierarchy": hierarchy[1] if hierarchy else None,
             "lines": [line._asdict() for line in shown_lines(self.error)],
             "text": self.error,

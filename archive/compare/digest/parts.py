@@ -291,7 +291,7 @@ class _ModelParts:
         exported = self._kind in PROGRAM_KINDS
         for name in counted_names(self._records):
             kind = self._kind_of(name)
-            inside = any(one.startswith(f"{name}!/") for one in self._done)
+            inside = any(done.startswith(f"{name}!/") for done in self._done)
             if not self._counts(name) or name in self._done or inside:
                 continue
             if name.endswith(BESIDE) and exported and not name.startswith("data/"):
@@ -344,8 +344,10 @@ def _unnumbered(row: object) -> object:
     match row:
         case ("instructions", tuple(instructions)):
             return "instructions", tuple(
-                (WARN, 0, *one[2:]) if isinstance(one, tuple) and one[:1] == (WARN,) else one
-                for one in instructions
+                (WARN, 0, *instruction[2:])
+                if isinstance(instruction, tuple) and instruction[:1] == (WARN,)
+                else instruction
+                for instruction in instructions
             )
     return row
 

@@ -115,7 +115,7 @@ def _cells(tree: Tree, stretches: Stretches) -> RecordCells:
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.diff(key[order], prepend=-1))
     groups = [divmod(group, len(stretches.sources)) for group in key[order][first].tolist()]
-    cells: RecordCells = {one.name: [] for one in tokens.pickles}
+    cells: RecordCells = {record.name: [] for record in tokens.pickles}
     for part, column in columns.items():
         sums = np.add.reduceat(np.add.reduceat(column, stretches.start)[order], first)
         for (number, source), count in zip(groups, sums.tolist(), strict=True):

@@ -72,7 +72,7 @@ def _add(sums: Counter[Cell], nodes: Sequence[NodeBytes], labels: _NodeLabels, o
         outer: the module of the node that holds them.
     """
     for node in nodes:
-        texts = {one.key: one.text for one in node.metadata}
+        texts = {entry.key: entry.text for entry in node.metadata}
         module = labels.module(texts.get(MODULES)) or outer
         source = labels.source(texts.get(STACK_TRACE))
         sums[Cell(None, source, 0, None, module)] += node.own

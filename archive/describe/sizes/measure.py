@@ -134,9 +134,9 @@ class Totals:
 
 def _add(sums: dict[str, list[int]], labels: Mapping[str, Size]) -> None:
     for label, size in labels.items():
-        one = sums.setdefault(label, [0, 0])
-        one[0] += size.stored
-        one[1] += size.inflated
+        sums_of_label = sums.setdefault(label, [0, 0])
+        sums_of_label[0] += size.stored
+        sums_of_label[1] += size.inflated
 
 
 def _sizes(sums: Mapping[str, list[int]]) -> dict[str, Size]:

@@ -108,7 +108,7 @@ def of_python(literal: bytes) -> InlineText | None:
 def _escapes(tokens: Mapping[int, bytes]) -> Callable[[bytes], bytes]:
     """Writes a text with tokens for some bytes."""
     chosen = re.compile(b"[" + re.escape(bytes(tokens)) + b"]")
-    return lambda text: chosen.sub(lambda one: tokens[one[0][0]], text)
+    return lambda text: chosen.sub(lambda match: tokens[match[0][0]], text)
 
 
 TABBED = {10: rb"\n", 13: rb"\r", 9: rb"\t", 92: rb"\\"}
@@ -135,7 +135,7 @@ OCTAL = re.compile(rb"#(0[0-3][0-7]|177)")
 
 def of_octal(data: bytes) -> InlineText | None:
     """The text of rsyslog's escapes."""
-    text = OCTAL.sub(lambda one: bytes([int(one[1], 8)]), data)
+    text = OCTAL.sub(lambda match: bytes([int(match[1], 8)]), data)
     return _checked(data, text, _escapes({number: b"#%03o" % number for number in (*range(32), 127)}))
 
 
@@ -144,7 +144,7 @@ COMMAND = re.compile(rb"%(0[AaDd]|25)")
 
 def of_command(data: bytes) -> InlineText | None:
     """The text of a command of GitHub's runner, in which only line ends and per cents are escaped."""
-    text = COMMAND.sub(lambda one: bytes([int(one[1], 16)]), data)
+    text = COMMAND.sub(lambda match: bytes([int(match[1], 16)]), data)
     is_upper = b"%0a" not in data and b"%0d" not in data
     tokens = {10: b"%0A", 13: b"%0D", 37: b"%25"} if is_upper else {10: b"%0a", 13: b"%0d", 37: b"%25"}
     return _checked(data, text, _escapes(tokens))

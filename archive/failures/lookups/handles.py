@@ -76,18 +76,18 @@ class Lookups:
         self._count(self._positions[key])
         return self._positions[key]
 
-    def text(self, one: Symbolication | Position) -> bytes:
+    def text(self, answer: Symbolication | Position) -> bytes:
         """The text of an answer."""
-        key = id(one)  # of an answer that lives as long as this object
+        key = id(answer)  # of an answer that lives as long as this object
         text = self._texts.get(key)
         if text is None:
-            text = bytes(one)
+            text = bytes(answer)
             self._texts.keep(key, text, len(text))
         return text
 
-    def _count(self, one: Symbolication | Position) -> None:
+    def _count(self, answer: Symbolication | Position) -> None:
         """Count an answer's bytes, and its steps the first time."""
-        if id(one) not in self._sizes:
-            self._spending.count(one.steps, 0)
-            self._sizes[id(one)] = len(self.text(one))
-        self._spending.count(0, self._sizes[id(one)])
+        if id(answer) not in self._sizes:
+            self._spending.count(answer.steps, 0)
+            self._sizes[id(answer)] = len(self.text(answer))
+        self._spending.count(0, self._sizes[id(answer)])

@@ -127,7 +127,7 @@ def _heads85(letters: bytes) -> bytes:
     heads = set()
     for magic in MAGICS:
         low, high = (int.from_bytes(magic.ljust(4, fill)) // 85**3 for fill in (b"\0", b"\xff"))
-        heads |= {bytes(letters[one] for one in divmod(number, 85)) for number in range(low, high + 1)}
+        heads |= {bytes(letters[digit] for digit in divmod(number, 85)) for number in range(low, high + 1)}
     return b"|".join(map(re.escape, sorted(heads)))
 
 

@@ -208,16 +208,16 @@ def _renamed(value: T, became: dict[str, str]) -> T:
     if isinstance(value, Constant):
         return replace(value, value=_literal(value.value, became))
     if isinstance(value, tuple):
-        return type(value)(_renamed(one, became) for one in value)
+        return type(value)(_renamed(part, became) for part in value)
     if is_dataclass(value) and not isinstance(value, type):
-        parts = {one.name: _renamed(getattr(value, one.name), became) for one in fields(value)}
+        parts = {part.name: _renamed(getattr(value, part.name), became) for part in fields(value)}
         return replace(value, **parts)
     return value
 
 
 def _literal(value: Literal, became: dict[str, str]) -> Literal:
     if isinstance(value, tuple):
-        return tuple(_literal(one, became) for one in value)
+        return tuple(_literal(part, became) for part in value)
     return became.get(value, value) if isinstance(value, str) else value
 
 

@@ -75,7 +75,7 @@ def redacted_programs(
     for record, tree in trees.items():
         metadata = [rewritten.of(site.metadata) for site in programs[record].sites.values()]
         if renamed is not None:
-            metadata = [renamed_metadata(one, renamed.words) for one in metadata]
+            metadata = [renamed_metadata(texts, renamed.words) for texts in metadata]
         if notes := _notes(tree):
             tree["graph_module"][NOTES] = rewritten.of(notes)
         made[record] = data = with_metadata(tree, metadata)
@@ -131,13 +131,13 @@ def _paths(metadata: Mapping[str, str]) -> Iterator[bytes]:
         if key == STACK_TRACE:
             yield from files_in(text)
         elif SLASHES.search(text):
-            yield from (path for one in strings_in(text) for path in paths_in(encoded(one)))
+            yield from (path for string in strings_in(text) for path in paths_in(encoded(string)))
 
 
 def _notes(tree: Any) -> dict[str, str]:  # noqa: ANN401 (JSON)
     """The notes about a program's graph."""
     notes = tree["graph_module"].get(NOTES)
-    is_known = isinstance(notes, dict) and all(isinstance(one, str) for one in notes.values())
+    is_known = isinstance(notes, dict) and all(isinstance(note, str) for note in notes.values())
     return notes if is_known else {}
 
 

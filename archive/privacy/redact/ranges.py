@@ -234,11 +234,11 @@ def _of_sources(number: Ints, pieces: Sequence[Sequence[int]], allowance: Allowa
         number: the text of each source (s).
         pieces: of each text.
     """
-    counts = np.array([len(one) for one in pieces], np.int64)
+    counts = np.array([len(piece) for piece in pieces], np.int64)
     first = firsts(counts[number])
     allowance.take(VALUE_BYTES * int(first[-1]), "pieces of texts")
     with allowance.lent(4 * VALUE_BYTES * int(first[-1]), "pieces of texts"):
-        every = np.array([one for some in pieces for one in some], np.int64)
+        every = np.array([piece for some in pieces for piece in some], np.int64)
         return first, every[spread(firsts(counts)[number], counts[number])]
 
 

@@ -215,9 +215,9 @@ def _are_heads(texts: PiecedTexts) -> np.ndarray:
 
 def _is_always(piece: Ints, neighbour: Ints, size: int) -> np.ndarray:
     """Whether a piece has the same neighbour everywhere (p)."""
-    one = np.zeros(size, np.int64)
-    one[piece] = neighbour
+    first = np.zeros(size, np.int64)
+    first[piece] = neighbour
     varies = np.zeros(size, np.bool_)
-    varies[piece[one[piece] != neighbour]] = True
+    varies[piece[first[piece] != neighbour]] = True
     same: np.ndarray = ~varies[piece]
     return same

@@ -196,7 +196,7 @@ class MigratedRecords:
         wanted = cast("RangeLayout", self.target.layout if self.release is None else self.release.ranges)
         table = self.archive.range_table
         for layout in dict.fromkeys(table.layouts):
-            chosen = [number for number, one in enumerate(table.layouts) if one is layout]
+            chosen = [number for number, other in enumerate(table.layouts) if other is layout]
             rows = int(np.diff(table.first)[chosen].sum())
             if layout is not wanted and (rows or wanted is RangeLayout.STRING_TABLE):
                 what = f"source ranges, {layout} to {wanted}, rows"

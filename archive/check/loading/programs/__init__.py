@@ -80,7 +80,7 @@ def _range_faults(name: str, constraint: dict[str, Any], place: str) -> Iterator
             return
     if low is not None and high is not None and low > high:
         yield wrong(place, f"expected a range, found {low} to {high}", "Invalid ranges [")
-    prefix = next((one for one in UNBACKED if name.startswith(one)), "")
+    prefix = next((beginning for beginning in UNBACKED if name.startswith(beginning)), "")
     if prefix and not name.removeprefix(prefix).isdecimal():
         problem = f"expected a number behind {prefix}, found {shown(name)}"
         yield wrong(place, problem, "invalid literal for int() with base 10")

@@ -118,8 +118,8 @@ class RowCheck:
             if not isinstance(meta[key], list) and meta[key] != "":
                 yield wrong(f"{place}.{key}", f"expected a list, found {words(meta[key])}", "")
                 return
-            for number, one in enumerate(meta[key]):
-                yield from self._number(one, f"{place}.{key}[{number}]", "as_int", int)
+            for number, length in enumerate(meta[key]):
+                yield from self._number(length, f"{place}.{key}[{number}]", "as_int", int)
         yield from layout_faults(meta, place, typed=meta["requires_grad"] is not None)
         yield from device_faults(meta["device"], f"{place}.device")
 
@@ -196,8 +196,8 @@ def layout_faults(
     if len(sizes) != len(strides):
         problem = f"expected as many as sizes, {len(sizes)}, found {len(strides)}"
         yield wrong(f"{place}.strides", problem, message)
-    for number, one in enumerate(sizes):
-        size = one.get("as_int")
+    for number, length in enumerate(sizes):
+        size = length.get("as_int")
         if type(size) is int and not 0 <= size <= LARGEST:
             yield wrong(f"{place}.sizes[{number}].as_int", f"expected a size, found {size}", "")
 

@@ -132,7 +132,7 @@ class _Renaming:
         self._opened, self._words = opened, words
         self._records = opened.container.records
         _check(opened)
-        self._texts = {name: bytes(one.view()) for name, one in self._records.items() if is_code(name)}
+        self._texts = {name: bytes(record.view()) for name, record in self._records.items() if is_code(name)}
         self._codes = {name: parse_code(name, text, opened.allowance) for name, text in self._texts.items()}
         self._pickles = [
             name
@@ -209,7 +209,7 @@ class _Renaming:
             new = f"{LEGACY_CODE[0]}{self._words.dotted(_module(name)).replace('.', '/')}{LEGACY_CODE[1]}"
             if new != name:
                 names[name] = new
-                ranges, new_ranges = (range_records_of(one)[0] for one in (name, new))
+                ranges, new_ranges = (range_records_of(record)[0] for record in (name, new))
                 names |= {ranges: new_ranges} if ranges in self._records else {}
         if len({*names.values(), *(self._records.keys() - names)}) != len(self._records.keys() | names):
             raise ImpossibleError("two records would have one name")

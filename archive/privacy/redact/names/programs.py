@@ -55,7 +55,11 @@ def note_programs(words: ModelNames, opened: Archive) -> list[str]:
                     words.spoken.update(_names_in(key, text, own=True))
                 else:
                     functions = parse_functions(text) if key == FUNCTIONS else None
-                    names = WORDS.findall(text) if functions is None else [one.name for one in functions]
+                    names = (
+                        WORDS.findall(text)
+                        if functions is None
+                        else [function.name for function in functions]
+                    )
                     words.spoken.update(names)
                 if key == MODULES:
                     for module in parse_modules(text) or ():
@@ -86,9 +90,13 @@ def renamed_metadata(metadata: Mapping[str, str], words: ModelNames) -> dict[str
 
 def _renamed(key: str, text: str, words: ModelNames) -> str:
     if key == MODULES and (stack := parse_modules(text)):
-        return build_modules(tuple(one._replace(class_name=_dotted(one.class_name, words)) for one in stack))
+        return build_modules(
+            tuple(entry._replace(class_name=_dotted(entry.class_name, words)) for entry in stack)
+        )
     if key == FUNCTIONS and (made := parse_functions(text)):
-        return build_functions(tuple(one._replace(function=_dotted(one.function, words)) for one in made))
+        return build_functions(
+            tuple(entry._replace(function=_dotted(entry.function, words)) for entry in made)
+        )
     if key == STACK_TRACE and (trace := parse_trace(text)):
         frames = (
             frame if OWN_FILES.match(frame.file) else frame._replace(function=words.new(frame.function))
@@ -107,11 +115,11 @@ def _names_in(key: str, text: str, *, own: bool = False) -> Iterator[str]:
     if key == STACK_TRACE:
         trace = parse_trace(text)
         frames = trace.frames if trace else ()
-        yield from (one.function for one in frames if bool(OWN_FILES.match(one.file)) == own)
+        yield from (entry.function for entry in frames if bool(OWN_FILES.match(entry.file)) == own)
         return
     dotted: list[str] = []
     if key == MODULES:
-        dotted = [one.class_name for one in parse_modules(text) or ()]
+        dotted = [entry.class_name for entry in parse_modules(text) or ()]
     elif key == FUNCTIONS:
-        dotted = [one.function for one in parse_functions(text) or ()]
+        dotted = [entry.function for entry in parse_functions(text) or ()]
     yield from (part for name in dotted if bool(OWN.match(name)) == own for part in name.split("."))

@@ -197,7 +197,11 @@ def note_code(words: ModelNames, codes: Mapping[str, CodeNames], top: str, *, ha
         top: the model's class.
         has_bound: whether some classes are C++'s, whose methods no code declares.
     """
-    classes = {f"{at}.{name}": one for at, code in codes.items() for name, one in code.classes.items()}
+    classes = {
+        f"{at}.{name}": declaration
+        for at, code in codes.items()
+        for name, declaration in code.classes.items()
+    }
     called = {name for code in codes.values() for name in code.called}
     words.keep(called.difference(*(declared.methods for declared in classes.values())), "methods")  # C++'s
     for name, declared in classes.items():
