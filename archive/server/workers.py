@@ -209,11 +209,15 @@ def _stopped(pool: ProcessPool) -> None:
 
 def _prepare(store: str, memory: int, answer: int) -> None:
     """Prepare a worker."""
+    _bound_memory(memory)
+    worker.prepare(store, answer)
+
+
+def _bound_memory(memory: int) -> None:
     with suppress(ImportError):
         import resource  # noqa: PLC0415 (there is none on Windows)
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    worker.prepare(store, answer)
 
 
 def _work(seconds: int, work: Callable[..., ResultT], arguments: tuple[object, ...]) -> ResultT:

@@ -49,8 +49,7 @@ def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> E
     """  # noqa: D301 (click reads the backspace)
     if not backend:
         raise click.UsageError("choose what to show: --backend (a part of a model lowered to a backend)")
-    with options.importing_pytorch("--backend"):
-        from archive.cli.demo import steps as shown  # noqa: PLC0415 (imports PyTorch)
+    shown = _backend_steps()
     with ExitStack() as stack:
         if out is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="debug-archive-")))
@@ -59,6 +58,13 @@ def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> E
             shown.check_targets(folder, force=force)
             folder.mkdir(parents=True, exist_ok=True)
         return _show(shown, folder, kept=out is not None, force=force, as_json=as_json)
+
+
+def _backend_steps() -> ModuleType:
+    """The module with the steps of ``--backend``."""
+    with options.importing_pytorch("--backend"):
+        from archive.cli.demo import steps  # noqa: PLC0415 (imports PyTorch)
+    return steps
 
 
 def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: bool) -> ExitStatus:
