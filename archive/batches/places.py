@@ -84,7 +84,7 @@ class Measured(io.RawIOBase):
 
 
 def exists(place: str) -> bool:
-    """Whether the name is taken, be it by a link to nothing.
+    """Whether the name is taken, even by a link to nothing.
 
     Raises:
         OSError: nobody can tell of a URL.

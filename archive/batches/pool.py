@@ -162,7 +162,7 @@ def _end_late() -> None:
 
 
 class _Ending:
-    """Whether a signal has come to this worker; later ones are ignored, lest they interrupt its clean-up.
+    """Whether a signal has come to this worker; later ones do not interrupt its clean-up.
 
     No ``threading.Event``: a second signal may come while the first one is handled, and would wait for ever
     for the lock that setting an event holds.

@@ -88,7 +88,7 @@ def canonicalise(
 
 
 def _members(opened: Archive, numbering: IdNumbering, unchanged: list[str]) -> Iterator[Member]:
-    """The records but the serialization id, without dates; ``kept`` gets programs that do not change."""
+    """The records but the serialization id, without dates; ``unchanged`` gets programs that do not change."""
     programs = {record: opened.programs[name] for name, record in opened.programs.records.items()}
     for name, record in opened.container.records.items():
         if name == RECORD_NAME:

@@ -64,7 +64,7 @@ class Join:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing shows that the file is another one than was split."""
+        """Whether nothing shows that a different file was split."""
         return not self.another
 
 

@@ -38,7 +38,7 @@ def slim_members(
     debug: Collection[str] = (),
     left: Mapping[str, bytes] | None = None,
 ) -> Iterator[Member]:
-    """All records but debug information and serialization id, as members of a slim archive.
+    """All records without debug information and serialization id, as members of a slim archive.
 
     Args:
         file: the kind of the archive.

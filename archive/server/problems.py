@@ -46,7 +46,7 @@ class HttpProblem(Exception):  # noqa: N818 (RFC 9457's word)
 
 
 def answer_to(problem: HttpProblem) -> JSONResponse:
-    """The answer that tells a refusal."""
+    """The answer for a refusal."""
     facts = {
         "type": "about:blank",
         "title": problem.status.phrase,

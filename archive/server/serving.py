@@ -72,7 +72,7 @@ class CountedConnection(h11.Connection):
 
 
 class PromptProtocol(H11Protocol):
-    """Closes a connection whose headers dawdle; uvicorn itself waits for them without end.
+    """Closes a connection whose headers come too slowly; uvicorn itself waits for them for ever.
 
     Attributes:
         seconds: in which the headers must arrive.
@@ -150,7 +150,7 @@ BACKLOG = 2048
 
 
 class _Server(Server):
-    """Starts and ends the service, too; a signal ends it as well as can be, and is not raised once more.
+    """Starts and ends the service, too; a signal ends it cleanly where possible, and is not raised again.
 
     Args:
         started: called when it is ready.

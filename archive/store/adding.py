@@ -171,7 +171,7 @@ def _now() -> int:
 
 
 def with_lines(new: NewCompanion, kept: Inflated, limits: Limits) -> NewCompanion:
-    """A companion with what is known of its code's lines, from it or from what is kept of its archive id.
+    """A companion with line digests of its code: its own ones, or those kept under its archive id.
 
     Archives of one id have the same code. Where the new companion adds nothing but its lines, the kept one
     gets them.
@@ -190,7 +190,7 @@ def with_lines(new: NewCompanion, kept: Inflated, limits: Limits) -> NewCompanio
 
 
 def holds_all(kept: Inflated, new: NewCompanion) -> bool:
-    """Whether what is kept holds the facts of a new companion, and what is known of its code."""
+    """Whether the kept companion has the facts of a new one, and its line digests."""
     return holds(kept, new.parts) and (bool(kept.notes.lines) or not new.notes.lines)
 
 

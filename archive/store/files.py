@@ -101,7 +101,7 @@ class KeptFiles:
         return self._read(path).header
 
     def has_bases(self, header: KeptHeader, path: Path) -> bool:
-        """Whether all bases below a file are there, be the file itself there or not."""
+        """Whether all bases below a file are there; the file itself may be missing."""
         try:
             while header.depth:
                 base = self._base_of(header, path)

@@ -238,7 +238,7 @@ class Folder:
             return folder.read(path.name, most, begins)
 
     def exists(self, path: Path) -> bool:
-        """Whether anything has the name of a file of the store, be it a link to nothing.
+        """Whether anything has the name of a file of the store, even a link to nothing.
 
         Raises:
             ArchiveError: it lies behind a link.

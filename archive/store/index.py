@@ -146,7 +146,7 @@ def _row(entry: StoreEntry) -> tuple[object, ...]:
 
 
 def _entry(row: Sequence[Any], room: int) -> StoreEntry:
-    """An entry of its row.
+    """The entry in a row.
 
     Args:
         room: inflated bytes that its handles may have.

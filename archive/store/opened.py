@@ -90,7 +90,7 @@ class OpenFolder:
                     yield entry.name, entry.stat(follow_symlinks=False)
 
     def exists(self, name: str) -> bool:
-        """Whether anything has a name, be it a link to nothing."""
+        """Whether anything has a name, even a link to nothing."""
         try:
             os.stat(self._at(name), dir_fd=self._handle, follow_symlinks=False)
         except FileNotFoundError:

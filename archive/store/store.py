@@ -145,7 +145,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Write the index, if it is not up to date. The store may be used further on."""
+        """Write the index, if it is not up to date. The store stays usable."""
         self._catalogue.write()
 
     @property

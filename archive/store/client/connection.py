@@ -106,7 +106,7 @@ class RequestBudget:
             raise ArchiveError(f"an answer with more than {BESIDE_BODIES:,} bytes beside its body")
 
     def give(self, count: int) -> None:
-        """Let as many bytes come again as were found to be a body's."""
+        """Give bytes back that were a body's: they have a bound of their own."""
         self._room += count + count // BESIDE_A_BYTE
 
 
@@ -383,7 +383,7 @@ class Connection:
             raise _AgainError(why, 1.0) from None
 
     def _refused(self, error: HTTPError) -> Reply:
-        """What a refusal says; that nothing has changed is none."""
+        """What a refusal says. "Not modified" comes as one, and is an answer."""
         if error.code == NOT_MODIFIED:
             return Reply(NOT_MODIFIED, b"")
         why = f"{error.code}: {_detail(error)}"
