@@ -29,7 +29,7 @@ from tests.support.hostile_companions import (
     sections,
     solid,
 )
-from tests.support.sampling import examples
+from tests.support.sampling import examples, sampled
 from tests.support.strategies import patient
 from tests.support.zips import put
 
@@ -65,7 +65,7 @@ def flipped(data: bytes, bit: int) -> bytes:
 
 def test_every_flipped_bit_of_a_packed_companion_is_refused() -> None:
     data = companion_of(SMALL)
-    for bit in range(8 * len(data)):
+    for bit in sampled(range(8 * len(data)), most=1 + 4 * len(data)):
         with pytest.raises(ArchiveError):
             parsed(flipped(data, bit))
     for bit in range(0, 8 * len(data), 61):

@@ -153,7 +153,7 @@ NAMES = [
 """Records that an archive may have besides its own: of the model, beside it, and of nobody."""
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100))
 @given(
     st.deferred(lambda: st.sampled_from(models())),
     st.sampled_from(NAMES) | st.integers(0, 30),

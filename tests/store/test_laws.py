@@ -17,6 +17,7 @@ from archive.store.adding import EPOCH, TakenError
 from archive.store.store import Store
 from tests.support.faults import dying, in_child
 from tests.support.kin import id_of, kin
+from tests.support.sampling import examples
 
 NUMBERS = st.integers(0, 7)
 
@@ -105,4 +106,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=6, stateful_step_count=16, deadline=None)
+TestStore.settings = settings(max_examples=examples(20), stateful_step_count=16, deadline=None)

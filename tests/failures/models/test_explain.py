@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 def test_a_log_is_explained_by_files_or_a_folder() -> None:
-    log = [one.unique.encode() + b"\n" for one in FAILURES]
-    expected = "".join(one.explained + "\n" for one in FAILURES).encode()
+    log = [one.unique.encode() + b"\n" for one in FAILURES[::5]]
+    expected = "".join(one.explained + "\n" for one in FAILURES[::5]).encode()
     for models in (FLEET, str(FLEET), [FLEET / f"{name}.ptdbg" for name in NAMES]):
         assert b"".join(archive.explain(log, models)) == expected
 
@@ -92,7 +92,7 @@ def test_one_explainer_answers_every_log_as_one_of_its_own_would(kind: str, tmp_
     elif kind == "store":
         models = tmp_path / "store"
         assert called("store", "add", *FLEET.glob("*.ptdbg"), "--store", models).exit_code == 0
-    named = [f"running {one.model}\n{one.plain}\n" for one in FAILURES[:12]]
+    named = [f"running {one.model}\n{one.plain}\n" for one in FAILURES[:6]]
     logs = [part for one, text in zip(FAILURES, named, strict=False) for part in (text, f"{one.plain}\n")]
     pattern = r"running (\w+)"
     alone = [archive.explain(log, models, names=pattern) for log in logs]  # type: ignore[call-overload]
@@ -130,7 +130,7 @@ def test_an_explanation_can_be_pickled_and_needs_no_file_then(file: str) -> None
             ]
 
 
-THREADS, CALLS = 12, 30
+THREADS, CALLS = 12, 15
 SOME = FAILURES[::5]
 
 

@@ -85,7 +85,7 @@ FLAGS = {"compiled.pt2": {"maps": ["/opt/py=python"]}}
 """Options that a file needs besides: what compilers are told stays otherwise."""
 
 
-@pytest.mark.parametrize(("path", "way"), crossed(MODELS, WAYS, most=18), ids=named)
+@pytest.mark.parametrize(("path", "way"), crossed(MODELS, WAYS, most=12), ids=named)
 def test_what_is_left_is_what_the_table_tells(path: Path, way: str) -> None:
     options, gone = WAYS[way]
     options = FLAGS.get(path.name, {}) | options

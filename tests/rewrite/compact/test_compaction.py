@@ -28,6 +28,7 @@ from archive.rewrite.compact.texts import PiecedTexts, shared_pieces
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, ORACLES, PATHS
 from tests.support.made_archives import archives
+from tests.support.sampling import Suite, sampled
 from tests.support.strategies import Range, Strings, column, patient, table_of
 from tests.support.tampering import PLAIN, STACK, packed, tampered
 
@@ -58,6 +59,12 @@ def compacted() -> Iterator[list[Compacted]]:
         one.close()
 
 
+def some(compacted: list[Compacted]) -> list[Compacted]:
+    """Those that the slow reader reads."""
+    paths = sampled(ARCHIVES, most=70, by=[lambda path: path.parent.name])
+    return [one for one in compacted if one.path in paths]
+
+
 def size(data: bytes) -> int:
     return min(len(data), len(deflating.deflate(data)))
 
@@ -76,7 +83,7 @@ def said_by_handles(data: bytes) -> list[tuple[object, ...]]:
 
 def test_every_record_says_the_same_to_the_slow_reader(compacted: list[Compacted]) -> None:
     seen = 0
-    for path, before, records in compacted:
+    for path, before, records in some(compacted):
         for name, data in records.items():
             old = bytes(before.records[name].view())
             if name in (HANDLES, PATHS):
@@ -87,7 +94,7 @@ def test_every_record_says_the_same_to_the_slow_reader(compacted: list[Compacted
                 same = said_by_rows(data) == said_by_rows(old)
             assert same, f"{path}: {name}"
             seen += 1
-    assert seen == 772 + 90 + 90 + 7
+    assert seen == 772 + 90 + 90 + 7 if Suite.whole else seen > 200
 
 
 def test_archives_say_the_same_in_layouts_that_their_releases_read(compacted: list[Compacted]) -> None:
@@ -144,7 +151,7 @@ def test_records_of_1_2_are_left_alone(compacted: list[Compacted]) -> None:
 
 def test_the_memo_holds_only_what_is_read_again(compacted: list[Compacted]) -> None:
     entries = 0
-    for path, before, records in compacted:
+    for path, before, records in some(compacted):
         for name, data in records.items():
             if data != before.records[name].view():
                 open_entries: set[int] = set()
@@ -160,7 +167,7 @@ def test_the_memo_holds_only_what_is_read_again(compacted: list[Compacted]) -> N
                         assert entry == min({*range(len(open_entries) + 1)} - open_entries)
                     open_entries = open_entries | {entry} if later.endswith("GET") else open_entries - {entry}
                 entries += len(moves)
-    assert entries > 10_000
+    assert entries > (10_000 if Suite.whole else 2_000)
 
 
 @pytest.mark.parametrize("many", [False, True])

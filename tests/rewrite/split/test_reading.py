@@ -109,7 +109,7 @@ def test_what_was_left_and_the_companion_are_well_alone_too() -> None:
 
 
 def test_reports_are_explained_by_a_companion() -> None:
-    for number, report in enumerate(cases()):
+    for number, report in enumerate(sampled(cases(), most=16, by=[lambda one: one.path.suffix])):
         out, companion = halves(report.path).out, companion_of(report.path, PROFILES[number % 2])
         with archive.open(out, companion=companion) as both:
             assert explained(report.stripped, both) == (report.full, 1, 0, []), report.path
