@@ -7,6 +7,7 @@ import io
 import pickle
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,14 +77,20 @@ def failure(module: Callable[..., object], *inputs: object) -> str:
     return "\n".join(line for line in str(caught.value).splitlines() if line and "frame #" not in line)
 
 
+@cache
+def hosted(name: str) -> tuple[torch.jit.ScriptModule, dict[str, bytes]]:
+    """A lowered model in another one, and its archives."""
+    lowered = torch.jit.script(Host(lower(cases()[name].model, "aten")))
+    return lowered, {ending: lowered_archive(lowered, lite=lite) for ending, lite in LITE.items()}
+
+
 @pytest.mark.parametrize("before", LITE)
 @pytest.mark.parametrize("name", ["mlp", "resnet"])
 def test_what_is_loaded_is_saved_with_the_same_stacks_and_fails_with_the_same_text(
     name: str, before: str
 ) -> None:
-    model, good, bad = cases()[name]
-    lowered = torch.jit.script(Host(lower(model, "aten")))
-    first = {ending: lowered_archive(lowered, lite=lite) for ending, lite in LITE.items()}
+    _, good, bad = cases()[name]
+    lowered, first = hosted(name)
     loaded = load_archive(first[before])
     assert failure(loaded, bad) == failure(stock(first[before], lite=False), bad)
     assert torch.equal(loaded(good), lowered(good))

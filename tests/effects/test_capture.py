@@ -105,7 +105,7 @@ def test_calls_and_state_are_those_of_the_module(name: str) -> None:
     assert all_state(model) == ends
 
 
-@pytest.mark.parametrize("name", sampled(CASES, most=10))
+@pytest.mark.parametrize("name", sampled(CASES))
 def test_captured_twice_is_the_same(name: str) -> None:
     model = fresh(CASES[name])
     one, other = (capture(model, *CASES[name].arguments) for _ in range(2))
@@ -116,7 +116,7 @@ def test_captured_twice_is_the_same(name: str) -> None:
     assert one.side_effects.state.entries == other.side_effects.state.entries
 
 
-@pytest.mark.parametrize("name", sampled(CASES, most=10))
+@pytest.mark.parametrize("name", sampled(CASES))
 def test_every_effect_and_node_has_a_place(name: str) -> None:
     graph, side_effects = capture(fresh(CASES[name]), *CASES[name].arguments)
     effects, sites = side_effects.table().effects, side_effects.flat().sites

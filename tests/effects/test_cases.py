@@ -40,7 +40,7 @@ SAMPLE = sampled(
     most=20,
     by=[itemgetter(0)],
 )
-RUN = sampled(CASES, most=30, by=[itemgetter(0)])
+RUN = sampled(CASES, most=24, by=[itemgetter(0)])
 
 
 def ids(cases: list[tuple[str, str]]) -> list[str]:

@@ -165,7 +165,7 @@ def test_one_kind_of_change(kind: str, data: st.DataObject) -> None:
 
 
 @given(model=models(tuple(KINDS)))
-@settings(patient, max_examples=examples(30))
+@settings(patient, max_examples=examples(20))
 def test_changes_of_many_kinds(model: Made) -> None:
     check_unless_refused(model)
 

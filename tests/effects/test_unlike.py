@@ -99,7 +99,7 @@ def lowered(number: int) -> Any:  # noqa: ANN401
 
 
 NAMES = {one.forward.__name__: number for number, one in enumerate(ALL)}
-RUN = sampled(product(list(NAMES)[: len(UNLIKE)], ["machine", "TorchScript"]), most=18, by=[itemgetter(1)])
+RUN = sampled(product(list(NAMES)[: len(UNLIKE)], ["machine", "TorchScript"]), most=12, by=[itemgetter(1)])
 
 
 @pytest.mark.parametrize(("name", "how"), RUN)
