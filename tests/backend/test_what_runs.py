@@ -19,8 +19,8 @@ from archive.base.errors import ArchiveError
 from archive.effects.errors import LoweringError
 from tests.attacks.attack import MARKER
 from tests.attacks.payloads import archives
-from tests.support.audited import watched
 from tests.support.corpus import FIXTURES
+from tests.support.forged import watched
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:

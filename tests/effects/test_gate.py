@@ -44,7 +44,6 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.rules import check_table
-from tests.support.audited import watched
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES
 from tests.support.effect_tables import read, tables
@@ -57,6 +56,7 @@ from tests.support.forged import (
     forged,
     path_of,
     renamed,
+    watched,
     with_forged,
     with_state,
 )

@@ -40,8 +40,7 @@ from archive.formats.effects.model import (
     Temporary,
     Value,
 )
-from tests.support.audited import watched
-from tests.support.forged import SELF, path_of
+from tests.support.forged import SELF, path_of, watched
 
 pytestmark = pytest.mark.torch
 

@@ -37,9 +37,8 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.record import build_effects
-from tests.support.audited import watched
 from tests.support.corpus import FIXTURES
-from tests.support.forged import SELF, path_of
+from tests.support.forged import SELF, path_of, watched
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
