@@ -234,7 +234,7 @@ def test_one_that_is_left_is_told(tmp_path: Path) -> None:
 def test_pytorch_says_the_same() -> None:
     """One test for all archives: PyTorch loads each in milliseconds, but takes seconds to be imported."""
     pytest.importorskip("torch", exc_type=ImportError)
-    from tests.support.torch_loading import loads  # noqa: PLC0415 (imports PyTorch)
+    from tests.support.torch_oracles import loads  # noqa: PLC0415 (imports PyTorch)
 
     for what, (make, message) in {**{name: case[:2] for name, case in BROKEN.items()}, **OTHERS}.items():
         errors = loads(make())

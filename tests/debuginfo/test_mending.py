@@ -108,8 +108,7 @@ def test_what_has_no_null_range_to_lead_to_is_not_said_to_be_mended(tmp_path: Pa
 @pytest.mark.torch
 def test_pytorch_refuses_what_it_wrote_and_loads_and_explains_what_is_mended(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", exc_type=ImportError)
-    from tests.support.torch_loading import loads  # noqa: PLC0415 (imports PyTorch)
-    from tests.support.torch_oracles import loaded  # noqa: PLC0415
+    from tests.support.torch_oracles import loaded, loads  # noqa: PLC0415
     from tools.make_refused import naming  # noqa: PLC0415
 
     fresh = tmp_path / "naming.ptl"

@@ -15,7 +15,7 @@ import archive
 from archive.check.verify import verify
 from tests.support.commands import row, size, told, well
 from tests.support.sampling import sampled
-from tests.support.strings_in import holds
+from tests.support.scanner import holds
 
 CODE = "code/__torch__/vad/model/vad_annotator.py"
 NOTE = "a source without text, of no file; the first of 15 sources without text in 11 records"

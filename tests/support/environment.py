@@ -15,11 +15,8 @@ NEEDED = {"HOME", "LD_LIBRARY_PATH", "PATH", "SYSTEMROOT", "TMPDIR"}
 """Where programs, their libraries and the files of nobody lie."""
 OF_THE_RUN = ("COVERAGE_", "HYPOTHESIS_", "PYTEST_")
 """Beginnings of variables by which the processes of a run know of one another."""
-SET = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-"""Models here are small, and workers share the cores: more threads would wait for one another.
-
-PyTorch's compiler starts a pool of processes where it is imported, unless it compiles in one thread.
-"""
+SET = {"OMP_NUM_THREADS": "1"}
+"""Models here are small, and workers share the cores: more threads would wait for one another."""
 
 
 def pin() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from functools import cache
@@ -126,3 +127,19 @@ def result(path: Path, case: str) -> object:
         return called(path, "forward", GOOD.get(case, ROWS))
     except RuntimeError as error:
         return error
+
+
+def loads(data: bytes) -> list[str]:
+    """What TorchScript and, of archives for it, the lite interpreter fail with."""
+    loaders = [torch.jit.load]
+    if b"/bytecode.pkl" in data:
+        loaders.append(torch.jit.mobile._load_for_lite_interpreter)
+    errors = []
+    for load in loaders:
+        try:
+            load(io.BytesIO(data))
+        except (RuntimeError, torch.jit.Error) as error:
+            errors.append(str(error))
+        except UnicodeDecodeError as error:  # the message quotes one byte of a character
+            errors.append(error.object.decode(errors="replace"))
+    return errors

@@ -12,8 +12,7 @@ from archive.failures.explainer import LogExplainer
 from tests.support.commands import run
 from tests.support.corpus import ARCHIVES, ORACLES
 from tests.support.exported import COMPILED, PROGRAMS, package
-from tests.support.scanner import tokens_in
-from tests.support.strings_in import holds
+from tests.support.scanner import holds, tokens_in
 from tests.support.tokens import CANARIES
 
 if TYPE_CHECKING:

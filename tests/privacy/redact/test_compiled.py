@@ -18,7 +18,7 @@ from archive.formats.elf.source_texts import source_texts
 from archive.privacy.redact.compiled import in_place
 from tests.support.elf_files import AARCH64, elf_file
 from tests.support.exported import COMPILED, PACKAGES, changed_package, member, package, written
-from tests.support.strings_in import everything_in, holds
+from tests.support.scanner import everything_in, holds
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from tests.support.canaries import rewritten, with_records
 from tests.support.corpus import FIXTURES, ORACLES
 from tests.support.encodings import ENCODINGS
 from tests.support.sampling import crossed, sampled
-from tests.support.strings_in import holds
+from tests.support.scanner import holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

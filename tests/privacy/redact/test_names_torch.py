@@ -11,7 +11,7 @@ import pytest
 import archive
 from tests.support.corpus import FIXTURES
 from tests.support.reports import explained
-from tests.support.strings_in import holds
+from tests.support.scanner import holds
 
 pytest.importorskip("torch", exc_type=ImportError)
 

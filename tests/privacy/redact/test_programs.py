@@ -14,7 +14,7 @@ import archive
 from tests.support.canaries import rewritten
 from tests.support.commands import run
 from tests.support.exported import ETRECORDS, EXPORTED, log, nodes, record
-from tests.support.strings_in import holds
+from tests.support.scanner import holds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

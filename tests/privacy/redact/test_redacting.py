@@ -15,7 +15,7 @@ from tests.support.commands import run
 from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES, RELEASES
 from tests.support.exported import PROGRAMS
 from tests.support.sampling import crossed
-from tests.support.strings_in import holds
+from tests.support.scanner import holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

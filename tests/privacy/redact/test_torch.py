@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from tests.support.strings_in import holds
+from tests.support.scanner import holds
 
 pytest.importorskip("torch", exc_type=ImportError)
 
