@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from archive import LeakKind, leaks
+from archive.privacy.leaks.vocabulary import HOME_FOLDERS, HomeFolder, home_of
 from tests.support.canaries import with_records
 from tests.support.corpus import ORACLES
 from tests.support.sampling import crossed
@@ -285,9 +286,51 @@ def test_the_body_of_a_private_key_is_found(data: bytes) -> None:
     assert {line for kind, line in new(data) if kind is LeakKind.KEY} >= set(KEY_LINES)
 
 
-def test_a_record_that_is_called_like_a_path_names_a_home() -> None:
-    found = new(b"x", "extra/home/zqannxz/notes.txt")
-    assert {(LeakKind.HOME, "/home/zqannxz/notes.txt"), (LeakKind.USER, "zqannxz")} <= found
+@pytest.mark.parametrize(
+    ("record", "path"),
+    [
+        ("extra/home/zqannxz/notes.txt", "/home/zqannxz/notes.txt"),
+        ("extra/home/zqannxz/my (own) notes.txt", "/home/zqannxz/my (own) notes.txt"),
+        ("extra/homes/zqannxz/notes.txt", "/extra/homes/zqannxz/notes.txt"),
+        ("extra/users/zqannxz/net.py", "/extra/users/zqannxz/net.py"),
+        ("extra/nfs/users/zqannxz/net.py", "/nfs/users/zqannxz/net.py"),
+        ("extra/srv/people/zqannxz/net.py", "/srv/people/zqannxz/net.py"),
+        ("code/__torch__/home/zqannxz/net.py", "/home/zqannxz/net.py"),
+    ],
+)
+def test_a_record_that_is_called_like_a_path_names_a_home(record: str, path: str) -> None:
+    found = new(b"x", record)
+    assert {(LeakKind.HOME, path), (LeakKind.USER, "zqannxz")} <= found
+
+
+@pytest.mark.parametrize(
+    "record", ["code/__torch__/shop/users/zqannxz/net.py", "extra/home/zqannxz", "extra/users/zqannxz"]
+)
+def test_a_python_package_or_the_last_name_of_a_record_is_no_home(record: str) -> None:
+    assert {kind for kind, _ in new(b"x", record)} <= {LeakKind.EXTRA, LeakKind.GENERATED, LeakKind.CLASS}
+
+
+def test_a_record_in_two_homes_names_both() -> None:
+    found = new(b"x", "extra/home/zqannxz/backup/home/zqbobxz/notes.txt")
+    assert {(LeakKind.USER, "zqannxz"), (LeakKind.USER, "zqbobxz")} <= found
+
+
+@pytest.mark.parametrize("folder", HOME_FOLDERS, ids=lambda folder: folder.name.decode())
+@pytest.mark.parametrize("digit", ["", "2"])
+def test_each_folder_of_homes_counts_in_texts_lists_and_names_alike(folder: HomeFolder, digit: str) -> None:
+    name = folder.name.decode() + digit
+    is_folder = folder.is_numbered or not digit
+    for way, counts in (("", folder.at_root), ("nfs/", folder.in_shared), ("corp/", False)):
+        path = f"/{way}{name}/zqannxz"
+        assert (home_of(path.encode()) is not None) == (counts and is_folder)
+        longer = f"{path}/net.py"
+        is_home = is_folder and (bool(way) or counts)
+        assert (home_of(longer.encode()) is not None) == is_home
+        parts = ["", *longer.split("/")[1:]]
+        for data in (longer.encode(), json.dumps(parts).encode(), pickle.dumps(parts, 2)):
+            assert ((LeakKind.HOME, longer) in new(data)) == is_home
+    for text in (f"../../{name}/zqannxz/net.py".encode(), json.dumps([name, "zqannxz", "net.py"]).encode()):
+        assert ((LeakKind.HOME, f"/{name}/zqannxz/net.py") in new(text)) == (folder.at_root and is_folder)
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,16 @@ from archive.privacy.leaks.entries import entries, keys, variables
 from archive.privacy.leaks.findings import Allowed, Collection, Finding, Leaks, Place, remedy
 from archive.privacy.leaks.paths import parted, paths
 from archive.privacy.leaks.sources import known_lines, names, of_nodes, sources
-from archive.privacy.leaks.vocabulary import HOME, LeakKind
+from archive.privacy.leaks.vocabulary import LeakKind, homes_in_name, of_path
 from archive.privacy.pieces.walker import Walker
-from archive.reader.recognition import READ_KINDS, SAVED_KINDS, FileKind, recognise, recognise_zip
+from archive.reader.recognition import (
+    PACKAGE_KINDS,
+    READ_KINDS,
+    SAVED_KINDS,
+    FileKind,
+    recognise,
+    recognise_zip,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,8 +62,8 @@ SHORTEST_BY_CHANCE = dict.fromkeys((LeakKind.DRIVE, LeakKind.EMAIL, LeakKind.URL
 VERSION = re.compile(rb"(?i:version|release|cuda|cudnn|driver|toolkit|[=<>~]=)[^\n]{0,24}\Z")
 """What stands before a version of four numbers, which looks like the address of a private network."""
 BEFORE_VERSION = 40
-IN_HOME = re.compile(r"(?:^|(?<=[/!]))" + HOME.decode() + r"/[^/]+/.+")
-"""A record that is called like a path in somebody's home."""
+MODULES = {RecordKind.CODE, RecordKind.RANGES}
+"""Records whose folders are Python packages."""
 NEW_YEAR = 0x21
 """The first of January in MS-DOS's dates, without the year."""
 SERIALIZATION_ID = ".data/serialization_id"
@@ -157,8 +164,10 @@ class Finder:
             place = partial(Place, entry.record, kind=entry.kind)
             for kind, text in _of_record(entry):
                 collection.add(kind, text.encode(errors="surrogateescape"), entry.record, place)
-            for path in IN_HOME.findall(entry.record):
-                for detection in paths(b"/" + path.encode(errors="surrogateescape")):
+            is_module = self._kind in PACKAGE_KINDS or entry.kind in MODULES
+            record = entry.record.encode(errors="surrogateescape")
+            for path in homes_in_name(record, is_module=is_module):
+                for detection in of_path(0, path, LeakKind.PATH):
                     collection.add(detection.kind, detection.text, entry.record, place)
         for root in walker.roots - ROOTS:
             root_name = root.encode(errors="surrogateescape")

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from archive.privacy.leaks.vocabulary import (
+    ANY_HOMES,
     ENDING,
-    HOME,
     HOME_FOLDERS,
-    HOMES,
+    HOMES_AT_ROOT,
+    SURE_HOMES,
     TEMPORARY,
     Detection,
     LeakKind,
@@ -47,9 +48,10 @@ BEGINS = rb"(?<![\w.~@%/\\$)}\]*-]"
 """What a path does not go on behind; to be followed by its first byte."""
 ROOT = rb"/(?:" + BEGINS + rb"/)|(?<=-[ILB]/)|(?<=\0V/)|(?<=file:///))"
 """A slash that begins a path. What stands before is looked at last: searches for a single byte are quick."""
-ROOTED = re.compile(ROOT + rb"(?:" + HOMES + rb"|" + TEMPORARY + rb")/(?:" + SPACED + rb"/){0,64}+" + NAME)
+KNOWN_ROOTS = rb"(?:root|" + SURE_HOMES + rb"|" + TEMPORARY + rb")/"
+ROOTED = re.compile(ROOT + KNOWN_ROOTS + rb"(?:" + SPACED + rb"/){0,64}+" + NAME)
 POSIX = re.compile(ROOT + rb"(?:" + NAME + rb"/){1,64}+" + NAME)
-IN_ROOT = re.compile(rb"/(?:" + HOMES + rb"|" + TEMPORARY + rb")/[^/]")
+IN_ROOT = re.compile(rb"/" + KNOWN_ROOTS + rb"[^/]")
 SLASHES = rb"(?:\\{1,4}|/)"
 DRIVE = re.compile(
     rb"(?<![A-Za-z0-9])[A-Za-z]:" + SLASHES + rb"(?!/)(?:" + SPACED + SLASHES + rb"){0,64}+" + NAME
@@ -63,7 +65,7 @@ SHARE = re.compile(
     rb"[A-Za-z][\w-]{2,62}\$?(?=[\x00-\x20\"']|$)"
 )
 """A network path of two names, without anything around: formulas and patterns look alike."""
-UP = re.compile(rb"(?<=\.\.)/" + HOME + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
+UP = re.compile(rb"(?<=\.\.)/" + HOMES_AT_ROOT + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A home in a relative path: ``../../home/ann/net.py``."""
 TILDE = re.compile(rb"~(?:" + BEGINS + rb"~))/(?!\.)" + NAME + rb"/(?:" + NAME + rb"/){0,64}+" + NAME)
 """A path in the home of whoever runs."""
@@ -123,10 +125,16 @@ def _single(path: bytes) -> bytes:
 
 PATHLIB, PATH = b"pathlib", "pathlib.Path"
 PATH_CLASS = re.compile(r"pathlib\S* (?:Pure)?(?:Posix|Windows)?Path\Z")
-QUOTED_HOME = re.compile(rb"[\"'](?:" + b"|".join(sorted(HOME_FOLDERS)) + rb")\\{0,7}[\"']")
-MARKS = (b"home", b"omes", b"sers", b"people")
+QUOTED_HOME = re.compile(rb"[\"']" + ANY_HOMES + rb"\\{0,7}[\"']")
+NAMES_OF_HOMES = tuple(folder.name for folder in HOME_FOLDERS)
+HOME_STRINGS = {
+    folder.name + digit
+    for folder in HOME_FOLDERS
+    for digit in (b"", *(b"%d" % number for number in range(10) if folder.is_numbered))
+}
+"""The strings that ``ANY_HOMES`` matches."""
 FIRST_PART = re.compile(rb"|/|[A-Za-z]:[\\/]?")
-BARE = re.compile(HOME)
+BARE = re.compile(HOMES_AT_ROOT)
 """Begins a path that has no root."""
 FEWEST_BARE = 3
 """Parts of a path without a root."""
@@ -175,7 +183,7 @@ def _in_text(layer: Layer) -> Iterator[PathParts]:
     In a list in a string in a string …, backslashes before its quotes tell how deep it stands.
     """
     data = layer.data
-    if any(mark in data for mark in MARKS) and QUOTED_HOME.search(data):
+    if any(name in data for name in NAMES_OF_HOMES) and QUOTED_HOME.search(data):
         for match in LISTED.finditer(data):
             texts = [text[1] for text in QUOTED_STRING.finditer(match[0])]
             for _ in range((len(match[1]) + 1).bit_length()):
@@ -185,7 +193,7 @@ def _in_text(layer: Layer) -> Iterator[PathParts]:
 
 def _in_pickle(layer: PickleLayer) -> Iterator[PathParts]:
     """Lists and tuples of texts; texts may be remembered from before."""
-    if PATHLIB not in layer.data and HOME_FOLDERS.isdisjoint(layer.counts):
+    if PATHLIB not in layer.data and HOME_STRINGS.isdisjoint(layer.counts):
         return
     file, row, last = BytesIO(layer.data), list[tuple[int, str]](), None
     memo: dict[int, str | None] = {}

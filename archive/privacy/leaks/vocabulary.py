@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 # --- kinds
 
@@ -105,36 +105,82 @@ class Detection(NamedTuple):
 # --- paths and homes
 
 SHARED = rb"(?:var|usr|nfs|net|data|scratch|gpfs|lustre|export|work|shared|mnt|(?:mnt|cygdrive)/[a-z]|[a-z])/"
-"""Folders in which those of people may be."""
-HOME = rb"(?:home\d?|Users)"
-"""The folder of homes at a root."""
-OF_PEOPLE = rb"(?:" + HOME + rb"|" + SHARED + rb"(?:home\d?|[Uu]sers))"
+"""Folders at a root in which a folder of homes may lie."""
 FOLDER = rb"[^/\x00-\x20\"'<>|:*?`\\,;(){}\[\]]++"
-OF_MANY = (
-    rb"(?!(?:api|rest|v\d+)/)"
-    + FOLDER
-    + rb"/(?:"
-    + FOLDER
-    + rb"/){0,2}?(?:homes?\d?|[Uu]sers|people|user/[a-z])"
+
+
+class HomeFolder(NamedTuple):
+    """What a folder of homes may be called, and where its name is enough.
+
+    Attributes:
+        name: of the folder.
+        is_numbered: whether a digit may follow: ``/home2``.
+        at_root: whether it is one directly at a root: ``/home/ann``, but not ``/users/ann``, which is a route
+            of many servers.
+        in_shared: whether it is one in a folder of ``SHARED``: ``/nfs/users/ann``.
+    """
+
+    name: bytes
+    is_numbered: bool = False
+    at_root: bool = False
+    in_shared: bool = False
+
+    @property
+    def pattern(self) -> bytes:
+        """Matches the folder's name."""
+        return self.name + rb"\d?" * self.is_numbered
+
+
+HOME_FOLDERS = (
+    HomeFolder(b"home", is_numbered=True, at_root=True, in_shared=True),
+    HomeFolder(b"Users", at_root=True, in_shared=True),
+    HomeFolder(b"users", in_shared=True),
+    HomeFolder(b"homes", is_numbered=True),
+    HomeFolder(b"Homes", is_numbered=True),
+    HomeFolder(b"people"),
 )
-"""The same where more has to follow than a name: the folder of homes may lie in others, of any name."""
-HOME_FOLDERS = {b"home", b"homes", b"Homes", b"users", b"Users", b"people"}
-HOME_FOLDERS |= {b"home%d" % number for number in range(10)} | {b"homes%d" % number for number in range(10)}
-"""What the folders of homes are called, wherever they lie."""
-HOMES = rb"(?:root|" + OF_PEOPLE + rb")"
+"""Every name of a folder of homes. What follows is made of it."""
+
+
+def _any_of(folders: Iterable[HomeFolder]) -> bytes:
+    return rb"(?:" + b"|".join(folder.pattern for folder in folders) + rb")"
+
+
+ANY_HOMES = _any_of(HOME_FOLDERS)
+"""A folder of homes, wherever it lies."""
+HOMES_AT_ROOT = _any_of(folder for folder in HOME_FOLDERS if folder.at_root)
+"""A folder of homes directly at a root. A path without a root leads home only if it begins with one: any
+project may have folders with the other names."""
+SURE_HOMES = (
+    rb"(?:"
+    + HOMES_AT_ROOT
+    + rb"|"
+    + SHARED
+    + _any_of(folder for folder in HOME_FOLDERS if folder.in_shared)
+    + rb")"
+)
+"""The way from a root to a folder of homes, where any name behind it is somebody's."""
+LIKELY_HOMES = (
+    rb"(?!(?:api|rest|v\d+)/)" + FOLDER + rb"/(?:" + FOLDER + rb"/){0,2}?(?:" + ANY_HOMES + rb"|user/[a-z])"
+)
+"""The way from a root through one to three folders of any name to a folder of homes. A name behind it is
+somebody's only if more follows: ``/srv/people/ann`` may be a page, ``/srv/people/ann/net.py`` is a file."""
 TEMPORARY = rb"(?:tmp|var/tmp|var/folders|private/tmp|private/var|dev/shm|scratch)"
 MACHINES = re.compile(
     rb"/(?:opt|mnt|media|data|srv|lustre|gpfs|nfs|afs|fsx|efs|workspaces?|app|Volumes|content|kaggle|dbfs|projects?)/"
 )
 """Roots of what people and companies put on their machines."""
 HOME_OF = re.compile(
-    rb"(?:/" + OF_PEOPLE + rb"/(?:[a-z]/(?=[^/]+/))?|[A-Za-z]:[\\/]+(?i:Users|Documents and Settings)[\\/]+"
+    rb"(?:/" + SURE_HOMES + rb"/(?:[a-z]/(?=[^/]+/))?|[A-Za-z]:[\\/]+(?i:Users|Documents and Settings)[\\/]+"
     rb"|\\\\[^\\]+\\(?:[^\\]+\\)?(?i:home|Users|Documents and Settings)\\"
     rb"|//[^/]+/(?:[^/]+/)?(?i:home|Users)/"
-    rb"|/" + OF_MANY + rb"/(?=[^/]+/))([^/\\]+)"
+    rb"|/" + LIKELY_HOMES + rb"/(?=[^/]+/))([^/\\]+)"
     rb"|/(?=root/)"
 )
-"""Begins a path in somebody's home; the last part is whose it is, unless somebody is root."""
+"""Begins a path in somebody's home, of any system. The group is the user's name, which root's home lacks."""
+MODULE_IN_HOME = re.compile(rb"[/!]" + HOMES_AT_ROOT + rb"/")
+BEFORE_FOLDER = re.compile(rb"[/!]")
+"""What stands before each folder in the name of a record; ``!`` stands between a zip and a record in it."""
 IN_TEMPORARY = re.compile(rb"/" + TEMPORARY + rb"/|[\\/](?:Temp|TEMP|tmp)[\\/]")
 PACKAGES = rb"(?:site|dist)-packages"
 IN_PACKAGES = re.compile(rb"[\\/]" + PACKAGES + rb"(?:[\\/]|$)")
@@ -186,6 +232,25 @@ def home_of(path: bytes) -> tuple[int, bytes] | None:
         return None
     user, end = (home[1], home.end(1)) if home[1] is not None else (b"root", len(b"/root"))
     return end + 1, user
+
+
+def homes_in_name(record: bytes, *, is_module: bool) -> list[bytes]:
+    """The paths in homes that a record is called like. Zips take the root from the names of files.
+
+    Of several paths that lead into one home, the shortest counts.
+
+    Args:
+        record: its name, with that of the zip that it is in.
+        is_module: whether its folders are Python packages, which have no root, either.
+    """
+    path = (b"/" + record).replace(b"!", b"/")
+    begins = MODULE_IN_HOME if is_module else BEFORE_FOLDER
+    paths = {}
+    for begin in begins.finditer(b"/" + record):
+        home = HOME_OF.match(path, begin.start())
+        if home is not None and home.end() + 1 < len(path):
+            paths[home.end()] = path[begin.start() :]
+    return list(paths.values())
 
 
 def is_telling(path: bytes) -> bool:
