@@ -38,9 +38,11 @@ CALL, CALL_FAILED, KERNEL_FAILED = b"aoti_torch_", b" API call failed at ", b"Ex
 CALLED = re.compile(rb"\w+\(.*\)")
 LINE_OF_CALL = re.compile(rb"(?:.*[/\\])?(?P<file>[\w.-]+\.cpp), line (?P<line>\d{1,9})\s*")
 LINE_OF_KERNEL = re.compile(
-    rb"(?P<kernel>\w+) at (?:.*[/\\])?(?P<file>[\w.-]+\.(?:kernel|wrapper)\.cpp):(?P<line>\d{1,9}) "
+    rb"(?P<kernel>cpp_\w+) at (?:.*[/\\])?(?P<file>[\w.-]+\.(?:kernel|wrapper)\.cpp):(?P<line>\d{1,9}) "
     rb"\(most recent call first\):\s*"
 )
+"""Inductor calls the kernels that it generates ``cpp_…``. Other functions, such as ``run_impl``,
+are no kernels and have no line of the model."""
 ROW = re.compile(rb"(?:\A| )(?P<name>graph_\d+_cpp_\w+)(?P<cut>\.\.\.)? {2,}\d+\.\d+% ")
 ERROR = b"Error: "
 """The last letters of what is printed before an error's text."""

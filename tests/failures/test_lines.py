@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 from functools import cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 import archive
 from archive.failures.explainer import LogExplainer
+from archive.failures.kernels import (
+    CALL_FAILED,
+    CALLED,
+    KERNEL_FAILED,
+    LINE_OF_CALL,
+    LINE_OF_KERNEL,
+    ROW,
+    named_line,
+)
+from archive.failures.kinds import KINDS
 from archive.failures.log.lines import MAX_LINE, InnerLines, Lines, LogLine
 from archive.failures.log.quiet import MARKS, NUMBER_MARK, URL_MARK, has_failure
 from archive.failures.models.explaining import explainer_of
@@ -265,6 +276,43 @@ def test_lines_within_a_line_have_its_number() -> None:
 )
 def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) -> None:
     assert has_failure(around + mark + around)
+
+
+PATTERNS = {
+    begins: [begins.__self__.pattern]
+    for begins in (kind.begins for kind in KINDS)
+    if begins is not named_line
+} | {
+    named_line: [
+        rb".*aoti_torch_" + CALLED.pattern + CALL_FAILED + LINE_OF_CALL.pattern,
+        rb".*" + KERNEL_FAILED + LINE_OF_KERNEL.pattern,
+        rb".*" + ROW.pattern.removeprefix(rb"(?:\A| )") + rb".*",
+    ]
+}
+"""The texts that each row of ``KINDS`` may accept, by what finds its beginning."""
+
+
+@settings(deadline=None, max_examples=examples(300))
+@given(st.data())
+def test_each_line_in_which_a_failure_begins_has_a_mark(data: st.DataObject) -> None:
+    begins = data.draw(st.sampled_from([kind.begins for kind in KINDS]))
+    pattern = data.draw(st.sampled_from(PATTERNS[begins]))
+    text = data.draw(st.from_regex(re.compile(pattern), fullmatch=True))
+    assert not begins(text) or has_failure(text)
+
+
+def test_each_pattern_of_a_beginning_has_texts_that_begin_a_failure() -> None:
+    for begins, patterns in PATTERNS.items():
+        for pattern in patterns:
+            assert begins(find(st.from_regex(re.compile(pattern), fullmatch=True), begins))
+
+
+@pytest.mark.parametrize(
+    ("function", "count"), [(b"cpp_fused_add_0", 1), (b"run_impl", 0), (b"_import_run_func_", 0)]
+)
+def test_only_kernels_of_aotinductor_begin_a_failure(function: bytes, count: int) -> None:
+    line = b"Exception raised from %b at /tmp/c.wrapper.cpp:120 (most recent call first):" % function
+    assert (named_line(line) is not None) == has_failure(line) == bool(count)
 
 
 @pytest.mark.parametrize(

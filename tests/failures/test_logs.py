@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.debuginfo.symbolicate import Style
-from archive.failures.explainer import CauseGroup, Causes, LogExplainer, explain
+from archive.failures.explainer import UNREAD_NOTE, CauseGroup, Causes, LogExplainer, explain
 from archive.failures.failure import Answer, Cause
 from tests.support.corpus import ORACLES
 from tests.support.reports import case, cases, explained, printed, printed_by_213, without_original
@@ -203,6 +203,25 @@ def test_a_line_without_an_end_is_passed_on() -> None:
 @pytest.fixture
 def opened() -> Archive:
     return archive.open(LITE.path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"<<Debug info for handle(s): debug_handles:{5}, was not found>>",
+        b"<<Debug info for handle(s): 5, was not found>>",
+        b"<<Debug info for handle, 5, was not found>>",
+        b"q=Debug%20info%20for%20handle%28s%29%3A%205%2C%20was%20not%20found%3E",
+        b"q=Debug+info+for+handle%2C+-1%2C+not+found",
+    ],
+)
+def test_a_failure_of_each_release_in_an_unknown_form_is_noted(opened: Archive, text: bytes) -> None:
+    explainer = explained(text + b"\n", opened)
+    assert (explainer.unknown, explainer.notes) == (1, [f"line 1: {UNREAD_NOTE}"])
+
+
+def test_words_about_debug_info_are_no_failure(opened: Archive) -> None:
+    assert explained(b"Debug info for handle, if any, was dropped\n", opened).unknown == 0
 
 
 def test_notes_say_what_is_unknown_and_where(opened: Archive) -> None:

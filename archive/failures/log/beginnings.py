@@ -81,10 +81,16 @@ MAX_ABOVE = 1 << 20
 """Bytes of these lines, together; the one directly above is always kept."""
 
 BEGINS = re.compile(
-    rb"Traceback%bof%bTorchScript(?!,|%2C)|debug_handles(?::|%(?:25)*3A)|".replace(b"%b", BLANK)
+    rb"(?:Traceback%bof%bTorchScript(?!,|%c)|debug_handles%d"
+    rb"|Debug%binfo%bfor%bhandle(?:,|%c|(?:\(|%e)s(?:\)|%f)%d)%b-?[0-9])|".replace(b"%b", BLANK)
+    .replace(b"%c", rb"%(?:25)*2C")
+    .replace(b"%d", rb"(?::|%(?:25)*3A)")
+    .replace(b"%e", rb"%(?:25)*28")
+    .replace(b"%f", rb"%(?:25)*29")
     + NUMBER_MARK.pattern
 )
-"""A failure that TorchScript or the lite interpreter prints, and no traceback of its original code."""
+"""A failure that TorchScript or the lite interpreter prints, and no traceback of its original code. PyTorch
+1.9 and 1.10 print single handles without ``debug_handles``."""
 
 NOTHING = PlainStream(LogLine(b"", 0), Lines(()))
 SEPARATORS = (b",", b";", b"\t")
