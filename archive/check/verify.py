@@ -23,7 +23,7 @@ from archive.base.diagnostics import Diagnostic, Diagnostics, diagnostic_of
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
-from archive.check.loading import CHECKS, ParsedRecords
+from archive.check.loading import CHECKS, Fault, ParsedRecords, has_checks
 from archive.check.loading.programs.files import CompiledCheck, model_folders
 from archive.check.methods import check_handles, check_lowered, check_methods
 from archive.check.ranges import check_ranges
@@ -122,7 +122,7 @@ def _of_torchscript(archive: Archive, *, restored: bool, ranged: Archive | None 
     handles = report.attempt("", lambda: check_handles(archive, readable, tags, report))
     report.attempt("", lambda: check_methods(archive, readable, handles, report))
     report.attempt("", lambda: check_lowered(archive, readable, handles, report))
-    if archive.recognised.kind is not FileKind.PACKAGE:  # which another importer loads
+    if has_checks(archive.recognised.kind):
         _check_loads(archive, readable, tags, report, restored=restored)
     return report.ordered(archive.records)
 
@@ -172,7 +172,8 @@ def _check_loads(
     prefix = "restored, " if restored else ""
     for check in CHECKS:
         severity: Severity = "note" if check.of_release else "error"
-        for fault in report.attempt("", partial(check.faults, facts)) or ():
+        faults = report.attempt("", partial(list[Fault], check.faults(facts)))
+        for fault in faults or ():
             told = prefix + check.told(facts)
             if fault.what:
                 report.add_each(severity, *fault)

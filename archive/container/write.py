@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _DEFLATED_ABOVE = 200
 _STORED_UP_TO = 3
 MINIZ_LEVEL = 9
+# Names as in `formats.record_kinds`, which stands above this room; a test compares them.
 _DEFLATED_NAMES = frozenset({"callstack_debug_map.pkl", "delegated_backends.debug_pkl"})
 _DEFLATED_FOLDERS = ("code/", ".data/ts_code/code/")
 

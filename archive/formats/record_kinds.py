@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 DATA = "data.pkl"
 """The module tree: :mod:`archive.formats.inert_values`."""
 
+CONSTANTS, ATTRIBUTES = "constants.pkl", "attributes.pkl"
+"""Tensors that generated code names, and the values of ``LEGACY_TREE``."""
+
 BYTECODE = "bytecode.pkl"
 """The methods of the lite interpreter: :mod:`archive.formats.bytecode`."""
 
@@ -26,6 +29,9 @@ CALLSTACK_MAP = "callstack_debug_map.pkl"
 
 METHOD_HANDLES, MODULE_PATHS = "mobile_debug_handles.pkl", "mobile_debug.pkl"
 """The debug handle, or module path, of each instruction: :mod:`archive.formats.method_handles`."""
+
+HANDLE_RECORDS = {CALLSTACK_MAP, METHOD_HANDLES}
+"""The records that name debug handles."""
 
 RANGES_SUFFIX, DELEGATED = ".debug_pkl", "delegated_backends.debug_pkl"
 """What a record of source ranges has behind the name of its code, and the record of those of lowered modules:
@@ -188,8 +194,8 @@ KIND_BY_NAME = {
     **{record.name: record.kind for record in DEBUG_RECORDS if record.name is not None},
     DATA: RecordKind.MODULES,
     LEGACY_TREE: RecordKind.MODULES,
-    "attributes.pkl": RecordKind.MODULES,
-    "constants.pkl": RecordKind.CONSTANTS,
+    ATTRIBUTES: RecordKind.MODULES,
+    CONSTANTS: RecordKind.CONSTANTS,
     BYTECODE: RecordKind.BYTECODE,
     EFFECTS: RecordKind.EFFECTS,
     "version": RecordKind.FORMAT,

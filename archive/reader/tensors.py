@@ -29,10 +29,12 @@ from archive.base.mapped import Mapped
 from archive.container.container import Container
 from archive.container.end import has_end
 from archive.formats.record_kinds import (
+    ATTRIBUTES,
     BESIDE,
     BYTECODE,
     BYTEORDER,
     COMPILED,
+    CONSTANTS,
     LEGACY_TREE,
     RecordKind,
     kind_of,
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
 
     Part = tuple[str, Iterable[tuple[str, Tensor]]]
 
-CONSTANTS, ATTRIBUTES, PACKAGED = "constants.pkl", "attributes.pkl", ".data/"
+PACKAGED = ".data/"
 SAVED_INSIDE = ("serialized_state_dict.pt", "serialized_constants.pt")
 INSIDE = "!/"
 """What stands between a record that is a zip and a record in it."""

@@ -210,7 +210,7 @@ def _shrinkage(
     prefix: int,
 ) -> Shrinkage:
     kind = before.recognised.kind
-    refused = () if kind in (FileKind.EXPORTED, FileKind.AOTI) else refusals_as_before(after, before)
+    refused = refusals_as_before(after, before)
     cut = sum(len(part.behind) for part in before.spare.cuts.values())
     sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for place, container in enumerate((before.container, after.container)):

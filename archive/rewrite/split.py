@@ -25,7 +25,7 @@ from archive.container.container import write_archive
 from archive.formats.record_kinds import METHOD_HANDLES
 from archive.reader.collect import check_debug_info, collect
 from archive.reader.lacking import why_no_handles
-from archive.reader.recognition import PROGRAM_KINDS, SPLIT_KINDS, FileKind
+from archive.reader.recognition import SPLIT_KINDS, FileKind
 from archive.reader.rewriting import check_archive, rewriting
 from archive.rewrite.join import check_gives, with_digest
 from archive.rewrite.kept import Remains, kept_handles, kept_kinds
@@ -137,8 +137,7 @@ def split(
         size = write_archive(draft, opened.root, members, slim=True)
         with work.reopened("what is left") as after:
             check_gives(contents, memoryview(data), after.archive_id, after.allowance)
-            exported = opened.recognised.kind in PROGRAM_KINDS
-            refused = () if exported else tuple(refusal.told for refusal in refusals_as_before(after, opened))
+            refused = tuple(refusal.told for refusal in refusals_as_before(after, opened))
         lite = opened.recognised.kind is FileKind.LITE
         return Split(
             opened.size,

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import archive
-from archive.check.loading import CHECKS, refusals, refusals_as_before
+from archive.check.loading import CHECKS, has_checks, refusals, refusals_as_before
 from archive.check.verify import verify
 from archive.debuginfo.model import Generation
 from archive.formats.callstack_map import build_callstack_map
+from archive.reader.recognition import FileKind
 from tests.support.commands import well
 from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, HANDLES, ORACLES, RELEASES
 from tests.support.tampering import LINEAR, PLAIN, STACK, edited, handles, methods, ranges, tampered, without
@@ -33,6 +34,17 @@ def refused(data: bytes) -> list[str]:
     """PyTorch's messages for an archive, by the list."""
     with archive.open(data) as opened:
         return [one.check.message for one in refusals(opened)]
+
+
+def test_the_checks_are_about_torchscript_outside_of_packages() -> None:
+    checked = {kind for kind in FileKind if has_checks(kind)}
+    assert checked == {FileKind.TORCHSCRIPT, FileKind.LITE, FileKind.SPLIT}
+
+
+@pytest.mark.parametrize("path", [FIXTURES / "exported/shop.pt2", FIXTURES / "executorch/shop.etrecord"])
+def test_a_file_without_checks_has_no_refusals(path: Path) -> None:
+    with archive.open(path) as opened:
+        assert refusals(opened) == refusals_as_before(opened, opened) == []
 
 
 @pytest.mark.parametrize("folder", sorted({name.partition("/")[0] for name in KNOWN}))

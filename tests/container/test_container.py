@@ -18,7 +18,17 @@ from archive.base.limits import Limits
 from archive.base.mapped import Mapped
 from archive.container.container import Container, Member, member_from, new_member, write_archive
 from archive.container.deflate import deflate, deflated_size
-from archive.container.write import deflated_as_by_pytorch
+from archive.container.write import deflated_as_by_pytorch, deflated_by_pytorch
+from archive.formats.record_kinds import (
+    BYTECODE,
+    CALLSTACK_MAP,
+    CONSTANTS,
+    DATA,
+    DELEGATED,
+    LEGACY_CODE,
+    METHOD_HANDLES,
+    PACKAGE_CODE,
+)
 from tests.support.corpus import ARCHIVES, FIXTURES
 from tests.support.sparse import map_of
 
@@ -344,3 +354,11 @@ def test_up_to_three_bytes_are_stored_even_where_deflating_is_asked_for() -> Non
     """As miniz does."""
     assert not new_member("code/m.py", b"abc", compress=True).deflated
     assert new_member("code/m.py", b"abcd", compress=True).deflated
+
+
+def test_pytorch_deflates_code_source_ranges_and_call_stacks() -> None:
+    code = [f"{folder}a.py.debug_pkl" for folder in (LEGACY_CODE[0], PACKAGE_CODE)]
+    for name in (*code, CALLSTACK_MAP, DELEGATED):
+        assert deflated_by_pytorch(name)
+    for name in (DATA, CONSTANTS, BYTECODE, METHOD_HANDLES):
+        assert not deflated_by_pytorch(name)

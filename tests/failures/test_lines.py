@@ -7,7 +7,7 @@ import re
 import tracemalloc
 from functools import cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import find, given, settings
@@ -279,7 +279,7 @@ def test_a_mark_is_found_in_each_of_its_encodings(mark: bytes, around: bytes) ->
 
 
 PATTERNS = {
-    begins: [begins.__self__.pattern]
+    begins: [cast("Any", begins).__self__.pattern]
     for begins in (kind.begins for kind in KINDS)
     if begins is not named_line
 } | {
@@ -289,7 +289,8 @@ PATTERNS = {
         rb".*" + ROW.pattern.removeprefix(rb"(?:\A| )") + rb".*",
     ]
 }
-"""The texts that each row of ``KINDS`` may accept, by what finds its beginning."""
+"""The texts that each row of ``KINDS`` may accept, by what finds its beginning: a method of a pattern, but for
+``named_line``."""
 
 
 @settings(deadline=None, max_examples=examples(300))

@@ -101,12 +101,12 @@ class Library:
         for name, text in new.items():
             (package / name).write_text(text)
 
-    def run(self, *words: object, status: int = 0) -> str:
-        """What a command prints; it ends with this status."""
+    def run(self, *words: object, status: int = 0, is_error: bool = False) -> str:
+        """What a command prints, or says on standard error; it ends with this status."""
         command = [sys.executable, "-m", "archive", *map(str, words)]
         done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False)
         assert done.returncode == status, done.stderr
-        return done.stdout
+        return done.stderr if is_error else done.stdout
 
     def json(self, *words: object, status: int = 0) -> Any:  # noqa: ANN401 (read by its keys)
         return json.loads(self.run(*words, "--json", status=status))
@@ -163,6 +163,23 @@ def test_a_carried_record_goes_where_debug_info_goes(carrying: Library, tmp_path
     assert changes == [("debug", RECORD), ("ids", RECORD_NAME)]
     digests = {line.split()[0] for line in carrying.run("digest", model, other, MODEL).splitlines()}
     assert len(digests) == 1
+
+
+def test_a_record_that_no_migration_rewrites_is_lost_only_with_consent(
+    carrying: Library, tmp_path: Path
+) -> None:
+    model = with_notes(tmp_path / "model.ptl", ((1, "a note"),))
+    migrated, again = tmp_path / "migrated.ptl", tmp_path / "again.ptl"
+    words = "migrate", model, "-o", migrated, "--to", "1.11"
+    told = carrying.run(*words, status=2, is_error=True)
+    assert f"the facts of {RECORD}" in told
+    assert "--lossy" in told
+    assert not migrated.exists()
+    carrying.run(*words, "--lossy")
+    with archive.open(migrated) as opened:
+        assert RECORD not in opened.records
+    carrying.run("migrate", migrated, "-o", again, "--to", "original")
+    assert again.read_bytes() == model.read_bytes()
 
 
 def test_an_understood_record_is_checked_and_compared_by_what_it_says(

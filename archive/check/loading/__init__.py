@@ -28,18 +28,27 @@ from archive.base.errors import ArchiveError
 from archive.check.loading import checks
 from archive.check.loading.checks import Fault, ParsedRecords
 from archive.debuginfo.mending import tags_of
-from archive.formats.record_kinds import DATA
+from archive.formats.record_kinds import CONSTANTS, DATA
 from archive.formats.releases import LOADED_BYTECODE
-from archive.reader.recognition import FileKind
+from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from archive.reader.archive import Archive
 
-__all__ = ["CHECKS", "Check", "Fault", "Loader", "ParsedRecords", "Refusal", "refusals", "refusals_as_before"]
+__all__ = [
+    "CHECKS",
+    "Check",
+    "Fault",
+    "Loader",
+    "ParsedRecords",
+    "Refusal",
+    "has_checks",
+    "refusals",
+    "refusals_as_before",
+]
 
-CONSTANTS_RECORD = "constants.pkl"
 MISSING_FILE = "PytorchStreamReader failed locating file {}: file not found"
 TAG_MESSAGE = "Source range tag must exist in deserialized source range map."
 
@@ -70,9 +79,11 @@ class Check:
     of_release: bool = False
     mended: Callable[[ParsedRecords], bool] = lambda _: False
 
-    def faults(self, facts: ParsedRecords) -> list[Fault]:
+    def faults(self, facts: ParsedRecords) -> Iterator[Fault]:
         """The places where an archive fails the check; none where it passes."""
-        return [fault for fault in self.find(facts) if len(fault.numbers)]
+        for fault in self.find(facts):
+            if len(fault.numbers):
+                yield fault
 
     def told(self, facts: ParsedRecords) -> str:
         """PyTorch's refusal of an archive that fails the check, and the way out where there is one."""
@@ -94,8 +105,13 @@ class Refusal(NamedTuple):
     first: Diagnostic
 
 
+def has_checks(kind: FileKind) -> bool:
+    """Whether files of a kind have ``CHECKS``; a torch.package, which another importer loads, has none."""
+    return kind in ARCHIVE_KINDS and kind is not FileKind.PACKAGE
+
+
 def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
-    """The checks that an archive fails; none for a torch.package.
+    """The checks that an archive fails; none for a file of a kind that has no checks (:func:`has_checks`).
 
     Args:
         archive: the archive.
@@ -104,7 +120,7 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
     Raises:
         ArchiveError: a record is broken.
     """
-    if archive.recognised.kind is FileKind.PACKAGE:
+    if not has_checks(archive.recognised.kind):
         return []
     bytecode = (archive if like is None else like).bytecode
     tags = tags_of(archive.range_table)
@@ -113,7 +129,7 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
     )
     failed = []
     for check in CHECKS:
-        fault = next((fault for fault in check.find(facts) if len(fault.numbers)), None)
+        fault = next(check.faults(facts), None)
         if fault is not None:
             place, problem = fault.describe(int(fault.numbers[0]))
             first = Diagnostic("error", fault.record, place, problem)
@@ -157,7 +173,7 @@ CHECKS = (
     ),
     Check(Loader.BOTH, "Legacy model format is not supported on mobile.", checks.legacy, of_release=True),
     Check(Loader.BOTH, MISSING_FILE.format(DATA), checks.missing(DATA)),
-    Check(Loader.TORCHSCRIPT, MISSING_FILE.format(CONSTANTS_RECORD), checks.missing(CONSTANTS_RECORD)),
+    Check(Loader.TORCHSCRIPT, MISSING_FILE.format(CONSTANTS), checks.missing(CONSTANTS)),
     Check(Loader.TORCHSCRIPT, "expected a valid token but found", checks.tokens),
     Check(Loader.TORCHSCRIPT, "ill formed octal specifier", checks.escapes),
     Check(

@@ -48,7 +48,7 @@ from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.result import Redaction, check_clean, redaction
 from archive.privacy.redact.rules import Rules
 from archive.privacy.redact.writing import Changes, companion_contents, write_redacted
-from archive.reader.recognition import ARCHIVE_KINDS, REDACTED_KINDS, kind_in
+from archive.reader.recognition import REDACTED_KINDS, kind_in
 from archive.reader.rewriting import rewriting
 
 if TYPE_CHECKING:
@@ -336,8 +336,6 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
 
 def _refused(after: Archive, opened: Archive, changes: Changes) -> tuple[str, ...]:
     """Why PyTorch refuses the redacted archive, and whether it refuses the original, too."""
-    if opened.recognised.kind not in ARCHIVE_KINDS:
-        return ()
     refused = refusals_as_before(after, opened, same_bytecode=BYTECODE not in changes.records)
     before = {refusal.told for refusal in refusals(opened)} if refused else set()
     return tuple(

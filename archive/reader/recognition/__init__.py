@@ -37,11 +37,13 @@ from archive.formats.record_kinds import (
     BYTECODE,
     CALLSTACK_MAP,
     COMPILED,
+    CONSTANTS,
     DATA,
     EMBEDDED,
     EMBEDDED_IN_EXPORTED,
     ETRECORD,
     EXPORTED_FORMAT,
+    HANDLE_RECORDS,
     KINDS_TO_SOURCE,
     LEGACY_PROGRAM,
     LEGACY_TREE,
@@ -118,14 +120,13 @@ PACKAGED, PICKLED = (".data/", ".storage"), b"\x80\3"
 """Folder and ending of a package's storages, and how its pickles begin: PyTorch writes protocol 3."""
 PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")
 ALONE = {
-    "constants.pkl",
+    CONSTANTS,
     LEGACY_TREE,
     BYTECODE,
     CALLSTACK_MAP,
     *METHOD_RECORDS.values(),
 }
 """Records that only TorchScript archives have."""
-HANDLE_RECORDS = {*METHOD_RECORDS.values(), CALLSTACK_MAP}
 SPLIT_OFF, TAKEN_OUT, NOT_THERE = "was split off", "was taken out", "was taken out, or never saved"
 WITHOUT = {SPLIT_OFF: ADVICE[FileKind.SPLIT]} | dict.fromkeys(
     (TAKEN_OUT, NOT_THERE), f"there is none to work on; {SHOWN}"
@@ -389,7 +390,7 @@ def _torchscript(container: Container) -> Recognised:
     what = "a lite archive" if kind is FileKind.LITE else "a TorchScript archive"
     if elsewhere := _elsewhere(container, kind, what):
         return elsewhere
-    if kind is FileKind.LITE and HANDLE_RECORDS.isdisjoint(records):
+    if kind is FileKind.LITE and records.keys().isdisjoint({*HANDLE_RECORDS, *METHOD_RECORDS.values()}):
         return Recognised(kind, f"{what} without debug handles", f"{SAVE_WITH_DEBUG_INFO} saves them")
     return Recognised(kind, what)
 

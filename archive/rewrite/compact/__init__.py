@@ -16,7 +16,7 @@ from archive.container.deflate import deflated_size
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import RangeLayout
 from archive.formats import callstack_map
-from archive.formats.record_kinds import CALLSTACK_MAP, DELEGATED, METHOD_HANDLES, is_legacy
+from archive.formats.record_kinds import CALLSTACK_MAP, DELEGATED, HANDLE_RECORDS, is_legacy
 from archive.rewrite.compact.ranges import range_ways, record_of
 from archive.rewrite.compact.stacks import method_ways, stack_ways
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from archive.debuginfo.tables import RangeTable
     from archive.reader.archive import Archive
     from archive.rewrite.compact.ranges import RangeRecord
-
-HANDLE_RECORDS = {CALLSTACK_MAP, METHOD_HANDLES}
-"""The records that name debug handles."""
 
 
 def compact_records(opened: Archive) -> dict[str, bytes]:

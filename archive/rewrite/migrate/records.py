@@ -22,11 +22,13 @@ from archive.formats.record_kinds import (
     CALLSTACK_MAP,
     DATA,
     DELEGATED,
+    EMBEDDED,
     METHOD_HANDLES,
     MIGRATED,
     MODULE_PATHS,
     VERSION_RECORDS,
     code_of,
+    holds_ranges,
     kind_of,
 )
 from archive.formats.releases import LOADED_BYTECODE, release
@@ -229,6 +231,7 @@ class MigratedRecords:
             ("in", [name for name in new if name not in records]),
         ):
             self.plan.changes += [PlanStep(f"record {name} {what}") for name in names]
+        self.plan.losses += [PlanStep(f"the facts of {name}") for name in records if is_only_carried(name)]
         if self.release is not None and self.formats:
             first = is_format(next(iter(records)))
             if first != self.release.version_first:
@@ -254,6 +257,12 @@ class MigratedRecords:
                 f"its bytecode has version {version}, and the lite interpreter of {self.target} {reads}; "
                 "TorchScript is not concerned"
             )
+
+
+def is_only_carried(name: str) -> bool:
+    """Whether a record is debug information that no migration knows how to rewrite."""
+    is_rewritten = holds_ranges(name) or name in (*BEHIND_BYTECODE, EMBEDDED, MIGRATED)
+    return kind_of(name).is_debug and not is_rewritten
 
 
 def handles_in_blobs(archive: Archive) -> list[int]:
