@@ -158,7 +158,7 @@ class DebugRecord(NamedTuple):
 
     A new one is *carried* by its row in ``DEBUG_RECORDS``: ``split`` takes it out and ``join`` puts it back
     to the byte, ``inspect`` and ``sizes`` count it, ``diff`` compares its bytes, and it has no part in the
-    identity of the model.
+    identity of the model. ``migrate`` cannot rewrite it, and leaves it out only with consent.
 
     Attributes:
         kind: its kind.

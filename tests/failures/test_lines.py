@@ -289,8 +289,7 @@ PATTERNS = {
         rb".*" + ROW.pattern.removeprefix(rb"(?:\A| )") + rb".*",
     ]
 }
-"""The texts that each row of ``KINDS`` may accept, by what finds its beginning: a method of a pattern, but for
-``named_line``."""
+"""The texts that each row of ``KINDS`` may accept, by what finds its beginning."""
 
 
 @settings(deadline=None, max_examples=examples(300))
