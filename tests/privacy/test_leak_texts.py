@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from archive import LeakKind, leaks
-from archive.privacy.leaks.vocabulary import HOME_FOLDERS, HomeFolder, home_of
+from archive.privacy.leaks.vocabulary import HOME_FOLDERS, HomeFolder, home_of, homes_in_name
 from tests.support.canaries import with_records
 from tests.support.corpus import ORACLES
 from tests.support.sampling import crossed
@@ -304,7 +304,13 @@ def test_a_record_that_is_called_like_a_path_names_a_home(record: str, path: str
 
 
 @pytest.mark.parametrize(
-    "record", ["code/__torch__/shop/users/zqannxz/net.py", "extra/home/zqannxz", "extra/users/zqannxz"]
+    "record",
+    [
+        "code/__torch__/shop/users/zqannxz/net.py",
+        "extra/home/zqannxz",
+        "extra/users/zqannxz",
+        "extra/tree/root/zqannxz/net.py",
+    ],
 )
 def test_a_python_package_or_the_last_name_of_a_record_is_no_home(record: str) -> None:
     assert {kind for kind, _ in new(b"x", record)} <= {LeakKind.EXTRA, LeakKind.GENERATED, LeakKind.CLASS}
@@ -313,6 +319,11 @@ def test_a_python_package_or_the_last_name_of_a_record_is_no_home(record: str) -
 def test_a_record_in_two_homes_names_both() -> None:
     found = new(b"x", "extra/home/zqannxz/backup/home/zqbobxz/notes.txt")
     assert {(LeakKind.USER, "zqannxz"), (LeakKind.USER, "zqbobxz")} <= found
+
+
+def test_a_long_name_of_a_record_costs_little() -> None:
+    name = b"home/zqannxz/" * 5_000
+    assert sum(map(len, homes_in_name(name, is_module=False))) <= 4 * (len(name) + 1)
 
 
 @pytest.mark.parametrize("folder", HOME_FOLDERS, ids=lambda folder: folder.name.decode())

@@ -181,6 +181,8 @@ HOME_OF = re.compile(
 MODULE_IN_HOME = re.compile(rb"[/!]" + HOMES_AT_ROOT + rb"/")
 BEFORE_FOLDER = re.compile(rb"[/!]")
 """What stands before each folder in the name of a record; ``!`` stands between a zip and a record in it."""
+MOST_HOMES = 4
+"""Homes of a record's name that are told: each costs a path as long as the name."""
 IN_TEMPORARY = re.compile(rb"/" + TEMPORARY + rb"/|[\\/](?:Temp|TEMP|tmp)[\\/]")
 PACKAGES = rb"(?:site|dist)-packages"
 IN_PACKAGES = re.compile(rb"[\\/]" + PACKAGES + rb"(?:[\\/]|$)")
@@ -237,20 +239,21 @@ def home_of(path: bytes) -> tuple[int, bytes] | None:
 def homes_in_name(record: bytes, *, is_module: bool) -> list[bytes]:
     """The paths in homes that a record is called like. Zips take the root from the names of files.
 
-    Of several paths that lead into one home, the shortest counts.
+    Of several paths that lead into one home, the shortest counts. A folder ``root`` may be any tree's.
 
     Args:
         record: its name, with that of the zip that it is in.
         is_module: whether its folders are Python packages, which have no root, either.
     """
     path = (b"/" + record).replace(b"!", b"/")
-    begins = MODULE_IN_HOME if is_module else BEFORE_FOLDER
-    paths = {}
-    for begin in begins.finditer(b"/" + record):
+    starts: dict[int, int] = {}
+    for begin in (MODULE_IN_HOME if is_module else BEFORE_FOLDER).finditer(b"/" + record):
         home = HOME_OF.match(path, begin.start())
-        if home is not None and home.end() + 1 < len(path):
-            paths[home.end()] = path[begin.start() :]
-    return list(paths.values())
+        if home is not None and home[1] is not None and home.end() + 1 < len(path):
+            if home.end() not in starts and len(starts) == MOST_HOMES:
+                break
+            starts[home.end()] = begin.start()
+    return [path[start:] for start in starts.values()]
 
 
 def is_telling(path: bytes) -> bool:
