@@ -9,8 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from unittest import mock
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -20,11 +19,8 @@ pytest.importorskip("torch", exc_type=ImportError)
 import archive
 from archive.backend import LoweringError, example
 from archive.base.errors import ArchiveError
-from archive.cli.demo import command, steps, stock, stock_program
-from tests.support.commands import called, files, told, well
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from archive.cli.demo import command, stock, stock_program
+from tests.support.commands import called, files, told
 
 pytestmark = pytest.mark.torch
 
@@ -79,22 +75,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def done() -> list[steps.DemoStep]:
-    """The steps of that demo, as it did them."""
-    return []
-
-
-@pytest.fixture(scope="module")
-def facts(folder: Path, done: list[steps.DemoStep]) -> dict[str, Any]:
-    real = steps.steps
-
-    def noting(folder: Path, *, force: bool) -> Iterator[steps.DemoStep]:
-        for step in real(folder, force=force):
-            done.append(step)
-            yield step
-
-    with mock.patch.object(steps, "steps", noting):
-        return told("demo", "--backend", "-o", folder)
+def facts(folder: Path) -> dict[str, Any]:
+    return told("demo", "--backend", "-o", folder)
 
 
 def sources(facts: dict[str, Any]) -> list[str]:
@@ -170,25 +152,14 @@ def test_nothing_is_replaced_unasked(facts: dict[str, Any], folder: Path) -> Non
     assert [(folder / name).read_bytes() for name in FILES] == before
 
 
-def test_it_prints_each_step_and_leaves_nothing(
-    facts: dict[str, Any], done: list[steps.DemoStep], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The steps that were done before, which take seconds."""
-    assert facts
-
-    def again(folder: Path, *, force: bool) -> list[steps.DemoStep]:
-        assert not force
-        (folder / "host.pt").write_bytes(b"")
-        return done
-
-    monkeypatch.setattr(steps, "steps", again)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    said = well("demo", "--backend")
-    titles = re.findall(r"^(\d+)\. .+\n─+$", said, re.MULTILINE)
+def test_it_prints_each_step_and_leaves_nothing(tmp_path: Path) -> None:
+    done = run("--backend", environment={"TMPDIR": str(tmp_path)}, folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    titles = re.findall(r"^(\d+)\. .+\n─+$", done.stdout, re.MULTILINE)
     assert titles == [str(number) for number in range(1, 10)]
     for text in (MESSAGE, OUTER, f"{SUM}\n", "debug_handles:{", "to the byte", "All of it compared and true"):
-        assert text in said
-    long = [line.split()[0] for line in said.splitlines() if len(line) > 100]
+        assert text in done.stdout
+    long = [line.split()[0] for line in done.stdout.splitlines() if len(line) > 100]
     assert {*long} <= {"Module", "File", "RuntimeError:"}, "these are PyTorch's"
     assert files(tmp_path) == []
 
