@@ -17,7 +17,7 @@ from unittest import mock
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.environment import pin
+from tests.support.processes import pin
 from tests.support.sampling import Suite, examples
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.support.effect_cases import FOLDER, KINDS, cases_of
+from tests.effects.effect_cases import FOLDER, KINDS, cases_of
 from tools.pages import ROOT
 
 if TYPE_CHECKING:
-    from tests.support.effect_cases import Case
+    from tests.effects.effect_cases import Case
 
 PAGE = ROOT / "docs" / "effects.md"
 BEGIN, END = "<!-- cases -->\n", "<!-- end of cases -->\n"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import archive
 from archive.describe.inspect import inspect
 from tests.support.range_server import served
-from tests.support.sparse import with_zeros
+from tests.support.zips import with_zeros
 from tools.models import built
 
 if TYPE_CHECKING:

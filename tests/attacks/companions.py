@@ -10,20 +10,24 @@ from archive.companion.codecs import compressed
 from archive.companion.layout import CompanionProfile, SectionLine, written
 from archive.normalform.columns import SOLID
 from tests.attacks.attack import MIB, Attack
-from tests.support.companion_bombs import deep, long_text, repeated, traced
 from tests.support.companion_questions import SMALL
 from tests.support.corpus import RELEASES
 from tests.support.halves import companion_of, facts_of, halves
 from tests.support.hostile_companions import (
+    body,
+    deep,
     hostile,
+    line,
+    long_text,
     packed_of,
+    repeated,
     replaced,
     rewritten,
     sections,
     set_to,
     solid,
+    traced,
 )
-from tests.support.packed_companions import body, line
 
 if TYPE_CHECKING:
     from pathlib import Path

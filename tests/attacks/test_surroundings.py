@@ -21,7 +21,7 @@ from tests.attacks.records import CODE
 from tests.attacks.zips import archive_of
 from tests.support.commands import run
 from tests.support.kin import id_of, kin
-from tests.support.waiting import PATIENCE
+from tests.support.processes import PATIENCE
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess

@@ -20,9 +20,9 @@ import archive.backend.conformance
 from archive.backend import Link, register_backend, unregister_backend
 from archive.backend.conformance import RULES, Report, check, checking, examine
 from archive.backend.conformance.subject import _Executing
-from tests.support import broken_backends as broken
+from tests.backend import broken_backends as broken
+from tests.backend.other_backend import PREPROCESS, Model, Tape, Unsupported, preprocess_ahead
 from tests.support.backend_models import cases, oracle_models
-from tests.support.other_backend import PREPROCESS, Model, Tape, Unsupported, preprocess_ahead
 from tests.support.sampling import Suite, sampled
 from tests.support.torch_oracles import argument
 

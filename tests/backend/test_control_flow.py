@@ -21,7 +21,7 @@ from archive.backend.graph.inlining import inlined
 from archive.backend.graph.range_finder import RangeFinder
 from archive.backend.lower.emitting import Emitted, constant, emitted
 from archive.backend.lower.links import TORCHSCRIPT_NAMES, resolved
-from tests.support.control_flow import (
+from tests.backend.control_flow import (
     FUNCTIONS,
     Calls,
     Changing,
@@ -33,7 +33,7 @@ from tests.support.control_flow import (
     talking,
     thousand,
 )
-from tests.support.made_models import saved
+from tests.backend.made_models import saved
 
 if TYPE_CHECKING:
     from collections.abc import Callable

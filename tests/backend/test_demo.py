@@ -20,7 +20,7 @@ from archive.backend.graph.graphs import Block, Graph, Operation
 from archive.base.errors import ArchiveError
 from tests.support.backend_models import MODELS, oracle_models
 from tests.support.corpus import ORACLES, RELEASES
-from tests.support.fresh_process import run_fresh
+from tests.support.processes import run_fresh
 from tests.support.tampering import tampered
 from tests.support.torch_oracles import argument
 

@@ -16,13 +16,13 @@ import torch.jit.mobile
 from torch.utils._pytree import tree_leaves
 
 from archive.backend import Delegate, LoweringError, lower, lowered_archive
-from tests.support.language_models import PARTS, DictsOfPairs, X
-from tests.support.machines import same
+from tests.backend.language_models import PARTS, DictsOfPairs, X
+from tests.backend.machines import same
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.language_models import Part
+    from tests.backend.language_models import Part
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 PAGE = Path(__file__).parents[2] / "docs" / "lowering.md"

@@ -19,8 +19,8 @@ from archive.backend import BackendError, Delegate, lower
 from archive.backend.aten.machine import allocations
 from archive.backend.aten.program import EACH, JUMP, JUMP_UNLESS, MOVE
 from archive.backend.errors import OperationError
+from tests.backend.machines import Containers, Listed, Recording, made, same
 from tests.support.backend_models import Branching, cases
-from tests.support.machines import Containers, Listed, Recording, made, same
 from tests.support.sampling import examples
 from tests.support.strategies import patient
 

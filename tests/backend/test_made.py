@@ -12,14 +12,14 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive import backend
-from tests.support.made_models import Made, models, saved, scripted, traced
+from tests.backend.made_models import Made, models, saved, scripted, traced
 from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.support.made_models import Way
+    from tests.backend.made_models import Way
 
 pytestmark = pytest.mark.torch
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from archive.backend import Delegate, LoweringError, load_archive, lower, lowered_archive, save_lowered
 from archive.backend.lower.codegen import CHANGES_STATE
-from tests.support.fresh_process import run_fresh
+from tests.support.processes import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import torch
 import torch.jit.mobile
 
 from archive.backend import LoweringError, lower, lowered_archive
-from tests.support.fresh_process import run_fresh
+from tests.support.processes import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable

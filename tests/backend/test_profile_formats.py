@@ -14,7 +14,9 @@ pytest.importorskip("torch", exc_type=ImportError)
 
 from archive.backend.profile.profile import duration, size, table
 from archive.base.errors import ArchiveError
-from tests.support.chrome_trace import BROKEN, problems, x
+from tests.backend.chrome_trace import BROKEN, problems, x
+from tests.backend.speedscope import problems as speedscope_problems
+from tests.backend.speedscope import times
 from tests.support.profiles import (
     ADD_0,
     FC_0,
@@ -28,8 +30,6 @@ from tests.support.profiles import (
     recording,
     traced,
 )
-from tests.support.speedscope import problems as speedscope_problems
-from tests.support.speedscope import times
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:

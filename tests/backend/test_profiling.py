@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
-from tests.support.chrome_trace import outer_ones_come_first, problems
+from tests.backend.chrome_trace import outer_ones_come_first, problems
 from tests.support.corpus import ORACLES
 from tests.support.strategies import patient
 

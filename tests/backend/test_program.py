@@ -25,8 +25,8 @@ from archive.backend.graph.inlining import inlined
 from archive.backend.graph.range_finder import RangeFinder
 from archive.base.errors import ArchiveError
 from archive.effects.errors import LoweringError
+from tests.backend.machines import Containers, Listed, Searching, made, same
 from tests.support.backend_models import Branching
-from tests.support.machines import Containers, Listed, Searching, made, same
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:

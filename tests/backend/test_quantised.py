@@ -19,7 +19,7 @@ from torch.ao import quantization
 from torch.ao.quantization import quantize_fx
 
 from archive.backend import BackendError, Delegate, LoweringError, lower, lowered_archive, save_lowered
-from tests.support.fresh_process import run_fresh
+from tests.support.processes import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable

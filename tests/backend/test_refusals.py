@@ -28,8 +28,8 @@ from archive.backend import (
 )
 from archive.backend.lower.codegen import CHANGES_STATE
 from archive.base.errors import ArchiveError
+from tests.backend.other_backend import Needy
 from tests.support.backend_models import Host
-from tests.support.other_backend import Needy
 
 if TYPE_CHECKING:
     from pathlib import Path

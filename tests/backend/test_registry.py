@@ -26,9 +26,9 @@ from archive.backend import (
     save_lowered,
     unregister_backend,
 )
+from tests.backend.other_backend import Needy
 from tests.support.corpus import ORACLES
-from tests.support.fresh_process import run_fresh
-from tests.support.other_backend import Needy
+from tests.support.processes import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ def test_an_unknown_method_is_said_in_pytorch_s_words() -> None:
 
 ENTRY = """
 from archive.backend import Backend
-from tests.support.other_backend import Needy
+from tests.backend.other_backend import Needy
 print("imported")
 FOUND = Backend("outside", lambda *_: {"forward": ""}, Needy)
 WRONG = Backend("inside", lambda *_: {"forward": ""}, Needy)

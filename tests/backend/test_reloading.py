@@ -36,9 +36,9 @@ from archive.check.verify import verify
 from archive.formats.callstack_map import build_callstack_map, generation
 from archive.formats.record_kinds import CALLSTACK_MAP
 from archive.rewrite.split import split
+from tests.backend.other_backend import PREPROCESS, Model, Tape
 from tests.support.backend_models import Branching, Host, cases
 from tests.support.corpus import FIXTURES
-from tests.support.other_backend import PREPROCESS, Model, Tape
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from archive.container.container import Container, member_from, new_member, writ
 from archive.container.serialization_id import MACOS, RECORD_NAME, serialization_id, writers
 from tests.support.backend_models import Host, cases
 from tests.support.corpus import CALLSTACKS, DELEGATED
-from tests.support.fresh_process import run_fresh
+from tests.support.processes import run_fresh
 
 pytestmark = pytest.mark.torch
 

@@ -24,7 +24,7 @@ from archive.backend import (
     save_lowered,
     unregister_backend,
 )
-from tests.support.other_backend import Echo, Pair
+from tests.backend.other_backend import Echo, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,9 +17,9 @@ from archive.backend import Delegate, lower, save_lowered
 from archive.backend.profile.places import common_place
 from archive.backend.profile.stock.places import GeneratedCode
 from archive.backend.profile.stock.running import LiteMethod, example_tensor, profile_archive
-from tests.support.chrome_trace import problems
+from tests.backend.chrome_trace import problems
+from tests.backend.speedscope import problems as speedscope_problems
 from tests.support.profiles import ADD_0, FC_0, HEAD, Deciding, InTurns, Listed, counts, placing
-from tests.support.speedscope import problems as speedscope_problems
 
 if TYPE_CHECKING:
     from pathlib import Path

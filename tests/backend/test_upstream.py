@@ -24,8 +24,8 @@ from torch import nn
 import archive
 from archive.backend import LoweringError, lower, lowered_archive, register_backend, unregister_backend
 from tests.backend import test_failures_in_stock as stacks
+from tests.backend.other_backend import Needy
 from tests.support.corpus import FIXTURES
-from tests.support.other_backend import Needy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ from archive.base.remote import Location
 from archive.container.container import Container
 from tests.support.commands import run
 from tests.support.corpus import RELEASES
-from tests.support.sparse import map_of
+from tests.support.zips import map_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,8 +21,8 @@ from archive.batches.pool import dask_executor
 from archive.batches.working import Task
 from tests.support.commands import called, files
 from tests.support.many_archives import MANIFEST, beside, kinds, make_archives, manifest, split_and_killed
+from tests.support.processes import PATIENCE
 from tests.support.sampling import whole_suite
-from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from threading import Timer
 import pytest
 
 from archive.batches.pool import results
-from tests.support.waiting import PATIENCE
+from tests.support.processes import PATIENCE
 
 SIZE = 64 << 20
 """Bytes of a result: sending it takes much longer than the time after which its worker gets a signal."""

@@ -14,8 +14,7 @@ from archive.base.errors import ArchiveError
 from archive.batches.inputs import InputFile
 from archive.batches.reading import listing, readings
 from archive.reader.recognition import FileKind
-from tests.support.corpus import RELEASES
-from tests.support.kinds import KINDS
+from tests.support.corpus import KINDS, RELEASES
 
 needs_kill = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system kills in another way")
 

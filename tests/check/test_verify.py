@@ -17,9 +17,8 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.check.verify import Diagnostic, verify
 from archive.container.container import member_from, new_member
-from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, RELEASES
+from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, KINDS, RELEASES
 from tests.support.halves import companion_of
-from tests.support.kinds import KINDS
 from tests.support.sampling import sampled
 from tests.support.tampering import (
     LINEAR,

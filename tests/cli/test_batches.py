@@ -18,8 +18,8 @@ from archive import ArchiveError
 from archive.batches.pool import KILLED, Lost, results
 from tests.support.commands import called, files, outcomes, row, run, size, well
 from tests.support.corpus import ORACLES, RELEASES
+from tests.support.processes import becomes
 from tests.support.sampling import sampled
-from tests.support.waiting import becomes
 
 if TYPE_CHECKING:
     from pathlib import Path

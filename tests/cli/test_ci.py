@@ -14,8 +14,7 @@ from archive.container.serialization_id import RECORD_NAME
 from archive.privacy.leaks import LeakKind
 from archive.report.ci import Annotation, SarifResult, sarif
 from tests.support.commands import called, run
-from tests.support.corpus import RELEASES
-from tests.support.kinds import KINDS
+from tests.support.corpus import KINDS, RELEASES
 from tests.support.tampering import STACK, tampered
 from tests.support.zips import zipped
 

@@ -29,8 +29,8 @@ from tests.support.migrations import (
     lines,
     migrated,
 )
+from tests.support.processes import becomes
 from tests.support.sampling import sampled
-from tests.support.waiting import becomes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.support.waiting import becomes
+from tests.support.processes import becomes
 
 if TYPE_CHECKING:
     from pathlib import Path

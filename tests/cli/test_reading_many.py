@@ -14,8 +14,7 @@ import pytest
 import archive
 from archive.describe.inspect import inspect, summarise
 from tests.support.commands import called, row, run, told, well
-from tests.support.corpus import FIXTURES, RELEASES
-from tests.support.kinds import KINDS
+from tests.support.corpus import FIXTURES, KINDS, RELEASES
 
 if TYPE_CHECKING:
     from pathlib import Path

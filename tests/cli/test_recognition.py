@@ -16,9 +16,8 @@ from archive.check.verify import verify
 from archive.container.container import new_member
 from archive.reader.recognition import READ_KINDS, recognise
 from tests.support.commands import called, files, told, well
-from tests.support.corpus import RELEASES
+from tests.support.corpus import KINDS, NAMED, OTHERS, RELEASES, SHOWN, ZIPS
 from tests.support.halves import halves, rezipped
-from tests.support.kinds import KINDS, NAMED, OTHERS, SHOWN, ZIPS
 from tests.support.tampering import STACK, packed
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.commands import called, files, row, run, size, told, well
-from tests.support.corpus import HANDLES, ORACLES, REFUSED, RELEASES, oracle
+from tests.support.corpus import HANDLES, KINDS, ORACLES, REFUSED, RELEASES, oracle
 from tests.support.halves import halves, rezipped
-from tests.support.kinds import KINDS
 
 if TYPE_CHECKING:
     from pathlib import Path

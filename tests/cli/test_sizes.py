@@ -15,9 +15,8 @@ from archive.describe.sizes.account import Part
 from archive.describe.sizes.budgets import SizeBudget
 from archive.formats.record_kinds import MetadataKind, SpareKind
 from tests.support.commands import run
-from tests.support.corpus import FIXTURES, RELEASES
+from tests.support.corpus import FIXTURES, KINDS, RELEASES, ZIPS
 from tests.support.halves import halves
-from tests.support.kinds import KINDS, ZIPS
 from tests.support.zips import zipped
 
 if TYPE_CHECKING:

@@ -15,12 +15,21 @@ from archive.companion.build import build_companion
 from archive.companion.codecs import Codec, compressed, inflated
 from archive.companion.layout import CompanionProfile
 from archive.normalform.columns import BY_NAME
-from tests.support.companion_bombs import deep, repeated
 from tests.support.companion_questions import SMALL, asked
 from tests.support.cost import affordable
 from tests.support.halves import PROFILES, facts_of, parsed
-from tests.support.hostile_companions import mapped_of, packed_of, replaced, rewritten, sections, solid
-from tests.support.packed_companions import body, line
+from tests.support.hostile_companions import (
+    body,
+    deep,
+    line,
+    mapped_of,
+    packed_of,
+    repeated,
+    replaced,
+    rewritten,
+    sections,
+    solid,
+)
 
 TIGHT = Limits(memory=1 << 19)
 

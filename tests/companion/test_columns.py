@@ -20,9 +20,8 @@ from archive.companion.modelling import MODELLED, modelled, restored
 from archive.companion.templates import Templates, cut, templated
 from archive.normalform.texts import line_bounds, pack_texts, unpack_texts
 from tests.support.halves import facts_of
-from tests.support.made_archives import Made, archives
 from tests.support.sampling import examples
-from tests.support.strategies import EDGES, column, patient, texts, whole
+from tests.support.strategies import EDGES, Made, archives, column, patient, texts, whole
 from tests.support.tampering import LOWERED, NESTED_1_2, STACK
 
 if TYPE_CHECKING:

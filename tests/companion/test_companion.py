@@ -42,12 +42,10 @@ from tests.support.halves import (
     plain_facts,
     split_companion,
 )
-from tests.support.hostile_companions import solid
-from tests.support.made_archives import UNPIECED, Made, archives
-from tests.support.packed_companions import body, line
+from tests.support.hostile_companions import body, line, solid
 from tests.support.plain import CONSTANTS
 from tests.support.sampling import examples
-from tests.support.strategies import Range, patient, table_of
+from tests.support.strategies import UNPIECED, Made, Range, archives, patient, table_of
 from tests.support.tampering import LOWERED, NESTED_1_2, NESTED_1_8, NESTED_1_9, STACK
 from tests.support.zips import written
 

@@ -16,7 +16,7 @@ from archive.companion.layout import VERSION, CompanionProfile, SectionLine, rea
 from archive.companion.magic import MAGIC, is_companion
 from archive.companion.packed import PackedColumns
 from archive.normalform.columns import BY_NAME, PAGES, RAW, SOLID, STRINGS
-from tests.support import packed_companions
+from tests.support import hostile_companions as packed_companions
 from tests.support.companion_questions import FILE, QUESTIONS, SMALL, asked, refused, refused_or_the_same
 from tests.support.halves import PROFILES, companion_of, facts_of, parsed
 from tests.support.hostile_companions import (

@@ -31,9 +31,8 @@ from archive.normalform.columns import BY_NAME, BY_NUMBER
 from tests.support.corpus import RELEASES
 from tests.support.halves import PROFILES, companion_of, facts_of, parsed, plain_facts
 from tests.support.hostile_companions import hostile, rewritten, sections, set_to
-from tests.support.made_archives import Made, archives
 from tests.support.sampling import examples
-from tests.support.strategies import Range, Strings, column, patient, table_of, whole
+from tests.support.strategies import Made, Range, Strings, archives, column, patient, table_of, whole
 from tests.support.tampering import LOWERED, NESTED_1_9, STACK
 from tests.support.zips import written
 

@@ -30,7 +30,7 @@ from archive.formats.record_kinds import (
     PACKAGE_CODE,
 )
 from tests.support.corpus import ARCHIVES, FIXTURES
-from tests.support.sparse import map_of
+from tests.support.zips import map_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ import pytest
 from archive.container.container import Container, Member, new_member, write_archive
 from archive.container.end import read_end
 from archive.container.headers import possible_descriptors, zip64_values
-from tests.support.sparse import Sparse, zeros
+from tests.support.zips import Sparse, zeros
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,7 @@ from tests.costs.measuring import Task
 from tests.costs.pickled import HEAD, STOP, Repeated, integer, integers, sequence, text
 from tests.fuzz.mutations import Stored, records, zipped
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
-from tests.support.hostile_companions import solid
-from tests.support.packed_companions import body, line
+from tests.support.hostile_companions import body, line, solid
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from archive.base.strings import StringTable
-    from tests.support.torch_bench import Bench
+    from tests.support.torch_oracles import Bench
 
 CODE = b"def f(x):\n    y = x\n\n    if y:\n        y = g(y,\n              x)\n    return y\n\n# end"
 PARTS = ["\n", "\n", " ", "    ", "\t", "\r\n", "x", "y = f(x)", "é", "☃🐍", "# c", "~", "\0", "Serialized "]
@@ -135,7 +135,7 @@ def test_longer_texts_and_longer_ranges_take_more_steps() -> None:
 
 @pytest.fixture(scope="module")
 def bench() -> Bench:
-    torch_bench = pytest.importorskip("tests.support.torch_bench", exc_type=ImportError)
+    torch_bench = pytest.importorskip("tests.support.torch_oracles", exc_type=ImportError)
     made: Bench = torch_bench.Bench(MANY)
     assert len(made.rows) == MANY
     return made

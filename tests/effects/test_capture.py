@@ -17,20 +17,20 @@ from archive.effects import CaptureError, capture
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
 from archive.formats.effects.model import At, Attribute, EffectTable, Item, Local, Made, Op, Output
-from tests.support import effect_containers as containers
-from tests.support import effect_models as models
-from tests.support import effect_refusals
+from tests.effects import changing_models as models
+from tests.effects import container_models as containers
+from tests.effects import refused_models
+from tests.effects.changing_models import CASES, Case, X
+from tests.effects.comparison import scripted
+from tests.effects.refused_models import REFUSALS
 from tests.support.backend_models import cases as backend_cases
-from tests.support.effect_comparison import scripted
-from tests.support.effect_models import CASES, Case, X
-from tests.support.effect_refusals import REFUSALS
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.torch
 
 ALLOWED = [
-    "tests.support.effect_models:Note",
-    "tests.support.effect_models:Entry",
+    "tests.effects.changing_models:Note",
+    "tests.effects.changing_models:Entry",
 ]
 CALLS = 4
 
@@ -149,11 +149,11 @@ def test_the_place_of_an_effect_in_a_submodule() -> None:
     assert site.span.text[site.span.start : site.span.end] == b"self.count"
     assert (step.function, step.type_name, step.instance) == (
         "forward",
-        "__torch__.tests.support.effect_models.Counter",
+        "__torch__.tests.effects.changing_models.Counter",
         "inner",
     )
     assert step.span.text[step.span.start : step.span.end] == b"self.inner(y)"
-    assert step.span.filename.endswith(b"effect_models.py")
+    assert step.span.filename.endswith(b"changing_models.py")
 
 
 def test_the_place_of_a_global_s_store() -> None:
@@ -216,7 +216,7 @@ def test_pytorch_s_own_modules(name: str) -> None:
 @pytest.mark.parametrize("number", range(len(REFUSALS)), ids=[one[2].__name__ for one in REFUSALS])
 def test_refused(number: int, capsys: pytest.CaptureFixture[str]) -> None:
     message, attributes, forward = REFUSALS[number]
-    model = effect_refusals.module(attributes, forward)
+    model = refused_models.module(attributes, forward)
     if forward.__name__ == "overlapping":
         model.part = model.whole[:2]
     before = shown(model)
@@ -226,7 +226,7 @@ def test_refused(number: int, capsys: pytest.CaptureFixture[str]) -> None:
     lines, start = inspect.getsourcelines(forward)
     wanted = [start + place for place, line in enumerate(lines) if "# here" in line]
     assert [caught.value.line] == wanted
-    assert caught.value.filename == effect_refusals.__file__
+    assert caught.value.filename == refused_models.__file__
     assert lines[wanted[0] - start].strip() in str(caught.value)
     assert shown(model) == before
     assert capsys.readouterr().out == ""

@@ -12,8 +12,8 @@ from torch import nn
 from archive.effects import capture
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
-from tests.support.effect_comparison import scripted
-from tests.support.effect_models import X
+from tests.effects.changing_models import X
+from tests.effects.comparison import scripted
 
 pytestmark = pytest.mark.torch
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from archive.backend import lower, save_lowered
-from tests.support.effect_cases import KINDS, cases_of, fresh
-from tests.support.effect_outcome import Outcome, outcome
-from tests.support.fresh_process import run_fresh
+from tests.effects.effect_cases import KINDS, cases_of, fresh
+from tests.effects.outcome import Outcome, outcome
+from tests.support.processes import run_fresh
 from tests.support.sampling import sampled
 from tools import effect_table
 

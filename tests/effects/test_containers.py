@@ -19,11 +19,11 @@ from archive.effects import CaptureError, GuardError, ReplayError, State, replay
 from archive.effects.places import items_of
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import Attribute, Constant, Effect, Made, Op, Temporary
-from tests.support.effect_cases import tensor
-from tests.support.effect_outcome import Comparing, Direct, paths, picture, state_in, state_of
+from tests.effects.effect_cases import tensor
+from tests.effects.made_modules import Made as Text
+from tests.effects.made_modules import written
+from tests.effects.outcome import Comparing, Direct, paths, picture, state_in, state_of
 from tests.support.effect_tables import SELF, method
-from tests.support.made_effects import Made as Text
-from tests.support.made_effects import written
 from tests.support.sampling import examples
 from tests.support.strategies import patient
 

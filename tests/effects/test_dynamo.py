@@ -33,8 +33,8 @@ from archive.formats.effects.model import (
     Temporary,
 )
 from archive.formats.effects.parts import root_of
-from tests.support import effect_models
-from tests.support.effect_models import CASES, Case, Note, X
+from tests.effects import changing_models
+from tests.effects.changing_models import CASES, Case, Note, X
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Spelling:
         self._names: dict[int, str] = {}
         self._add("self", module)
         for name in ("SEEN", "KEPT"):
-            for where in (effect_models.__name__, __name__):
+            for where in (changing_models.__name__, __name__):
                 self._names[id(globals_of(where).get(name))] = f"{where}:{name}"
         for (_, name), cell in State.of(module).cells.items():
             self._names[id(cell)] = f"cell {name}"
@@ -163,7 +163,7 @@ class Spelling:
 
 
 def globals_of(module: str) -> dict[str, Any]:
-    return vars(effect_models) if module == effect_models.__name__ else globals()
+    return vars(changing_models) if module == changing_models.__name__ else globals()
 
 
 def found(module: nn.Module, source: Source) -> Any:  # noqa: ANN401
@@ -229,8 +229,8 @@ def theirs(effects: SideEffects, names: Spelling) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Globals are put back, and dynamo forgets."""
-    monkeypatch.setattr(effect_models, "CALLS", 0)
-    monkeypatch.setattr(effect_models, "SEEN", [])
+    monkeypatch.setattr(changing_models, "CALLS", 0)
+    monkeypatch.setattr(changing_models, "SEEN", [])
     monkeypatch.setitem(KEPT, "n", 1)
     torch._dynamo.reset()
     yield

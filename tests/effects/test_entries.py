@@ -20,11 +20,10 @@ from archive.describe.effects import inspect_effects
 from archive.effects import CaptureError, GuardError, capture, capture_entries
 from archive.effects.capture.graph import guards
 from archive.report.inspect import effects_text
-from tests.support import entry_models as models
+from tests.effects import entry_models as models
+from tests.effects.comparison import Comparing, named, picture, shown, state_in, state_of
+from tests.effects.made_modules import Made, Statement, check_entries, made
 from tests.support.corpus import FIXTURES
-from tests.support.effect_comparison import Comparing, named, picture, shown, state_in, state_of
-from tests.support.entry_running import check_entries
-from tests.support.made_effects import Made, Statement, made
 from tests.support.sampling import crossed, examples
 from tests.support.strategies import patient
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
     from torch import nn
 
-    from tests.support.made_effects import Made
+    from tests.effects.made_modules import Made
 
 
 pytestmark = pytest.mark.torch

@@ -16,8 +16,7 @@ from torch import nn
 
 from archive.backend import BackendError, Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, capture_entries
-from tests.support.entry_running import check_entries
-from tests.support.made_effects import Statement, made
+from tests.effects.made_modules import Statement, check_entries, made
 from tests.support.sampling import examples
 from tests.support.strategies import patient
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
-    from tests.support.made_effects import Made
+    from tests.effects.made_modules import Made
 
 
 pytestmark = pytest.mark.torch

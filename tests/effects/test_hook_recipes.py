@@ -14,7 +14,7 @@ import torch
 
 from archive.backend import Effectful, lower, save_lowered
 from archive.effects import ReplayError, State
-from tests.support.fresh_process import run_fresh
+from tests.support.processes import run_fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

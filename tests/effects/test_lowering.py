@@ -25,7 +25,7 @@ from archive.backend import (
 from archive.check.verify import verify
 from archive.effects import State
 from archive.effects.replay.errors import GuardError, ReplayError
-from tests.support.fresh_process import run_fresh
+from tests.support.processes import run_fresh
 
 if TYPE_CHECKING:
     from pathlib import Path

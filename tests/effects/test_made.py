@@ -17,15 +17,15 @@ from archive.backend import BackendError, Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, capture
 from archive.effects.capture.entries import AGAIN
 from archive.effects.capture.proxies.open_list import UNKNOWN_ITEM
-from tests.support.effect_comparison import CODE, Comparing, leaves, named, picture, shown, state_in, state_of
-from tests.support.made_effects import KINDS, Statement, made, models, written
+from tests.effects.comparison import CODE, Comparing, leaves, named, picture, shown, state_in, state_of
+from tests.effects.made_modules import KINDS, Statement, made, models, written
 from tests.support.sampling import examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from tests.support.made_effects import Made
+    from tests.effects.made_modules import Made
 
 pytestmark = pytest.mark.torch
 

@@ -19,7 +19,7 @@ from archive.effects import GuardError, ReplayError, State, capture
 from archive.effects.capture import entries
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import EffectTable
-from tests.support.effect_comparison import scripted
+from tests.effects.comparison import scripted
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from archive.formats.effects.model import (
     Output,
     Temporary,
 )
-from tests.support.effect_programs import (
+from tests.effects.programs import (
     ALLOWED,
     CELL,
     SELF,

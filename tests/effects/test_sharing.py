@@ -14,7 +14,7 @@ import torch
 
 from archive.backend import Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, StateError
-from tests.support.made_effects import Made, written
+from tests.effects.made_modules import Made, written
 from tests.support.sampling import examples
 from tests.support.strategies import patient
 

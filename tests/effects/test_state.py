@@ -23,7 +23,7 @@ from archive.formats.effects.model import (
     Output,
     Stored,
 )
-from tests.support.effect_programs import CELL, SELF, START, Thing, X, at, started, tensors
+from tests.effects.programs import CELL, SELF, START, Thing, X, at, started, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable

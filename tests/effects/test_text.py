@@ -30,8 +30,7 @@ from archive.formats.effects.model import (
 from archive.formats.effects.parts import guarded, output_count
 from archive.formats.effects.program_text import method_program
 from archive.formats.effects.source_text import effect_text, guard_text, source_text, value_text
-from tests.support import effect_tables
-from tests.support.effect_programs import (
+from tests.effects.programs import (
     ALLOWED,
     CELL,
     SELF,
@@ -45,6 +44,7 @@ from tests.support.effect_programs import (
     picture,
     started,
 )
+from tests.support import effect_tables
 from tests.support.effect_tables import COUNTING
 from tests.support.sampling import examples
 from tests.support.strategies import patient

@@ -21,9 +21,9 @@ from torch import nn
 
 from archive.backend import BackendError, Effectful, lower
 from archive.effects import GuardError, ReplayError, State
-from tests.support import effect_unlike
-from tests.support.effect_models import CASES
-from tests.support.effect_unlike import RIGHT, UNLIKE, Unlike
+from tests.effects import unlike_models
+from tests.effects.changing_models import CASES
+from tests.effects.unlike_models import RIGHT, UNLIKE, Unlike
 from tests.support.sampling import sampled
 from tests.support.strategies import patient
 
@@ -140,7 +140,7 @@ OTHERS = [None, True, False, 0, 2, 3, 2.0, 0.5, "half", "double", torch.int64, t
 @st.composite
 def tensors(draw: st.DrawFn) -> torch.Tensor:
     dtype = draw(st.sampled_from(DTYPES))
-    made = effect_unlike.tensor(*draw(st.sampled_from(SHAPES)), dtype=dtype)
+    made = unlike_models.tensor(*draw(st.sampled_from(SHAPES)), dtype=dtype)
     if draw(st.booleans()) and made.dim() > 1:
         made = made.transpose(0, 1)
     return made.requires_grad_() if dtype.is_floating_point and draw(st.booleans()) else made
@@ -216,11 +216,11 @@ COUNT, FACTOR = 0, 2
 @pytest.fixture
 def decorated(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401
     monkeypatch.setitem(globals(), "COUNT", 0)
-    return lower(Decorated(), "aten", effects=True, example_inputs=(effect_unlike.X,))
+    return lower(Decorated(), "aten", effects=True, example_inputs=(unlike_models.X,))
 
 
 def test_a_global_that_a_decorator_changes(decorated: Any) -> None:  # noqa: ANN401
-    loaded, eager, x = Effectful.of(decorated), Decorated(), effect_unlike.X
+    loaded, eager, x = Effectful.of(decorated), Decorated(), unlike_models.X
     for number in range(1, 4):
         assert torch.equal(loaded(x), eager(x))
         assert (loaded.state.globals[__name__]["COUNT"], COUNT) == (number, number)
@@ -243,14 +243,14 @@ def test_a_global_that_somebody_else_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loaded = Effectful.of(decorated, State.of(Decorated()) if live else None)
-    loaded(effect_unlike.X)
+    loaded(unlike_models.X)
     names = globals() if live else loaded.state.globals[__name__]
     monkeypatch.setitem(names, "FACTOR", 2)
     monkeypatch.setattr(names["Steps"], "factor", 2)
     change(names)
     before = names["COUNT"]
     with pytest.raises(GuardError, match=f"expected .*{said}") as caught:
-        loaded(effect_unlike.X)
+        loaded(unlike_models.X)
     assert f'File "{__file__}", line ' in str(caught.value)
     assert names["COUNT"] == before
 
@@ -276,9 +276,9 @@ class Aliased(nn.Module):
     ],
 )
 def test_what_is_the_same_or_missing_stays_so(name: str, value: Any, said: str) -> None:  # noqa: ANN401
-    loaded = Effectful.of(lower(Aliased(), "aten", effects=True, example_inputs=(effect_unlike.X,)))
-    loaded(effect_unlike.X)
+    loaded = Effectful.of(lower(Aliased(), "aten", effects=True, example_inputs=(unlike_models.X,)))
+    loaded(unlike_models.X)
     setattr(loaded.state.module, name, value)
     with pytest.raises(GuardError, match=said):
-        loaded(effect_unlike.X)
+        loaded(unlike_models.X)
     assert loaded.state.module.first == [2]

@@ -13,9 +13,9 @@ import archive
 from archive.failures.explainer import LogExplainer
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
+from tests.support.canaries import CANARIES
 from tests.support.corpus import ORACLES
 from tests.support.exported import EXPORTED
-from tests.support.tokens import CANARIES
 
 if TYPE_CHECKING:
     from pathlib import Path

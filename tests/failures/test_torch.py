@@ -11,8 +11,7 @@ from archive.base.limits import Steps
 from archive.failures.answers import UNCHECKED
 from archive.failures.handles import HandleSplits
 from tests.failures.ambiguous_models import without, without_debug_info
-from tests.support.corpus import ORACLES
-from tests.support.kinds import KINDS
+from tests.support.corpus import KINDS, ORACLES
 from tests.support.reports import explained
 
 pytest.importorskip("torch", exc_type=ImportError)

@@ -24,7 +24,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 import torch.jit.mobile
 
-from tests.support.torch_bench import printed, replaced
+from tests.support.torch_oracles import printed, replaced
 
 pytestmark = pytest.mark.torch
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
-from tests.support.canaries import rewritten
+from tests.support.canaries import CANARIES, FILES, rewritten
 from tests.support.sampling import sampled
-from tests.support.tokens import CANARIES, FILES
 
 if TYPE_CHECKING:
     from pathlib import Path

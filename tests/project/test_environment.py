@@ -29,7 +29,7 @@ HOSTILE = {
 
 def test_variables_of_whoever_runs_the_tests_are_gone() -> None:
     program = (
-        "import os; from tests.support.environment import pin; pin();"
+        "import os; from tests.support.processes import pin; pin();"
         "import subprocess, sys;"
         "print(subprocess.run([sys.executable, '-c', 'import os; print(sorted(os.environ))'],"
         " capture_output=True, check=True, text=True).stdout)"

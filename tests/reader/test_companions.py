@@ -16,9 +16,8 @@ from archive.formats.archive_id import archive_id
 from archive.formats.record_kinds import EMBEDDED, code_of, kind_of
 from archive.reader.lacking import why_no_handles, why_no_ranges
 from archive.reader.recognition import check_companion, opened_archive
-from tests.support.corpus import ARCHIVES, ORACLES, RELEASES
+from tests.support.corpus import ARCHIVES, KINDS, ORACLES, RELEASES
 from tests.support.halves import PROFILES, companion_of, embedded, halves
-from tests.support.kinds import KINDS
 from tests.support.reports import case, explained
 from tests.support.tampering import STACK, tampered, without
 from tests.support.zips import PLAIN, SMALL

@@ -24,7 +24,7 @@ from tests.support.commands import run
 from tests.support.corpus import FIXTURES, ORACLES
 from tests.support.object_store import BUCKET, s3
 from tests.support.range_server import Served, served
-from tests.support.sparse import with_zeros
+from tests.support.zips import with_zeros
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -21,10 +21,9 @@ from archive.describe.listing import listed
 from archive.formats.record_kinds import kind_of
 from archive.reader.recognition import FileKind, recognise
 from tests.support.commands import called, well
-from tests.support.corpus import ARCHIVES, HANDLES, RELEASES
+from tests.support.corpus import ARCHIVES, HANDLES, KINDS, NAMED, RELEASES
 from tests.support.cost import loops_below
 from tests.support.halves import halves
-from tests.support.kinds import KINDS, NAMED
 from tests.support.tampering import STACK, packed, without
 from tests.support.zips import zipped
 

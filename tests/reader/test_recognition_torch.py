@@ -14,7 +14,7 @@ import archive
 from archive.describe.listing import listed
 from archive.reader.recognition import FileKind, recognise
 from archive.rewrite.migrate.migrate import migrate
-from tests.support.kinds import KINDS
+from tests.support.corpus import KINDS
 from tests.support.sampling import examples
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from archive.reader.recognition import FileKind, opened_zip, recognise
 from archive.rewrite.compact.check import same_facts
 from archive.rewrite.migrate.migrate import migrate
 from tests.support.commands import called, well
-from tests.support.kinds import KINDS
+from tests.support.corpus import KINDS
 from tests.support.reports import explained
 from tests.support.tampering import packed, tampered
 

@@ -17,15 +17,14 @@ from archive.base.errors import ArchiveError
 from archive.check.verify import verify
 from tests.support.corpus import ARCHIVES, CALLSTACKS, FIXTURES, REFUSED
 from tests.support.halves import BARE
-from tests.support.made_archives import archives
 from tests.support.migrations import MODERN
 from tests.support.sampling import examples, sampled
-from tests.support.strategies import patient
+from tests.support.strategies import archives, patient
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.made_archives import Made
+    from tests.support.strategies import Made
 
 LAYOUTS = ["pair-rows", "inline-rows", "string-table"]
 TARGETS = ["1.4", "1.5", "1.6", "1.8", "1.9", "1.11", "2.0", "2.13", *LAYOUTS]

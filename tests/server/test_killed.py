@@ -13,8 +13,8 @@ import pytest
 from archive.server.spool import PREFIX, Spool
 from tests.failures.models.test_three_models import FLEET
 from tests.support.commands import explained_by
+from tests.support.processes import becomes
 from tests.support.servers import TOKEN, Running, is_alive, store_of
-from tests.support.waiting import becomes
 from tools.load_server import load, samples, together
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from archive.base.errors import ExhaustedError
 from archive.server.settings import MOST_OF_A_CLIENT
 from archive.server.work import _refused
-from tests.support.waiting import PATIENCE, becomes
+from tests.support.processes import PATIENCE, becomes
 
 if TYPE_CHECKING:
     from tests.support.servers import Running

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import zlib
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
+
+import numpy as np
 
 from archive.base.limits import DEFAULT_LIMITS
 from archive.companion import packed
 from archive.companion.codecs import Codec
+from archive.companion.encodings import TRANSFORM, Transform
 from archive.companion.layout import (
     ALIGNMENT,
     HEADER,
     MAPPED_LINE,
     CompanionProfile,
     SectionLine,
+    build_signed,
+    build_varint,
     read_directory,
     written,
 )
 from archive.companion.mapped import _pages, build_mapped
 from archive.companion.modelling import modelled
-from archive.companion.templates import templated
-from archive.normalform.columns import PAGES, SOLID, STRINGS
+from archive.companion.templates import Templates, templated
+from archive.normalform.columns import BY_NAME, PAGES, SOLID, STRINGS
+from tests.support.companion_questions import SMALL
 from tests.support.halves import facts_of
 from tests.support.strategies import column
 
@@ -31,11 +38,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.companion.contents import Contents
-    from archive.companion.templates import Templates
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
 
     Sections = list[tuple[SectionLine, bytes]]
+
 
 HEADER_BYTES = HEADER.size
 
@@ -146,3 +153,98 @@ def set_to(columns: Columns, name: ColumnName, row: int, value: int) -> None:
 def all_of(columns: Columns, name: ColumnName, values: Iterable[int]) -> None:
     """Change a whole column."""
     columns[name] = column(values)
+
+
+# --- Packed ones, written column by column: any name, any number of rows
+
+
+class Head(NamedTuple):
+    """The head of one column."""
+
+    number: int
+    coding: int
+    rows: int
+    start: int
+
+
+def line(name: str, rows: int, start: int = 0, transform: Transform = Transform.SAME, width: int = 0) -> Head:
+    """The head of a column that is not FLAT."""
+    return Head(BY_NAME[name].number, transform * TRANSFORM + width, rows + 1, start)
+
+
+def body(*heads: Head, rest: bytes = b"") -> bytes:
+    """The heads of all columns, and what stands behind them."""
+    heads = tuple(sorted(heads))
+    numbers = [0, *(head.number for head in heads)]
+    steps = [now - before for before, now in pairwise(numbers)]
+    return b"".join(
+        (
+            *map(build_varint, [*steps, 0]),
+            bytes(head.coding for head in heads),
+            *(build_varint(head.rows) for head in heads),
+            *(build_signed(head.start) for head in heads),
+            rest,
+        )
+    )
+
+
+# --- Bombs: few bytes that stand for much
+
+
+def repeated(count: int, size: int) -> bytes:
+    """One template that many strings are made of."""
+    facts = facts_of(SMALL)
+    columns, templates = kept(facts)
+    texts = [*templates.texts, b"x" * size]
+    which = np.append(templates.which, np.full(count, len(texts) - 1))
+    return packed_of(facts, columns, Templates(texts, which, templates.numbers), compress=True)
+
+
+def traced(count: int) -> Contents:
+    """A record of many rows, each of a source of its own, which all share one text."""
+    each, nothing = np.arange(count), np.zeros(count, np.int64)
+    facts = deep(count)
+    lines: Columns = {"node.parent": column([-1]), "node.line": column([1]), "text.node": column([0])}
+    return facts.with_columns({**facts.columns, **lines, "source.line": each, "range.start": nothing})
+
+
+def long_text(lines: int) -> Contents:
+    """Ten rows of one source, whose text has many lines."""
+    facts = deep(lines)
+    few: Columns = {
+        name: values[:10] if name.startswith(("row.", "range.")) else values[:1]
+        for name, values in facts.columns.items()
+        if name.startswith(("row.", "range.", "source."))
+    }
+    ten: Columns = {
+        "record.rows": np.minimum(facts.columns["record.rows"], 10),
+        "range.source": np.zeros(10, np.int64),
+    }
+    return facts.with_columns({**facts.columns, **few, **ten})
+
+
+def deep(count: int) -> Contents:
+    """Texts of as many lines as there are texts, of one line each and all in one tree, and a row for each."""
+    facts = facts_of(SMALL)
+    columns = dict(facts.columns)
+    many = np.arange(count)
+    nothing = np.zeros(count, np.int64)
+    columns |= {
+        "record.rows": column([count, *[0] * (len(columns["record.rows"]) - 1)]),
+        "row.offset": many,
+        "row.range": many,
+        "row.line": nothing - 1,
+        "row.column": many,
+        "range.source": many,
+        "range.start": nothing,
+        "range.end": nothing,
+        "range.tag": many,
+        "source.text": nothing,
+        "source.filename": nothing - 1,
+        "source.line": many,
+        "source.null": nothing,
+        "text.node": column([count - 1]),
+        "node.parent": many - 1,
+        "node.line": nothing + 1,
+    }
+    return facts.with_columns(columns)

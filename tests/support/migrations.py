@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
 
 import archive
+from archive import ArchiveError
 from archive.reader import opening
 from archive.reader.provenance import provenance
 from archive.rewrite.migrate.aside import kept_aside
 from tests.support import slow_reader
 from tests.support.commands import called, files
 from tests.support.corpus import ARCHIVES, RELEASES, raw_records
+from tests.support.cost import LOOPS, loops_below
 from tests.support.many_archives import beside
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from archive import Archive, Migration
     from archive.base.mapped import Source
+
 
 OLD = ["1.4", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11"]
 TARGETS = [*OLD, "1.12", "1.13", "2.0", "2.1", "2.4", "2.13"]
@@ -153,3 +156,47 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def again(models: Path, out: Path, *options: object, to: str = "2.13") -> Result:
     return called("migrate", models, "-o", out, "--to", to, "-j", 1, *options)
+
+
+# --- Migrations of what may not be an archive: a result, or one error and nothing written
+
+
+SCRIPT_1_8 = RELEASES / "torch-1.8.0" / "nested.pt"
+PATHED = RELEASES / "torch-1.8.0" / "nested.ptl"
+STALE_1_8 = RELEASES / "torch-1.8.0" / "lowered-host.pt"
+SMALL_1_9 = RELEASES / "torch-1.9.0" / "unicode.ptl"
+SCRIPT = RELEASES / "torch-2.13.0" / "nested.pt"
+SMALL = RELEASES / "torch-2.13.0" / "unicode.ptl"
+NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+MODELS = "code/__torch__/models.py"
+RANGES = f"{MODELS}.debug_pkl"
+EVERYWHERE = ["1.4", "1.8", "1.9", "2.0", "2.13", "string-table"]
+
+
+def tried(data: bytes, to: str, folder: Path, *, aside: bool = True) -> bytes | ArchiveError:
+    """What comes of a migration: a file that can be read, or an error and no file."""
+    out = folder / "out.ptl"
+    try:
+        with loops_below(LOOPS):
+            result = archive.migrate(data, out, to=to, lossy=True, aside=aside)
+    except ArchiveError as error:
+        assert list(folder.iterdir()) == []
+        return error
+    made = out.read_bytes()
+    out.unlink()
+    assert len(made) == result.out_size
+    archive.open(made).close()
+    return made
+
+
+def refused(data: bytes, to: str, folder: Path, *, aside: bool = True) -> str:
+    error = tried(data, to, folder, aside=aside)
+    assert isinstance(error, ArchiveError)
+    assert error.file
+    return str(error).removeprefix("archive in memory: ")
+
+
+def done(data: bytes, to: str, folder: Path, *, aside: bool = True) -> bytes:
+    result = tried(data, to, folder, aside=aside)
+    assert isinstance(result, bytes), result
+    return result

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from archive.store.store import Store
 from tests.failures.models.test_three_models import FLEET
-from tests.support.waiting import PATIENCE
+from tests.support.processes import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Random values: tables of every format, and pickles of the opcodes that PyTorch knows, in any mix."""
+"""Random values: tables of every format, whole archives, and pickles of the opcodes that PyTorch knows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from archive.base.strings import StringTable
+from archive.container.container import new_member
 from archive.debuginfo.handle_tables import HandleTable, MethodTable
 from archive.debuginfo.model import Generation, RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable
+from archive.formats.callstack_map import build_callstack_map
+from archive.formats.method_handles import build_methods
+from archive.formats.source_ranges import build_source_ranges
+from tests.support import plain
+from tests.support.corpus import CALLSTACKS, DELEGATED, HANDLES, PATHS
+from tests.support.tampering import packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hypothesis.strategies import DrawFn, SearchStrategy
+
 
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # busy machines
 
@@ -357,3 +365,43 @@ class Program:
 def program(seed: int, steps: int, lengths: Sequence[int] = LENGTHS, *, ascii_only: bool = False) -> bytes:
     """The pickle that a seed stands for."""
     return Program(random.Random(seed), lengths, ascii_only).run(steps)  # noqa: S311 (not for secrets)
+
+
+# --- Whole archives with debug records of any content, as PyTorch would write them
+
+
+LAYOUTS = [layout for layout in RangeLayout if layout is not RangeLayout.EMPTY]
+UNPIECED = [layout for layout in LAYOUTS if layout is not RangeLayout.STRING_TABLE]
+"""The layouts whose records PyTorch's rules always give again: texts have no pieces there."""
+STACKS = [None, Generation.CALLSTACK_3, Generation.CALLSTACK_4]
+
+
+class Made(NamedTuple):
+    """An archive, and the debug records in it by name."""
+
+    data: bytes
+    debug: dict[str, bytes]
+
+
+@st.composite
+def archives(draw: DrawFn, layouts: Sequence[RangeLayout] = LAYOUTS) -> Made:
+    """An archive with at least one debug record."""
+    ranges = st.sampled_from(layouts).flatmap(range_tables).map(lambda table: build_source_ranges(table, 0))
+    names = draw(st.lists(st.sampled_from(["a", "b/é", "___torch_mangle_7"]), max_size=3, unique=True))
+    code = {f"code/{name}.py": draw(texts) for name in names if draw(st.booleans())}
+    debug = {f"code/{name}.py.debug_pkl": draw(ranges) for name in names}
+    if draw(st.booleans()):
+        debug[DELEGATED] = draw(ranges)
+    generation = draw(st.sampled_from(STACKS))
+    if generation is not None:
+        functions = generation is Generation.CALLSTACK_4
+        debug[CALLSTACKS] = build_callstack_map(draw(handle_tables(functions=functions)), generation)
+    if draw(st.booleans()):
+        debug[PATHS] = build_methods(draw(method_tables(paths=True)))
+    if not debug or draw(st.booleans()):
+        debug[HANDLES] = build_methods(draw(method_tables(paths=False)))
+    records = {**code, **debug, plain.CONSTANTS.name: bytes(plain.CONSTANTS.data), "version": b"3\n"}
+    order = draw(st.permutations(list(records)))
+    return Made(
+        packed(new_member(name, records[name]) for name in order), {n: debug[n] for n in order if n in debug}
+    )

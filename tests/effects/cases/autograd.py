@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from tests.support.effect_cases import OURS, Cases, Model, tensor, with_gradient
+from tests.effects.effect_cases import OURS, Cases, Model, tensor, with_gradient
 
 CASES = Cases("autograd_function")
 

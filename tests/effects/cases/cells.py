@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tests.support.effect_cases import Cases, Model, tensor
+from tests.effects.effect_cases import Cases, Model, tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.support.effect_cases import OURS, Cases, Model, tensor
+from tests.effects.effect_cases import OURS, Cases, Model, tensor
 
 CASES = Cases("modules")
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tests.effects.cases import elsewhere
-from tests.support.effect_cases import Cases, Model
+from tests.effects.effect_cases import Cases, Model
 
 CASES = Cases("global")
 COUNTER = 3.0

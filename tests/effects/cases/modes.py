@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
-from tests.support.effect_cases import OURS, Cases, Model, tensor, with_gradient
+from tests.effects.effect_cases import OURS, Cases, Model, tensor, with_gradient
 
 CASES = Cases("ctx_manager")
 

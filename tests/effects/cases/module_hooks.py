@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils import prune
 
-from tests.support.effect_cases import OURS, Cases, with_gradient
+from tests.effects.effect_cases import OURS, Cases, with_gradient
 
 CASES = Cases("modules")
 SEEN: list[Any] = []

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tests.support.effect_cases import OURS, Cases, Model, tensor
+from tests.effects.effect_cases import OURS, Cases, Model, tensor
 
 CASES = Cases("misc")
 Pair = namedtuple("Pair", ["first", "second"])  # noqa: PYI024 (the upstream test's)

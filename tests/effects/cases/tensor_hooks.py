@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tests.support.effect_cases import OURS, Cases, Model, with_gradient
+from tests.effects.effect_cases import OURS, Cases, Model, with_gradient
 
 CASES = Cases("hooks")
 HANDLE: Any = None

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from tests.support.canaries import CANARIES, planted_in
 from tests.support.corpus import FIXTURES
 from tests.support.sampling import sampled
 from tests.support.scanner import tokens_in
-from tests.support.tokens import CANARIES, planted_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import archive
+from tests.support.canaries import FILES, planted_in, table
 from tests.support.sampling import crossed
 from tests.support.scanner import tokens_in
-from tests.support.tokens import FILES, planted_in, table
 from tools import publish_table
 from tools.model_data import YES
 from tools.publish_table import DATA, SAMPLES

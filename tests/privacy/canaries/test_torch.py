@@ -16,8 +16,8 @@ import pytest
 import archive
 from archive.failures.explainer import explain
 from tests.privacy.canaries.test_planted import NAMED
+from tests.support.canaries import CANARIES, FILES, planted_in
 from tests.support.scanner import TOKEN
-from tests.support.tokens import CANARIES, FILES, planted_in
 
 pytest.importorskip("torch", exc_type=ImportError)
 

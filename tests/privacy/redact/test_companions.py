@@ -9,11 +9,11 @@ import pytest
 
 import archive
 from archive.failures.explainer import LogExplainer
+from tests.support.canaries import CANARIES
 from tests.support.commands import run
 from tests.support.corpus import ARCHIVES, ORACLES
 from tests.support.exported import COMPILED, PROGRAMS, package
 from tests.support.scanner import holds, tokens_in
-from tests.support.tokens import CANARIES
 
 if TYPE_CHECKING:
     from pathlib import Path

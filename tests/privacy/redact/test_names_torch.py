@@ -18,7 +18,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 import torch.jit.mobile
 
-from tests.support.named_models import CALLERS, GONE, VALUES, SecretScoring
+from tests.privacy.redact.named_models import CALLERS, GONE, VALUES, SecretScoring
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,9 +27,8 @@ from archive.rewrite.compact.stacks import stack_ways
 from archive.rewrite.compact.texts import PiecedTexts, shared_pieces
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, ORACLES, PATHS
-from tests.support.made_archives import archives
 from tests.support.sampling import Suite, sampled
-from tests.support.strategies import Range, Strings, column, patient, table_of
+from tests.support.strategies import Range, Strings, archives, column, patient, table_of
 from tests.support.tampering import PLAIN, STACK, packed, tampered
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive import Archive
-    from tests.support.made_archives import Made
+    from tests.support.strategies import Made
 
 SUFFIX = ".debug_pkl"
 NO_ROWS = b"\x80\x02)."

@@ -21,8 +21,17 @@ from tests.support.strategies import Range, table_of
 
 pytest.importorskip("torch", exc_type=ImportError)
 
-from tests.support.torch_bench import Bench, printed, replaced
-from tests.support.torch_oracles import Call, answers, argument, cases, failure, have_backends
+from tests.support.torch_oracles import (
+    Bench,
+    Call,
+    answers,
+    argument,
+    cases,
+    failure,
+    have_backends,
+    printed,
+    replaced,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,8 +24,8 @@ from archive.rewrite.migrate.migrate import check_migrated
 from tests.support.corpus import CALLSTACKS, DELEGATED
 from tests.support.cost import affordable
 from tests.support.halves import companion_of, halves, rezipped
-from tests.support.hostile_companions import solid
-from tests.support.hostile_migrations import (
+from tests.support.hostile_companions import body, line, solid
+from tests.support.migrations import (
     EVERYWHERE,
     MODELS,
     NESTED,
@@ -34,11 +34,12 @@ from tests.support.hostile_migrations import (
     SCRIPT_1_8,
     SMALL_1_9,
     done,
+    migrated,
+    original,
+    records,
     refused,
     tried,
 )
-from tests.support.migrations import migrated, original, records
-from tests.support.packed_companions import body, line
 from tests.support.sampling import crossed, examples
 from tests.support.tampering import NESTED_1_9, edited, handles, ranges, tampered
 

@@ -18,7 +18,6 @@ from archive.formats.record_kinds import MIGRATED, code_of, kind_of
 from archive.rewrite.migrate.aside import write_original
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, PATHS, RELEASES
-from tests.support.made_archives import Made, archives
 from tests.support.migrations import (
     LEGACY,
     MODERN,
@@ -32,7 +31,7 @@ from tests.support.migrations import (
     release_of,
 )
 from tests.support.sampling import crossed, examples, sampled
-from tests.support.strategies import patient
+from tests.support.strategies import Made, archives, patient
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from archive.rewrite.migrate.migrate import check_migrated
 from tests.support import slow_reader
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES, raw
 from tests.support.halves import rezipped
-from tests.support.hostile_migrations import (
+from tests.support.migrations import (
     EVERYWHERE,
     NESTED,
     PATHED,
@@ -27,11 +27,14 @@ from tests.support.hostile_migrations import (
     SCRIPT_1_8,
     SMALL,
     SMALL_1_9,
+    STALE,
     STALE_1_8,
     done,
+    migrated,
+    places,
+    records,
     refused,
 )
-from tests.support.migrations import STALE, migrated, places, records
 from tests.support.tampering import handles, methods, ranges, tampered
 
 if TYPE_CHECKING:

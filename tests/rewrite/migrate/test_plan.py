@@ -7,8 +7,7 @@ import pytest
 import archive
 from tests.support import slow_reader
 from tests.support.corpus import CALLSTACKS, DELEGATED, HANDLES, PATHS, REFUSED, RELEASES
-from tests.support.hostile_migrations import SCRIPT_1_8, SMALL_1_9
-from tests.support.migrations import STALE, migrated, original, records
+from tests.support.migrations import SCRIPT_1_8, SMALL_1_9, STALE, migrated, original, records
 from tests.support.tampering import tampered
 
 

@@ -248,7 +248,7 @@ def test_the_command_tells_it(tmp_path: Path) -> None:
 @pytest.mark.torch
 def test_only_rows_that_pytorch_prints_otherwise_are_counted() -> None:
     pytest.importorskip("torch", exc_type=ImportError)
-    from tests.support.torch_bench import Bench  # noqa: PLC0415 (imports PyTorch)
+    from tests.support.torch_oracles import Bench  # noqa: PLC0415 (imports PyTorch)
 
     spans = [
         (b"", 0, 0),

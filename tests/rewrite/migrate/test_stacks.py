@@ -11,8 +11,7 @@ import pytest
 import archive
 from tests.support import slow_reader, tampering
 from tests.support.corpus import CALLSTACKS, HANDLES, PATHS, RELEASES
-from tests.support.hostile_migrations import NESTED, PATHED, RANGES, SMALL_1_9
-from tests.support.migrations import migrated, original, records
+from tests.support.migrations import NESTED, PATHED, RANGES, SMALL_1_9, migrated, original, records
 from tests.support.tampering import edited, methods, tampered
 
 if TYPE_CHECKING:

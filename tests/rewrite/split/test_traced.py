@@ -19,7 +19,7 @@ from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats.record_kinds import RANGES_SUFFIX
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
-from tests.support import companion_bombs as bombs
+from tests.support import hostile_companions as bombs
 from tests.support.commands import well
 from tests.support.hostile_companions import packed_of
 from tests.support.sampling import crossed

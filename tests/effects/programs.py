@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from archive.formats.effects.model import Source, Value
 
+
 SELF, X = Local("self"), Local("x")
 
 

@@ -16,10 +16,11 @@ import torch
 
 from archive.backend import Ahead, Original
 from archive.backend.graph.graphs import Block, Graph, Operation
-from tests.support.other_backend import Tape, preprocess_ahead
+from tests.backend.other_backend import Tape, preprocess_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 # --- broken states
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Shape = tuple[int, ...]
     Step = Callable[[DrawFn, Shape], nn.Module]
     Way = Callable[[torch.jit.ScriptModule, tuple[torch.Tensor, ...]], Any]
-    """A way of running a model: scripted or traced module, its inputs → what it gives."""
+    "A way of running a model: scripted or traced module, its inputs → what it gives."
 
 
 # --- Blocks of made models: control flow, lists and dicts, each as small as it can be

@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 Model: TypeAlias = Any
 REFUSALS: list[tuple[str, dict[str, Any], Callable[[Any, torch.Tensor], Any]]] = []
 X = torch.tensor([1.0, 2.0, 3.0])

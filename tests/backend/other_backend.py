@@ -23,6 +23,7 @@ from archive.backend import Ahead, Link, LoweringError, Original, compile_error
 if TYPE_CHECKING:
     from archive.backend.graph.graphs import Operation
 
+
 OPERATORS = {"aten::matmul": 2, "aten::add": 2, "aten::mul": 2, "aten::relu": 1}
 """The operators, and how many of their inputs are operands; one more is ``alpha``, which must be 1."""
 

@@ -1,23 +1,72 @@
-"""Processes that have imported PyTorch and nothing else: one imports it, and forks for each program.
-
-A process that imports PyTorch takes more than a second, a fork of it hundredths. Nothing of one program is
-left to the next: each has a process of its own.
-"""
+"""Processes of tests: the environment of all, waiting for one, and programs that find PyTorch imported."""
 
 from __future__ import annotations
 
 import atexit
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+
+# --- One environment for all tests and for the processes that they start, whoever runs them
+#
+# Variables change what programs print: how wide, in which colours, language and time zone, buffered or not,
+# with annotations or not. So only those stay without which nothing runs; a test of another one sets it.
+
+
+NEEDED = {"HOME", "LD_LIBRARY_PATH", "PATH", "SYSTEMROOT", "TMPDIR"}
+"""Where programs, their libraries and the files of nobody lie."""
+OF_THE_RUN = ("COVERAGE_", "HYPOTHESIS_", "PYTEST_")
+"""Beginnings of variables by which the processes of a run know of one another."""
+SET = {"OMP_NUM_THREADS": "1"}
+"""Models here are small, and workers share the cores: more threads would wait for one another."""
+
+
+def pin() -> None:
+    """Leave only what is needed, for this process and those that it starts; let Ctrl-C interrupt them."""
+    for name in set(os.environ) - NEEDED:
+        if not name.startswith(OF_THE_RUN):
+            del os.environ[name]
+    os.environ.update(SET)
+    if hasattr(time, "tzset"):
+        time.tzset()
+    # Shells let what they start in the background ignore Ctrl-C, and so would all that it starts.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# --- Waiting for what another process does: until it has, on a machine of any speed
+
+
+PATIENCE = 120.0
+"""Seconds after which something hangs; nothing that a test expects takes that long."""
+
+
+def becomes(holds: Callable[[], bool]) -> bool:
+    """Whether something holds at last."""
+    until = time.monotonic() + PATIENCE
+    while not (is_so := holds()) and time.monotonic() < until:
+        time.sleep(0.01)
+    return is_so
+
+
+# --- Processes that have imported PyTorch and nothing else: one imports it, and forks for each program
+#
+# A process that imports PyTorch takes more than a second, a fork of it hundredths. Nothing of one program is
+# left to the next: each has a process of its own.
+
 
 FORKING = """
 import json, os, sys, traceback

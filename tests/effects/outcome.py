@@ -22,14 +22,14 @@ from archive.effects.capture.entries import capture_entries
 from archive.effects.places import items_of
 from archive.effects.replay.replay import prepared
 from archive.formats.effects.model import Attribute, EffectTable, Local, Stored
-from tests.support.effect_cases import Cases, fresh
+from tests.effects.effect_cases import Cases, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from archive.effects.replay.classes import Allowed
     from archive.formats.effects.model import Source
-    from tests.support.effect_cases import Case
+    from tests.effects.effect_cases import Case
 
 
 CODE = (type, FunctionType, BuiltinFunctionType, ModuleType, type(torch.ops), logging.Logger, torch.autocast)

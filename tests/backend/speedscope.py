@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
+
 UNITS = frozenset({"bytes", "microseconds", "milliseconds", "nanoseconds", "none", "seconds"})
 
 

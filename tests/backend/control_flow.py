@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     Function = Callable[[Tensor, int], Any]
 
+
 # --- modules
 
 

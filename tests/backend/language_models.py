@@ -2,6 +2,7 @@
 
 Annotations are objects here, as TorchScript does not read all of them from text.
 """
+
 # ruff: noqa: FBT001 (TorchScript has no keyword-only arguments with defaults)
 
 import enum

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import nn
 
-from tests.support.effect_containers import Aliases, Cache, History, Keyed, Looked, Refilled, Results, Window
+from tests.effects.container_models import Aliases, Cache, History, Keyed, Looked, Refilled, Results, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable

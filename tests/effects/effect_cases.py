@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+
 Model: TypeAlias = Any
 FOLDER, OTHER = "tests.effects.cases", "elsewhere"
 OURS = "ours"
