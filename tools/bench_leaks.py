@@ -31,14 +31,15 @@ from rich.table import Table
 
 import archive
 from archive.base.limits import unbounded
-from archive.container.container import Container, new_member, write_archive
+from archive.container.container import Container
+from archive.container.write import new_member, write_archive
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from archive.container.container import Member
+    from archive.container.write import Member
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 ROUNDS = 3

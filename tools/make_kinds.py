@@ -31,8 +31,8 @@ from typing import Any
 import torch
 import zstandard
 
-from archive.container.container import new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
+from archive.container.write import new_member, write_archive
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 SOURCE = FIXTURES / "kinds" / "models" / "net.py"

@@ -78,6 +78,13 @@ def firsts(counts: Ints) -> Ints:
     return first
 
 
+def distinct_values(values: Ints) -> Ints:
+    """The distinct ones of some numbers, rising; ``np.unique`` would import masked arrays, 8 ms."""
+    rising: Ints = np.sort(values)
+    distinct: Ints = rising[np.diff(rising, prepend=rising[:1] - 1) != 0]
+    return distinct
+
+
 def windows(first: Ints) -> Iterator[tuple[int, int]]:
     """Sequences that are looked at together, so that the memory for it is bounded.
 
@@ -88,7 +95,8 @@ def windows(first: Ints) -> Iterator[tuple[int, int]]:
         The first sequence of each window, and the one behind its last: of STEP items, or one sequence more.
     """
     cuts = np.searchsorted(first, np.arange(0, int(first[-1]), STEP))
-    yield from pairwise(np.unique(np.concatenate(([0], cuts, [len(first) - 1]))).tolist())
+    bounds = pairwise([0, *cuts.tolist(), len(first) - 1])
+    yield from ((low, high) for low, high in bounds if low < high)
 
 
 def largest_window(first: Ints) -> int:

@@ -55,13 +55,13 @@ class Draft:
         target: the path that the file may take: what ``path`` names where it is a symbolic link.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open a draft, with the permissions of the target if there is one.
 
         Raises:
             OSError: the target's folder takes no file; the error names the target.
         """
-        self.path = path
+        self.path = path = Path(path)
         self._name: Path | None = None
         self._kept: Path | None = None
         with named(path):

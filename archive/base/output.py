@@ -15,10 +15,8 @@ import os
 import stat
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from archive.base.drafts import Draft
 from archive.base.errors import ArchiveError, ExistsError
 from archive.base.mapped import placed
 from archive.base.urls import is_url
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TypeGuard
 
+    from archive.base.drafts import Draft
     from archive.base.uploads import Upload
 
     Target = str | os.PathLike[str]
@@ -69,7 +68,7 @@ def check_target(path: Target, *, force: bool) -> None:
         return
     path = cast("Target", given)
     try:
-        kind = stat.S_IFMT(Path(path).stat().st_mode)
+        kind = stat.S_IFMT(os.stat(path).st_mode)  # noqa: PTH116 (pathlib costs start-up)
     except FileNotFoundError:
         kind = stat.S_IFREG
     if kind != stat.S_IFREG:
@@ -86,7 +85,9 @@ def _draft(path: Target) -> Draft | Upload:
     """A draft of a file, here or elsewhere."""
     given, place = placed(path)
     if place is None:
-        return Draft(Path(cast("Target", given)))
+        from archive.base.drafts import Draft  # noqa: PLC0415 (only those who write files pay for it)
+
+        return Draft(cast("Target", given))
     from archive.base.uploads import Upload  # noqa: PLC0415 (files elsewhere only)
 
     return Upload(place)
@@ -200,7 +201,7 @@ def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
         with tempfile.TemporaryFile() as file:
             yield cast("BinaryIO", file)
     elif isinstance(beside, (str, os.PathLike)):
-        draft = Draft(Path(beside))
+        draft = _draft(beside)
         try:
             yield draft.file
         finally:

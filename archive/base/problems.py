@@ -6,7 +6,6 @@ import errno
 import importlib
 import os
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 from archive.base.errors import LONGEST_CAUSE, ArchiveError, ExhaustedError, ExistsError, shown
@@ -14,7 +13,7 @@ from archive.base.output import FORCE
 
 TRACEBACK_VARIABLE = "DEBUG_ARCHIVE_TRACEBACK"
 """The environment variable that shows the traceback of an internal error."""
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = __name__.partition(".")[0]
 
 
 class ErrorLine(NamedTuple):
@@ -57,7 +56,7 @@ def _internal(error: BaseException) -> str:
     """An internal error in one line: what to report."""
     name = f"{type(error).__name__}: {shown(str(error), LONGEST_CAUSE)}"
     words = " ".join(["debug-archive", *sys.argv[1:]])
-    version = importlib.import_module(PACKAGE.name).__version__
+    version = importlib.import_module(PACKAGE).__version__
     python = ".".join(map(str, sys.version_info[:3]))
     return (
         f"internal error: {name}, at {_place(error)}; please report this line: "
@@ -69,13 +68,15 @@ def _internal(error: BaseException) -> str:
 def _place(error: BaseException) -> str:
     """The innermost line of this library that an exception passed."""
     import traceback  # noqa: PLC0415 (only errors need it)
+    from pathlib import Path  # noqa: PLC0415 (the same)
 
+    package = Path(__file__).parents[1]
     frames = [
         (Path(frame.filename), frame.lineno)
         for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename).is_relative_to(PACKAGE)
+        if Path(frame.filename).is_relative_to(package)
     ]
     if not frames:
         return "a place outside of this library"
     file, line = frames[-1]
-    return f"{file.relative_to(PACKAGE.parent).as_posix()}:{line}"
+    return f"{file.relative_to(package.parent).as_posix()}:{line}"

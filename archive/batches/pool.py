@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from itertools import islice
 from queue import SimpleQueue
@@ -20,7 +19,7 @@ from archive.base.errors import LONGEST_CAUSE, ArchiveError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-    from concurrent.futures import Executor
+    from concurrent.futures import Executor, Future
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -226,6 +225,8 @@ def results_by(
     Yields:
         The place of an item and its result, as they finish; :class:`Lost` where no worker came to its end.
     """
+    from concurrent.futures import CancelledError  # noqa: PLC0415 (as above)
+
     ended: SimpleQueue[Future[ResultT]] = SimpleQueue()
     running: dict[Future[ResultT], int] = {}
     tried = [0] * len(items)
@@ -263,6 +264,8 @@ def _submitted(executor: Executor, work: Callable[[ItemT], ResultT], item: ItemT
     try:
         return executor.submit(_called, work, item, uuid4().hex)
     except RuntimeError as error:
+        from concurrent.futures import Future  # noqa: PLC0415 (as above)
+
         future: Future[ResultT] = Future()
         future.set_exception(error)
         return future

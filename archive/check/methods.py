@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.columns import distinct_values
 from archive.base.errors import counted, shown
 from archive.check.records import check_bytes, check_texts
 from archive.debuginfo.model import Generation
@@ -66,7 +67,7 @@ def check_handles(
         partial(callstack_map.build_callstack_map, table, layout, allowance=archive.allowance),
         report,
     )
-    return np.unique(table.handle)
+    return distinct_values(table.handle)
 
 
 def _check_operators(table: HandleTable, report: Diagnostics, *, migrated: bool) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.columns import distinct_values
 from archive.base.errors import counted, shown
 from archive.container.serialization_id import PLATFORMS, RECORD_NAME, writers
 from archive.formats.record_kinds import (
@@ -183,5 +184,5 @@ def _beyond_ascii(buffer: memoryview, start: Ints, length: Ints) -> Ints:
         at = np.flatnonzero(data[low : low + CHUNK_BYTES] >= 0x80) + low  # noqa: PLR2004 (ASCII ends there)
         owner = np.searchsorted(start, at, "right") - 1
         inside = (owner >= 0) & (at < (start + length)[owner])
-        owners.append(np.unique(owner[inside]))
-    return np.unique(np.concatenate(owners))
+        owners.append(distinct_values(owner[inside]))
+    return distinct_values(np.concatenate(owners))

@@ -24,7 +24,6 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.check.loading import CHECKS, Fault, ParsedRecords, has_checks
-from archive.check.loading.programs.files import CompiledCheck, model_folders
 from archive.check.methods import check_handles, check_lowered, check_methods
 from archive.check.ranges import check_ranges
 from archive.check.records import check_intact, check_records
@@ -183,6 +182,11 @@ def _check_loads(
 
 
 def _check_compiled(archive: Archive, readable: set[str], report: Diagnostics) -> None:
+    from archive.check.loading.programs.files import (  # noqa: PLC0415 (few archives need it)
+        CompiledCheck,
+        model_folders,
+    )
+
     records = {name: record for name, record in archive.records.items() if name in readable}
     faults: list[Diagnostic] = []
     for model, names in model_folders(archive.records).items():

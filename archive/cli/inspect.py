@@ -10,7 +10,6 @@ import archive
 from archive.cli import printing
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
-from archive.describe.effects import inspect_effects
 from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import ZipListing, listed
 from archive.reader.recognition import OPENED_KINDS, READ_KINDS, FileKind, recognise
@@ -59,6 +58,8 @@ def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Exi
         return _several(files, reader)
     source, limits = reader.source(files[0]), reader.limits
     if effects:
+        from archive.describe.effects import inspect_effects  # noqa: PLC0415 (only --effects needs it)
+
         with archive.open(source, limits=limits, kinds=READ_KINDS) as opened:
             side_effects = inspect_effects(opened)
             if reader.as_json:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 MATRIX_THREADS = "OPENBLAS_NUM_THREADS"
 """The variable that says how many threads NumPy starts for products of matrices when it is imported."""
 
+GARBAGE = 1 << 16
+"""New objects after which garbage is looked for: modules, of which a command has many, are none."""
+
 
 class CommandEntry(NamedTuple):
     """A command that is imported when it is run.
@@ -157,6 +160,7 @@ def main() -> None:
     Raises:
         SystemExit: always, with the exit status.
     """
+    gc.set_threshold(GARBAGE)
     # Else the interpreter looks for garbage once more at its end: a tenth of a short command.
     atexit.register(gc.freeze)
     sys.exit(ending.status_of(_run))

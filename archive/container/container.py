@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, one_line
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
@@ -14,7 +14,6 @@ from archive.base.ranged import RangedBytes
 from archive.container.deflate import MOST_PER_BYTE
 from archive.container.directory import read_directory
 from archive.container.record import Record, SharedFile
-from archive.container.write import Member, new_member, write_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Fetched, Source
     from archive.base.ranged import Bytes
-
-__all__ = ["Container", "Member", "member_from", "new_member", "write_archive"]
 
 
 class Container:
@@ -148,14 +145,6 @@ class Container:
                     found=f"a header that claims {record.size:,}",
                 )
 
-    def rebuild(self, out: BinaryIO) -> int:
-        """Write the archive again in PyTorch's own layout, and return its length in bytes.
-
-        Deflate streams are kept; records are neither inflated nor checked. An archive of PyTorch comes out
-        the same to the byte, unless ``torch.save`` was told another storage alignment than 64.
-        """
-        return write_archive(out, self.root, map(member_from, self.records.values()))
-
     def check_unchanged(self) -> None:
         """Refuse a file that was written to since it was mapped.
 
@@ -177,19 +166,3 @@ class Container:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def member_from(record: Record) -> Member:
-    """A record as it is, to be written again: its stored bytes, crc and sizes.
-
-    Ordinary zip tools deflate even empty files. PyTorch does not, so an empty record becomes a stored one.
-    """
-    entry = record.entry
-    return Member(
-        name=entry.name,
-        data=record.raw() if entry.size else memoryview(b""),
-        size=entry.size,
-        crc32=entry.crc32,
-        deflated=entry.deflated and entry.size > 0,
-        modified=entry.modified,
-    )

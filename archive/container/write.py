@@ -42,6 +42,8 @@ from archive.container.names import encoded, inside
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from archive.container.record import Record
+
 _DEFLATED_ABOVE = 200
 _STORED_UP_TO = 3
 MINIZ_LEVEL = 9
@@ -104,6 +106,22 @@ def new_member(name: str, data: bytes | bytearray | memoryview, *, compress: boo
     return Member(name, stored, len(view), zlib.crc32(view), deflated=compress)
 
 
+def member_from(record: Record) -> Member:
+    """A record as it is, to be written again: its stored bytes, crc and sizes.
+
+    Ordinary zip tools deflate even empty files. PyTorch does not, so an empty record becomes a stored one.
+    """
+    entry = record.entry
+    return Member(
+        name=entry.name,
+        data=record.raw() if entry.size else memoryview(b""),
+        size=entry.size,
+        crc32=entry.crc32,
+        deflated=entry.deflated and entry.size > 0,
+        modified=entry.modified,
+    )
+
+
 def deflated_as_by_pytorch(data: bytes | memoryview) -> bytes:
     """The raw deflate stream that PyTorch's miniz makes of some bytes, at level 9.
 
@@ -123,7 +141,9 @@ def deflated_by_pytorch(name: str) -> bool:
 def write_archive(out: Writable, root: str, members: Iterable[Member], *, slim: bool = False) -> int:
     """Write an archive to a binary file, from its current position on, and return its length in bytes.
 
-    Members are asked for one at a time, and none is kept.
+    Members are asked for one at a time, and none is kept. All records of an archive as they are
+    (:func:`member_from`) make the same file again to the byte, unless ``torch.save`` was told another storage
+    alignment than 64.
 
     Args:
         out: the file.

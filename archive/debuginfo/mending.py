@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.columns import table_with
+from archive.base.columns import distinct_values, table_with
 from archive.debuginfo.model import NO_TAG, RangeLayout
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def tags_of(ranges: RangeTable) -> Ints:
     """The tags that source ranges have, sorted; layouts without tags count for nothing."""
     tagged = np.array([layout not in UNTAGGED for layout in ranges.layouts], np.bool_)
     rows = np.repeat(tagged, np.diff(ranges.first))
-    tags: Ints = np.unique(ranges.tag[rows])
+    tags: Ints = distinct_values(ranges.tag[rows])
     return tags
 
 

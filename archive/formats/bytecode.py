@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base.columns import distinct_values
 from archive.base.strings import charged
 from archive.formats.record_kinds import BYTECODE
 from archive.formats.schema import found_at
@@ -135,7 +136,9 @@ def _called(tree: Tree, table: int, allowance: Allowance) -> list[bytes]:
     first = tree.first[instruction]
     code, number = tree.children[first], tree.children[first + 1]
     calls = [
-        node for node in np.unique(code).tolist() if bytes(tree.strings.data(_text(tree, node))) in CALLING
+        node
+        for node in distinct_values(code).tolist()
+        if bytes(tree.strings.data(_text(tree, node))) in CALLING
     ]
     calling = np.isin(code, calls)
     which = tree.value[number]

@@ -15,7 +15,6 @@ Its rules stand in ``torch/csrc/jit/serialization/pickler.cpp`` (``pushInt``, ``
 from __future__ import annotations
 
 from array import array
-from hashlib import blake2b
 from io import BytesIO
 from typing import TYPE_CHECKING
 
@@ -194,6 +193,8 @@ class Writer:
         head = BYTE_OF["BINUNICODE"] + len(data).to_bytes(4, "little")
         if len(data) < LONG:
             return self._once(head + data)
+        from hashlib import blake2b  # noqa: PLC0415 (readers do without)
+
         with self._allowance.lent(len(data) * 9 // 8, "values that are written"):
             known = self._once(b"\0" + blake2b(data).digest(), head, data)
         self.count()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.columns import distinct_values
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo.unique_handles import DIGITS, SPAN, prefix_at_end
@@ -121,6 +122,6 @@ def _handles(opened: Archive) -> tuple[range, ...]:
     if table is None or not len(table):
         return ()
     has_prefix = form.tabled and form.prefix
-    handles = np.unique(table.handle % SPAN if has_prefix else table.handle)
+    handles = distinct_values(table.handle % SPAN if has_prefix else table.handle)
     runs = np.split(handles, np.flatnonzero(np.diff(handles) != 1) + 1)
     return tuple(range(int(run[0]), int(run[-1]) + 1) for run in runs)

@@ -14,8 +14,8 @@ from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.json_text import is_exact, read_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME
+from archive.container.write import member_from, new_member, write_archive
 from archive.formats.exported.canonical import IdNumbering
 from archive.formats.exported.program import with_metadata
 from archive.reader.recognition import SHRUNK_KINDS, FileKind
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.base.mapped import Source
     from archive.base.output import Sink
-    from archive.container.container import Member
     from archive.container.record import Record
+    from archive.container.write import Member
     from archive.formats.exported.program import Program
     from archive.reader.archive import Archive
 

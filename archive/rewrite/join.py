@@ -16,9 +16,8 @@ from archive.base.errors import ArchiveError, ImpossibleError, NothingToDoError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.members import DIGEST_BYTES, ORIGIN_BY_NAME, MemberKind, Origin, digest_value
 from archive.companion.parse import parse_companion
-from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
-from archive.container.write import deflated_as_by_pytorch
+from archive.container.write import deflated_as_by_pytorch, member_from, new_member, write_archive
 from archive.formats.archive_id import counted_names
 from archive.formats.record_kinds import place_of_companion, records_of_program
 from archive.reader.recognition import JOINED_KINDS, SHRUNK_KINDS
@@ -33,8 +32,9 @@ if TYPE_CHECKING:
     from archive.base.mapped import Source
     from archive.base.output import Sink
     from archive.companion.contents import Contents
-    from archive.container.container import Container, Member
+    from archive.container.container import Container
     from archive.container.record import Record
+    from archive.container.write import Member
     from archive.formats.elf.model import SectionTable
     from archive.reader.archive import Archive
 

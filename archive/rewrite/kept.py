@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from archive.companion.contents import Contents
-    from archive.container.container import Member
+    from archive.container.write import Member
     from archive.debuginfo.handle_tables import MethodTable
     from archive.reader.archive import Archive
 

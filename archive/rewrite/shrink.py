@@ -22,7 +22,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.check.loading import refusals_as_before
 from archive.companion.build import build_companion
-from archive.container.container import member_from, new_member, write_archive
+from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import RangeLayout
 from archive.formats.record_kinds import kind_of, place_of_companion
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from archive.base.mapped import Source
     from archive.base.output import Sink
-    from archive.container.container import Member
+    from archive.container.write import Member
     from archive.reader.archive import Archive
     from archive.reader.rewriting import Rewriting
     from archive.rewrite.kept import HandleChoice, KeptHandles

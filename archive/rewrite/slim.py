@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.base.limits import DEFAULT_LIMITS
-from archive.container.container import member_from, new_member
 from archive.container.deflate import STRONGEST, deflate
 from archive.container.serialization_id import RECORD_NAME, renewed_id
+from archive.container.write import member_from, new_member
 from archive.formats.archive_id import counted_names
 from archive.formats.record_kinds import RecordKind, divided_programs
 from archive.reader.recognition import kind_in
@@ -20,8 +20,8 @@ from archive.reader.recognition import kind_in
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from archive.container.container import Member
     from archive.container.record import Record
+    from archive.container.write import Member
     from archive.reader.recognition import FileKind
 
 

@@ -21,7 +21,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.check.loading import refusals_as_before
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
-from archive.container.container import write_archive
+from archive.container.write import write_archive
 from archive.formats.record_kinds import METHOD_HANDLES
 from archive.reader.collect import check_debug_info, collect
 from archive.reader.lacking import why_no_handles

@@ -18,8 +18,9 @@ import torch
 from archive.backend import LoweringError, lower, save_lowered
 from archive.base.errors import ArchiveError
 from archive.check.verify import verify
-from archive.container.container import Container, member_from, new_member, write_archive
+from archive.container.container import Container
 from archive.container.serialization_id import MACOS, RECORD_NAME, serialization_id, writers
+from archive.container.write import member_from, new_member, write_archive
 from tests.support.backend_models import Host, cases
 from tests.support.corpus import CALLSTACKS, DELEGATED
 from tests.support.processes import run_fresh

@@ -76,7 +76,7 @@ def test_a_system_without_locks_writes_all_the_same(tmp_path: Path) -> None:
         real(source, target)
 
     with (
-        mock.patch("archive.base.output.Draft", module.Draft),
+        mock.patch("archive.base.drafts.Draft", module.Draft),
         system("named drafts"),
         mock.patch("os.replace", replace),
     ):

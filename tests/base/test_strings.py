@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive.base.strings import StringTable, StringView, Text, decoded
-from archive.container.container import new_member, write_archive
+from archive.container.write import new_member, write_archive
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.plain import RANGES
 from tests.support.sampling import examples

@@ -16,7 +16,7 @@ from archive.base.diagnostics import Diagnostics
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.check.verify import Diagnostic, verify
-from archive.container.container import member_from, new_member
+from archive.container.write import member_from, new_member
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, KINDS, RELEASES
 from tests.support.halves import companion_of
 from tests.support.sampling import sampled

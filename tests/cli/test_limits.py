@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive import LimitError, Limits
-from archive.container.container import Container, Member, member_from
+from archive.container.container import Container
+from archive.container.write import Member, member_from
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
 from tests.support.halves import embedded, halves

@@ -13,7 +13,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.check.verify import verify
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.reader.recognition import READ_KINDS, recognise
 from tests.support.commands import called, files, told, well
 from tests.support.corpus import KINDS, NAMED, OTHERS, RELEASES, SHOWN, ZIPS

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import archive
 from archive.cli import main
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.formats.record_kinds import kind_of
 from archive.report.texts import for_terminal
 from tests.support.commands import run

@@ -22,7 +22,7 @@ from archive.companion.magic import MAGIC, is_companion
 from archive.companion.mapped import PAGE
 from archive.companion.members import MemberKind
 from archive.companion.parse import section_parts
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.formats.source_ranges import build_source_ranges
 from archive.normalform.column_names import ColumnName
 from archive.normalform.columns import BY_NAME, COLUMNS, PAGES, RAW, SOLID, STRINGS, column_lines

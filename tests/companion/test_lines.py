@@ -28,7 +28,7 @@ from archive.companion.layout import (
 )
 from archive.companion.packed import alike, stored
 from archive.companion.parse import OpenedCompanion, parse_companion
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.normalform.columns import COLUMNS, SOLID, STRINGS
 from archive.reader.collect import collect
 from tests.support.exported import EXPORTED, PROGRAMS

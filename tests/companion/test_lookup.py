@@ -22,7 +22,7 @@ from archive.companion.encodings import EncodedColumn, Transform, encodings, par
 from archive.companion.layout import CompanionProfile, read_directory
 from archive.companion.lookup import CompanionLookup, WholeColumn
 from archive.companion.modelling import MODELLED
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.unique_handles import PLAIN
 from archive.formats.record_kinds import DELEGATED

@@ -17,7 +17,7 @@ import archive
 from archive import Diff, Level, TensorChange, TextChange
 from archive.compare.alignment import differing, unified
 from archive.compare.pairing import plain
-from archive.container.container import member_from
+from archive.container.write import member_from
 from tests.support.corpus import FIXTURES, RELEASES
 from tests.support.tampering import MODELS, packed, tampered, without
 

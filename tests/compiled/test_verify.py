@@ -9,7 +9,7 @@ import pytest
 
 import archive
 from archive.check.verify import verify
-from archive.container.container import new_member
+from archive.container.write import new_member
 from tests.support.broken_programs import rewritten
 from tests.support.elf_files import AARCH64
 from tests.support.exported import PACKAGES, written

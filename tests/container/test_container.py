@@ -16,9 +16,16 @@ import pytest
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.base.mapped import Mapped
-from archive.container.container import Container, Member, member_from, new_member, write_archive
+from archive.container.container import Container
 from archive.container.deflate import deflate, deflated_size
-from archive.container.write import deflated_as_by_pytorch, deflated_by_pytorch
+from archive.container.write import (
+    Member,
+    deflated_as_by_pytorch,
+    deflated_by_pytorch,
+    member_from,
+    new_member,
+    write_archive,
+)
 from archive.formats.record_kinds import (
     BYTECODE,
     CALLSTACK_MAP,
@@ -30,7 +37,7 @@ from archive.formats.record_kinds import (
     PACKAGE_CODE,
 )
 from tests.support.corpus import ARCHIVES, FIXTURES
-from tests.support.zips import map_of
+from tests.support.zips import map_of, write_again
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +49,7 @@ EIGHT_MIB = 8 << 20
 
 def rebuilt(container: Container) -> bytes:
     out = io.BytesIO()
-    assert container.rebuild(out) == len(out.getvalue())
+    assert write_again(out, container) == len(out.getvalue())
     return out.getvalue()
 
 
@@ -248,7 +255,7 @@ def test_members_are_handed_through_without_a_copy(tmp_path: Path) -> None:
     with Container.open(large_file(tmp_path)) as container, (tmp_path / "again.pt").open("wb") as out:
         tracemalloc.start()
         try:
-            container.rebuild(out)
+            write_again(out, container)
             assert tracemalloc.get_traced_memory()[1] < 200_000
         finally:
             tracemalloc.stop()
@@ -346,7 +353,7 @@ def test_an_unbuffered_file_may_take_part_of_what_it_is_given() -> None:
 
     with Container.open(NESTED) as container:
         slow = Slow()
-        container.rebuild(slow)
+        write_again(slow, container)
         assert slow.getvalue() == container.data
 
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
-from archive.container.container import Container, Member, new_member
+from archive.container.container import Container
 from archive.container.directory import ENTRY_BYTES
+from archive.container.write import Member, new_member
 from tests.support.sampling import examples
-from tests.support.zips import PLAIN, SMALL, put, read, refused, written
+from tests.support.zips import PLAIN, SMALL, put, read, refused, write_again, written
 
 
 def test_other_bytes_than_the_crc_says() -> None:
@@ -206,5 +207,5 @@ def test_what_is_written_is_read_back(records: dict[str, bytes], compress: bool 
     with Container.open(data) as container:
         assert {name: bytes(record.view()) for name, record in container.records.items()} == expected
         out = io.BytesIO()
-        container.rebuild(out)
+        write_again(out, container)
         assert out.getvalue() == data

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from archive.container.container import Container, Member, new_member, write_archive
+from archive.container.container import Container
 from archive.container.end import read_end
 from archive.container.headers import possible_descriptors, zip64_values
+from archive.container.write import Member, new_member, write_archive
 from tests.support.zips import Sparse, zeros
 
 if TYPE_CHECKING:

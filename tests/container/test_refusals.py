@@ -12,10 +12,11 @@ import pytest
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.base.mapped import Mapped
-from archive.container.container import Container, new_member
+from archive.container.container import Container
 from archive.container.end import bytes_behind, has_end, read_end
 from archive.container.headers import END, EndRecord, padding_field, widened, zip64_field, zip64_values
-from tests.support.zips import PLAIN, SMALL, put, read, refused, written, zipped
+from archive.container.write import new_member
+from tests.support.zips import PLAIN, SMALL, put, read, refused, write_again, written, zipped
 
 # Positions of fields, from PKWARE's APPNOTE.TXT, independent of the code under test.
 LOCAL_FLAGS, LOCAL_METHOD, LOCAL_CRC, LOCAL_STORED, LOCAL_SIZE = 6, 8, 14, 18, 22
@@ -284,7 +285,7 @@ def test_names_that_are_no_utf8_are_kept() -> None:
         assert container.root == " a root\udcfe"
         assert list(container.records) == ["extra/\udcff"]
         out = io.BytesIO()
-        container.rebuild(out)
+        write_again(out, container)
         assert out.getvalue() == data
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.check.verify import verify
-from archive.container.container import Container, member_from
+from archive.container.container import Container
 from archive.container.serialization_id import (
     LINUX,
     MACOS,
@@ -29,6 +29,7 @@ from archive.container.serialization_id import (
     serialization_id,
     writers,
 )
+from archive.container.write import member_from
 from archive.rewrite.join import join, restore
 from archive.rewrite.migrate.migrate import migrate
 from archive.rewrite.shrink import shrink

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import archive
 from archive.base.errors import NothingToDoError
 from archive.companion.layout import CompanionProfile
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.formats.exported.canonical import IdNumbering
 from archive.formats.exported.modules import Instance, Key, build_modules, parse_modules
 from archive.formats.exported.node_metadata import (

@@ -15,7 +15,7 @@ import pytest
 import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.companion.layout import CompanionProfile
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.formats.exported.program import MAX_SCOPES, Program
 from archive.formats.record_kinds import programs_in
 from archive.reader.recognition import FileKind, recognise

@@ -15,7 +15,7 @@ import archive
 from archive.base.errors import ArchiveError, NothingToDoError
 from archive.base.json_text import json_cost, read_json
 from archive.base.limits import Limits, unbounded
-from archive.container.container import member_from, new_member
+from archive.container.write import member_from, new_member
 from archive.formats.record_kinds import EMBEDDED_IN_EXPORTED
 from archive.store.store import Store
 from tests.support.commands import run
@@ -26,7 +26,7 @@ from tests.support.zips import written
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from archive.container.container import Member
+    from archive.container.write import Member
 
 SHOP, STRICT = EXPORTED / "shop.pt2", EXPORTED / "choice_strict.pt2"
 LITE = EXPORTED.parent / "oracles" / "plain_stack.ptl"

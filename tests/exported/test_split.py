@@ -12,7 +12,7 @@ from archive.base import json_text
 from archive.base.errors import ArchiveError, NothingToDoError
 from archive.base.json_text import read_json
 from archive.companion.layout import CompanionProfile
-from archive.container.container import member_from, new_member
+from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.failures.lookups.nodes import found_nodes
 from archive.formats.archive_id import archive_id

@@ -14,7 +14,7 @@ import archive
 from archive.check.loading.programs import NAMESPACES, TYPES
 from archive.check.programs import PLAIN
 from archive.check.verify import verify
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.formats.exported import schema
 from tests.support.broken_programs import (
     BROKEN,

@@ -19,7 +19,8 @@ import archive
 from archive.base.errors import ArchiveError
 from archive.check.verify import verify
 from archive.companion.layout import CompanionProfile
-from archive.container.container import Container, new_member, write_archive
+from archive.container.container import Container
+from archive.container.write import new_member, write_archive
 from archive.describe.inspect import inspect
 from archive.describe.sizes import sizes
 from archive.privacy.leaks import leaks

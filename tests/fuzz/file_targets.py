@@ -23,6 +23,7 @@ from tests.fuzz.targets import Target, smallest
 from tests.support.broken_programs import found_at, positions, put
 from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES
 from tests.support.exported import PROGRAMS
+from tests.support.zips import write_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ def read_container(data: bytes) -> None:
     with Container.open(data, name="m") as opened:
         records = {name: bytes(record.view()) for name, record in opened.records.items()}
         out = io.BytesIO()
-        opened.rebuild(out)
+        write_again(out, opened)
         again = Container.open(out.getvalue(), name="again")
         assert again.root == opened.root
         assert {name: bytes(record.view()) for name, record in again.records.items()} == records

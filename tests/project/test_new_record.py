@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import archive
-from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
+from archive.container.write import member_from, new_member, write_archive
 from tests.support.corpus import ORACLES
 
 RECORD = "mobile_notes.pkl"

@@ -17,7 +17,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.base.strings import Text
-from archive.container.container import new_member, write_archive
+from archive.container.write import new_member, write_archive
 from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, FIXTURES, HANDLES, ORACLES, PATHS, RELEASES

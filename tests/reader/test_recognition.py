@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import archive
 from archive import ArchiveError, Limits
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.describe.listing import listed
 from archive.formats.record_kinds import kind_of
 from archive.reader.recognition import FileKind, recognise

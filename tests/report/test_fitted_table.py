@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console, Group
 
 import archive
-from archive.container.container import member_from, new_member
+from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.describe.sizes import View, sizes
 from archive.report.fitted_table import FittedTable, in_the_middle, shortened

@@ -10,7 +10,7 @@ import archive
 from archive.base.limits import DEFAULT_LIMITS
 from archive.base.mapped import Mapped
 from archive.check.verify import verify
-from archive.container.container import member_from, new_member
+from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.describe.listing import listed
 from archive.formats.record_kinds import RecordKind

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from tests.support.commands import well

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import archive
-from archive.container.container import member_from, new_member
 from archive.container.serialization_id import RECORD_NAME
+from archive.container.write import member_from, new_member
 from tests.support.exported import EXPORTED
 from tests.support.zips import written
 

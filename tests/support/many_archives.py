@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import archive
-from archive.container.container import member_from, new_member, write_archive
+from archive.container.write import member_from, new_member, write_archive
 from tests.support.corpus import ORACLES, RELEASES
 
 if TYPE_CHECKING:

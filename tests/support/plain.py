@@ -11,7 +11,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS
-from archive.container.container import new_member, write_archive
+from archive.container.write import new_member, write_archive
 from archive.debuginfo.model import Generation
 from archive.formats.bytecode import parse_bytecode
 from archive.formats.callstack_map import parse_callstack_map

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from archive.base.strings import StringTable
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.debuginfo.handle_tables import HandleTable, MethodTable
 from archive.debuginfo.model import Generation, RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable

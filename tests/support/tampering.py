@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import archive
 from archive.check.verify import verify
-from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
+from archive.container.write import member_from, new_member, write_archive
 from archive.formats.callstack_map import build_callstack_map, generation
 from archive.formats.method_handles import build_methods
 from archive.formats.source_ranges import build_source_ranges
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from archive.container.container import Member
+    from archive.container.write import Member
     from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.debuginfo.tables import RangeTable, SourceTable
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import archive
-from archive.container.container import member_from, new_member, write_archive
+from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from tests.support.corpus import ORACLES, RELEASES

@@ -13,18 +13,26 @@ import pytest
 from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.base.mapped import Mapped
-from archive.container.container import Container, Member, member_from, new_member, write_archive
+from archive.container.container import Container
+from archive.container.write import Member, member_from, new_member, write_archive
 
 if TYPE_CHECKING:
     import mmap
     from pathlib import Path
     from typing import BinaryIO
 
+    from archive.container.write import Writable
+
 
 def written(*members: Member, root: str = "m") -> bytes:
     out = io.BytesIO()
     write_archive(out, root, members)
     return out.getvalue()
+
+
+def write_again(out: Writable, container: Container) -> int:
+    """Write an archive again from its records as they are; returns its length in bytes."""
+    return write_archive(out, container.root, map(member_from, container.records.values()))
 
 
 SMALL = written(

@@ -38,8 +38,8 @@ from archive.backend.pytorch import shown, temporary_archive
 from archive.base.errors import ArchiveError
 from archive.base.output import replacing
 from archive.base.strings import decoded
-from archive.container.container import member_from, new_member, write_archive
 from archive.container.serialization_id import RECORD_NAME, renewed_id
+from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.model import NO_TAG
 from archive.effects.errors import LoweringError
 from archive.formats import bytecode

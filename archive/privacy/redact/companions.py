@@ -21,8 +21,9 @@ from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.companion.contents import Contents
 from archive.companion.layout import CompanionProfile
-from archive.container.container import Container, new_member, write_archive
+from archive.container.container import Container
 from archive.container.names import encoded
+from archive.container.write import new_member, write_archive
 from archive.formats.exported.program import Program
 from archive.formats.record_kinds import RecordKind, kind_in_exported
 from archive.normalform.builder import FormBuilder

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.companion.build import build_companion
-from archive.container.container import member_from, new_member, write_archive
 from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME
+from archive.container.write import member_from, new_member, write_archive
 from archive.formats.archive_id import archive_id, counted_names
 from archive.formats.record_kinds import EMBEDDED, EMBEDDED_IN_EXPORTED, MIGRATED, divided_programs
 from archive.reader.collect import collect
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from archive.companion.contents import Contents
-    from archive.container.container import Member
+    from archive.container.write import Member
     from archive.normalform.column_names import ColumnName
     from archive.reader.archive import Archive
 

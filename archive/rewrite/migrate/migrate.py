@@ -24,7 +24,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.base.output import scratch
 from archive.check.loading import refusals_as_before
-from archive.container.container import write_archive
+from archive.container.write import write_archive
 from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import NO_TAG, RangeLayout
 from archive.formats.archive_id import counts

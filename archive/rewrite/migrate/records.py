@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from archive.base.errors import ImpossibleError
-from archive.container.container import member_from, new_member
 from archive.container.serialization_id import RECORD_NAME, renewed_id, serialization_id
+from archive.container.write import member_from, new_member
 from archive.debuginfo.mending import completed, mended
 from archive.debuginfo.model import RangeLayout
 from archive.formats import bytecode
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from archive.base.limits import Allowance
-    from archive.container.container import Member
     from archive.container.record import Record
+    from archive.container.write import Member
     from archive.formats.releases import Release
     from archive.formats.stale_methods import Cut
     from archive.reader.archive import Archive

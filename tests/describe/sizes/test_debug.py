@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archive
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.debuginfo.model import RangeLayout
 from archive.describe.sizes import Size
 from archive.describe.sizes.pieces import apportioned

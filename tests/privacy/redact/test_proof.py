@@ -17,7 +17,8 @@ import zstandard
 
 import archive
 from archive.base.limits import unbounded
-from archive.container.container import Container, new_member
+from archive.container.container import Container
+from archive.container.write import new_member
 from archive.privacy.redact.proof import Proof, prove
 from archive.privacy.redact.removed import Removed
 from archive.privacy.redact.search import WINDOW

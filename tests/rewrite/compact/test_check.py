@@ -13,7 +13,7 @@ import archive
 from archive import ArchiveError
 from archive.base.errors import LimitError
 from archive.base.limits import Limits
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import build_source_ranges
 from archive.rewrite.compact.check import same_facts

@@ -15,7 +15,7 @@ import archive
 from archive.base.columns import firsts
 from archive.base.limits import unbounded
 from archive.container import deflate as deflating
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.debuginfo.handle_tables import HandleTable
 from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.source_ranges import build_source_ranges

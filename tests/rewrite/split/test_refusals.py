@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import archive
 from archive import ArchiveError, LimitError, Limits
 from archive.companion.layout import CompanionProfile
-from archive.container.container import member_from
+from archive.container.write import member_from
 from archive.formats.archive_id import counts
 from archive.formats.record_kinds import EMBEDDED
 from archive.rewrite.join import join

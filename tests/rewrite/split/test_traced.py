@@ -13,7 +13,7 @@ from archive import LimitError, Limits
 from archive.base.columns import firsts, table_with
 from archive.base.strings import StringTable
 from archive.check.verify import NOT_PARSED, verify
-from archive.container.container import new_member
+from archive.container.write import new_member
 from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable
 from archive.formats.record_kinds import RANGES_SUFFIX
