@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 from tests.support.processes import pin
@@ -30,6 +31,7 @@ settings.register_profile("explore", patient, derandomize=False)
 settings.load_profile("repeatable")
 
 pin()
+gc.disable()  # until all tests are collected: nothing of them is garbage
 
 UNTRACED = {"attacks", "costs", "fuzz"}
 """Folders of tests that measure costs, or run the same code thousands of times: not for coverage."""
@@ -54,8 +56,15 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{len(val)} bytes" if isinstance(val, bytes) and not val.isascii() else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in the docstrings of tests: there are none, and looking takes a second."""
+    return [collector for collector in (yield) if not isinstance(collector, DoctestModule)]
+
+
 def pytest_collection_finish() -> None:
     """Pass over ten thousand tests, and the modules that they import, whenever garbage is collected."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
