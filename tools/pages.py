@@ -12,6 +12,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -23,31 +27,33 @@ def blocks(text: str) -> list[str]:
     return BLOCK.findall(text)
 
 
-def rewritten(text: str, folder: Path) -> str:
+def typed(command: str, folder: Path) -> bytes:
+    """What a command of a page prints, as a reader types it."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return subprocess.run(  # noqa: S602 (a page's own commands)
+        command, shell=True, cwd=folder, env={**os.environ, "PATH": path}, check=True, capture_output=True
+    ).stdout
+
+
+def rewritten(text: str, folder: Path, printed: Callable[[str, Path], bytes] = typed) -> str:
     """A page with true output. Its commands run one after the other.
 
     Args:
         text: of the page.
         folder: an empty one, where the commands run; they find ``fixtures`` there.
+        printed: what a command prints in the folder.
     """
+
+    def run(block: str) -> str:
+        commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
+        return "".join(f"$ {command}\n{shown(printed(command, folder))}" for command in commands)
+
+    def shown(output: bytes) -> str:
+        lines = [line.rstrip() for line in output.decode().splitlines()]  # Markdown shows no blanks at ends
+        return "".join(f"{line}\n" for line in lines)
+
     (folder / "fixtures").symlink_to(ROOT / "fixtures")
-    return BLOCK.sub(lambda match: _run(match[1], folder), text)
-
-
-def _run(block: str, folder: Path) -> str:
-    """A block as it should be: each command, followed by its output."""
-    commands = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
-    return "".join(f"$ {command}\n{_output(command, folder)}" for command in commands)
-
-
-def _output(command: str, folder: Path) -> str:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    done = subprocess.run(  # noqa: S602 (a page's own commands, as a reader types them)
-        command, shell=True, cwd=folder, env={**os.environ, "PATH": path}, check=True, capture_output=True
-    )
-    output = done.stdout.decode()
-    lines = [line.rstrip() for line in output.splitlines()]  # Markdown shows no blanks at ends of lines
-    return "".join(f"{line}\n" for line in lines)
+    return BLOCK.sub(lambda match: run(match[1]), text)
 
 
 def main(pages: list[Path]) -> None:

@@ -32,7 +32,7 @@ def listed(names: Iterator[str]) -> list[object]:
 
 PAIRS = sampled(
     ((name, command) for name, attack in ATTACKS.items() for command in attack.commands),
-    most=40,
+    most=24,
     by=(lambda pair: pair[1].split()[0],),
 )
 """Attacks with their commands: each command is among them."""

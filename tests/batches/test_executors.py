@@ -22,7 +22,7 @@ from archive.batches.working import Task
 from tests.support.commands import called, files
 from tests.support.many_archives import MANIFEST, beside, kinds, make_archives, manifest, split_and_killed
 from tests.support.processes import PATIENCE
-from tests.support.sampling import whole_suite
+from tests.support.sampling import Suite, whole_suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,9 +90,9 @@ def test_an_executor_that_takes_no_calls_any_more_fails_the_rest(folder: Path) -
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    """Two worker processes, which are started again when they are killed."""
+    """A worker process; two where they are killed, which are then started again."""
     with LocalCluster(  # type: ignore[no-untyped-call]
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+        n_workers=1 + Suite.whole, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
     ) as started:
         yield started
 

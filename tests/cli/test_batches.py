@@ -15,7 +15,6 @@ from unittest import mock
 import pytest
 
 from archive import ArchiveError
-from archive.batches.pool import KILLED, Lost, results
 from tests.support.commands import called, files, outcomes, row, run, size, well
 from tests.support.corpus import ORACLES, RELEASES
 from tests.support.processes import becomes
@@ -175,7 +174,8 @@ def test_an_internal_error_in_a_plan_is_told_apart_too(models: Path, tmp_path: P
     assert done.returncode == 70
     reasons = [one["reason"] for one in json.loads(done.stdout)]
     assert sorted("internal error" in reason for reason in reasons) == [False] + [True] * 3
-    assert run("migrate", models, "-o", tmp_path / "new", "--to", "1.9", "--dry-run").returncode == 2
+    done = run("migrate", models, "-o", tmp_path / "new", "--to", "1.9", "--dry-run", "-j", 1)
+    assert done.returncode == 2
 
 
 def test_results_below_the_folder_are_no_inputs_the_next_time(models: Path) -> None:
@@ -225,18 +225,6 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     assert problem in str(done.exception)
     assert done.stdout == ""
     assert files(tmp_path) == before
-
-
-def killed(name: str) -> int:
-    """Work that one of the items ends by killing its process."""
-    if name == "killer":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return len(name)
-
-
-def test_an_item_that_kills_its_process_is_the_only_one_that_is_lost() -> None:
-    found = dict(results(killed, ["a", "killer", "zz"], 2))
-    assert found == {0: 1, 1: Lost(KILLED), 2: 2}
 
 
 FAILING = """

@@ -91,7 +91,7 @@ def test_json_has_every_finding_with_its_places() -> None:
 
 def test_a_folder_is_a_line_a_file_and_the_total(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
-    done = called("leaks", folder, "-j", 2)
+    done = called("leaks", folder, "-j", 1)
     assert done.exit_code == 1
     clean, found, total = done.stdout.splitlines()
     assert clean == f"{folder / 'clean.pt'}: nothing found"

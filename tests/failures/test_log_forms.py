@@ -22,7 +22,7 @@ from tests.support.strategies import patient
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from archive.failures.models.models import Models
 
 NAMES = ("plain_unicode.jit", "plain_free_functions.jit", "traced_stack.jit", "plain_stack.jit")
 LITE = ("plain_unicode", "plain_stack", "lowered_shape")
@@ -102,23 +102,24 @@ def twin_of(name: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Path]:
-    """Every source of the models, with their twins and in the place of them."""
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Models]:
+    """The models of every source, with their twins and in the place of them."""
     found = {}
     for own in (False, True):
         for source in SOURCES:
-            folder = found[source, own] = tmp_path_factory.mktemp("models")
+            folder = tmp_path_factory.mktemp("models")
             files = {f"{name}.twin": twin_of(name) for name in NAMES}
             files |= {name: report.path.read_bytes() for name, report in LAW_REPORTS.items()} if own else {}
             if source == "store":
                 with Store.open(folder / "store", create=True) as store:
                     for name, data in files.items():
                         store.add(data, name=f"{name}.pt")
-                found[source, own] = folder / "store"
-                continue
-            for name, data in files.items():
-                kept = data if source == "archives" else split_companion(data, fingerprints=True)
-                (folder / f"{name}.pt").write_bytes(kept)
+                folder /= "store"
+            else:
+                for name, data in files.items():
+                    kept = data if source == "archives" else split_companion(data, fingerprints=True)
+                    (folder / f"{name}.pt").write_bytes(kept)
+            found[source, own] = models_in([folder])
     return found
 
 
@@ -129,17 +130,15 @@ def lines_of(text: bytes) -> list[str]:
 @given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3), st.sampled_from(sorted(FORMS)), st.data())
 @settings(max_examples=examples(240), deadline=None)
 def test_each_failure_is_explained_exactly_or_told(
-    folders: dict[tuple[str, bool], Path], names: list[str], form_name: str, data: st.DataObject
+    models: dict[tuple[str, bool], Models], names: list[str], form_name: str, data: st.DataObject
 ) -> None:
     source, own = data.draw(st.sampled_from(SOURCES)), data.draw(st.booleans())
     form = FORMS[form_name]
-    models = models_in([folders[source, own]])
-    explainer = explainer_of(models)
+    explainer = explainer_of(models[source, own])
     logs = [
         form.written(LAW_REPORTS[name].stripped.decode().removesuffix("\n").split("\n")) for name in names
     ]
     texts = [b"".join(explainer.explain([log])) for log in logs]
-    models.close()
     if not own:  # the log contradicts every model
         assert texts == logs
         assert (explainer.explained, explainer.unknown) == (0, len(names))

@@ -251,10 +251,10 @@ def test_notes_are_short(opened: Archive) -> None:
 
 def test_notes_are_bounded() -> None:
     explainer = LogExplainer.of(archive.open(case("plain_stack").path))
-    log = b"".join(UNKNOWN % (b"%d" % (9_000 + number)) for number in range(3_000))
+    log = b"".join(UNKNOWN % (b"%d" % (9_000 + number)) for number in range(300))
     assert b"".join(explainer.explain([log])) == log
-    assert (len(explainer.notes), explainer.unknown) == (101, 3_000)
-    assert explainer.notes[-1] == "2900 more such failures"
+    assert (len(explainer.notes), explainer.unknown) == (101, 300)
+    assert explainer.notes[-1] == "200 more such failures"
 
 
 FRAMES = JIT.stripped[JIT.stripped.index(b"Traceback") : JIT.stripped.rindex(b"\nRuntimeError") + 1]

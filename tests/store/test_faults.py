@@ -12,7 +12,7 @@ import pytest
 
 from archive.base.errors import ArchiveError
 from archive.store.store import Store
-from tests.support.faults import SYSTEMS, dying, failing, full_disk, in_child, system
+from tests.support.faults import SYSTEMS, calls_to_strike, dying, failing, full_disk, in_child, system
 from tests.support.kin import id_of, kin
 
 if TYPE_CHECKING:
@@ -91,22 +91,22 @@ def check_whole(path: Path, change: Change) -> None:
 
 @pytest.mark.parametrize("name", ["add", "add to a new store"])
 def test_nothing_is_lost_whichever_call_fails(name: str, tmp_path: Path) -> None:
-    original, number, has_failed = made(tmp_path / "original"), 0, True
-    while has_failed:
+    original = made(tmp_path / "original")
+    for number in calls_to_strike():
         path = tmp_path / str(number) / "store"
         shutil.copytree(original, path)
         with failing(number) as calls:
             changed(path, CHANGES[name])
-        has_failed = len(calls) > number
         check_whole(path, CHANGES[name])
-        number += 1
+        if len(calls) <= number:
+            break
     assert number > 5
 
 
 @pytest.mark.parametrize("name", ["replace a base", "remove a base", "gc"])
 def test_nothing_is_lost_whenever_a_process_is_killed(name: str, tmp_path: Path) -> None:
-    original, number, status = made(tmp_path / "original"), 0, -1
-    while status:
+    original = made(tmp_path / "original")
+    for number in calls_to_strike():
         path = tmp_path / str(number) / "store"
         shutil.copytree(original, path)
 
@@ -117,7 +117,8 @@ def test_nothing_is_lost_whenever_a_process_is_killed(name: str, tmp_path: Path)
         status = in_child(die)
         assert status in (0, signal.SIGKILL)
         check_whole(path, CHANGES[name])
-        number += 1
+        if not status:
+            break
     assert number > 5
 
 

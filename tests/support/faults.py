@@ -10,6 +10,7 @@ import signal
 import sys
 from functools import cache
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from unittest import mock
@@ -18,6 +19,7 @@ import archive
 from archive.base import drafts, errors
 from archive.base.drafts import DRAFT_NAME
 from tests.support.halves import embedded, halves
+from tests.support.sampling import Suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,6 +163,11 @@ def full_disk(space: int) -> Iterator[list[int]]:
 
     with mock.patch.object(drafts._NamingFile, "write", write), mock.patch.object(drafts, "BUFFER", BUFFER):
         yield left
+
+
+def calls_to_strike() -> Iterator[int]:
+    """The places of calls that are struck, one after the other: all, or every third."""
+    return count(0, 1 if Suite.whole else 3)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +13,7 @@ from archive.debuginfo.symbolicate import Style
 from archive.failures.explainer import LogExplainer
 from archive.failures.log.lines import Lines
 from archive.failures.log.streams import PlainStream
-from tests.support.corpus import ORACLES, RELEASES
+from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,11 +45,15 @@ class Outcome(NamedTuple):
 def explained(
     log: bytes | Iterable[bytes], path: Path | archive.Archive, style: Style = Style.CURRENT
 ) -> Outcome:
-    """A log explained by an archive."""
-    opened = archive.open(path) if isinstance(path, Path) else path
-    explainer = LogExplainer.of(opened, style=style)
+    """A log explained by an archive; a fixture is opened once."""
+    if isinstance(path, Path):
+        path = (_opened if path.is_relative_to(FIXTURES) else archive.open)(path)
+    explainer = LogExplainer.of(path, style=style)
     text = b"".join(explainer.explain([log] if isinstance(log, bytes) else log))
     return Outcome(text, explainer.explained, explainer.unknown, explainer.notes)
+
+
+_opened = lru_cache(64)(archive.open)
 
 
 def stream(*lines: bytes) -> LogStream:

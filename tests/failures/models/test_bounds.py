@@ -66,7 +66,7 @@ def test_a_note_names_a_few_models_and_counts_the_others(
     for name in ("Ranker", "Encoder"):
         (tmp_path / f"{name}.ptdbg").write_bytes((FLEET / f"{name}.ptdbg").read_bytes())
     explainer = explainer_of(models_in([tmp_path]))
-    for one in FAILURES:
+    for one in FAILURES[::5]:
         of_one(explainer, one.plain)
     notes = [note for note in explainer.notes if "nothing tells which" in note]
     assert notes
@@ -139,11 +139,14 @@ def test_a_damaged_companion_of_a_store_takes_no_answers_of_others(damage: str, 
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     for _ in range(2):  # the index that the first one writes has its facts, too
         explainer = explainer_of(models_in([tmp_path / "store"]))
-    for one in FAILURES:
+    some = FAILURES[::5]
+    for one in some:
         text = of_one(explainer, one.unique)
         assert text == (one.unique if one.model == "Ranker" else one.explained)
     assert all("and its companion is damaged" in note for note in explainer.notes)
-    assert (explainer.explained, explainer.unknown) == (133, 67)
+    damaged = sum(one.model == "Ranker" for one in some)
+    assert (explainer.explained, explainer.unknown) == (len(some) - damaged, damaged)
+    assert damaged > 5
     of_code = case("plain_free_functions.jit")
     with_code = explainer_of(models_in([tmp_path / "store", of_code.path]))
     of_one(with_code, next(one.unique for one in FAILURES if one.model == "Ranker"))

@@ -28,17 +28,17 @@ REPORTS = [case(name) for name in NAMES]
 TRACEBACKS = [one for one in REPORTS if b"Traceback of TorchScript" in one.stripped]
 
 
-def explained(report: Report, files: list[Path]) -> tuple[bytes, int, int, list[str]]:
-    explainer = explainer_of(models_in(files))
+def explained(report: Report, models: Models | list[Path]) -> tuple[bytes, int, int, list[str]]:
+    explainer = explainer_of(models if isinstance(models, Models) else models_in(models))
     text = b"".join(explainer.explain([report.stripped]))
     return text, explainer.explained, explainer.ambiguous, explainer.notes
 
 
 def test_each_is_explained_by_its_own_archive_or_told() -> None:
-    files = sorted({one.path for one in REPORTS})
+    models = models_in(sorted({one.path for one in REPORTS}))
     counts = {"explained": 0, "ambiguous": 0}
     for one in TRACEBACKS:
-        text, done, ambiguous, notes = explained(one, files)
+        text, done, ambiguous, notes = explained(one, models)
         assert text == (one.full if done else one.stripped)
         assert done + ambiguous == 1
         assert done or "and nothing tells which" in notes[0]
@@ -78,15 +78,15 @@ def test_a_folder_compares_the_code_of_archives_beside_their_companions(tmp_path
     models = models_in([folder])
     assert len(models) == len({one.path.stem for one in some})
     for one in some:
-        text, done, ambiguous, notes = explained(one, [folder])
+        text, done, ambiguous, notes = explained(one, models)
         assert text == (one.full if done else one.stripped)
         assert (done + ambiguous, any("proves" in note for note in notes)) == (1, False)
-    assert explained(own, [folder])[:3] == (own.full, 1, 0)
+    assert explained(own, models)[:3] == (own.full, 1, 0)
     twin = own._replace(
         stripped=own.stripped.replace(b"    factor: float) -> Tensor:", b"    factor: int) -> Tensor:")
     )
     twin = twin._replace(stripped=twin.stripped.replace(b"def scale(x: Tensor,", b"def scale(y: Tensor,"))
-    assert explained(twin, [folder])[:3] == (twin.stripped, 0, 0)
+    assert explained(twin, models)[:3] == (twin.stripped, 0, 0)
 
 
 def test_of_none_of_the_models_is_told() -> None:
