@@ -9,7 +9,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
@@ -21,6 +23,7 @@ from archive.backend import LoweringError, example
 from archive.base.errors import ArchiveError
 from archive.cli.demo import command, stock, stock_program
 from tests.support.commands import called, files, told
+from tests.support.processes import run_fresh
 
 pytestmark = pytest.mark.torch
 
@@ -75,8 +78,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def facts(folder: Path) -> dict[str, Any]:
-    return told("demo", "--backend", "-o", folder)
+def facts(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What it tells; stock PyTorch runs in forks of a process that has imported it."""
+    calls = tmp_path_factory.mktemp("calls") / "calls"
+
+    def forked(command: list[str], *, input: bytes, **_: object) -> subprocess.CompletedProcess[bytes]:  # noqa: A002
+        program, *files = command[command.index(stock_program.__file__) :]
+        calls.write_bytes(input)
+        opening = f"import sys\nsys.stdin = open({str(calls)!r})\n"
+        source = Path(program).read_text("utf-8").replace("from __future__ import annotations\n", "")
+        done = run_fresh(opening + source, *files, folder=calls.parent)
+        return subprocess.CompletedProcess(command, 0, done.stdout.encode(), b"")
+
+    with mock.patch.object(stock, "subprocess", SimpleNamespace(run=forked)):
+        return told("demo", "--backend", "-o", folder)
 
 
 def sources(facts: dict[str, Any]) -> list[str]:

@@ -205,7 +205,7 @@ def test_what_a_closed_pipe_does_not_take_is_told_by_the_status(
         [f"> {FULL}", f"2> {FULL}", f"> {FULL} 2> {FULL}"],
         [["verify", MODEL], ["--version"], ["verify", "--help"], ["nope"]],
         [False, True],
-        most=8,
+        most=4,
     ),
 )
 def test_a_process_ends_so_too(streams: str, arguments: list[object], *, unbuffered: bool) -> None:
@@ -219,8 +219,7 @@ def test_a_process_ends_so_too(streams: str, arguments: list[object], *, unbuffe
 
 
 @needs_full
-@BUFFERS
-@pytest.mark.parametrize("more", [[], ["--json"]], ids=["table", "json"])
+@pytest.mark.parametrize(("more", "unbuffered"), crossed([[], ["--json"]], [False, True], most=2))
 def test_facts_that_standard_error_does_not_take_are_an_error(more: list[str], *, unbuffered: bool) -> None:
     words = ["sh", "-c", f'exec "$@" 2> {FULL}', "sh", sys.executable, "-m", "archive", "shrink", str(MODEL)]
     variables = {"PYTHONUNBUFFERED": "1"} if unbuffered else {}

@@ -19,7 +19,7 @@ from tests.support.corpus import FIXTURES
 pytest.importorskip("torch", exc_type=ImportError)
 
 from tests.failures.ambiguous_models import LIBRARY, LOWERED
-from tests.support.fresh_process import run_fresh
+from tests.support.processes import run_fresh
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:

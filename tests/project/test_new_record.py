@@ -6,8 +6,6 @@
 import json
 import pickle
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import archive
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import member_from, new_member, write_archive
 from tests.support.corpus import ORACLES
+from tests.support.processes import Forks
 
 RECORD = "mobile_notes.pkl"
 MODEL = ORACLES / "lowered_ok.ptl"
@@ -79,6 +78,15 @@ def notes_of(tree, allowance):
 '''
 
 
+IMPORTS = """
+import importlib, pathlib
+for path in sorted(pathlib.Path("archive").rglob("*.py")):
+    if not {"backend", "demo", "effects", "server", "__main__.py"} & {*path.parts}:
+        importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+"""
+"""All of the copy that needs no PyTorch."""
+
+
 class Library:
     """A copy of the library with some more lines.
 
@@ -100,11 +108,11 @@ class Library:
             (package / name).write_text(text)
         for name, text in new.items():
             (package / name).write_text(text)
+        self._forks = Forks(IMPORTS, folder)
 
     def run(self, *words: object, status: int = 0, is_error: bool = False) -> str:
         """What a command prints, or says on standard error; it ends with this status."""
-        command = [sys.executable, "-m", "archive", *map(str, words)]
-        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False)
+        done = self._forks.run("from archive.cli import main; main()", words, self._folder)
         assert done.returncode == status, done.stderr
         return done.stderr if is_error else done.stdout
 

@@ -17,7 +17,7 @@ from subprocess import CompletedProcess
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 # --- One environment for all tests and for the processes that they start, whoever runs them
@@ -62,7 +62,7 @@ def becomes(holds: Callable[[], bool]) -> bool:
     return is_so
 
 
-# --- Processes that have imported PyTorch and nothing else: one imports it, and forks for each program
+# --- Processes that have imported PyTorch and nothing else, say: one imports it, and forks for each program
 #
 # A process that imports PyTorch takes more than a second, a fork of it hundredths. Nothing of one program is
 # left to the next: each has a process of its own.
@@ -70,7 +70,6 @@ def becomes(holds: Callable[[], bool]) -> bool:
 
 FORKING = """
 import json, os, sys, traceback
-import torch, torch.jit.mobile
 
 
 def run(program, arguments, folder, paths, out, errors):
@@ -90,7 +89,6 @@ def run(program, arguments, folder, paths, out, errors):
     return 0
 
 
-assert not {"archive", "tests", "pytest"} & sys.modules.keys()
 for line in sys.stdin:
     child = os.fork()
     if not child:
@@ -103,6 +101,51 @@ for line in sys.stdin:
             os._exit(status)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+TORCH = """
+import sys
+import torch, torch.jit.mobile
+assert not {"archive", "tests", "pytest"} & sys.modules.keys()
+"""
+
+
+class Forks:
+    """A process that imports something, and forks for each program until this one ends.
+
+    Args:
+        imports: the source of what it does first.
+        folder: a folder that modules are imported from, besides those that are installed, and where it runs.
+    """
+
+    def __init__(self, imports: str, folder: Path | None = None) -> None:
+        searched = f"import sys; sys.path.insert(0, {str(folder)!r})\n" if folder else ""
+        self._server = subprocess.Popen(
+            [sys.executable, "-I", "-W", "ignore", "-c", searched + imports + FORKING],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+        )
+        atexit.register(self._server.communicate)
+
+    def run(
+        self, program: str, arguments: Iterable[object], folder: Path, paths: Sequence[Path] = ()
+    ) -> CompletedProcess[str]:
+        """What comes of a program: see :func:`run_fresh`, but for how it may end."""
+        assert self._server.stdin
+        assert self._server.stdout
+        with tempfile.TemporaryDirectory() as streams:
+            out, errors = Path(streams, "out"), Path(streams, "errors")
+            words = [*map(str, arguments)]
+            asked = {
+                "program": program,
+                "arguments": words,
+                "folder": str(folder),
+                "paths": [*map(str, paths)],
+            }
+            self._server.stdin.write(json.dumps(asked | {"out": str(out), "errors": str(errors)}) + "\n")
+            self._server.stdin.flush()
+            status = int(self._server.stdout.readline())
+            return CompletedProcess(words, status, out.read_text("utf-8"), errors.read_text("utf-8"))
 
 
 def run_fresh(
@@ -116,28 +159,11 @@ def run_fresh(
         folder: the folder in which it runs.
         paths: folders of modules that it may import, besides those that are installed.
     """
-    server = _server()
-    assert server.stdin
-    assert server.stdout
-    with tempfile.TemporaryDirectory() as streams:
-        out, errors = Path(streams, "out"), Path(streams, "errors")
-        words = [*map(str, arguments)]
-        request = {"program": program, "arguments": words, "folder": str(folder), "paths": [*map(str, paths)]}
-        server.stdin.write(json.dumps(request | {"out": str(out), "errors": str(errors)}) + "\n")
-        server.stdin.flush()
-        status = int(server.stdout.readline())
-        done = CompletedProcess(words, status, out.read_text("utf-8"), errors.read_text("utf-8"))
+    done = _with_torch().run(program, arguments, folder, paths)
     assert done.returncode == 0, done.stderr
     return done
 
 
 @cache
-def _server() -> subprocess.Popen[str]:
-    server = subprocess.Popen(
-        [sys.executable, "-I", "-W", "ignore", "-c", FORKING],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    atexit.register(server.communicate)
-    return server
+def _with_torch() -> Forks:
+    return Forks(TORCH)
