@@ -15,7 +15,7 @@ from __future__ import annotations
 import lzma as xz
 import zlib
 from enum import IntEnum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,12 @@ WINDOW, LARGEST_WINDOW = 1 << 21, 1 << 23
 """The largest windows of LZMA: by default, and at its strongest."""
 SMALL, MIDDLING = 1 << 16, 1 << 22
 """Up to SMALL bytes both codecs use their strongest setting; up to MIDDLING, any level tries LZMA."""
+
+SEARCHING = (
+    *("window_log", "chain_log", "hash_log", "search_log"),
+    *("min_match", "target_length", "strategy"),
+)
+"""The parameters of zstd that its index of a dictionary depends on."""
 
 
 class Codec(IntEnum):
@@ -116,19 +122,25 @@ def lzma(data: bytes, preset: int) -> bytes:
 
 def zstd(data: bytes, level: int) -> bytes:
     """A zstd frame without checksum and size, which the directory has."""
-    return _framed(data, level, None, zstandard.FORMAT_ZSTD1)
+    parameters = _parameters(len(data), level)
+    return zstandard.ZstdCompressor(compression_params=parameters).compress(data)
 
 
 def _trained(data: bytes, level: int, words: zstandard.ZstdCompressionDict) -> bytes:
     """The same without a magic number. zstd also gets the dictionary's size: then it searches more of it."""
-    return _framed(data, level, words, zstandard.FORMAT_ZSTD1_MAGICLESS, dict_size=len(words))
-
-
-def _framed(
-    data: bytes, level: int, words: zstandard.ZstdCompressionDict | None, format_: int, **sizes: int
-) -> bytes:
-    parameters = _parameters(len(data), level, format=format_, **sizes)
+    parameters = _parameters(len(data), level, format=zstandard.FORMAT_ZSTD1_MAGICLESS, dict_size=len(words))
+    if len(data) <= SMALL:
+        words = _indexed(words, *(getattr(parameters, name) for name in SEARCHING))
     return zstandard.ZstdCompressor(compression_params=parameters, dict_data=words).compress(data)
+
+
+@lru_cache(16)
+def _indexed(words: zstandard.ZstdCompressionDict, *searching: int) -> zstandard.ZstdCompressionDict:
+    """A dictionary with zstd's index of it, which takes longer to make than little data to compress."""
+    indexed = zstandard.ZstdCompressionDict(words.as_bytes())
+    parameters = zstandard.ZstdCompressionParameters(**dict(zip(SEARCHING, searching, strict=True)))
+    indexed.precompute_compress(compression_params=parameters)
+    return indexed
 
 
 def _parameters(size: int, level: int, **others: int) -> zstandard.ZstdCompressionParameters:

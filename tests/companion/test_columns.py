@@ -9,12 +9,23 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from archive import ArchiveError
 from archive.base.columns import firsts, keyed, numbered, ordinals, spread
-from archive.companion.codecs import Codec, compressed, inflated, zstd
+from archive.companion import codecs
+from archive.companion.codecs import (
+    SMALL,
+    STRONGEST,
+    Codec,
+    columns_of_programs,
+    compressed,
+    inflated,
+    texts_of_programs,
+    zstd,
+)
 from archive.companion.encodings import EncodedColumn, Transform, decoded, encodings
 from archive.companion.modelling import MODELLED, modelled, restored
 from archive.companion.templates import Templates, cut, templated
@@ -237,6 +248,26 @@ def test_columns_of_real_archives_are_restored(path: Path) -> None:
 
 
 # --- codecs
+
+
+@pytest.mark.parametrize("words", [texts_of_programs(), columns_of_programs()])
+def test_a_dictionary_with_an_index_gives_the_bytes_that_zstd_gives_without(
+    words: zstandard.ZstdCompressionDict,
+) -> None:
+    """Of any length up to that from which on there is none."""
+    data = b"".join(b"%d: x = self.norm(x)\n" % number for number in range(4_000))[: SMALL + 1]
+    for size in (0, 1, 9, 100, 1_000, 5_000, 1 << 14, 1 << 15, SMALL, SMALL + 1):
+        parameters = zstandard.ZstdCompressionParameters.from_level(
+            STRONGEST,
+            source_size=size,
+            dict_size=len(words),
+            format=zstandard.FORMAT_ZSTD1_MAGICLESS,
+            write_content_size=False,
+            write_checksum=False,
+            write_dict_id=False,
+        )
+        plain = zstandard.ZstdCompressor(compression_params=parameters, dict_data=words)
+        assert codecs._trained(data[:size], STRONGEST, words) == plain.compress(data[:size]), size
 
 
 @quick

@@ -119,7 +119,8 @@ SHORTEST = 2 * WIDTHS[-1] - 1
 """Bytes of the shortest text that can be looked for."""
 LOAD = 8
 """Bytes that are compared at once, where a word was found."""
-BITS = 20
+MOST_BITS, SPARE_BITS = 20, 8
+"""Bits of a place in a table, at most; and how many more than those that count its numbers."""
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -158,7 +159,7 @@ class _WordGroup:
         self._lengths: dict[bytes, set[int]] = defaultdict(set)
         for text in texts:
             self._lengths[text[: self._head]].add(len(text))
-        self._words, self._heads = _BitTable(), _BitTable()
+        self._words, self._heads = _BitTable(width * len(texts)), _BitTable(len(self._lengths))
         for shift in range(width):
             words = b"".join({text[shift : shift + width] for text in texts})
             self._words.add(np.frombuffer(words, self._type), 1 << shift)
@@ -198,10 +199,15 @@ class _WordGroup:
 
 
 class _BitTable:
-    """Bits for numbers; others have some by chance, few of them."""
+    """Bits for numbers; others have some by chance, few of them.
 
-    def __init__(self) -> None:
-        self._bits = np.zeros((2, 1 << BITS), np.uint8)
+    Args:
+        count: how many numbers will get bits, at most. Few take a table that stays in a cache.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._width = min(MOST_BITS, count.bit_length() + SPARE_BITS)
+        self._bits = np.zeros((2, 1 << self._width), np.uint8)
 
     def add(self, numbers: np.ndarray, bits: int) -> None:
         """Give bits to some numbers."""
@@ -210,7 +216,7 @@ class _BitTable:
 
     def look_up(self, numbers: np.ndarray) -> tuple[Ints, np.ndarray]:
         """The positions of numbers that have bits, and these."""
-        positions = np.flatnonzero(self._bits[0][_mixed(numbers) >> np.uint64(64 - BITS)])
+        positions = np.flatnonzero(self._bits[0][_mixed(numbers) >> np.uint64(64 - self._width)])
         first, second = self._places(numbers[positions])
         bits = self._bits[0][first] & self._bits[1][second]
         is_known = bits != 0
@@ -219,7 +225,8 @@ class _BitTable:
     def _places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Two places for each number."""
         mixed = _mixed(numbers)
-        return mixed >> np.uint64(64 - BITS), mixed >> np.uint64(64 - 2 * BITS) & np.uint64((1 << BITS) - 1)
+        first, both = mixed >> np.uint64(64 - self._width), mixed >> np.uint64(64 - 2 * self._width)
+        return first, both & np.uint64((1 << self._width) - 1)
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:
