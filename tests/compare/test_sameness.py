@@ -126,7 +126,7 @@ def test_every_kind_that_is_opened_has_its_model() -> None:
     assert KINDS.keys() == OPENED_KINDS
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(st.deferred(lambda: st.sampled_from(models())), st.sampled_from(list(VERBS)))
 @example(PACKAGE, "embed")
 @example(PACKAGE, "to 1.9")
@@ -153,7 +153,7 @@ NAMES = [
 """Records that an archive may have besides its own: of the model, beside it, and of nobody."""
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(
     st.deferred(lambda: st.sampled_from(models())),
     st.sampled_from(NAMES) | st.integers(0, 30),

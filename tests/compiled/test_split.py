@@ -19,6 +19,7 @@ from tests.support.commands import run, well
 from tests.support.elf_files import AARCH64, elf_file
 from tests.support.exported import PACKAGES, changed_package, member, package, package_halves, written
 from tests.support.hostile_companions import hostile
+from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,16 +55,15 @@ def shared_object(name: str) -> str:
         return next(record for record in opened.records if record.endswith(".so"))
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_a_join_gives_the_file_to_the_byte(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "profile"), crossed(PACKAGES, CompanionProfile))
+def test_a_join_gives_the_file_to_the_byte(name: str, profile: CompanionProfile, tmp_path: Path) -> None:
     path = written(name, tmp_path)
-    for profile in CompanionProfile:
-        small, aside = halves(path, profile=profile)
-        assert small.stat().st_size < path.stat().st_size
-        joined = archive.join(small, aside, tmp_path / "back", force=True)
-        assert joined.exact
-        assert joined.objects == (name in OBJECTS)
-        assert (tmp_path / "back").read_bytes() == path.read_bytes()
+    small, aside = halves(path, profile=profile)
+    assert small.stat().st_size < path.stat().st_size
+    joined = archive.join(small, aside, tmp_path / "back", force=True)
+    assert joined.exact
+    assert joined.objects == (name in OBJECTS)
+    assert (tmp_path / "back").read_bytes() == path.read_bytes()
 
 
 def test_what_is_left_is_what_a_loader_reads(tmp_path: Path) -> None:

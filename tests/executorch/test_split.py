@@ -13,6 +13,7 @@ from archive.failures.explainer import LogExplainer
 from archive.failures.lookups.instructions import InstructionNodes
 from tests.support.commands import run, well
 from tests.support.exported import ETRECORDS, RECORDS, changed_record, inspected, log, record
+from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,7 @@ def halves(source: Path, folder: Path, **options: object) -> tuple[Path, Path]:
     return small, aside
 
 
-@pytest.mark.parametrize("name", ETRECORDS)
+@pytest.mark.parametrize("name", sampled(ETRECORDS, most=3))
 def test_a_join_gives_the_file_to_the_byte(name: str, tmp_path: Path) -> None:
     with archive.open(record(name)) as opened:
         programs = len(opened.programs)

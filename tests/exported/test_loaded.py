@@ -195,7 +195,7 @@ def check_form(program: Program, form: Program, module: torch.fx.GraphModule) ->
                 assert is_line(number, ProgramNode(form, form.sites[path + shown[1]]))
 
 
-@pytest.mark.parametrize("path", sampled(PROGRAMS, 8), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sampled(PROGRAMS), ids=lambda path: path.stem)
 def test_nodes_of_a_loaded_program_have_pytorchs_names_sources_and_lines(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from archive.failures.lookups.nodes import found_nodes
 from archive.formats.archive_id import archive_id
 from tests.support.commands import run
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
-from tests.support.sampling import sampled
+from tests.support.sampling import crossed, sampled
 from tests.support.zips import written
 
 if TYPE_CHECKING:
@@ -83,20 +83,23 @@ def is_left_with(path: Path, kinds: set[str], small: Path) -> None:
             assert list(node["metadata"].items()) == list(kept.items())
 
 
-@pytest.mark.parametrize("path", [STRICT, EXPORTED / "several.pt2", EXPORTED / "noted.pt2"])
+CHOICES: list[tuple[tuple[str, ...], ...]] = [
+    ((), (), ("modules",)),
+    ((), ("modules", "traces"), ()),
+    (("traces", "modules"), (), ("modules", "traces")),
+    (("functions",), ("modules",), ("functions",)),
+    (("origins", "other"), (), ("modules", "origins", "other")),
+]
+"""Kinds that are kept and dropped, and those that stay."""
+
+
 @pytest.mark.parametrize(
-    ("keep", "drop", "kinds"),
-    [
-        ((), (), {"modules"}),
-        ((), ("modules", "traces"), set()),
-        (("traces", "modules"), (), {"modules", "traces"}),
-        (("functions",), ("modules",), {"functions"}),
-        (("origins", "other"), (), {"modules", "origins", "other"}),
-    ],
+    ("path", "choice"), crossed([STRICT, EXPORTED / "several.pt2", EXPORTED / "noted.pt2"], CHOICES)
 )
 def test_kinds_that_are_kept_stay_and_a_join_is_exact(
-    path: Path, keep: tuple[str, ...], drop: tuple[str, ...], kinds: set[str], tmp_path: Path
+    path: Path, choice: tuple[tuple[str, ...], ...], tmp_path: Path
 ) -> None:
+    keep, drop, kinds = *choice[:2], set(choice[2])
     small, aside = tmp_path / "small.pt2", tmp_path / "model.ptdbg"
     done = archive.split(path, small, aside, keep=keep, drop=drop)
     is_left_with(path, kinds, small)
@@ -245,7 +248,8 @@ def test_json_that_json_dumps_did_not_write_keeps_its_metadata(tmp_path: Path) -
 def test_what_is_left_gives_the_same_in_pytorch(tmp_path: Path) -> None:
     from tests.support.running_exported import known_outcomes, outcomes  # noqa: PLC0415 (needs PyTorch)
 
-    for name in ("shop_dynamic", "choice_strict", "sums", "counter", "decoder_decomposed", "several"):
+    programs = ["shop_dynamic", "choice_strict", "sums", "counter", "decoder_decomposed", "several"]
+    for name in sampled(programs, most=3):
         path = EXPORTED / f"{name}.pt2"
         small, _ = halves(path, tmp_path)
         assert outcomes(small) == known_outcomes(path), path
@@ -258,7 +262,7 @@ def test_what_is_left_gives_the_same_in_pytorch(tmp_path: Path) -> None:
 def test_pytorch_makes_the_same_modules_of_what_is_left_unless_they_are_dropped(tmp_path: Path) -> None:
     from tests.support.running_exported import known_outcomes, outcomes  # noqa: PLC0415 (needs PyTorch)
 
-    for name in sampled(["shop", "choice_strict", "counter", "own", "decoder_decomposed"], most=3):
+    for name in sampled(["shop", "choice_strict", "counter", "own", "decoder_decomposed"], most=2):
         path = EXPORTED / f"{name}.pt2"
         small, _ = halves(path, tmp_path)
         assert outcomes(small, unflattened=True) == known_outcomes(path, unflattened=True), path

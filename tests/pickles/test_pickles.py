@@ -48,7 +48,7 @@ def test_any_pickle_is_read_as_by_the_stack_machine(seed: int, steps: int) -> No
     assert_same(tree, int(tree.roots[0]), slow_reader.load(data))
 
 
-@settings(patient, max_examples=10)
+@settings(patient, max_examples=examples(20))
 @given(st.integers(0, 1 << 40))
 def test_large_pickles_are_read_together(seed: int) -> None:
     records = [program(seed, 6_000, (0, 3)), program(seed + 1, 300), program(seed + 2, 3_000, (1, 300))]

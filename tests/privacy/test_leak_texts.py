@@ -8,6 +8,7 @@ import json
 import pathlib
 import pickle
 import zipfile
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -237,7 +238,7 @@ def test_what_only_looks_like_it_is_nothing(text: str) -> None:
 # --- Entries, prompts, keys and records that tell of people are found; versions and new years are not
 
 
-MODEL = ORACLES / "plain_stack.ptl"
+MODEL = ORACLES / "plain_unicode.ptl"
 KEY_LINES = [
     "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj",
     "MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3S",
@@ -247,8 +248,12 @@ PEM = "\n".join(["-----BEGIN PRIVATE KEY-----", *KEY_LINES, "-----END PRIVATE KE
 
 def new(data: bytes, name: str = "note") -> set[tuple[LeakKind, str]]:
     """What a model gives away with a record, and not without."""
-    old = {(one.kind, one.text) for one in leaks(MODEL).findings}
-    return {(one.kind, one.text) for one in leaks(with_records(MODEL, {name: data})).findings} - old
+    return {(one.kind, one.text) for one in leaks(with_records(MODEL, {name: data})).findings} - old()
+
+
+@cache
+def old() -> set[tuple[LeakKind, str]]:
+    return {(one.kind, one.text) for one in leaks(MODEL).findings}
 
 
 @pytest.mark.parametrize("form", ["json", "pickle 2", "pickle 4", "code"])

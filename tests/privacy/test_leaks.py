@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from archive import Leaks
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
+SMALL = ORACLES / "plain_unicode.ptl"
 SHOP = FIXTURES / "exported" / "shop.pt2"
 PERSONAL = {
     *(LeakKind.HOME, LeakKind.TEMPORARY, LeakKind.DRIVE, LeakKind.UNC),
     *(LeakKind.USER, LeakKind.HOST, LeakKind.EMAIL, LeakKind.URL, LeakKind.KEY),
 }
 """Kinds of findings that no fixture has: its paths are made up."""
-SAMPLE = 12
+SAMPLE = 8
 """Files of a folder that are read, so many or a few more."""
 MODELS = {".pt", ".ptl", ".pt2", ".etrecord", ".ptdbg", ".bin"}
 
@@ -41,7 +42,7 @@ def texts(found: Leaks, kind: LeakKind) -> set[str]:
 
 def in_record(name: str, data: bytes) -> Leaks:
     """What an archive gives away that has such a record besides."""
-    return leaks(with_records(ORACLES / "plain_stack.ptl", {name: data}))
+    return leaks(with_records(SMALL, {name: data}))
 
 
 def read(path: Path) -> bytes:
@@ -178,7 +179,7 @@ def test_a_text_is_found_in_every_form(text: str, kind: LeakKind, shown: str, fo
 def test_what_only_looks_like_it_is_no_finding(text: str) -> None:
     found = in_record("extra/note", text.encode())
     new = {(one.kind, one.text) for one in found.findings}
-    old = {(one.kind, one.text) for one in leaks(ORACLES / "plain_stack.ptl").findings}
+    old = {(one.kind, one.text) for one in leaks(SMALL).findings}
     assert {one for one in new - old if one[0] is not LeakKind.ID} == {(LeakKind.EXTRA, "extra/note")}
 
 

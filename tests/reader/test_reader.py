@@ -23,6 +23,7 @@ from archive.formats.source_ranges import build_source_ranges
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, FIXTURES, HANDLES, ORACLES, PATHS, RELEASES
 from tests.support.halves import embedded, halves
 from tests.support.plain import RANGES
+from tests.support.sampling import crossed
 from tests.support.strategies import Range, table_of
 
 if TYPE_CHECKING:
@@ -161,8 +162,9 @@ def test_a_delegated_record_is_named_among_the_generations() -> None:
 # --- no text is copied
 
 
-@pytest.mark.parametrize("layout", [RangeLayout.INLINE, RangeLayout.STRING_TABLE])
-@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize(
+    ("layout", "compress"), crossed([RangeLayout.INLINE, RangeLayout.STRING_TABLE], [False, True], most=2)
+)
 def test_reading_ranges_copies_no_text(layout: RangeLayout, compress: bool) -> None:  # noqa: FBT001
     ranges = [Range(b"%d" % number + b"\nx = y\n" * (MIB // 7), 5, 9) for number in range(2)]
     record = build_source_ranges(table_of(range(8), ranges, layout), 0)

@@ -139,9 +139,9 @@ def test_an_archive_with_files_beside_its_folder_is_none() -> None:
 
 
 SHARED = {
-    "arguments": b"(" + b"N" * 10_000 + b"tq\0" + b"cm\nC\nh\0R" * 10_000 + b"l",
-    "states": b"}(" + b"K\1N" * 10_000 + b"uq\0" + b"cm\nC\n)R" + b"h\0bcm\nC\n)R" * 10_000 + b"l",
-    "named": b"}(" + b"K\1N" * 10_000 + b"uq\0" + b"cm\nC\n)h\0\x92" * 10_000 + b"l",
+    "arguments": b"(" + b"N" * 4_000 + b"tq\0" + b"cm\nC\nh\0R" * 4_000 + b"l",
+    "states": b"}(" + b"K\1N" * 4_000 + b"uq\0" + b"cm\nC\n)R" + b"h\0bcm\nC\n)R" * 4_000 + b"l",
+    "named": b"}(" + b"K\1N" * 4_000 + b"uq\0" + b"cm\nC\n)h\0\x92" * 4_000 + b"l",
 }
 
 

@@ -27,6 +27,7 @@ from tests.support.commands import told, well
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, PATHS, raw_records
 from tests.support.corpus import RELEASES as FOLDER
 from tests.support.migrations import LEGACY, layouts, migrated, original, records, release_of
+from tests.support.sampling import sampled
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
@@ -152,11 +153,10 @@ def test_an_archive_is_as_the_table_says_of_its_release(path: Path) -> None:
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_an_archive_s_own_release_is_among_those_it_may_come_from(name: str) -> None:
-    for path in ARCHIVES:
-        if path.parent.name == name:
-            found = of(path)
-            assert found.includes(number_of(release_of(path))), path
-            assert found.against == ()
+    for path in sampled([path for path in ARCHIVES if path.parent.name == name]):
+        found = of(path)
+        assert found.includes(number_of(release_of(path))), path
+        assert found.against == ()
 
 
 def test_no_other_release_writes_what_only_one_writes() -> None:

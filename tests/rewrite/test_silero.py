@@ -19,9 +19,12 @@ from tests.support.scanner import holds
 
 CODE = "code/__torch__/vad/model/vad_annotator.py"
 NOTE = "a source without text, of no file; the first of 15 sources without text in 11 records"
-TARGETS = sampled(["1.3", "1.9", "1.12", "latest", "inline-rows", "string-table"], most=3)
+TARGETS = sampled(["1.3", "1.9", "1.12", "latest", "inline-rows", "string-table"], most=2)
 CALLS = [(512, 16000), (512, 16000), (256, 8000), (256, 8000)]
 """Samples and sample rates that the model takes; it keeps a state from one to the next of the same rate."""
+
+SAME = {"join", "restore"}
+"""What gives the file itself again."""
 
 
 @cache
@@ -64,8 +67,8 @@ def test_every_byte_is_accounted_for() -> None:
 def test_it_is_well_and_so_is_all_that_is_made_of_it(made: dict[str, Path]) -> None:
     (note,) = verify(silero())
     assert (note.severity, note.message) == ("note", NOTE)
-    for name, path in made.items():
-        findings = verify(path)
+    for name in made.keys() - SAME:
+        findings = verify(made[name])
         assert [str(one) for one in findings if one.severity != "note"] == [], name
         assert len(findings) <= 3, name
 
@@ -89,9 +92,9 @@ def test_places_in_its_code_lead_to_the_same_source_whatever_was_made_of_it(made
 
 
 def test_migrations_tell_what_prints_otherwise() -> None:
-    remarks = {to: told("migrate", silero(), "--to", to, "--dry-run", "-o", "x")["plan"] for to in TARGETS}
     rows = 'source ranges of no file lose a line `File "", line …` in what PyTorch prints, rows: 7'
-    for to, plan in remarks.items():
+    for to in TARGETS:
+        plan = told("migrate", silero(), "--to", to, "--dry-run", "-o", "x")["plan"]
         assert isinstance(plan, dict)
         assert plan["remarks"] == ([rows] if to in {"1.3", "1.9", "inline-rows"} else []), to
 
@@ -110,32 +113,25 @@ def test_what_it_tells_of_its_builders_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_pytorch_computes_the_same_from_all_that_is_made_of_it(made: dict[str, Path]) -> None:
+def test_pytorch_computes_and_shows_the_same_of_all_that_is_made_of_it(made: dict[str, Path]) -> None:
     torch = pytest.importorskip("torch", exc_type=ImportError)
 
-    def results(path: Path) -> list[float]:
+    def outcome(path: Path) -> tuple[list[float], str]:
+        """What the model computes, and fails with."""
         model = torch.jit.load(str(path))
         waves = [(torch.sin(torch.arange(samples) / 9.0)[None], rate) for samples, rate in CALLS]
-        return [model(*wave).item() for wave in waves]
-
-    expected = results(silero())
-    assert len(set(expected)) == 4
-    for name, path in made.items():
-        assert results(path) == expected, name
-
-
-@pytest.mark.torch
-def test_pytorch_shows_the_same_model_source_in_errors(made: dict[str, Path]) -> None:
-    torch = pytest.importorskip("torch", exc_type=ImportError)
-
-    def failure(path: Path) -> str:
+        results = [model(*wave).item() for wave in waves]
         with pytest.raises(torch.jit.Error) as raised:
-            torch.jit.load(str(path))(torch.zeros(1, 100), 16000)
-        return str(raised.value)
+            model(torch.zeros(1, 100), 16000)
+        return results, str(raised.value)
 
-    expected = failure(silero())
-    assert 'raise ValueError("Input audio chunk is too short")' in expected
-    for name in made.keys() - {"split", "embed"}:
-        assert failure(made[name]) == expected, name
-    for name in ("split", "embed"):
-        assert "original code" not in failure(made[name]), name
+    expected, failure = outcome(silero())
+    assert len(set(expected)) == 4
+    assert 'raise ValueError("Input audio chunk is too short")' in failure
+    for name in made.keys() - SAME:
+        results, other = outcome(made[name])
+        assert results == expected, name
+        if name in {"split", "embed"}:
+            assert "original code" not in other, name
+        else:
+            assert other == failure, name

@@ -43,17 +43,20 @@ def nodes(value: object) -> Iterator[dict[str, Any]]:
             yield from nodes(inner)
 
 
-@cache
 def texts(key: str) -> list[str]:
     """The different texts of a kind of metadata in all fixtures."""
-    found = {
-        node["metadata"][key]
-        for path in PROGRAMS
-        for tree in trees(path).values()
-        for node in nodes(tree)
-        if key in node["metadata"]
-    }
-    return sorted(found)
+    return _texts().get(key, [])
+
+
+@cache
+def _texts() -> dict[str, list[str]]:
+    found: dict[str, set[str]] = {}
+    for path in PROGRAMS:
+        for tree in trees(path).values():
+            for node in nodes(tree):
+                for key, text in node["metadata"].items():
+                    found.setdefault(key, set()).add(text)
+    return {key: sorted(some) for key, some in found.items()}
 
 
 # --- ETRecords among the fixtures, what ExecuTorch's Inspector says of them, and records made of them

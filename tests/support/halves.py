@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
+from bisect import bisect
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +21,7 @@ from archive.rewrite.join import join
 from archive.rewrite.shrink import shrink
 from archive.rewrite.split import split
 from tests.support.corpus import ARCHIVES
+from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
     from archive.companion.contents import Contents
@@ -31,6 +34,17 @@ GROUPS = sorted({path.parent.name for path in ARCHIVES})
 BARE = "torch-1.0.1"
 """The release that recorded no debug information."""
 TIME = (2020, 2, 3, 4, 5, 6)
+
+
+def era(name: str) -> int:
+    """Which layout of source ranges a group has: PyTorch 1.2, 1.4, 1.9 and 1.12 brought one each."""
+    release = tuple(map(int, re.findall(r"\d+", name))) or (2,)  # the oracles
+    return bisect([(1, 4), (1, 9), (1, 12)], release)
+
+
+DEBUG_GROUPS = [name for name in GROUPS if name != BARE]
+SOME_GROUPS = sampled(DEBUG_GROUPS, by=[era])
+"""Of those that have debug information."""
 
 
 class Halves(NamedTuple):

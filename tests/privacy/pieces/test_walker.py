@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from archive import Leaks
 
 PATH = b"/home/ann/secret/model.py"
-MODEL = ORACLES / "plain_stack.ptl"
+MODEL = ORACLES / "plain_unicode.ptl"
 SECTION_HEADER, DWARF, FLAGS_AT, SIZE = 64, 3, 8, 400
 """In files of :func:`elf_file`: bytes of a section header, DWARF's number, its flags' place, its bytes."""
 
@@ -97,11 +97,11 @@ def test_a_comment_in_the_directory_is_none_of_the_name() -> None:
 
 
 def test_random_base64_tells_nothing() -> None:
-    letters = base64.b64encode(random.Random(1).randbytes(300_000))  # noqa: S311 (no secret)
+    old = {one.text for one in leaks(MODEL).findings}
+    letters = base64.b64encode(random.Random(1).randbytes(150_000))  # noqa: S311 (no secret)
     lines = b"\n".join(letters[at : at + 76] for at in range(0, len(letters), 76))
     for data in (letters, lines, json.dumps({"a": letters.decode()}).encode()):
         found = of_record(data)
-        old = {one.text for one in leaks(MODEL).findings}
         assert {one.text for one in found.findings if one.kind.counts} - old == {"extra/x"}
 
 
@@ -113,7 +113,7 @@ def test_a_tensor_that_begins_like_a_stream_is_no_problem() -> None:
 
 def bomb(depth: int) -> bytes:
     """Zeros that are compressed again and again."""
-    data = bytes(8 << 20)
+    data = bytes(4 << 20)
     for _ in range(depth):
         data = gzip.compress(data)
     return data
@@ -142,16 +142,16 @@ def test_streams_in_streams_are_read_so_deep_and_told_beyond() -> None:
         b"PK\3\4PK\5\6" * 10_000,
         b"\x28\xb5\x2f\xfd" * 50_000,
         b'"' + base64.b64encode(b"\x80\x02}.") * 100_000,
-        b" ".join([base64.b64encode(b"\x80\x02" + b"a" * 20)] * 4_000),
+        b" ".join([base64.b64encode(b"\x80\x02" + b"a" * 20)] * 1_500),
         pickle.dumps([bomb(1)] * 2 + [b"\x1f\x8b\x08" * 9] * 9_000, 2),
-        b"[" * 500_000,
-        b'["' + b'\\"' * 400_000 + b'"]',
+        b"[" * 200_000,
+        b'["' + b'\\"' * 200_000 + b'"]',
         json.dumps([json.dumps([json.dumps(['"'])])] * 20_000).encode(),
-        b"A" * 700_000,
+        b"A" * 300_000,
         b"\0a" * 300_000,
-        b"a@b." * 100_000,
-        b"https://" * 30_000,
-        b"secret=" * 60_000,
+        b"a@b." * 50_000,
+        b"https://" * 15_000,
+        b"secret=" * 30_000,
     ],
     ids=range(16),
 )

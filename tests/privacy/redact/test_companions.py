@@ -13,6 +13,7 @@ from tests.support.canaries import CANARIES
 from tests.support.commands import run
 from tests.support.corpus import ARCHIVES, ORACLES
 from tests.support.exported import COMPILED, PROGRAMS, package
+from tests.support.sampling import crossed
 from tests.support.scanner import holds, tokens_in
 
 if TYPE_CHECKING:
@@ -53,8 +54,11 @@ def places(data: bytes, companion: bytes) -> list[Any]:
         return found
 
 
-@pytest.mark.parametrize("choice", [("basename", "none"), ("relative", "lines")], ids="-".join)
-@pytest.mark.parametrize("path", SAMPLE, ids=lambda path: f"{path.parent.name}/{path.name}")
+@pytest.mark.parametrize(
+    ("path", "choice"),
+    crossed(SAMPLE, [("basename", "none"), ("relative", "lines")]),
+    ids=lambda one: "-".join(one) if isinstance(one, tuple) else f"{one.parent.name}/{one.name}",
+)
 def test_each_row_handle_and_node_stays_on_its_line(path: Path, choice: tuple[str, str]) -> None:
     small, companion = halves(path)
     public, facts = redacted(companion, paths=choice[0], text=choice[1])

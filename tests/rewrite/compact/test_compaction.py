@@ -27,7 +27,7 @@ from archive.rewrite.compact.stacks import stack_ways
 from archive.rewrite.compact.texts import PiecedTexts, shared_pieces
 from tests.support import slow_reader
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, ORACLES, PATHS
-from tests.support.sampling import Suite, sampled
+from tests.support.sampling import Suite, examples, sampled
 from tests.support.strategies import Range, Strings, archives, column, patient, table_of
 from tests.support.tampering import PLAIN, STACK, packed, tampered
 
@@ -50,18 +50,19 @@ class Compacted(NamedTuple):
     records: dict[str, bytes]
 
 
+def with_string_tables(path: Path) -> Path:
+    """The file of the same model with string tables, which may be the file itself."""
+    return path.with_stem(path.stem.removesuffix("-nostringtable"))
+
+
 @pytest.fixture(scope="module")
 def compacted() -> Iterator[list[Compacted]]:
-    opened = [archive.open(path) for path in ARCHIVES]
-    yield [Compacted(path, one, compact_records(one)) for path, one in zip(ARCHIVES, opened, strict=True)]
+    some = sampled(ARCHIVES, most=60, by=[lambda path: path.parent.name])
+    some += [twin for path in some if (twin := with_string_tables(path)) not in some]
+    opened = [archive.open(path) for path in some]
+    yield [Compacted(path, one, compact_records(one)) for path, one in zip(some, opened, strict=True)]
     for one in opened:
         one.close()
-
-
-def some(compacted: list[Compacted]) -> list[Compacted]:
-    """Those that the slow reader reads."""
-    paths = sampled(ARCHIVES, most=70, by=[lambda path: path.parent.name])
-    return [one for one in compacted if one.path in paths]
 
 
 def size(data: bytes) -> int:
@@ -82,7 +83,7 @@ def said_by_handles(data: bytes) -> list[tuple[object, ...]]:
 
 def test_every_record_says_the_same_to_the_slow_reader(compacted: list[Compacted]) -> None:
     seen = 0
-    for path, before, records in some(compacted):
+    for path, before, records in compacted:
         for name, data in records.items():
             old = bytes(before.records[name].view())
             if name in (HANDLES, PATHS):
@@ -98,14 +99,14 @@ def test_every_record_says_the_same_to_the_slow_reader(compacted: list[Compacted
 
 def test_archives_say_the_same_in_layouts_that_their_releases_read(compacted: list[Compacted]) -> None:
     old = 0
-    for path, before, records in compacted[::3]:
+    for path, before, records in compacted[::2]:
         with archive.open(tampered(path, records)) as after:
             same_facts(before, after)
             if RangeLayout.STRING_TABLE not in before.range_table.layouts:
                 assert after.range_table.layouts == before.range_table.layouts, path
                 old += 1
             assert after.generations.get(CALLSTACKS) == before.generations.get(CALLSTACKS), path
-    assert old > 30
+    assert old > 15
 
 
 def test_no_record_takes_more_than_before(compacted: list[Compacted]) -> None:
@@ -129,15 +130,15 @@ def test_no_record_takes_more_than_either_of_pytorchs_layouts(compacted: list[Co
     by_path = {one.path: one for one in compacted}
     seen = 0
     for path, twin in by_path.items():
-        if path.stem.endswith("-nostringtable"):
-            other = by_path[path.with_stem(path.stem.removesuffix("-nostringtable"))]
+        if (whole := with_string_tables(path)) != path:
+            other = by_path[whole]
             table = other.before.range_table
             for name in (name for number, name in enumerate(table.names) if table.rows(number)):
                 data = other.records[name]
                 layouts = [bytes(one.before.records[name].view()) for one in (twin, other)]
                 assert size(data) <= min(map(size, layouts)), f"{path}: {name}"
                 seen += 1
-    assert seen == 102
+    assert seen == 102 if Suite.whole else seen > 10
 
 
 def test_records_of_1_2_are_left_alone(compacted: list[Compacted]) -> None:
@@ -150,7 +151,7 @@ def test_records_of_1_2_are_left_alone(compacted: list[Compacted]) -> None:
 
 def test_the_memo_holds_only_what_is_read_again(compacted: list[Compacted]) -> None:
     entries = 0
-    for path, before, records in some(compacted):
+    for path, before, records in compacted:
         for name, data in records.items():
             if data != before.records[name].view():
                 open_entries: set[int] = set()
@@ -170,7 +171,7 @@ def test_the_memo_holds_only_what_is_read_again(compacted: list[Compacted]) -> N
 
 
 @pytest.mark.parametrize("many", [False, True])
-@settings(patient, max_examples=15)
+@settings(patient, max_examples=examples(40))
 @given(made=archives())
 def test_all_ways_to_write_any_record_say_the_same(*, made: Made, many: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:

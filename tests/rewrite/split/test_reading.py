@@ -15,7 +15,7 @@ from archive.container.write import new_member
 from archive.failures.answers import UNCHECKED
 from archive.formats.record_kinds import EMBEDDED, RANGES_SUFFIX, code_of
 from tests.support.corpus import ARCHIVES, ORACLES, RELEASES
-from tests.support.halves import BARE, GROUPS, PROFILES, companion_of, group, halves
+from tests.support.halves import PROFILES, SOME_GROUPS, companion_of, group, halves
 from tests.support.reports import case, cases, explained
 from tests.support.sampling import crossed, sampled
 from tests.support.tampering import STACK, UNICODE, packed, tampered
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from archive.companion.layout import CompanionProfile
 
 
-@pytest.mark.parametrize(("name", "profile"), crossed([one for one in GROUPS if one != BARE], PROFILES))
+@pytest.mark.parametrize(("name", "profile"), crossed(SOME_GROUPS, PROFILES))
 def test_places_in_generated_code_are_found_with_and_without_the_code(
     name: str, profile: CompanionProfile
 ) -> None:
@@ -87,7 +87,7 @@ def test_two_files_read_as_one_are_not_saved_as_one(tmp_path: Path) -> None:
 # --- verification
 
 
-@pytest.mark.parametrize("name", [one for one in GROUPS if one != BARE])
+@pytest.mark.parametrize("name", SOME_GROUPS)
 def test_what_was_left_is_as_well_with_its_companion_as_the_archive_was(name: str) -> None:
     for path in sampled(group(name), most=2):
         out, companion, _ = halves(path)
@@ -109,7 +109,7 @@ def test_what_was_left_and_the_companion_are_well_alone_too() -> None:
 
 
 def test_reports_are_explained_by_a_companion() -> None:
-    for number, report in enumerate(sampled(cases(), most=16, by=[lambda one: one.path.suffix])):
+    for number, report in enumerate(sampled(cases(), most=10, by=[lambda one: one.path.suffix])):
         out, companion = halves(report.path).out, companion_of(report.path, PROFILES[number % 2])
         with archive.open(out, companion=companion) as both:
             assert explained(report.stripped, both) == (report.full, 1, 0, []), report.path
@@ -145,7 +145,7 @@ def test_all_failures_of_a_log_are_explained_by_a_companion() -> None:
 
 
 CODE = "code/m.py"
-SAMPLE = [path for path in ARCHIVES[::17] if b".debug_pkl" in path.read_bytes()]
+SAMPLE = sampled([path for path in ARCHIVES[::17] if b".debug_pkl" in path.read_bytes()])
 TEXT, STOP = b"X", b"."
 
 

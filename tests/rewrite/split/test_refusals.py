@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from functools import cache
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -169,6 +170,7 @@ def test_an_archive_that_was_not_split_is_joined_with_its_own_companion(
     assert joined.getvalue() == path.read_bytes()
 
 
+@cache
 def parts(path: Path, handles: HandleChoice | None) -> tuple[bytes, bytes]:
     """What is left of an archive, and its companion, with such handles if it has some."""
     out, companion = io.BytesIO(), io.BytesIO()

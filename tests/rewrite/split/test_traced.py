@@ -28,12 +28,12 @@ from tests.support.tampering import packed
 if TYPE_CHECKING:
     from pathlib import Path
 
-ROWS, ROWS_OF_A_SOURCE, FRAMES, STACKS = 20_000, 7, 60, 20
+ROWS, ROWS_OF_A_SOURCE, FRAMES, STACKS = 8_000, 7, 60, 20
 CODE, LINE = "code/__torch__.py", b"  x = torch.add(x, x)\n"
 
 
 def traced() -> bytes:
-    """An archive whose 20,000 rows have 2,858 sources: each one of 20 stacks of 60 frames, which share 59."""
+    """An archive whose 8,000 rows have 1,143 sources: each one of 20 stacks of 60 frames, which share 59."""
     count = -(-ROWS // ROWS_OF_A_SOURCE)
     lines = [b"model.py(%d): forward\n" % frame for frame in range(FRAMES - 1 + STACKS)]
     none = np.zeros(0, np.int64)
@@ -129,11 +129,11 @@ def test_an_embedded_one_is_verified_by_columns_where_its_records_are_too_large(
 
 
 def test_a_companion_of_many_more_rows_is_shown_whole_within_its_own_allowance() -> None:
-    """150,000 rows, each of a source of its own, which share one text: 500 bytes as a companion."""
-    data = packed_of(bombs.traced(150_000), compress=True)
+    """60,000 rows, each of a source of its own, which share one text: 500 bytes as a companion."""
+    data = packed_of(bombs.traced(60_000), compress=True)
     with archive.open(data) as opened:
         (record, *_) = opened.range_summary.names
-        assert opened.range_summary.sources == 150_000
+        assert opened.range_summary.sources == 60_000
         assert opened.records[record].size > 100 * len(data)
         assert opened.allowance.memory < (64 << 20) + 256 * 1_000
     with archive.open(data, limits=Limits(memory=8 << 20)) as opened:
