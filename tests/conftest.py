@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.processes import pin
 from tests.support.sampling import Suite, examples
+from tests.support.sources import remember_sources
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -31,6 +32,7 @@ settings.register_profile("explore", patient, derandomize=False)
 settings.load_profile("repeatable")
 
 pin()
+remember_sources()
 gc.disable()  # until all tests are collected: nothing of them is garbage
 
 UNTRACED = {"attacks", "costs", "fuzz"}

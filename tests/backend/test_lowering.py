@@ -293,7 +293,7 @@ def test_only_sources_that_pytorch_copies_often_are_made_large() -> None:
 
 def test_models_of_several_attention_layers_load_in_little_memory() -> None:
     layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
-    model = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False).eval()
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
     lowered = lower(model, "aten")
     assert gc.isenabled()
     data = lowered_archive(lowered)

@@ -39,6 +39,7 @@ from archive.rewrite.split import split
 from tests.backend.other_backend import PREPROCESS, Model, Tape
 from tests.support.backend_models import Branching, Host, cases
 from tests.support.corpus import FIXTURES
+from tests.support.sampling import crossed
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
@@ -84,8 +85,7 @@ def hosted(name: str) -> tuple[torch.jit.ScriptModule, dict[str, bytes]]:
     return lowered, {ending: lowered_archive(lowered, lite=lite) for ending, lite in LITE.items()}
 
 
-@pytest.mark.parametrize("before", LITE)
-@pytest.mark.parametrize("name", ["mlp", "resnet"])
+@pytest.mark.parametrize(("name", "before"), crossed(["mlp", "resnet"], LITE, most=2))
 def test_what_is_loaded_is_saved_with_the_same_stacks_and_fails_with_the_same_text(
     name: str, before: str
 ) -> None:
@@ -164,20 +164,20 @@ def through_stock(module: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
     return torch.jit.load(buffer)
 
 
-@pytest.mark.parametrize("nested", [False, True], ids=["alone", "nested"])
-@pytest.mark.parametrize("again", [False, True], ids=["lowered", "loaded"])
+def switched(module: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
+    there: torch.jit.ScriptModule = module.to(torch.float32).train().eval()
+    return there
+
+
+COPYING: list[Copying] = [copy.deepcopy, copy.copy, torch.jit.freeze, through_stock, switched]
+
+
 @pytest.mark.parametrize(
-    "copying",
-    [
-        copy.deepcopy,
-        copy.copy,
-        torch.jit.freeze,
-        through_stock,
-        lambda module: module.to(torch.float32).train().eval(),
-    ],
-    ids=["deepcopy", "copy", "freeze", "jit.save and load", "to, train and eval"],
+    ("copying", "again", "nested"),
+    crossed(COPYING, [False, True], [False, True], most=8),
+    ids=lambda value: getattr(value, "__name__", None),
 )
-def test_copies_know_the_model_s_source(copying: Copying, nested: bool, again: bool) -> None:  # noqa: FBT001
+def test_copies_know_the_model_s_source(copying: Copying, again: bool, nested: bool) -> None:  # noqa: FBT001
     lowered = lower(Branching().eval(), "aten")
     if again:
         lowered = load_archive(lowered_archive(lowered))

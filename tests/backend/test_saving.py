@@ -21,9 +21,10 @@ from archive.check.verify import verify
 from archive.container.container import Container
 from archive.container.serialization_id import MACOS, RECORD_NAME, serialization_id, writers
 from archive.container.write import member_from, new_member, write_archive
-from tests.support.backend_models import Host, cases
+from tests.support.backend_models import Branching, Host, cases
 from tests.support.corpus import CALLSTACKS, DELEGATED
 from tests.support.processes import run_fresh
+from tests.support.sampling import Suite
 
 pytestmark = pytest.mark.torch
 
@@ -168,11 +169,12 @@ def test_what_is_saved_is_well_formed(name: str, ending: str, folder: Path) -> N
         assert DELEGATED in opened.records
 
 
-@pytest.mark.parametrize("how", ["scripted", "traced"])
+@pytest.mark.parametrize("how", ["scripted", "traced", *(["scripted encoder"] if Suite.whole else [])])
 def test_the_same_model_lowered_twice_gives_the_same_bytes(how: str, tmp_path: Path) -> None:
-    model, good, _ = cases()["encoder" if how == "scripted" else "mlp"]
+    traced, good, _ = cases()["mlp"]
+    model = cases()["encoder"].model if how == "scripted encoder" else Branching()
     for name in ("first", "second"):
-        module = torch.jit.script(model) if how == "scripted" else torch.jit.trace(model, good)
+        module = torch.jit.trace(traced, good) if how == "traced" else torch.jit.script(model)
         lowered = lower(module, "aten")
         for ending in (".ptl", ".pt"):
             save_lowered(lowered, tmp_path / f"{name}{ending}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,8 +106,13 @@ class Dtype(nn.Module):
         return kind
 
 
-def same_name(body: type[nn.Module]) -> nn.Module:
+def own_name(module: nn.Module) -> nn.Module:
+    return lower(module, DEMO)
+
+
+def same_name(module: nn.Module) -> nn.Module:
     """A module whose class has the name of another one."""
+    body = type(module)
     kind: Any = type("ModuleAdd", (nn.Module,), {"forward": body.forward, "__module__": body.__module__})
     return lower(kind(), DEMO)
 
@@ -140,6 +145,7 @@ def unshared(module: nn.Module) -> torch.jit.ScriptModule:
     return made
 
 
+@cache  # PyTorch asks the same in Python and in C++
 def basic(*, load: bool) -> None:
     lowered = lower(torch.jit.script(Basic()), "aten", SPEC)
     spec = lowered._c.getattr("__loweredModule__").getattr("__method_compile_spec")
@@ -154,6 +160,7 @@ def nothing(original: object, method_compile_spec: object, generate_debug_handle
     return ""
 
 
+@cache
 def unavailable(*, load: bool) -> None:
     register_backend("needy", preprocess=nothing, runtime=Needy)
     try:
@@ -196,13 +203,16 @@ def selective_errors() -> None:
     assert lower(Outer(), "aten", paths=["sub1.submodule"]), "on purpose: eager modules are taken"
 
 
-def compiler(*, inputs: tuple[torch.Tensor, ...] = (torch.ones(1), torch.ones(1))) -> None:
+@cache
+def compiler() -> None:
+    inputs = torch.ones(1), torch.ones(1)
     spec = {"forward": {"input_shapes": "((1, 1, 320, 240), (1, 3))", "some_other_option": "True"}}
     lowered = lower(torch.jit.script(Add()), DEMO, spec)
     equal(Add(), lowered, *inputs)
     equal(Add(), mobile(lowered), *inputs)
 
 
+@cache
 def unsupported() -> None:
     said = (
         r"The node of aten::mul is not supported in this compiler\. .*\n    def forward\(self, x: .*\n"
@@ -212,8 +222,9 @@ def unsupported() -> None:
         lower(torch.jit.script(Mul()), DEMO, {"forward": {"": ""}})
 
 
-def composite(add: nn.Module, sub: nn.Module) -> None:
-    scripted = torch.jit.script(Composite(add, sub))
+@cache
+def composite(lowered: Callable[[nn.Module], nn.Module]) -> None:
+    scripted = torch.jit.script(Composite(lowered(Add()), lowered(Sub())))
     equal(Composite(Add(), Sub()), scripted, 3 * X, H, 3)
     equal(scripted, mobile(scripted), 3 * X, H, 3)
 
@@ -227,7 +238,7 @@ def added_attributes() -> None:
 
 
 def resaved() -> None:
-    scripted = torch.jit.script(Composite(same_name(Add), same_name(Sub)))
+    scripted = torch.jit.script(Composite(same_name(Add()), same_name(Sub())))
     first = lowered_archive(scripted, lite=True)
     again = torch.jit.load(io.BytesIO(first))._save_to_buffer_for_lite_interpreter()
     one, other = (torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(data)) for data in (first, again))
@@ -267,9 +278,7 @@ FAILURES = {
 
 def debug_info(name: str) -> None:
     check = partial(stacks.check, *stacks.UPSTREAM[FAILURES[name]])
-    if name.endswith("StringTable"):
-        string_table(check)
-    check()
+    string_table(check) if name.endswith("StringTable") else check()
 
 
 SAME = "as there"
@@ -292,22 +301,22 @@ CHECKS: dict[tuple[str, str], tuple[str, Callable[[], None]]] = {
     (PY, "ErrorMessagesWithCompiler.test_errors"): (SAME, unsupported),
     (PY, "CompModuleTestWithCompiler.test_execution"): (
         SAME,
-        lambda: composite(lower(Add(), DEMO), lower(Sub(), DEMO)),
+        lambda: composite(own_name),
     ),
     (PY, "CompModuleTestSameNameWithCompiler.test_execution"): (
         SAME,
-        lambda: composite(same_name(Add), same_name(Sub)),
+        lambda: composite(same_name),
     ),
     (PY, "AddedAttributesTest.test_attribute"): (SAME, added_attributes),
     (CPP, "BackendTest.ToBackend"): (SAME, lambda: basic(load=False)),
     (CPP, "BackendTest.ToBackendNotAvailable"): (SAME, lambda: unavailable(load=False)),
     (CPP, "BackendTest.TestCompiler"): (SAME, compiler),
-    (CPP, "BackendTest.TestCompilerWithStringTable"): (SAME, lambda: string_table(compiler)),
-    (CPP, "BackendTest.TestComposite"): (SAME, lambda: composite(lower(Add(), DEMO), lower(Sub(), DEMO))),
+    (CPP, "BackendTest.TestCompilerWithStringTable"): (SAME, lambda: string_table(compiler.__wrapped__)),
+    (CPP, "BackendTest.TestComposite"): (SAME, lambda: composite(own_name)),
     (CPP, "BackendTest.TestPrimDtype"): (SAME, dtype),
     (CPP, "BackendTest.TestCompositeWithSetStates"): (
         SAME,
-        lambda: composite(same_name(Add), same_name(Sub)),
+        lambda: composite(same_name),
     ),
     (CPP, "BackendTest.TestConsistencyOfCompositeWithSetStates"): (SAME, resaved),
     (CPP, "BackendTest.TestCompilerNotSupport"): (SAME, unsupported),

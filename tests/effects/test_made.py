@@ -19,7 +19,7 @@ from archive.effects.capture.entries import AGAIN
 from archive.effects.capture.proxies.open_list import UNKNOWN_ITEM
 from tests.effects.comparison import CODE, Comparing, leaves, named, picture, shown, state_in, state_of
 from tests.effects.made_modules import KINDS, Statement, made, models, written
-from tests.support.sampling import examples
+from tests.support.sampling import Suite, examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ def check(model: Made) -> None:
         for one in eager.parameters():
             torch.nn.init.uniform_(one)  # so that they are told apart by their contents
         before = {path: shown(one) for path, one in named(state_of(eager, module))}, shown(x)
-        same_capture(eager, x)
+        digest = zlib.crc32(model.text.encode())
+        if Suite.whole or digest % 4 == 0:
+            same_capture(eager, x)
         data = lowered_archive(lower(eager, "aten", effects=True, example_inputs=(x,)))
         after = {path: shown(one) for path, one in named(state_of(eager, module))}, shown(x)
         assert after == before, "capture leaves everything as it was"
@@ -116,7 +118,7 @@ def check(model: Made) -> None:
                 comparing.same(mine.grad, its.grad, "gradient")
                 for ours, theirs in pairs:
                     comparing.same(ours.grad, theirs.grad, "gradient of a parameter")
-        check_unlike(eager, module, ways, before[0], zlib.crc32(model.text.encode()))
+        check_unlike(eager, module, ways, before[0], digest)
 
 
 def check_unlike(eager: Any, module: ModuleType, ways: list[Effectful], before: Any, seed: int) -> None:  # noqa: ANN401

@@ -155,7 +155,7 @@ KNOWN = {
 
 def test_what_is_set_from_outside_counts_as_in_the_eager_module_or_is_refused(data: bytes) -> None:
     loaded = Effectful.load(data)
-    for place, kind in [*KNOWN, *crossed(every_place(), VALUES, most=120)]:
+    for place, kind in [*KNOWN, *crossed(every_place(), VALUES, most=60)]:
         above, _, name = place.rpartition(".")
 
         def change(root: Value, above: str = above, name: str = name, made: Value = VALUES[kind]) -> None:

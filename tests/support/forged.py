@@ -9,6 +9,7 @@ import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -174,7 +175,10 @@ def _hook(event: str, args: tuple[object, ...]) -> None:
         _seen[-1].append((event, args[0] if args else None))
 
 
-sys.addaudithook(_hook)
+@cache
+def _listen() -> None:
+    """Add the hook when something is watched at first: it is never taken off, and each event calls it."""
+    sys.addaudithook(_hook)
 
 
 def _namespaces() -> list[dict[str, int]]:
@@ -184,6 +188,7 @@ def _namespaces() -> list[dict[str, int]]:
 @contextmanager
 def watched() -> Iterator[list[tuple[str, object]]]:
     """The events of a ``with`` block; behind it, no namespace of ``HELD`` is another one."""
+    _listen()
     before = _namespaces()
     events: list[tuple[str, object]] = []
     _seen.append(events)

@@ -69,34 +69,49 @@ def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
     """
     unknown: set[Operation] = set()
     sources = _functions(graph)
+    reads: dict[tuple[int, bytes], SourceRange | None] = {}  # a long function has many operations
     for operation in graph.operations():
         name = _attribute(operation)
         source = sources.get(id(operation.stack))
         if name is None or source is None:
             continue
-        # Where the text reads an attribute of this name.
-        places = list(re.finditer(rb"[\w.]*\.%b\b(?!\s*\()" % re.escape(name), bytes(source.text)))
-        if not places:
+        key = id(source), name
+        if key not in reads:
+            reads[key] = _reads(source, name)
+        span = reads[key]
+        if span is None:
             continue
-        start, end = places[0].start(), places[-1].end()
-        if b"\n" not in bytes(source.text)[start:end]:
-            operation.range = SourceRange(source, start, end)
-            operation.shown = shown(operation.range)
+        if span.start < span.end:
+            operation.range, operation.shown = span, shown(span)
         else:
             unknown.add(operation)
     return unknown
 
 
+def _reads(source: Source, name: bytes) -> SourceRange | None:
+    """Where a text reads an attribute: None if nowhere, empty if on several lines."""
+    text = bytes(source.text)
+    places = list(re.finditer(rb"[\w.]*\.%b\b(?!\s*\()" % re.escape(name), text))
+    if not places:
+        return None
+    start, end = places[0].start(), places[-1].end()
+    return SourceRange(source, start, start if b"\n" in text[start:end] else end)
+
+
 def _functions(graph: Graph) -> dict[int, Source | None]:
     """For each call stack, by id, the text of the function that is called; None if there are several."""
     found: dict[int, Source | None] = {}
+    met: set[tuple[int, int]] = set()
     for operation in graph.operations():
-        if operation.range is None or _is_builtin(operation.range) or not len(operation.range.source.text):
+        if operation.range is None:
             continue
-        source = operation.range.source
-        known = found.setdefault(id(operation.stack), source)
+        source, stack = operation.range.source, id(operation.stack)
+        if (stack, id(source)) in met or _is_builtin(operation.range) or not len(source.text):
+            continue
+        met.add((stack, id(source)))
+        known = found.setdefault(stack, source)
         if known is not source and (known is None or bytes(known.text) != bytes(source.text)):
-            found[id(operation.stack)] = None
+            found[stack] = None
     return found
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from archive.effects.capture.attempt import Attempt, attempt
+from archive.effects.capture.following.interception import several_attempts
 from archive.effects.capture.graph.guards import copied
 from archive.effects.capture.graph.sites import error_at
 from archive.effects.capture.graph.variables import SOURCES
@@ -430,7 +431,8 @@ def capture_entries(
 
 
 def _captured(entries: Entries, module: Any) -> tuple[Captured, ...]:  # noqa: ANN401
-    attempts = entries.find()
+    with several_attempts():
+        attempts = entries.find()
     originals, aliases = originals_of(module, [made.call for made in attempts])
     state = initial_state(originals, aliases, [made.flat.effects for made in attempts])
     for made in attempts:

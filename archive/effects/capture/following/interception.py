@@ -335,6 +335,20 @@ BY_FUNCTION = {id(one.real): one.made for one in REPLACEMENTS if isinstance(one.
 
 
 @contextmanager
+def several_attempts() -> Iterator[None]:
+    """Watch modules from the first attempt to the last: to begin, and to end, is a change of each module."""
+    with LOCK:
+        WATCH.captures += 1
+    try:
+        yield
+    finally:
+        with LOCK:
+            WATCH.captures -= 1
+            if not (CALLS or WATCH.captures):
+                WATCH.end()
+
+
+@contextmanager
 def intercepted(call: CapturedCall) -> Iterator[None]:
     """Follow what this thread does by these functions."""
     audit(_current)
@@ -351,6 +365,7 @@ def intercepted(call: CapturedCall) -> Iterator[None]:
         with LOCK:
             del CALLS[threading.get_ident()]
             if not CALLS:
-                WATCH.end()
+                if not WATCH.captures:
+                    WATCH.end()
                 for one in REPLACEMENTS:
                     setattr(one.owner, one.name, one.real)

@@ -302,19 +302,26 @@ class Watch:
 
     Args:
         current: gives the captured call of this thread.
+
+    Attributes:
+        captures: how many go on, from one attempt to the next.
     """
 
     def __init__(self, current: Current) -> None:
-        self._current = current
+        self._current, self.captures = current, 0
         self._kinds: dict[type, type | None] = {}
         self._watched: list[tuple[ModuleType, type]] = []
 
     def begin(self) -> None:
-        """Give each module a class that refuses."""
+        """Give each module a class that refuses, unless it has one."""
         for name, module in list(sys.modules.items()):  # thousands, for each call: a hot loop
             kind: type = type(module)
             if kind not in self._kinds:
-                self._kinds[kind] = _watching(self._current, kind) if issubclass(kind, ModuleType) else None
+                self._kinds[kind] = watching = (
+                    _watching(self._current, kind) if issubclass(kind, ModuleType) else None
+                )
+                if watching is not None:
+                    self._kinds[watching] = None
             if (watching := self._kinds[kind]) is not None and _is_of_a_library(name):
                 self._watched.append((module, kind))
                 _become(module, watching)

@@ -210,6 +210,12 @@ def _position(frame: FrameType) -> Position | None:
 
 
 @cache
+def _block_size(code: CodeType, first: int) -> int:
+    """The lines of the block that begins in a line."""
+    return len(inspect.getblock(linecache.getlines(code.co_filename)[first - 1 :]))
+
+
+@cache
 def span_of(code: CodeType, position: Position | None) -> Span | None:
     """A position in some code as a range of the source; None where the source is not known."""
     lines = linecache.getlines(code.co_filename)
@@ -217,8 +223,7 @@ def span_of(code: CodeType, position: Position | None) -> Span | None:
         return None
     line, last, start, end = position
     first = min(code.co_firstlineno, line)
-    block = inspect.getblock(lines[first - 1 :])
-    block = lines[first - 1 : max(first - 1 + len(block), last)]
+    block = lines[first - 1 : max(first - 1 + _block_size(code, first), last)]
     encoded = [one.encode() for one in block]
     before = [0]
     for one in encoded:
