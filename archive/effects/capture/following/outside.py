@@ -257,6 +257,12 @@ def _is_called_for_the_model(frame: FrameType, *, torch_too: bool) -> bool:
     return at is not None
 
 
+@functools.lru_cache(maxsize=256)
+def _reaches_outside(event: str) -> bool:
+    """Whether a kind of event does: they are few, and thousands of one kind come."""
+    return event.startswith(EVENTS)
+
+
 @functools.cache
 def audit(current: Current) -> None:
     """Refuse, from now on, what models do to files and processes while they are captured.
@@ -266,7 +272,7 @@ def audit(current: Current) -> None:
     """
 
     def hook(event: str, _: tuple[Any, ...]) -> None:
-        if event.startswith(EVENTS):
+        if _reaches_outside(event):
             call = current()
             if call is not None and _is_for_the_model(sys._getframe(1)):
                 call.refuse(f"{event}{OUTSIDE}")
