@@ -17,6 +17,7 @@ import archive
 from archive.backend import BackendError, Delegate, LoweringError, load_archive, lower, lowered_archive
 from archive.backend.lower.lowering import lowered_parts
 from tests.support.corpus import FIXTURES
+from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,8 +170,9 @@ def stacks(data: bytes | Path, *, delegated: bool) -> set[tuple[str, ...]]:
     return {tuple(lines[1:]) for lines in found if lines[:1] == ["45"]}
 
 
-@pytest.mark.parametrize("name", ["nested", "traced"])
-@pytest.mark.parametrize("release", ["1.4.0", "1.9.0", "1.12.0", "2.4.1", "2.13.0"])
+@pytest.mark.parametrize(
+    ("release", "name"), crossed(["1.4.0", "1.9.0", "1.12.0", "2.4.1", "2.13.0"], ["nested", "traced"])
+)
 def test_parts_of_archives_of_any_release_lead_to_the_model(release: str, name: str) -> None:
     scripted = RELEASES / "torch-2.13.0" / "nested.ptl"
     path = RELEASES / f"torch-{release}" / f"{name}.pt"

@@ -21,6 +21,7 @@ from tests.attacks.attack import MARKER
 from tests.attacks.payloads import archives
 from tests.support.corpus import FIXTURES
 from tests.support.forged import watched
+from tests.support.sampling import crossed
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ OWN = ("archive.", "torch.")
 """Python modules that are imported when they are first needed."""
 
 
-@pytest.mark.parametrize("name", LOADS)
-@pytest.mark.parametrize("payload", ["REDUCE", "STACK_GLOBAL", "BUILD", "NEWOBJ", "pickle in a pickle"])
+@pytest.mark.parametrize(
+    ("name", "payload"),
+    crossed(LOADS, ["REDUCE", "STACK_GLOBAL", "BUILD", "NEWOBJ", "pickle in a pickle"]),
+)
 def test_no_pickle_of_a_file_runs(
     name: str, payload: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from torch import nn
 from archive.backend import BackendError, Effectful, lower, lowered_archive
 from archive.effects import CaptureError, GuardError, capture_entries
 from tests.effects.made_modules import Statement, check_entries, made
-from tests.support.sampling import examples
+from tests.support.sampling import crossed, examples
 from tests.support.strategies import patient
 
 if TYPE_CHECKING:
@@ -212,8 +212,7 @@ def test_lists_that_calls_change_and_read_in_every_way(model: Made) -> None:
     check_entries(model, argument, 10)
 
 
-@pytest.mark.parametrize("stock", [False, True])
-@pytest.mark.parametrize("cls", [Averaging, Summing, Caching])
+@pytest.mark.parametrize(("cls", "stock"), crossed([Averaging, Summing, Caching], [False, True], most=3))
 def test_hundreds_of_calls(cls: type[nn.Module], stock: bool) -> None:  # noqa: FBT001
     eager = cls()
     loaded = loaded_of(copy.deepcopy(eager), stock=stock)

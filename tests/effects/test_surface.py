@@ -167,14 +167,21 @@ def test_what_is_set_from_outside_counts_as_in_the_eager_module_or_is_refused(da
             loaded = Effectful.load(data)
 
 
-@pytest.mark.parametrize("change", [f"{{}}.{one} = other" for one in (*ITEMS, *HELD_BY_NUMBER)])
-def test_items_that_are_set_count_or_are_refused(data: bytes, change: str) -> None:
-    for other in (0.5, torch.full((3,), 0.5), torch.sigmoid, Gain(9.0), torch.nn.Identity()):
+OTHERS = {
+    "a number": 0.5,
+    "a tensor": torch.full((3,), 0.5),
+    "code": torch.sigmoid,
+    "an object": Gain(9.0),
+    "a module": torch.nn.Identity(),
+}
 
-        def make(root: Value, other: Value = other) -> None:
-            exec(change.format("root"), {"root": root, "other": copy.deepcopy(other)})  # noqa: S102
 
-        assert outcome(Effectful.load(data), make) != "wrong", other
+@pytest.mark.parametrize(("item", "other"), crossed([*ITEMS, *HELD_BY_NUMBER], OTHERS, most=18))
+def test_items_that_are_set_count_or_are_refused(data: bytes, item: str, other: str) -> None:
+    def make(root: Value) -> None:
+        exec(f"root.{item} = other", {"root": root, "other": copy.deepcopy(OTHERS[other])})  # noqa: S102
+
+    assert outcome(Effectful.load(data), make) != "wrong"
 
 
 @pytest.mark.parametrize("place", ["count", "mean", "act", "part", "part.std", "part.gain", "unread", "typo"])
