@@ -112,10 +112,11 @@ def removed(names: list[ColumnName], columns: Columns) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_references_outside_of_their_table_are_refused_with_their_place(profile: CompanionProfile) -> None:
-    for name in sorted(WHERE.keys() - {"source.filename"}):  # of which packed companions keep another number
+    names = sorted(WHERE.keys() - {"source.filename"})  # of which packed companions keep another number
+    referring = [name for name in names if BY_NAME[name].refers and BY_NAME[name].low is not None]
+    for name in sampled(referring, most=12, by=[lambda name: name.partition(".")[0]]):
         refers, least = BY_NAME[name].refers, BY_NAME[name].low
-        if refers is None or least is None:
-            continue
+        assert least is not None
         facts = facts_of(WHERE[name])
         rows = [len(values) for one, values in facts.columns.items() if one.startswith(f"{refers}.")]
         row = len(facts.columns[name]) - 1

@@ -12,7 +12,7 @@ from archive.check.verify import verify
 from archive.container.write import new_member
 from tests.support.broken_programs import rewritten
 from tests.support.elf_files import AARCH64
-from tests.support.exported import PACKAGES, written
+from tests.support.exported import PACKAGES, package_halves, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,8 +135,6 @@ def test_two_wrappers_are_one_too_many(tmp_path: Path) -> None:
 
 
 def test_what_is_left_of_a_package_and_its_companion_are_well(tmp_path: Path) -> None:
-    small, aside, embedded = tmp_path / "small.pt2", tmp_path / "model.ptdbg", tmp_path / "embedded.pt2"
-    path = written("compiled", tmp_path)
-    archive.split(path, small, aside)
-    archive.shrink(path, embedded, level="embed")
-    assert [verify(one) for one in (small, aside, embedded)] == [[], [], []]
+    embedded = tmp_path / "embedded.pt2"
+    archive.shrink(written("profiled", tmp_path), embedded, level="embed")
+    assert [verify(one) for one in (*package_halves("compiled"), embedded)] == [[], [], []]

@@ -394,7 +394,7 @@ def test_programs_of_random_graphs_are_joined_to_the_byte() -> None:
     reached: set[str] = set()
 
     @given(programs=RANDOM_PROGRAMS, profile=st.sampled_from(CompanionProfile))
-    @settings(patient, max_examples=examples(80))
+    @settings(patient, max_examples=examples(50))
     def check(programs: dict[str, Tree], profile: CompanionProfile) -> None:
         small, aside = io.BytesIO(), io.BytesIO()
         if not any(node["metadata"] for node in nodes(programs)):

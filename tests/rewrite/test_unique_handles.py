@@ -14,6 +14,7 @@ from archive.describe.inspect import inspect
 from tests.support import slow_reader
 from tests.support.commands import called, told, well
 from tests.support.corpus import CALLSTACKS, HANDLES, RELEASES
+from tests.support.sampling import crossed
 from tests.support.tampering import STACK, edited, ranges, tampered
 from tests.support.tampering import handles as with_handles
 from tests.support.tampering import methods as with_methods
@@ -37,8 +38,7 @@ def assert_same_in_either_form(opened: Archive, original: Archive, prefix: int) 
     assert opened.symbolicate((prefix + 1) * SPAN + handle).missing
 
 
-@pytest.mark.parametrize("profile", ["packed", "mapped"])
-@pytest.mark.parametrize("path", LITE, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(("path", "profile"), crossed(LITE, ["packed", "mapped"], most=len(LITE)))
 def test_a_companion_answers_to_either_form(path: Path, profile: str, tmp_path: Path) -> None:
     left, companion = tmp_path / "left.ptl", tmp_path / "m.ptdbg"
     said = archive.split(path, left, companion, profile=profile)

@@ -106,23 +106,17 @@ def failed(path: Path, method: str) -> str:
 def test_a_failure_names_its_archive_and_is_explained_as_pytorch_explains_it(
     name: str, tmp_path: Path
 ) -> None:
+    """A compact archive with unique handles prints what it printed."""
     make, method = FAILURES[name]
-    path, left, companion = (tmp_path / file for file in ("whole.ptl", "left.ptl", "m.ptdbg"))
+    path, left, companion, small = (tmp_path / file for file in ("whole", "left", "m.ptdbg", "small"))
     make()._save_for_lite_interpreter(str(path), _save_mobile_debug_info=True)
-    said = archive.split(path, left, companion)
+    said, expected = archive.split(path, left, companion), failed(path, method)
     log = failed(left, method)
     digits = PRINTED.findall(log)
     assert [(len(one), one[:10]) for one in digits] == [(DIGITS, str(said.prefix))]
-    assert explained(log.encode(), companion) == (failed(path, method).encode(), 1, 0, [])
-
-
-@pytest.mark.parametrize("name", FAILURES)
-def test_a_compact_archive_with_unique_handles_prints_what_it_printed(name: str, tmp_path: Path) -> None:
-    make, method = FAILURES[name]
-    path, small = tmp_path / "whole.ptl", tmp_path / "small.ptl"
-    make()._save_for_lite_interpreter(str(path), _save_mobile_debug_info=True)
+    assert explained(log.encode(), companion) == (expected.encode(), 1, 0, [])
     archive.shrink(path, small, handles="unique")
-    assert failed(small, method) == failed(path, method)
+    assert failed(small, method) == expected
 
 
 def test_delegated_handles_stand_in_front_as_the_backend_numbered_them(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.support.canaries import CANARIES
 from tests.support.commands import run
 from tests.support.corpus import ARCHIVES, ORACLES
 from tests.support.exported import COMPILED, PROGRAMS, package
+from tests.support.halves import halves
 from tests.support.sampling import crossed
 from tests.support.scanner import holds, tokens_in
 
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 
 MODEL = ORACLES / "plain_stack.ptl"
 SAMPLE = [MODEL, *[path for path in ARCHIVES if b"debug_pkl" in path.read_bytes()][::48], *PROGRAMS[::20]]
-
-
-def halves(source: Path | bytes) -> tuple[bytes, bytes]:
-    out, companion = io.BytesIO(), io.BytesIO()
-    archive.split(source, out, companion)
-    return out.getvalue(), companion.getvalue()
 
 
 def redacted(companion: bytes, **choices: Any) -> tuple[bytes, CompanionRedaction]:  # noqa: ANN401
@@ -60,7 +55,7 @@ def places(data: bytes, companion: bytes) -> list[Any]:
     ids=lambda one: "-".join(one) if isinstance(one, tuple) else f"{one.parent.name}/{one.name}",
 )
 def test_each_row_handle_and_node_stays_on_its_line(path: Path, choice: tuple[str, str]) -> None:
-    small, companion = halves(path)
+    small, companion, _ = halves(path)
     public, facts = redacted(companion, paths=choice[0], text=choice[1])
     assert (facts.left, facts.unread) == ((), ())
     assert places(small, public) == places(small, companion)
@@ -86,7 +81,7 @@ def test_handles_are_explained_with_what_is_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["scripted.ptl", "traced.pt", "exported_strict.pt2"])
 def test_no_token_of_paths_and_source_is_left(name: str) -> None:
-    _, companion = halves(CANARIES / name)
+    companion = halves(CANARIES / name).companion
     assert "zquserxz" in tokens_in(companion)
     public, _ = redacted(companion, paths="none", text="none")
     gone = {"zquserxz", "zqfolderxz", "zqfilexz", "zqcommentxz", "zqdocstringxz", "zqresultxz", "zqnotexz"}
@@ -118,7 +113,7 @@ def test_archives_need_a_companion_of_their_own(tmp_path: Path) -> None:
 
 def test_a_companion_has_no_companion_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "model.ptdbg"
-    path.write_bytes(halves(ORACLES / "plain_stack.ptl")[1])
+    path.write_bytes(halves(ORACLES / "plain_stack.ptl").companion)
     done = run("redact", path, "-o", tmp_path / "x", "-c", tmp_path / "y", "--for", "vendor")
     assert done.returncode == 2
     assert b"model.ptdbg is a companion: leave out -c" in done.stderr

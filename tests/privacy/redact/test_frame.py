@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 SHOP = EXPORTED / "shop.pt2"
 
 
-@pytest.fixture
-def published(tmp_path: Path) -> tuple[Path, Path, Any]:
-    out, companion = tmp_path / "public.pt2", tmp_path / "private.ptdbg"
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Any]:
+    folder = tmp_path_factory.mktemp("published")
+    out, companion = folder / "public.pt2", folder / "private.ptdbg"
     return out, companion, archive.redact(SHOP, out, companion, preset="publish", partial=True)
 
 

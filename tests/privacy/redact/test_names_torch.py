@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +38,7 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@cache
 def redacted(path: Path, **choice: Any) -> tuple[bytes, bytes]:  # noqa: ANN401
     """The archive with hashes, or otherwise redacted, and its companion."""
     out, companion = io.BytesIO(), io.BytesIO()

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import zipfile
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +28,7 @@ NOTED, SHOP = EXPORTED / "noted.pt2", EXPORTED / "shop_strict.pt2"
 MODEL = "models/model.json"
 
 
+@cache
 def redacted(source: Path | bytes, **choices: Any) -> tuple[bytes, bytes, Redaction]:  # noqa: ANN401
     out, companion = io.BytesIO(), io.BytesIO()
     facts = archive.redact(source, out, companion, **choices)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ SAMPLE = [path for path in ARCHIVES if b"debug_pkl" in path.read_bytes()][::24] 
 SOME = sampled(SAMPLE, 7, by=[lambda path: path.suffix])
 
 
+@cache
 def redacted(path: Path, paths: Any, text: Any, **others: Any) -> tuple[bytes, bytes, Redaction]:  # noqa: ANN401
     out, companion = io.BytesIO(), io.BytesIO()
     facts = archive.redact(path, out, companion, paths=paths, text=text, **others)

@@ -40,7 +40,7 @@ from tests.support.migrations import (
     refused,
     tried,
 )
-from tests.support.sampling import crossed, examples
+from tests.support.sampling import crossed, examples, sampled
 from tests.support.tampering import NESTED_1_9, edited, handles, ranges, tampered
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def test_a_changed_byte_ends_in_a_result_or_one_error(name: str, tmp_path: Path)
     data = WHOLE[name]()
     chance = random.Random(name)  # noqa: S311 (the same changes each time)
     ends = set()
-    for at in chance.sample(range(len(data)), examples(250)):
+    for at in chance.sample(range(len(data)), examples(150)):
         changed = bytearray(data)
         changed[at] ^= 1 << chance.randrange(8)
         ends.add(type(tried(bytes(changed), chance.choice(EVERYWHERE), tmp_path)))
@@ -164,7 +164,7 @@ def test_what_is_kept_aside_under_another_name_is_refused(name: str, tmp_path: P
     assert MIGRATED in problem
 
 
-@pytest.mark.parametrize("column", sorted(kept_facts().columns))
+@pytest.mark.parametrize("column", sampled(sorted(kept_facts().columns), most=12))
 def test_facts_that_are_kept_aside_and_lie_end_in_one_error_or_a_result(
     column: ColumnName, tmp_path: Path
 ) -> None:

@@ -327,7 +327,7 @@ def test_other_records_beside_the_version_stay_as_they_are(tmp_path: Path) -> No
     }
     for path, own in ((SCRIPT_1_8, "1.8"), (SCRIPT, "2.13")):
         data = tampered(path, odd)
-        for to in EVERYWHERE:
+        for to in sampled(EVERYWHERE, most=3):
             with archive.open(done(data, to, tmp_path)) as opened:
                 assert {name: bytes(opened.records[name].view()) for name in odd} == odd
             assert done(done(data, to, tmp_path), own, tmp_path) == data

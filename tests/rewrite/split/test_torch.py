@@ -49,7 +49,7 @@ def split_to(folder: Path, path: Path) -> Path:
     return left
 
 
-@pytest.mark.parametrize("file", sampled(MADE, most=10))
+@pytest.mark.parametrize("file", sampled(MADE))
 def test_pytorch_runs_what_is_left_with_the_same_results(file: str, tmp_path: Path) -> None:
     have_backends()
     left = split_to(tmp_path, CURRENT / file)
@@ -156,7 +156,7 @@ def embed_to(folder: Path, path: Path) -> Path:
     return small
 
 
-@pytest.mark.parametrize("file", sampled(MADE, most=10))
+@pytest.mark.parametrize("file", sampled(MADE))
 def test_pytorch_runs_archives_with_an_embedded_companion(file: str, tmp_path: Path) -> None:
     have_backends()
     small = embed_to(tmp_path, CURRENT / file)
