@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
-from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
@@ -21,7 +20,7 @@ from archive.container.container import Container
 from archive.container.end import has_end
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.leaks.addresses import addresses
-from archive.privacy.leaks.entries import entries, keys, variables
+from archive.privacy.leaks.entries import entries, keys, variables, words_of_keys
 from archive.privacy.leaks.findings import Allowed, Collection, Finding, Leaks, Place, remedy
 from archive.privacy.leaks.paths import parted, paths
 from archive.privacy.leaks.sources import known_lines, names, of_nodes, sources
@@ -140,38 +139,45 @@ class Finder:
         strings = piece.strings
         data, kind = strings.data, piece.kind
         source = sources(kind, data, self._known.model)
-        detectors = (paths(data), keys(data), addresses(data), variables(data), source, names(kind, data))
-        for detection in chain(*detectors):
-            kind_found, at, text = detection
+        words = words_of_keys(data)
+        detectors = (
+            paths(data),
+            keys(data, words),
+            addresses(data),
+            variables(data),
+            source,
+            names(kind, data),
+        )
+        for kind_found, at, text in chain(*detectors):
             if piece.in_numbers and len(text) < SHORTEST_BY_CHANCE.get(kind_found, 0):
                 continue
             if kind_found in OF_SOURCE and strings.line(at).strip() in self._known.own:
                 continue
             if kind_found is LeakKind.HOST and text[:1].isdigit() and _is_version(piece, at):
                 continue
-            place = partial(_place_of_line, piece, at)
-            self._collection.add(kind_found, text, piece.record, place, strings.times(at))
-        for kind_found, byte, text in chain(entries(piece.bytes, data), parted(strings)):
-            self._collection.add(kind_found, text, piece.record, partial(_place, piece, byte))
-        if kind is RecordKind.PROGRAM and strings.json is not None:
-            for (kind_found, byte, text), times in of_nodes(strings.json):
-                self._collection.add(kind_found, text, piece.record, partial(_place, piece, byte), times)
+            finding = self._collection.add(kind_found, text, piece.record, strings.times(at))
+            if finding is not None:
+                finding.places.append(_place(piece, strings.place(at)))
+        nodes = of_nodes(strings.json) if kind is RecordKind.PROGRAM and strings.json is not None else ()
+        in_bytes = chain(entries(piece.bytes, data, words), parted(strings))
+        for (kind_found, byte, text), times in chain(zip(in_bytes, repeat(1)), nodes):
+            finding = self._collection.add(kind_found, text, piece.record, times)
+            if finding is not None:
+                finding.places.append(_place(piece, byte))
 
     def found(self, allowed: Allowed) -> Leaks:
         """What was found in all pieces, and records; patterns tell what may be there."""
         walker, collection = self._walker, self._collection
         for entry in walker.entries:
-            place = partial(Place, entry.record, kind=entry.kind)
-            for kind, text in _of_record(entry):
-                collection.add(kind, text.encode(errors="surrogateescape"), entry.record, place)
             is_module = self._kind in PACKAGE_KINDS or entry.kind in MODULES
-            record = entry.record.encode(errors="surrogateescape")
-            for path in homes_in_name(record, is_module=is_module):
-                for detection in of_path(0, path, LeakKind.PATH):
-                    collection.add(detection.kind, detection.text, entry.record, place)
+            for kind, text in _of_record(entry, is_module=is_module):
+                finding = collection.add(kind, text, entry.record)
+                if finding is not None:
+                    finding.places.append(Place(entry.record, kind=entry.kind))
         for root in walker.roots - ROOTS:
-            root_name = root.encode(errors="surrogateescape")
-            collection.add(LeakKind.ROOT, root_name, "", partial(Place, ""))
+            finding = collection.add(LeakKind.ROOT, root.encode(errors="surrogateescape"), "")
+            if finding is not None:
+                finding.places.append(Place(""))
         findings = collection.findings()
         for finding in findings:
             finding.remedy = remedy(finding.kind, self._kind, finding.places[0])
@@ -193,22 +199,23 @@ def _is_version(piece: FilePiece, position: int) -> bool:
     return VERSION.search(piece.bytes[max(byte - BEFORE_VERSION, 0) : byte]) is not None
 
 
-def _place_of_line(piece: FilePiece, position: int) -> Place:
-    return _place(piece, piece.strings.place(position))
-
-
 def _place(piece: FilePiece, byte: int) -> Place:
     return Place(piece.record, piece.place(byte), piece.part(byte), piece.kind)
 
 
-def _of_record(entry: RecordEntry) -> Iterator[tuple[LeakKind, str]]:
-    """What a record tells by its mere being there."""
+def _of_record(entry: RecordEntry, *, is_module: bool) -> Iterator[tuple[LeakKind, bytes]]:
+    """What a record tells by its mere being there, and by its name."""
+    name = entry.record.encode(errors="surrogateescape")
     if entry.kind in BY_RECORD and entry.size:
-        yield BY_RECORD[entry.kind], entry.record
+        yield BY_RECORD[entry.kind], name
     if entry.record.endswith(SERIALIZATION_ID):
-        yield LeakKind.ID, entry.record
+        yield LeakKind.ID, name
     if entry.modified & 0x1FFFFFF != NEW_YEAR << 16 and entry.modified:  # made up: midnight of a new year
         # MS-DOS counts years from 1980 and seconds by twos
         time, date = entry.modified & 0xFFFF, entry.modified >> 16
         day = f"{1980 + (date >> 9)}-{date >> 5 & 15:02}-{date & 31:02}"
-        yield LeakKind.TIME, f"{day} {time >> 11:02}:{time >> 5 & 63:02}:{2 * (time & 31):02}"
+        clock = f"{time >> 11:02}:{time >> 5 & 63:02}:{2 * (time & 31):02}"
+        yield LeakKind.TIME, f"{day} {clock}".encode()
+    for path in homes_in_name(name, is_module=is_module):
+        for detection in of_path(0, path, LeakKind.PATH):
+            yield detection.kind, detection.text

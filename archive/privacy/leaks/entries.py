@@ -25,7 +25,7 @@ from archive.privacy.leaks.vocabulary import (
 from archive.privacy.pieces.encoded import entropy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 # --- keys
 
@@ -92,14 +92,21 @@ BITS_OF_HEX = 3.0
 HEX = re.compile(rb"[a-f0-9]{32,}|[A-F0-9]{32,}")
 
 
-def keys(data: bytes) -> Iterator[Detection]:
-    """The key-like strings in a text."""
-    for word, pattern in ISSUED_PATTERNS:
-        for match in matched(data, word, BEFORE.get(word, 0), pattern):
-            yield Detection(LeakKind.KEY, match.start(), match[0])
+def words_of_keys(data: bytes) -> list[bytes]:
+    """The words that keys stand behind, of those in a text."""
     lowered = data.lower()
+    return [word for word in WORDS if word in lowered]
+
+
+def keys(data: bytes, words: Sequence[bytes]) -> Iterator[Detection]:
+    """The key-like strings in a text, which has some words."""
+    for word, pattern in ISSUED_PATTERNS:
+        if word in data:
+            for match in matched(data, word, BEFORE.get(word, 0), pattern):
+                yield Detection(LeakKind.KEY, match.start(), match[0])
+    lowered = data.lower() if words else b""
     end = 0
-    for at in sorted({at for word in WORDS for at in places_of(lowered, word)}):
+    for at in sorted({at for word in words for at in places_of(lowered, word)}):
         called = CALLED_KEY.match(data, at) if at >= end else None
         end = called.end() if called else end
         if called and is_key(called[1]):
@@ -154,12 +161,13 @@ NO_SECRETS = frozenset(b"password passwd string secret required optional hidden 
 WIDEST = 1 << 16
 
 
-def entries(data: bytes, strings: bytes) -> Iterator[Detection]:
+def entries(data: bytes, strings: bytes, words: Sequence[bytes]) -> Iterator[Detection]:
     """The entries in some bytes that give something away.
 
     Args:
         data: the bytes, as they stand in a record.
         strings: the lines that are in them, each once: what these have not need not be looked for.
+        words: those of keys that are in the lines.
     """
     for kind, names in CALLS.items():
         for name in names:
@@ -170,7 +178,8 @@ def entries(data: bytes, strings: bytes) -> Iterator[Detection]:
                     at, value = _value(data, match)
                     if _is_name(value):
                         yield Detection(kind, at, value)
-    yield from _keys_of_entries(data, strings)
+    if words:
+        yield from _keys_of_entries(data, words)
     if PRIVATE_KEY in data:
         for key in BODY.finditer(data):
             for line in LINE.finditer(data, *key.span()):
@@ -200,12 +209,8 @@ def _is_name(value: bytes) -> bool:
     return NAME.fullmatch(value) is not None and not known and not value.isdigit()
 
 
-def _keys_of_entries(data: bytes, strings: bytes) -> Iterator[Detection]:
+def _keys_of_entries(data: bytes, words: Sequence[bytes]) -> Iterator[Detection]:
     """The values of entries that have a key's name, and look like a key or a password."""
-    lowered = strings.lower()
-    words = [word for word in WORDS if word in lowered]
-    if not words:
-        return
     lowered, told = data.lower(), set()
     for word in words:
         for at in places_of(lowered, word):

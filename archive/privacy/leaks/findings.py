@@ -21,7 +21,7 @@ from archive.reader.recognition import PROGRAM_KINDS, REDACTED_KINDS, FileKind
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 MOST_TEXTS = 10_000
 """Texts of a kind that are kept apart; others are counted."""
@@ -124,14 +124,11 @@ class Collection:
         self._counts: dict[LeakKind, int] = {}
         self.more: dict[LeakKind, int] = {}
 
-    def add(
-        self, kind: LeakKind, text: bytes, record: str, place: Callable[[], Place], count: int = 1
-    ) -> None:
-        """Add a text that was found.
+    def add(self, kind: LeakKind, text: bytes, record: str, count: int = 1) -> Finding | None:
+        """Add a text that was found so often in a record.
 
-        Args:
-            place: tells where it stands; called only for places that are kept.
-            count: how often it stands there.
+        Returns:
+            The finding, if it lacks a place in this record. Nearly all need none, as places take time.
         """
         key = kind, text[:MOST_CHARACTERS]
         finding = self._findings.get(key)
@@ -139,12 +136,13 @@ class Collection:
             texts = self._counts.get(kind, 0)
             if texts >= MOST_TEXTS:
                 self.more[kind] = self.more.get(kind, 0) + count
-                return
+                return None
             self._counts[kind] = texts + 1
             finding = self._findings[key] = Finding(kind, key[1].decode(errors="backslashreplace"), key[1])
         finding.count += count
-        if len(finding.places) < MOST_PLACES and all(record != known.record for known in finding.places):
-            finding.places.append(place())
+        places = finding.places
+        is_lacking = len(places) < MOST_PLACES and record not in [place.record for place in places]
+        return finding if is_lacking else None
 
     def findings(self) -> list[Finding]:
         """All, by kind, the most frequent first."""

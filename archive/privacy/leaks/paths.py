@@ -111,9 +111,10 @@ def _posix(data: bytes) -> Iterator[Detection]:
         if IN_ROOT.match(path) and not DRIVE_BEFORE.search(data, max(at - 3, 0), at):
             yield from of_path(at, path, LeakKind.PATH)
     for match in POSIX.finditer(data):
-        path = textual(match[0]).rstrip(TRIMMED)
-        if match.start() not in rooted and is_telling(path):
-            yield from of_path(match.start(), path, LeakKind.PATH)
+        if match.start() not in rooted:
+            path = textual(match[0]).rstrip(TRIMMED)
+            if is_telling(path):
+                yield from of_path(match.start(), path, LeakKind.PATH)
 
 
 def _single(path: bytes) -> bytes:

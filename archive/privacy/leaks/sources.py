@@ -10,7 +10,11 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from archive.base.columns import firsts, windows
 from archive.base.errors import ArchiveError
+from archive.base.strings import decoded
 from archive.formats.record_kinds import BUNDLED_INPUTS, RecordKind
 from archive.privacy.leaks.vocabulary import CALL, PACKAGES, Detection, LeakKind, places_of
 from archive.reader.opening import open as open_archive
@@ -19,8 +23,10 @@ from archive.reader.recognition import ARCHIVE_KINDS, FileKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from archive.base.columns import Ints
     from archive.base.limits import Limits
     from archive.base.mapped import Mapped
+    from archive.debuginfo.tables import SourceTable
 
 TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]{0,300}\n[ \t]+([^\n\0]+)')
 """A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
@@ -35,8 +41,8 @@ STATEMENT = re.compile(
     rb"(?:if|elif|for|while) [^\n\0]+:|self\.\w[\w.\[\]]*[ \t]*=|"
     rb"\w[\w.\[\], \t]*+=[ \t]*(?:self|torch|F)\.)[^\n\0]*"
 )
-COMMENT = re.compile(rb"(?:^|(?<=[ \t\n\0]))#(?!:)[ \t]*([A-Za-z\x80-\xff][^\n\0]{2,})")
-DOCSTRING = re.compile(rb"[\"']{3}[ \t]*([A-Za-z\x80-\xff][^\n\0\"]{3,})")
+COMMENT = re.compile(rb"#(?<![^ \t\n\0]#)(?!:)[ \t]*([A-Za-z\x80-\xff][^\n\0]{2,})")
+DOCSTRING = re.compile(rb"[\"'][\"']{2}[ \t]*([A-Za-z\x80-\xff][^\n\0\"]{3,})")
 LETTERS = re.compile(r"[^\W\d_]{3}")
 """Letters in a row, of any script: the bytes of a checksum may be a `#` and a letter or two."""
 OF_TOOLS = re.compile(
@@ -193,6 +199,8 @@ BUILT_IN = re.compile(
 )
 """What texts begin with that PyTorch has in TorchScript: ``torch/csrc/jit/frontend/builtin_functions.cpp``,
 ``torch/csrc/jit/operator_upgraders/upgraders_entry.cpp``."""
+IN_WRITTEN = (b"def ", b"self.__")
+"""What a line of each such text has."""
 WORD = re.compile(rb"[^\W\d]\w")
 
 
@@ -226,16 +234,56 @@ def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> SourceLines:
                     f"{size:,} bytes of source text are not compared with PyTorch's own, at most {most:,} are"
                 )
                 return SourceLines(frozenset(), None, f"{why}, {BY_LOOKS}")
-            own: set[bytes] = set()
-            model: set[bytes] = set()
-            for source in (table[number] for number in range(len(table))):
-                name = str(source.filename or "").encode(errors="surrogateescape")
-                text = str(source.text).encode(errors="surrogateescape")
-                is_own = OWN.search(name) or (
-                    name in NO_FILE and (WRITTEN.match(text) or BUILT_IN.match(text))
-                )
-                (own if is_own else model).update(map(bytes.strip, text.split(b"\n")))
+            own, model = _lines(table)
             telling = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
             return SourceLines(frozenset(own - model), frozenset(telling))
     except ArchiveError as problem:
         return SourceLines(frozenset(), None, f"source ranges cannot be read, {BY_LOOKS}: {problem}")
+
+
+def _lines(table: SourceTable) -> tuple[set[bytes], set[bytes]]:
+    """The lines of PyTorch's own sources and those of all others, without blanks at either end.
+
+    Texts share pieces, nearly all of which are a line with its newline. Such a piece is read once, not once
+    for each text: only texts that are no rows of lines, or that PyTorch may have written, are put together.
+    """
+    strings = table.strings
+    own_name, no_name, ends_line, may_be_written, in_own, in_model = np.zeros((6, len(strings) + 1), np.bool_)
+    no_name[-1] = True  # sources without a file have the number -1
+    names = _distinct(table.filename, len(strings))
+    for number, name in zip(names.tolist(), strings.copies(names), strict=True):
+        own_name[number] = OWN.search(decoded(name).encode()) is not None
+        no_name[number] = name in NO_FILE
+    pieces = _distinct(table.piece, len(strings))
+    for number, text in zip(pieces.tolist(), strings.copies(pieces), strict=True):
+        ends_line[number] = text.endswith(b"\n")
+        may_be_written[number] = any(word in text for word in IN_WRITTEN)
+
+    own, model = set[bytes](), set[bytes]()
+    for low, high in windows(table.first):
+        first, filename = table.first[low : high + 1] - table.first[low], table.filename[low:high]
+        piece = table.piece[int(table.first[low]) : int(table.first[high])]
+        is_own = own_name[filename]
+        is_open = ~ends_line[piece]
+        counts = np.diff(first)
+        is_open[first[1:][counts > 0] - 1] = False  # behind the last piece nothing goes on
+        is_told = is_open | (may_be_written[piece] & np.repeat(no_name[filename], counts))
+        is_whole = np.diff(firsts(is_told.astype(np.int64))[first]) > 0
+        for row in np.flatnonzero(is_whole).tolist():
+            text = str(table[low + row].text).encode()
+            is_written = bool(no_name[filename[row]]) and (WRITTEN.match(text) or BUILT_IN.match(text))
+            (own if is_own[row] or is_written else model).update(map(bytes.strip, text.split(b"\n")))
+        in_own[piece[np.repeat(is_own & ~is_whole, counts)]] = True
+        in_model[piece[np.repeat(~is_own & ~is_whole, counts)]] = True
+    for lines, numbers in ((own, np.flatnonzero(in_own)), (model, np.flatnonzero(in_model))):
+        for text in strings.copies(numbers):
+            shown = text if text.isascii() else decoded(text).encode()
+            lines.update(map(bytes.strip, shown.split(b"\n")))
+    return own, model
+
+
+def _distinct(numbers: Ints, count: int) -> Ints:
+    """Which of ``count`` numbers there are, -1 left out."""
+    is_there = np.zeros(count + 1, np.bool_)
+    is_there[numbers] = True
+    return np.flatnonzero(is_there[:-1])

@@ -11,7 +11,7 @@ import base64
 import math
 import re
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -22,7 +22,7 @@ from archive.privacy.pieces.packed import PACKED
 from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 ALPHANUMERIC = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 FILES = re.compile(
@@ -87,10 +87,15 @@ class Letters:
         """Translates bytes to ``a`` for letters, to 0 for others."""
         return bytes(ord("a") if code in self.alphabet else 0 for code in range(256))
 
-    @cached_property
-    def long(self) -> re.Pattern[bytes]:
-        """Letters that are enough to be decoded, in :attr:`classes`."""
-        return re.compile(b"a" * self.shortest + b"a*+")
+    def stretches(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Where letters that are enough to be decoded begin and end. Bytes are found sooner than patterns."""
+        classes, fewest = text.translate(self.classes), b"a" * self.shortest
+        at = classes.find(fewest)
+        while at >= 0:
+            end = classes.find(b"\0", at)
+            end = end if end >= 0 else len(text)
+            yield at, end
+            at = classes.find(fewest, end)
 
     def decoded(self, letters: bytes) -> bytes | None:
         """What a run stands for; None where that is neither text nor a file that is known."""
@@ -205,9 +210,9 @@ class EncodedRun(NamedTuple):
     how: str
 
 
-def runs(text: bytes) -> Iterator[EncodedRun]:
+def runs(text: bytes, ways: Iterable[Letters] = WAYS) -> Iterator[EncodedRun]:
     """What is encoded in a text: runs that are decoded, or masked."""
-    for way in WAYS:
+    for way in ways:
         for at, end in _begun(text, way):
             data = way.decoded(text[at:end]) if way.head.match(text, at) else None
             is_masked = (
@@ -217,35 +222,36 @@ def runs(text: bytes) -> Iterator[EncodedRun]:
                 yield EncodedRun(at, end, data, is_masked, way.name)
 
 
-def has_runs(joined: bytes, texts: Sequence[bytes]) -> Iterator[int]:
-    """The numbers of texts that may be encoded in part: by their letters, and by what these begin with.
+def ways_in(joined: bytes, texts: Sequence[bytes]) -> dict[int, list[Letters]]:
+    """The ways in which texts may be encoded in part, by their numbers: by their letters and first letters.
 
     Args:
         joined: the texts with NUL between them.
         texts: the same.
     """
-    begun = []
+    ways: dict[int, list[Letters]] = defaultdict(list)
+    starts: list[int] = []
     for way in WAYS:
-        for letters in way.long.finditer(joined.translate(way.classes)):
-            at, end = letters.span()
+        for at, end in way.stretches(joined):
             if way.head.match(joined, at) or (
                 way is BASE64
                 and (end - at >= MASKED or (end - at >= LINE and joined[end : end + 1] in b"\r\n"))
             ):
-                begun.append(at)
-    starts = [0, *accumulate(len(text) + 1 for text in texts)] if begun else []
-    for at in begun:
-        yield bisect_right(starts, at) - 1
+                starts = starts or [0, *accumulate(len(text) + 1 for text in texts)]
+                number = bisect_right(starts, at) - 1
+                if way not in ways[number]:
+                    ways[number].append(way)
+    return ways
 
 
 def _begun(text: bytes, way: Letters) -> Iterator[tuple[int, int]]:
     """Where runs begin that are long enough to be decoded, and where they end."""
     end = 0
-    for letters in way.long.finditer(text.translate(way.classes)):
-        if letters.start() >= end:
-            run = way.run.match(text, letters.start())
-            end = run.end() if run else letters.end()
-            yield letters.start(), end
+    for start, behind in way.stretches(text):
+        if start >= end:
+            run = way.run.match(text, start)
+            end = run.end() if run else behind
+            yield start, end
 
 
 def from_latin(text: bytes) -> bytes | None:

@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.privacy.pieces.encoded import LATIN_HEADS, from_latin, has_runs, is_file, runs
+from archive.privacy.pieces.encoded import LATIN_HEADS, from_latin, is_file, runs, ways_in
 from archive.privacy.pieces.layers import (
     JSON,
     SHORTEST,
@@ -34,9 +34,10 @@ from archive.privacy.pieces.layers import (
 from archive.privacy.pieces.pickle_strings import OLD_FIRST, PickleLayer, is_pickle, of_pickle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from archive.base.limits import Allowance
+    from archive.privacy.pieces.encoded import Letters
     from archive.privacy.pieces.layers import Layer, Outer
 
 
@@ -245,7 +246,8 @@ class PieceStrings:
         raws = list(layer.counts)
         texts = [layer.decoded(raw) for raw in raws]
         counts = [times * number for number in layer.counts.values()]
-        wholes = _wholes(layer, raws, texts)
+        # an opcode may be a control, and a string a pickle
+        wholes = [layer.whole(raw) for raw in raws] if isinstance(layer, PickleLayer) else texts
         within: dict[int, list[NestedString]] = defaultdict(list)
         formed = with_form(wholes) if depth < DEEPEST else []
         if isinstance(layer, PickleLayer) and depth < DEEPEST:
@@ -259,11 +261,13 @@ class PieceStrings:
         lines = len(texts) + joined.count(b"\n")
         self._allowance.take(LINE * lines + len(joined), "lines of strings")
         with self._allowance.lent(len(joined), "letters of what is encoded"):
-            encoded = set(has_runs(joined, texts))
-        latin = _wholes(layer, raws, texts)
-        encoded.update(number for number, text in enumerate(latin) if text.startswith(LATIN_HEADS))
-        for number in sorted(encoded):
-            texts[number] = self._decoded(StringInLayer(layer, raws[number]), texts[number], latin[number])
+            ways = ways_in(joined, texts)
+        latin = {number for number, whole in enumerate(wholes) if whole.startswith(LATIN_HEADS)}
+        for number in sorted(latin | ways.keys()):
+            string = StringInLayer(layer, raws[number])
+            if number in latin and (file := from_latin(wholes[number])) is not None:
+                self.encoded.append(EncodedPart(file, "bytes", string, 0))
+            texts[number] = self._decoded(string, texts[number], ways.get(number, ()))
         self._add(layer, raws, texts, counts)
         numbers = list(escaped(joined, texts)) if depth < DEEPEST else []
         if numbers:
@@ -296,13 +300,10 @@ class PieceStrings:
                 lines[text] = times
                 first[text] = layer, raw, 0
 
-    def _decoded(self, string: StringInLayer, text: bytes, whole: bytes) -> bytes:
+    def _decoded(self, string: StringInLayer, text: bytes, ways: Iterable[Letters]) -> bytes:
         """A text without masked letters; what its parts stand for is kept."""
-        file = from_latin(whole)
-        if file is not None:
-            self.encoded.append(EncodedPart(file, "bytes", string, 0))
         masked = None
-        for run in runs(text):
+        for run in runs(text, ways):
             if run.data is not None:
                 self._allowance.take(LINE + len(run.data), "what is encoded")
                 self.encoded.append(EncodedPart(run.data, run.how, string, run.start))
@@ -310,8 +311,3 @@ class PieceStrings:
                 masked = masked or bytearray(text)
                 masked[run.start : run.end] = bytes(run.end - run.start)
         return text if masked is None else bytes(masked)
-
-
-def _wholes(layer: Layer, raws: list[bytes], texts: list[bytes]) -> list[bytes]:
-    """Strings with their controls, which are opcodes where a string is a pickle."""
-    return [layer.whole(raw) for raw in raws] if isinstance(layer, PickleLayer) else texts
