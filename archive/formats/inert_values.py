@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
 REBUILDERS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
-NODE_BYTES, CHILD_BYTES = 8, 64
+INT, BOOL, NONE, FLOAT, TEXT, _, LIST, DICT, GLOBAL, REDUCE, OBJECT = list(map(int, ValueKind))[1:12]
+"""The kinds as plain integers: to ask an enum for a member takes longer than to make a value."""
+NODE_BYTES, CHILD_BYTES = 9, 64
 """Bytes of memory that a node and a child of one cost while values are made."""
 SIZES = {
     ValueKind.INT: 36,
@@ -93,6 +95,7 @@ def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
     # Depth first without recursion, because a pickle may be deeper than Python's stack: a node is met twice,
     # first to put its parts on the stack, then to be made of them.
     values: list[object] = [_NEW] * len(tree.count)
+    kinds = tree.kinds(np.arange(len(tree.count))).tobytes()
     stack = [root]
     depth = 0
     while stack:
@@ -104,16 +107,16 @@ def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
         parts = tree.items(node) if tree.count[node] else []
         if node in tree.states:
             parts.append(tree.states[node])
-        if opened:
-            depth -= 1
-            values[node] = _value(tree, node, [values[part] for part in parts], allowance)
+        if not opened and depth >= allowance.limits.depth:
+            name, at = tree.tokens.place(node)
+            raise LimitError("depth", allowance.limits.depth, depth + 1, record=name, place=f"byte {at}")
+        if opened or not parts:
+            depth -= opened
+            values[node] = _value(tree, node, kinds[node], [values[part] for part in parts], allowance)
             stack.pop()
             continue
         values[node] = _OPENED
         depth += 1
-        if depth > allowance.limits.depth:
-            name, at = tree.tokens.place(node)
-            raise LimitError("depth", allowance.limits.depth, depth, record=name, place=f"byte {at}")
         for part in reversed(parts):
             if values[part] is _OPENED:
                 raise tree.tokens.fault(node, "a value that holds itself")
@@ -152,46 +155,44 @@ def is_member(value: Inert) -> bool:
     )
 
 
-def _value(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> object:
-    kind = tree.kind(node)
-    tokens = tree.tokens
-    if kind == ValueKind.INT:
+def _value(tree: Tree, node: int, kind: int, parts: list[object], allowance: Allowance) -> object:
+    if kind == INT:
         return int(tree.value[node])
-    if kind == ValueKind.BOOL:
-        return bool(tokens.op[node] == NEWTRUE)
-    if kind == ValueKind.NONE:
+    if kind == BOOL:
+        return bool(tree.tokens.op[node] == NEWTRUE)
+    if kind == NONE:
         return None
-    if kind == ValueKind.FLOAT:
+    if kind == FLOAT:
         return struct.unpack(">d", int(tree.value[node]).to_bytes(8, "big", signed=True))[0]
-    if kind == ValueKind.TEXT:
+    if kind == TEXT:
         written = bytes(tree.strings.data(int(tree.value[node])))  # its memory was asked for as ASCII
         return written.decode() if written.isascii() else charged(written, allowance)
-    if kind == ValueKind.GLOBAL:
+    if kind == GLOBAL:
         return Global(*tree.names(node))
-    if kind == ValueKind.LIST:
+    if kind == LIST:
         return parts
-    if kind == ValueKind.DICT:
+    if kind == DICT:
         if len(parts) % 2:
             raise tree.tokens.fault(node, "a dict with a key that has no value")
         for key in parts[::2]:
             if not isinstance(key, str | int | float | TensorInfo | Global | None):
                 raise tree.tokens.fault(node, f"expected a dict key, found {shown(type(key).__name__)}")
         return dict(zip(parts[::2], parts[1::2], strict=True))
-    if kind in (ValueKind.REDUCE, ValueKind.OBJECT):
-        return _made(tree, node, parts, allowance)
+    if kind in (REDUCE, OBJECT):
+        return _made(tree, node, kind, parts, allowance)
     return tuple(parts)
 
 
-def _made(tree: Tree, node: int, parts: list[object], allowance: Allowance) -> object:
+def _made(tree: Tree, node: int, kind: int, parts: list[object], allowance: Allowance) -> object:
     """The result of a call, described; ``parts``: callee, arguments, and the state if there is one."""
     what, arguments, *state = parts
-    if tree.kind(node) == ValueKind.REDUCE and not isinstance(arguments, tuple):
+    if kind == REDUCE and not isinstance(arguments, tuple):
         member = Inert(what, (arguments,), None)  # TorchScript writes a member's value without a tuple
         if is_member(member):
             return member
     if not isinstance(arguments, tuple):
         raise tree.tokens.fault(node, "expected a tuple of arguments")
-    if tree.kind(node) == ValueKind.REDUCE and not state and isinstance(what, Global) and arguments:
+    if kind == REDUCE and not state and isinstance(what, Global) and arguments:
         if what.name in BUILDERS and what.module == "torch.jit._pickle":
             return arguments[0]
         if what.name in REBUILDERS and what.module == "torch._utils":

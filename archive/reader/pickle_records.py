@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+KEPT = 1 << 20
+"""Bytes of memory of the values that are kept: most are asked for twice, and most are small."""
+
 
 class PickleRecords:
     """The debug tables and the module tree of an archive, parsed from its pickle records.
@@ -48,6 +51,8 @@ class PickleRecords:
     def __init__(self, source: Records) -> None:
         self._source = source
         self._allowance = source.allowance
+        self._values: dict[str, object] = {}
+        self._left = KEPT
 
     # Any pickle
 
@@ -76,8 +81,15 @@ class PickleRecords:
         Raises:
             ArchiveError: there is no such record, or it cannot be read.
         """
+        if name in self._values:
+            return self._values[name]
         with self._allowance.part() as part:
-            return self._read(name, _value, part)
+            value, cost = self._read(name, _value, part), part.taken
+        if cost <= self._left:
+            self._allowance.take(cost, "values")
+            self._left -= cost
+            self._values[name] = value
+        return value
 
     def _read(self, name: str, read: Callable[[Tree, Allowance], T], allowance: Allowance) -> T:
         """Read something from a record's tree; only what was read stays charged to the allowance."""

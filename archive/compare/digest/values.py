@@ -104,22 +104,19 @@ class ValueBytes:
         return self._held_by(value)
 
     def _plain(self, value: object) -> bytes | None:
-        match value:
-            case None:
-                return b"N"
-            case bool():
-                return b"Y" if value else b"n"
-            case int():
-                return _sized(b"I", str(value).encode())
-            case float():
-                return b"F" + struct.pack(">d", value)
-            case str():
-                return _sized(b"S", _utf8(self._text(value)))
-            case bytes() | bytearray():
-                return _sized(b"B", bytes(value))
-            case Global():
-                return _sized(b"G", _utf8(self._name(str(value))))
-        return None
+        if isinstance(value, str):
+            return _sized(b"S", _utf8(self._text(value)))
+        if value is None:
+            return b"N"
+        if isinstance(value, bool):
+            return b"Y" if value else b"n"
+        if isinstance(value, int):
+            return _sized(b"I", b"%d" % value)
+        if isinstance(value, float):
+            return b"F" + struct.pack(">d", value)
+        if isinstance(value, bytes | bytearray):
+            return _sized(b"B", bytes(value))
+        return _sized(b"G", _utf8(self._name(str(value)))) if isinstance(value, Global) else None
 
     def _set(self, kind: str, elements: Iterable[object]) -> bytes | None:
         """A set, sorted, as a process decides its order. None if it has other values than plain ones."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
 
 Container = Inert | dict[object, object] | list[object] | tuple[object, ...]
+MAY_HOLD = (TensorInfo, Inert, dict, list, tuple)
+"""What may be a tensor, or hold one."""
 ROW_BYTES = 400
 """Bytes of memory that a tensor and its name cost, besides the name's characters."""
 
@@ -50,7 +52,7 @@ def script_tensors(root: object, folder: str, allowance: Allowance) -> Iterator[
                 step = key if isinstance(key, str) else str(key) if isinstance(key, int | float) else "(…)"
                 parts.append((path_below(path, step), part))
             allowance.take(sum(ROW_BYTES + len(name) for name, _ in parts), "tensors", record=DATA)
-            stack += reversed(parts)
+            stack += [(name, part) for name, part in reversed(parts) if isinstance(part, MAY_HOLD)]
 
 
 def _parts(
