@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tomllib
-from pathlib import Path
+import os.path
 from typing import Any, Literal, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
@@ -40,17 +38,17 @@ def nearest(name: TableName) -> Table | None:
         OSError: one on the way cannot be read.
     """
     try:
-        here = Path.cwd()
+        folder, below = os.getcwd(), ""  # noqa: PTH109 (pathlib costs start-up)
     except FileNotFoundError:  # somebody has removed it
         return None
-    for folder in (here, *here.parents):
-        path = os.path.relpath(folder / NAME)
-        if not os.path.lexists(path):
-            continue
-        if not Path(path).is_file():
-            raise ArchiveError("is no regular file", file=path)
-        if (values := _values(path, name)) is not None:
-            return Table(path, values)
+    while folder != below:
+        path = os.path.relpath(os.path.join(folder, NAME))  # noqa: PTH118 (the same)
+        if os.path.lexists(path):
+            if not os.path.isfile(path):  # noqa: PTH113 (the same)
+                raise ArchiveError("is no regular file", file=path)
+            if (values := _values(path, name)) is not None:
+                return Table(path, values)
+        folder, below = os.path.dirname(folder), folder  # noqa: PTH120 (the same)
     return None
 
 
@@ -83,6 +81,8 @@ def _values(path: str, name: TableName) -> dict[str, Any] | None:
     if _steps(data) > MOST_STEPS:
         raise ArchiveError("has keys of too many parts", file=path)
     try:
+        import tomllib  # noqa: PLC0415 (few commands find settings)
+
         table: Any = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise ArchiveError(f"is no TOML: {error}", file=path) from None

@@ -66,12 +66,17 @@ def verify(source: Archive | Source, *, limits: Limits = DEFAULT_LIMITS) -> list
         return _diagnostics(source)
     try:
         with closing(Mapped(source)) as mapped:
-            recognised = recognise(mapped.data, limits=limits)
-            if recognised.kind not in CHECKED_KINDS:
+            try:
+                with open_archive(
+                    mapped.data, limits=limits, name=mapped.name, kinds=CHECKED_KINDS
+                ) as archive:
+                    return _diagnostics(archive)
+            except ArchiveError:
+                recognised = recognise(mapped.data, limits=limits)
+                if recognised.kind in CHECKED_KINDS:
+                    raise
                 severity: Severity = "error" if recognised.kind in DAMAGED_KINDS else "not checked"
                 return [Diagnostic(severity, "", "", str(recognised))]
-            with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
-                return _diagnostics(archive)
     except ArchiveError as error:
         return [diagnostic_of(error)]
 

@@ -11,13 +11,11 @@ A list may be anything, so it is a path only if it leads from a root into a home
 
 from __future__ import annotations
 
-import pickletools
 import re
 from contextlib import suppress
 from io import BytesIO
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote_to_bytes
 
 from archive.privacy.leaks.vocabulary import (
     ANY_HOMES,
@@ -95,6 +93,8 @@ def paths(data: bytes) -> Iterator[Detection]:
     for match in matched(data, b"~/", 0, TILDE):
         yield from of_path(match.start(), match[0].rstrip(TRIMMED), LeakKind.HOME)
     if any(quoted in data for quoted in QUOTED):
+        from urllib.parse import unquote_to_bytes  # noqa: PLC0415 (few texts have such paths)
+
         for match in IN_URL.finditer(data):
             path = TWO.sub(b"/", unquote_to_bytes(match[0]))
             drives = (of_path(0, _single(drive[0]), LeakKind.DRIVE) for drive in DRIVE.finditer(path))
@@ -196,6 +196,8 @@ def _in_pickle(layer: PickleLayer) -> Iterator[PathParts]:
     """Lists and tuples of texts; texts may be remembered from before."""
     if PATHLIB not in layer.data and HOME_STRINGS.isdisjoint(layer.counts):
         return
+    import pickletools  # noqa: PLC0415 (few pickles have such lists)
+
     file, row, last = BytesIO(layer.data), list[tuple[int, str]](), None
     memo: dict[int, str | None] = {}
     is_path = is_list = False

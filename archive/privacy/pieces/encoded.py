@@ -213,7 +213,12 @@ class EncodedRun(NamedTuple):
 def runs(text: bytes, ways: Iterable[Letters] = WAYS) -> Iterator[EncodedRun]:
     """What is encoded in a text: runs that are decoded, or masked."""
     for way in ways:
-        for at, end in _begun(text, way):
+        end = 0
+        for at, behind in way.stretches(text):
+            if at < end:  # a run in lines goes on
+                continue
+            run = way.run.match(text, at)
+            end = run.end() if run else behind
             data = way.decoded(text[at:end]) if way.head.match(text, at) else None
             is_masked = (
                 way is BASE64 and end - at >= MASKED and entropy(text[at : min(end, at + SAMPLE)]) >= BITS
@@ -242,16 +247,6 @@ def ways_in(joined: bytes, texts: Sequence[bytes]) -> dict[int, list[Letters]]:
                 if way not in ways[number]:
                     ways[number].append(way)
     return ways
-
-
-def _begun(text: bytes, way: Letters) -> Iterator[tuple[int, int]]:
-    """Where runs begin that are long enough to be decoded, and where they end."""
-    end = 0
-    for start, behind in way.stretches(text):
-        if start >= end:
-            run = way.run.match(text, start)
-            end = run.end() if run else behind
-            yield start, end
 
 
 def from_latin(text: bytes) -> bytes | None:

@@ -11,7 +11,6 @@ what comes out once more.
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import sys
@@ -296,6 +295,8 @@ def _stands_for(escape: re.Match[bytes]) -> bytes:
     if kind == "octal":
         return bytes([int(digits, 8)])
     if kind == "html":
+        import html  # noqa: PLC0415 (few texts have such escapes)
+
         text = html.unescape(escape[0].decode())
         return text.encode(errors="surrogatepass")
     code = int(digits, 16)

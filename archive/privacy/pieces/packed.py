@@ -8,13 +8,9 @@ Compression"), and ``.zdebug_*`` of older binutils, which begin with ``ZLIB`` an
 
 from __future__ import annotations
 
-import bz2
-import lzma
 import re
 import zlib
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-import zstandard
 
 from archive.formats.elf.headers import headers_of
 from archive.formats.elf.parse import is_elf, parse_object
@@ -133,6 +129,10 @@ def unpacked(how: str, data: memoryview, limit: int) -> Unpacked:
         data: the stream, and what is behind it.
         limit: bytes that are unpacked, at most.
     """
+    import lzma  # noqa: PLC0415 (few files hold compressed streams)
+
+    import zstandard  # noqa: PLC0415 (the same)
+
     pieces: list[bytes] = []
     size = read = 0
     problem = ""
@@ -151,6 +151,11 @@ def unpacked(how: str, data: memoryview, limit: int) -> Unpacked:
 
 def _parts(how: str, data: memoryview) -> Iterator[tuple[bytes, int]]:
     """What a stream holds, part by part, each with how many bytes of the stream were read for it."""
+    import bz2  # noqa: PLC0415 (few files hold compressed streams)
+    import lzma  # noqa: PLC0415 (the same)
+
+    import zstandard  # noqa: PLC0415 (the same)
+
     if how in ("bzip2", "xz", "lzma"):  # a chunk may hold much, so its parts are asked for by length
         form = lzma.FORMAT_XZ if how == "xz" else lzma.FORMAT_ALONE
         stream = bz2.BZ2Decompressor() if how == "bzip2" else lzma.LZMADecompressor(form, WINDOW)

@@ -8,7 +8,6 @@ Python's reading them up to their last instruction.
 from __future__ import annotations
 
 import codecs
-import pickletools
 import re
 from contextlib import suppress
 from itertools import islice
@@ -44,13 +43,6 @@ MOST_IN_ROW = 16
 """Pickles behind one another that are read; PyTorch's former format has five."""
 TEXT_HEADS = {BINUNICODE: 5, BINUNICODE8: 9}
 """Bytes of an instruction before its text."""
-PYTHON_HEADS = {
-    pickletools.TAKEN_FROM_ARGUMENT1: 2,
-    pickletools.TAKEN_FROM_ARGUMENT4: 5,
-    pickletools.TAKEN_FROM_ARGUMENT4U: 5,
-    pickletools.TAKEN_FROM_ARGUMENT8U: 9,
-}
-"""The same by how ``pickletools`` finds the end of the text; 1 for all others, which are lines."""
 BEHIND = {"STRING": 2, "UNICODE": 1}
 """Bytes behind a text of a line: its newline, and the quote before that."""
 MOST_OPCODES = 1 << 20
@@ -142,6 +134,8 @@ def is_pickle(data: bytes) -> bool:
         return True
     if OLD.match(data) is None:
         return False
+    import pickletools  # noqa: PLC0415 (nearly all pickles are PyTorch's own)
+
     with suppress(ValueError, OverflowError, UnicodeError):
         return any(op.name == "STOP" for op, _, _ in islice(pickletools.genops(data), MOST_OPCODES))
     return False
@@ -208,10 +202,17 @@ def _of_torch(data: bytes, allowance: Allowance) -> tuple[PickleSpans, int]:
             at = begin + int.from_bytes(data[at + 1 : begin], "little")
             kinds[code].append((begin, at))
         elif code == GLOBAL:
-            begin, at = at + 1, _behind_lines(data, at + 1, allowance.limits.name_bytes)
+            begin, most = at + 1, at + 1 + allowance.limits.name_bytes
+            name = data.find(b"\n", begin, most) + 1
+            at = data.find(b"\n", name, most) + 1
+            if not name or not at:
+                break
             spans.classes.append((begin, at))
         elif code == LONG1:
-            at = _behind_integer(data, at + 1)
+            begin = at + 2
+            at = begin + int.from_bytes(data[at + 1 : begin])
+            if not -WIDEST <= int.from_bytes(data[begin:at], "little", signed=True) < WIDEST:
+                break
         elif code == STOP:
             return spans, at + 1
         else:
@@ -222,25 +223,16 @@ def _of_torch(data: bytes, allowance: Allowance) -> tuple[PickleSpans, int]:
     raise ValueError(at)
 
 
-def _behind_lines(data: bytes, at: int, most: int) -> int:
-    """The byte behind two lines."""
-    name = data.find(b"\n", at, at + most) + 1
-    end = data.find(b"\n", name, at + most) + 1
-    if not name or not end:
-        raise ValueError(at)
-    return end
-
-
-def _behind_integer(data: bytes, at: int) -> int:
-    """The byte behind an integer with a byte of length before it."""
-    end = at + 1 + int.from_bytes(data[at : at + 1])
-    if not -WIDEST <= int.from_bytes(data[at + 1 : end], "little", signed=True) < WIDEST:
-        raise ValueError(at)
-    return end
-
-
 def _of_python(data: bytes) -> tuple[PickleSpans, int]:
     """Where texts and names of classes are, by Python, which has more opcodes than those of TorchScript."""
+    import pickletools  # noqa: PLC0415 (nearly all pickles are PyTorch's own)
+
+    heads = {  # bytes of an instruction before its text; 1 for all others, which are lines
+        pickletools.TAKEN_FROM_ARGUMENT1: 2,
+        pickletools.TAKEN_FROM_ARGUMENT4: 5,
+        pickletools.TAKEN_FROM_ARGUMENT4U: 5,
+        pickletools.TAKEN_FROM_ARGUMENT8U: 9,
+    }
     spans = PickleSpans([], [], [], [])
     begin, places, end, behind = 0, spans.texts, 0, 0
     with suppress(ValueError, OverflowError, UnicodeError):  # no pickle from there on
@@ -249,7 +241,7 @@ def _of_python(data: bytes) -> tuple[PickleSpans, int]:
             if begin:
                 places.append((begin, end - behind))
             is_text = isinstance(argument, str | bytes | bytearray)
-            begin = end + PYTHON_HEADS.get(op.arg.n, 1) if is_text and op.arg else 0
+            begin = end + heads.get(op.arg.n, 1) if is_text and op.arg else 0
             behind = BEHIND.get(op.name, 0)
             begin += bool(begin) and op.name == "STRING"
             places = spans.classes if op.name in ("GLOBAL", "INST") else spans.texts
