@@ -12,6 +12,7 @@ import archive
 from tests.support.commands import called, files
 from tests.support.corpus import RELEASES
 from tests.support.faults import fill
+from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,17 +47,18 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_a_dry_run_tells_the_bytes_that_the_work_writes(command: str, folder: Path) -> None:
+@pytest.mark.parametrize("name", sampled(COMMANDS))
+def test_a_dry_run_tells_the_bytes_that_the_work_writes(name: str, folder: Path) -> None:
+    command = COMMANDS[name]
     before = snapshot(folder)
     dry = called(*command.split(), "--dry-run")
     assert (dry.exit_code, dry.stderr) == (0, "")
     assert (snapshot(folder), (folder / "out").exists()) == (before, False)
     assert called(*command.split()).exit_code == 0
-    written = [name for name in files(folder) if name not in before and not name.endswith("manifest.jsonl")]
+    written = [file for file in files(folder) if file not in before and not file.endswith("manifest.jsonl")]
     assert written
-    for name in written:
-        assert f"would write {name}: {(folder / name).stat().st_size:,} bytes" in dry.stdout
+    for file in written:
+        assert f"would write {file}: {(folder / file).stat().st_size:,} bytes" in dry.stdout
     assert dry.stdout.count("would write") == len(written)
 
     dry = called(*command.split(), "--dry-run", "--force")

@@ -29,6 +29,7 @@ from tests.support.many_archives import (
     manifest,
     numbered,
 )
+from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
     from archive import Limits
@@ -53,6 +54,11 @@ INPUTS = {
 }
 
 
+some_verbs = pytest.mark.parametrize(
+    "verb", [pytest.param(verb, marks=NEEDS.get(verb, ())) for verb in sampled(VERBS, most=4)]
+)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two archives; the same split, and with embedded companions; two exported programs."""
@@ -74,7 +80,7 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
 
-@pytest.mark.parametrize("verb", [pytest.param(verb, marks=NEEDS.get(verb, ())) for verb in VERBS])
+@some_verbs
 def test_a_second_run_leaves_what_is_done_and_does_the_rest(verb: str, made: Path, tmp_path: Path) -> None:
     if verb in NEEDS:
         pytest.importorskip("torch", exc_type=ImportError)
@@ -228,7 +234,7 @@ def test_names_that_look_like_escapes_of_others_are_told_apart(tmp_path: Path) -
     assert all(file["path"] for line in told for file in line["outputs"])
 
 
-@pytest.mark.parametrize("verb", [pytest.param(verb, marks=NEEDS.get(verb, ())) for verb in VERBS])
+@some_verbs
 def test_a_folder_that_is_shipped_holds_results_alone_unless_more_is_asked(
     verb: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

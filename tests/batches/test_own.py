@@ -17,7 +17,7 @@ from archive.batches.working import VERBS, Task
 from tests.batches.test_manifest import INPUTS, NEEDS, OPTIONS
 from tests.support.exported import EXPORTED
 from tests.support.many_archives import MANIFEST, NESTED, STACK, beside, kinds, manifest, numbered
-from tests.support.sampling import crossed
+from tests.support.sampling import crossed, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +128,7 @@ def test_what_is_not_a_batchs_own_is_replaced_by_force_alone(
         assert run(force=True) == "done"
 
 
-@pytest.mark.parametrize("verb", sorted(OPTIONS))
+@pytest.mark.parametrize("verb", sampled(sorted(OPTIONS), most=4))
 def test_what_is_its_own_is_replaced_unless_it_is_a_link(verb: str, made: Path, tmp_path: Path) -> None:
     run = Run(verb, made / INPUTS.get(verb, "models"), tmp_path / "out", tmp_path / "dbg")
     assert (run(), run(), run(others=True), run()) == ("done", "same", "done", "done")
@@ -150,7 +150,7 @@ FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", FORGED)
+@pytest.mark.parametrize("kind", sampled(FORGED, most=3))
 def test_a_manifest_that_does_not_name_path_and_digest_tells_nothing(
     kind: str, made: Path, tmp_path: Path
 ) -> None:

@@ -283,14 +283,9 @@ def test_without_a_manifest_nothing_is_known(models: Path, out: Path) -> None:
     assert (out / "old.ptl").read_bytes() == b"somebody else's"
 
 
-GARBAGE = [
-    b"",
+GARBAGE_LINES = [
     b"\n\n\n",
-    b"no json",
     b'17\n[]\n"path"\nnull\ntrue\n1e999\nNaN\n',
-    b'{"input": "old.ptl"',
-    b"\xff\xfe\x00\x00\n\x80",
-    '{"input": "old.ptl", "outputs": []}\n'.encode("utf-16"),
     b"[" * 200_000 + b"\n",
     b'{"input":' * 100_000 + b"\n",
     b"9" * 10_000 + b"\n",
@@ -301,6 +296,14 @@ GARBAGE = [
         for one in (b"null", b"[]", b"7", b'"7"', b"{}", b"true", b'[{"bytes": 1, "digest": "00"}]')
     ),
     b'{"input": "old.ptl", "verb": 1, "options": {}, "sources": [], "outputs": [{"bytes": 1e999}]}\n',
+]
+GARBAGE = [
+    b"",
+    b"no json",
+    b'{"input": "old.ptl"',
+    b"\xff\xfe\x00\x00\n\x80",
+    '{"input": "old.ptl", "outputs": []}\n'.encode("utf-16"),
+    b"".join(GARBAGE_LINES),
 ]
 
 

@@ -163,8 +163,9 @@ def test_check_tells_what_is_wrong(path: Path) -> None:
 
 def test_a_log_is_explained_from_a_store_as_from_a_folder(path: Path) -> None:
     lines("add", FLEET)
-    for log, status in (("unique.log", 0), ("plain.log", 1)):
-        folder, store = (run("symbolicate", where, "--log", FLEET / log) for where in (FLEET, path))
+    for name, status in (("unique.log", 0), ("plain.log", 1)):
+        log = b"".join((FLEET / name).read_bytes().splitlines(keepends=True)[:150])
+        folder, store = (run("symbolicate", where, stdin=log) for where in (FLEET, path))
         assert store.returncode == folder.returncode == status
         assert store.stdout == folder.stdout
         assert store.stderr.splitlines()[-1:] == folder.stderr.splitlines()[-1:]

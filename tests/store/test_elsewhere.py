@@ -20,6 +20,7 @@ from archive.store.store import Store
 from tests.support.commands import run
 from tests.support.faults import at_call, calls_to_strike
 from tests.support.kin import id_of, kin
+from tests.support.sampling import crossed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,8 +92,7 @@ CHANGES: dict[str, Callable[[Store], object]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("name", [COMPANIONS, BASES])
+@pytest.mark.parametrize(("change", "name"), crossed(CHANGES, [COMPANIONS, BASES], most=4))
 def test_a_link_that_comes_while_a_store_is_changed_leads_nowhere(
     change: str, name: str, store: Store, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from archive.store.files import KeptFiles
     from archive.store.kept import CompanionParts
 
-WORKERS, EACH = 4, 6
+WORKERS, EACH = 4, 4
 
 
 def add(path: str, worker: int) -> list[str]:

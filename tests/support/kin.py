@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
 from archive.normalform.form import NormalForm
 from tests.support.corpus import FIXTURES
+
+if TYPE_CHECKING:
+    from archive.companion.contents import Contents
 
 FAMILIES = ("torch-1.9.0_nested.ptl", "torch-2.13.0_lowered-host.ptl", "oracles_plain_two_methods.pt")
 """The archives whose companions are changed: small ones."""
@@ -38,8 +42,7 @@ def kin(
         packed: the profile; mapped companions are made faster.
         family: the model that it is a release of.
     """
-    data = (FIXTURES / "frozen" / "v2" / "split" / f"{FAMILIES[family]}.ptdbg").read_bytes()
-    contents = parse_companion(memoryview(data), unbounded())
+    contents = _of_family(family)
     strings = contents.strings.copies()
     place = max(range(len(strings)), key=lambda at: len(strings[at]))
     own = str(number if line is None else line).encode()
@@ -52,3 +55,9 @@ def kin(
     form = NormalForm(columns, table, unbounded())
     made = replace(contents, archive_id=number.to_bytes(16, "big"), form=form)
     return build_companion(made, CompanionProfile.PACKED if packed else CompanionProfile.MAPPED)
+
+
+@cache
+def _of_family(family: int) -> Contents:
+    data = (FIXTURES / "frozen" / "v2" / "split" / f"{FAMILIES[family]}.ptdbg").read_bytes()
+    return parse_companion(memoryview(data), unbounded())

@@ -15,7 +15,7 @@ from tests.support.servers import TOKEN, Running, store_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-LOG = b"".join((FLEET / "plain.log").read_bytes().splitlines(keepends=True)[:150])
+LOG = b"".join((FLEET / "plain.log").read_bytes().splitlines(keepends=True)[:75])
 
 
 def test_from_an_archive_to_the_source_of_its_failure(
