@@ -15,6 +15,7 @@ from archive.formats.record_kinds import kind_of
 from tests.support.corpus import FIXTURES
 from tests.support.halves import halves, joined
 from tests.support.plain import plain_handles, plain_methods, plain_ranges
+from tests.support.sampling import sampled
 from tools.make_companions import ARCHIVES, frozen_name, source, write
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def test_what_is_split_today_is_joined_with_a_frozen_companion(name: str, profil
 
 def test_what_would_be_frozen_today_answers_like_its_archive(tmp_path: Path) -> None:
     made = write(tmp_path / "v")
-    for path, (name, _) in zip(made, CASES, strict=True):
+    for path, (name, _) in sampled(zip(made, CASES, strict=True), most=9):
         assert_answers(path, source(name))
 
 

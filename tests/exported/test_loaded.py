@@ -29,8 +29,10 @@ from tests.support.running_exported import registered
 from tests.support.sampling import crossed, sampled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from torch.export import ExportedProgram
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")  # PyTorch's own
@@ -171,9 +173,9 @@ def calls(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
     return [node for node in made if not node.name.startswith("copy__default")]  # a buffer's new value
 
 
-def check(opened: archive.Archive, path: Path) -> None:
+def check(opened: archive.Archive, programs: Mapping[str, ExportedProgram]) -> None:
     """Compare names, sources and lines with those in PyTorch."""
-    for name, exported in _package.load_pt2(path).exported_programs.items():
+    for name, exported in programs.items():
         program = opened.programs[name]
         check_form(program, program.forms[-1], exported.graph_module)
         check_form(program, program.forms[0], exported.module())
@@ -202,7 +204,7 @@ def test_nodes_of_a_loaded_program_have_pytorchs_names_sources_and_lines(
     registered()
     monkeypatch.setattr(serialize.log, "disabled", True)  # a message of it lacks an argument
     with archive.open(path) as opened:
-        check(opened, path)
+        check(opened, _package.load_pt2(path).exported_programs)
 
 
 NO_SOURCE = "Original traceback:\nNone\n"
@@ -216,11 +218,12 @@ def test_failures_of_made_nodes_are_explained_as_pytorch_does(
     whole = saved(model, tmp_path / "whole.pt2", trace, dialect)
     small = tmp_path / "small.pt2"
     archive.split(whole, small, tmp_path / "model.ptdbg")
-    before, after = (torch.export.load(path).module() for path in (whole, small))
+    program = torch.export.load(whole)
+    before, after = program.module(), torch.export.load(small).module()
     expected = printed(torch.fx.Interpreter(before), BAD[model])
     log = printed(torch.fx.Interpreter(after), BAD[model])
     with archive.open(whole) as opened:
-        check(opened, whole)
+        check(opened, {"model": program})
         assert failure(explained(opened, log)) == failure(expected)
         if NO_SOURCE in expected:  # PyTorch makes some nodes without a source
             return

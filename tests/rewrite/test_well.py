@@ -98,7 +98,7 @@ def test_what_rewrites_the_records_of_one_that_pytorch_refuses_makes_it_well(tmp
 
 
 @given(made=archives())
-@settings(patient, max_examples=examples(30))
+@settings(patient, max_examples=examples(20))
 def test_what_is_made_of_an_archive_of_any_content_has_nothing_new(
     made: Made, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -111,7 +111,7 @@ def test_what_is_made_of_an_archive_of_any_content_has_nothing_new(
 
 
 @given(made=archives(), target=st.sampled_from(TARGETS))
-@settings(patient, max_examples=examples(60))
+@settings(patient, max_examples=examples(40))
 def test_what_an_archive_of_any_content_is_migrated_to_has_nothing_new(made: Made, target: str) -> None:
     try:
         there = archive.migrate(made.data, to=target, lossy=True).data

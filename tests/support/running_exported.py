@@ -28,6 +28,8 @@ from tests.support.exported import EXPORTED
 if TYPE_CHECKING:
     from pathlib import Path
 
+inductor.config.cpp.vec_isa_ok = True  # a C++ compiler is asked otherwise, for a second a process
+
 
 @cache
 def registered() -> None:

@@ -23,7 +23,7 @@ from archive.rewrite.split import split
 from tests.support.commands import run
 from tests.support.corpus import HANDLES, RELEASES
 from tests.support.halves import companion_of, halves, rezipped
-from tests.support.sampling import examples
+from tests.support.sampling import crossed, examples
 from tests.support.tampering import STACK, UNICODE, packed, tampered
 
 if TYPE_CHECKING:
@@ -160,8 +160,7 @@ def test_only_the_companion_that_was_split_from_it_makes_an_archive_the_original
         assert left == other
 
 
-@pytest.mark.parametrize("handles", ["unique", "keep", "drop"])
-@pytest.mark.parametrize("path", TWINS[:3] + TWINS[5:], ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize(("path", "handles"), crossed(TWINS[:3] + TWINS[5:], ["unique", "keep", "drop"]))
 def test_an_archive_that_was_not_split_is_joined_with_its_own_companion(
     path: Path, handles: HandleChoice
 ) -> None:
