@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 MODEL = ORACLES / "plain_stack.ptl"
 HANDLE = 1445
 PROGRAM = "from archive.cli import main; main()"
-FULL = Path("/dev/full")
-needs_full = pytest.mark.skipif(not FULL.exists(), reason="the system has no device that is always full")
 
 
 class Command(NamedTuple):
@@ -187,24 +185,6 @@ def test_without_standard_error_all_is_done_and_told_by_the_status(tmp_path: Pat
     assert archive.open(tmp_path / "m.ptl").records
     assert shell("2>&-", "inspect", tmp_path / "none.ptl").returncode == 2
     assert shell(">&- 2>&- <&-", "inspect", MODEL).returncode == 2
-
-
-@needs_full
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["inspect", MODEL],
-        ["inspect", MODEL, "--json"],
-        ["verify", MODEL],
-        ["symbolicate", MODEL, HANDLE],
-    ],
-    ids=["help", "table", "json", "lines", "bytes"],
-)
-def test_a_full_standard_output_is_an_error_that_names_it(arguments: list[object]) -> None:
-    done = shell(f"> {FULL}", *arguments)
-    assert done.returncode == 2
-    assert done.stderr == b"debug-archive: standard output: No space left on device\n"
 
 
 # --- usage

@@ -15,6 +15,7 @@ import archive
 from archive.describe.inspect import inspect, summarise
 from tests.support.commands import called, row, run, told, well
 from tests.support.corpus import FIXTURES, KINDS, RELEASES
+from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,7 +146,7 @@ def test_a_folder_has_a_line_for_each_file_that_pytorch_saved_and_the_command_re
 # --- all three
 
 
-@pytest.mark.parametrize("command", ["verify", "sizes"])
+@pytest.mark.parametrize("command", sampled(COMMANDS, most=1))
 @pytest.mark.usefixtures("models")
 def test_several_processes_give_the_same_in_the_same_order(command: str) -> None:
     alone, together = (called(command, "models", "-j", jobs) for jobs in (1, 2))

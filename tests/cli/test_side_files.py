@@ -17,7 +17,7 @@ from tests.cli.test_lost_output import NEED_TORCH, PRINTING, commands
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
 from tests.support.cost import MIB, peak_below
-from tests.support.sampling import crossed
+from tests.support.sampling import crossed, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,9 @@ def test_what_is_named_is_refused_in_one_line_within_bounds(
     assert done.stderr.count(b"\n") == 1 or done.stderr.startswith(b"Usage: ")
 
 
-@pytest.mark.parametrize("option", ["leaks --config", "digest --check", "serve --token-file", "sizes --base"])
+@pytest.mark.parametrize(
+    "option", sampled(["leaks --config", "digest --check", "serve --token-file", "sizes --base"], most=2)
+)
 def test_nobody_waits_for_a_pipe_into_which_nobody_writes(option: str, folder: Path, tmp_path: Path) -> None:
     if option.startswith("serve"):
         pytest.importorskip("fastapi")

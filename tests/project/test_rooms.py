@@ -7,6 +7,7 @@ from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 PACKAGE = Path(__file__).resolve().parents[2] / "archive"
 BESIDE = {"__init__.py", "__init__.pyi", "__main__.py", "py.typed"}
@@ -17,15 +18,28 @@ BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 """The fields in which statements, and parts of them, hold statements: an import is in no expression."""
 
 
+class Module(NamedTuple):
+    """What a file imports, in functions too, and the names that its statements bind."""
+
+    imports: list[ast.Import | ast.ImportFrom]
+    bound: list[str]
+
+
 @cache
-def imports(path: Path) -> list[ast.Import | ast.ImportFrom]:
-    """All imports of a file, in functions too."""
-    nodes: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+def module(path: Path) -> Module:
+    """A file, read once."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes: list[ast.AST] = [tree]
     for node in nodes:  # which grows meanwhile
         for field in BLOCKS:
             inner = getattr(node, field, ())
             nodes += inner if isinstance(inner, list) else ()
-    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    return Module(imports, [name for statement in tree.body for name in bound(statement)])
+
+
+def imports(path: Path) -> list[ast.Import | ast.ImportFrom]:
+    return module(path).imports
 
 
 def rooms() -> list[str]:
@@ -77,9 +91,7 @@ def test_a_name_of_a_module_stands_for_one_thing() -> None:
     twice = {
         (path.name, name)
         for path in PACKAGE.rglob("*.py")
-        for name, count in Counter(
-            name for statement in ast.parse(path.read_text("utf-8")).body for name in bound(statement)
-        ).items()
+        for name, count in Counter(module(path).bound).items()
         if count > 1
     }
     assert twice == set()
