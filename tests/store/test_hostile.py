@@ -129,7 +129,7 @@ def test_a_companion_that_claims_much_is_refused_before_it_costs(store: Store) -
 
 
 def test_a_frame_that_inflates_to_more_than_it_says_is_refused(store: Store) -> None:
-    forged(store, 7, plain=bytes(50 << 20), size=100)
+    forged(store, 7, plain=bytes(1 << 20), size=100)
     assert "bytes inflated, found" in problem_of(store, 7)
 
 
