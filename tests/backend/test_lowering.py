@@ -256,6 +256,8 @@ def test_every_operation_has_its_place_and_the_calls_that_pytorch_records(name: 
     for operation in inlined(scripted._c, "forward", RangeFinder.of(scripted._c)).operations():
         own = operation.range
         assert own is not None or operation.kind in ("prim::Constant", *OF_SEVERAL_LINES)
+        if own is not None and operation.kind in OF_SEVERAL_LINES:
+            assert b"\n" not in bytes(own.source.text)[own.start : own.end], "one line, or none"
         if operation.kind.startswith("aten::") and own is not None:
             calls = tuple((str(call.instance), call.function) for call in operation.stack if call.type_name)
             ours.add((operation.kind, str(own.source.filename), own.line, own.start, own.end, calls))

@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import subprocess
+import sys
 from os import makedirs
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 Value: TypeAlias = Any
+SETS_A_NAME = "json.effects_outside that is set: what it does outside the model would be lost"
 OF_THIS_PROCESS = "what it does or tells is of this process, and no table has it"
 
 
@@ -134,6 +136,13 @@ def sets_a_name(_: Value, x: Value) -> Value:
     return x
 
 
+def sets_a_name_later(self: Value, x: Value) -> Value:
+    self.count += 1
+    if self.count > 1:
+        setattr(json, "effects_outside", 1)  # noqa: B010
+    return x + self.count
+
+
 def by_address(self: Value, x: Value) -> Value:
     self.count = id(self.results)
     return x
@@ -163,18 +172,24 @@ def by_address(self: Value, x: Value) -> Value:
             sets_a_setting,
             "torch.backends.cudnn.benchmark that is set: what it does outside the model would be lost",
         ),
-        (sets_a_name, "json.effects_outside that is set: what it does outside the model would be lost"),
+        (sets_a_name, SETS_A_NAME),
+        (
+            sets_a_name_later,
+            f"a second call, from where the first one ends, does something else: {SETS_A_NAME}",
+        ),
         (by_address, "id: a number that differs from process to process"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_what_replay_would_not_do_is_refused_at_its_line(function: Value, says: str) -> None:
     before = torch.get_rng_state(), torch.get_default_dtype()
+    kinds = {name: type(module) for name, module in sys.modules.items()}
     with pytest.raises(CaptureError) as caught:
         lower(Model(function), "aten", effects=True, example_inputs=(torch.ones(3),))
     lines, first = inspect.getsourcelines(function)
     assert (caught.value.message, caught.value.filename) == (says, __file__)
     assert first < caught.value.line < first + len(lines)
+    assert {name: type(sys.modules[name]) for name in kinds} == kinds
     assert torch.equal(before[0], torch.get_rng_state())
     assert before[1] == torch.get_default_dtype()
     assert "EFFECTS_OUTSIDE" not in os.environ
