@@ -27,7 +27,7 @@ from tests.support.sampling import Suite, sampled
 from tests.support.torch_oracles import argument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from archive.backend.registry import Preprocess, Runtime
@@ -40,6 +40,7 @@ X, Y = torch.linspace(-1, 2, 6).reshape(2, 3), torch.ones(2, 3)
 BAD = {"x @ self.weight": (torch.ones(2, 4), Y), "* 0.5 + y": (X, torch.ones(5, 5))}
 SHAPES = argument("float32[2, 3]"), argument("float32[14, 2]")
 REFUSED = {"torch.sigmoid(y)": Unsupported()}
+TAKEN = "refusal: expected None to be refused with an ArchiveError, found "
 
 
 @contextmanager
@@ -120,6 +121,48 @@ def test_a_backend_that_is_not_pytorch_s_is_examined_as_far_as_that_goes() -> No
     assert all(note.endswith("made to fail: no operation of the model, as it seems") for note in failures)
 
 
+@pytest.mark.parametrize(
+    ("part", "costly", "finding"),
+    [
+        (broken.Inheriting, COSTLY, ""),
+        (
+            broken.made_up,
+            {"handles"},
+            "handles: expected .pt: handle 1000 to be an operator of the model, found mine::fused",
+        ),
+        (broken.Vague, {"availability"}, "availability: expected is_available to give a bool, found 1"),
+        (broken.Detaching, (), "gradients: expected the runtime: a gradient of input 0, found none"),
+        (broken.detached, (), "gradients: expected the runtime: a gradient of first.weight, found none"),
+        (broken.Credulous, (), f"{TAKEN}no error"),
+        (broken.Crashing, (), f"{TAKEN}TypeError: 'NoneType' object is not subscriptable"),
+        (
+            broken.Careless,
+            (),
+            f"{TAKEN}no error, taken: '\\x00 no state' at state[0]".replace(
+                "None", "a state of garbage texts"
+            ),
+        ),
+        (
+            broken.numbered,
+            {"reproducible"},
+            "reproducible: expected .pt: the same bytes when lowered again, found another data.pkl",
+        ),
+        (broken.placeless, (), "unsupported: expected a LoweringError at 'torch.sigmoid(y)', found KeyError"),
+        (
+            broken.failing,
+            (),
+            "interface: expected the model to run and to be lowered, found ZeroDivisionError: no zero",
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_broken_part_is_at_most_one_finding(part: Any, costly: Collection[str], finding: str) -> None:  # noqa: ANN401
+    """A runtime, or a function that preprocesses."""
+    parts = (part, preprocess_ahead) if isinstance(part, type) else (Tape, part)
+    rule, _, text = finding.partition(": ")
+    assert said(*parts, *costly) == ({rule: text} if rule else {})
+
+
 def test_other_results_are_found() -> None:
     found = said(broken.Wrong, preprocess_ahead, "state")
     assert found["results"].startswith(
@@ -138,11 +181,6 @@ def test_a_handle_that_nobody_gave_out_is_found() -> None:
     assert found["errors"].endswith("a handle that was given out, found 99")
     assert found["reproducible"] == "expected .pt: no handle in the states of two modules, found 99"
     assert found.keys() == {"handles", "events", "errors", "failures", "reproducible"}
-
-
-def test_an_operation_that_comes_from_nowhere_is_found() -> None:
-    found = said(Tape, broken.made_up, "handles")
-    assert found == {"handles": "expected .pt: handle 1000 to be an operator of the model, found mine::fused"}
 
 
 @pytest.mark.parametrize(
@@ -183,15 +221,6 @@ def test_events_that_tell_something_else_are_found(runtime: type[Tape], expected
     assert found["events"].endswith(expected)
 
 
-def test_a_runtime_may_inherit_its_methods() -> None:
-    assert said(broken.Inheriting, preprocess_ahead, *COSTLY) == {}
-
-
-def test_an_answer_that_is_no_bool_is_found() -> None:
-    found = said(broken.Vague, preprocess_ahead, "availability")  # type: ignore[arg-type]
-    assert found == {"availability": "expected is_available to give a bool, found 1"}
-
-
 def test_a_backend_that_is_never_available_is_found() -> None:
     assert said(broken.Never, preprocess_ahead, "availability") == {
         "availability": "expected the backend to be available here, as the test tells by available=True, "
@@ -203,15 +232,6 @@ def test_a_backend_that_is_never_available_is_found() -> None:
         "availability: expected the backend not to be available here, as the test tells by available=False, "
         "found is_available True"
     )
-
-
-def test_gradients_that_get_lost_are_found() -> None:
-    assert said(broken.Detaching) == {
-        "gradients": "expected the runtime: a gradient of input 0, found none",
-    }
-    assert said(preprocess=broken.detached) == {
-        "gradients": "expected the runtime: a gradient of first.weight, found none",
-    }
 
 
 def test_a_backend_can_be_made_unavailable() -> None:
@@ -246,45 +266,9 @@ def test_a_state_that_changes_is_found() -> None:
     assert found["state"].startswith("expected the state, loaded,[1][0] to be equal, found Tensor-likes")
 
 
-@pytest.mark.parametrize(
-    ("runtime", "told"),
-    [
-        (broken.Credulous, "no error"),
-        (broken.Crashing, "TypeError: 'NoneType' object is not subscriptable"),
-    ],
-)
-def test_what_takes_anything_for_a_state_is_found(runtime: type[Tape], told: str) -> None:
-    assert said(runtime) == {"refusal": f"expected None to be refused with an ArchiveError, found {told}"}
-
-
-def test_texts_that_are_taken_for_a_state_are_named() -> None:
-    assert said(broken.Careless) == {
-        "refusal": "expected a state of garbage texts to be refused with an ArchiveError, "
-        "found no error, taken: '\\x00 no state' at state[0]"
-    }
-
-
-def test_a_state_that_is_another_each_time_is_found() -> None:
-    assert said(Tape, broken.numbered, "reproducible") == {
-        "reproducible": "expected .pt: the same bytes when lowered again, found another data.pkl"
-    }
-
-
-def test_what_cannot_be_compiled_without_its_place_is_found() -> None:
-    assert said(preprocess=broken.placeless) == {
-        "unsupported": "expected a LoweringError at 'torch.sigmoid(y)', found KeyError"
-    }
-
-
 def test_a_runtime_without_its_methods_is_found() -> None:
     found = said(broken.Empty, preprocess_ahead, *COSTLY)  # type: ignore[arg-type]
     assert found["interface"] == "expected a runtime with the method compile, found none"
-
-
-def test_a_backend_that_compiles_nothing_is_one_finding() -> None:
-    assert said(preprocess=broken.failing) == {
-        "interface": "expected the model to run and to be lowered, found ZeroDivisionError: no zero"
-    }
 
 
 def test_the_fixture_fails_with_all_findings(conformance: Callable[..., Report]) -> None:
