@@ -9,7 +9,7 @@ from bisect import bisect
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import archive
 from archive.base.limits import DEFAULT_LIMITS
@@ -24,6 +24,7 @@ from tests.support.corpus import ARCHIVES
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
+    from archive import Redaction
     from archive.companion.contents import Contents
     from archive.rewrite.kept import HandleChoice
     from archive.rewrite.shrink import Shrinkage
@@ -67,6 +68,22 @@ def halves(source: Path | bytes, profile: CompanionProfile = CompanionProfile.PA
         out, companion = Path(folder) / "out.pt", Path(folder) / "m.ptdbg"
         said = split(source, out, companion, profile=profile)
         return Halves(out.read_bytes(), companion.read_bytes(), said)
+
+
+class Redacted(NamedTuple):
+    """What a redaction wrote, and what it said of that."""
+
+    out: bytes
+    companion: bytes
+    said: Redaction
+
+
+@cache
+def redacted(source: Path | bytes, **choices: Any) -> Redacted:  # noqa: ANN401 (those of redact)
+    """A file that does not change, redacted."""
+    out, companion = io.BytesIO(), io.BytesIO()
+    said = archive.redact(source, out, companion, **choices)
+    return Redacted(out.getvalue(), companion.getvalue(), said)
 
 
 def split_companion(

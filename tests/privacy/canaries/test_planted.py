@@ -9,6 +9,7 @@ import pytest
 
 import archive
 from tests.support.canaries import FILES, planted_in, table
+from tests.support.halves import joined, redacted
 from tests.support.sampling import crossed, sampled
 from tests.support.scanner import tokens_in
 from tools import publish_table
@@ -70,7 +71,7 @@ MODELS = [path for path in FILES if path.name not in REFUSED]
 WAYS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "basename, no source": ({"paths": "basename", "text": "none"}, {"basename", "lines", "source", "root"}),
     "no paths, lines": ({"paths": "none", "text": "lines"}, {"basename", "none", "lines", "root"}),
-    "map": ({"maps": ["/home/zquserxz/zqfolderxz=src", "/opt/cache/zqcachexz="]}, {"basename"}),
+    "map": ({"maps": ("/home/zquserxz/zqfolderxz=src", "/opt/cache/zqcachexz=")}, {"basename"}),
     "no source": ({"text": "none"}, {"lines", "source"}),
     "no inputs": ({"inputs": False}, {"inputs"}),
     "no extra files": ({"extra": False}, {"extra"}),
@@ -81,7 +82,7 @@ WAYS: dict[str, tuple[dict[str, Any], set[str]]] = {
 NAMELESS = {"compiled.pt2", "effects.pt"}
 NAMED = [path for path in MODELS if path.name not in NAMELESS]
 """Files whose names may go; of others ``--names`` is refused."""
-FLAGS = {"compiled.pt2": {"maps": ["/opt/py=python"]}}
+FLAGS = {"compiled.pt2": {"maps": ("/opt/py=python",)}}
 """Options that a file needs besides: what compilers are told stays otherwise."""
 
 
@@ -89,29 +90,21 @@ FLAGS = {"compiled.pt2": {"maps": ["/opt/py=python"]}}
 def test_what_is_left_is_what_the_table_tells(path: Path, way: str) -> None:
     options, gone = WAYS[way]
     options = FLAGS.get(path.name, {}) | options
-    out, companion = io.BytesIO(), io.BytesIO()
-    facts = archive.redact(path, out, companion, **options)
-    assert tokens_in(out.getvalue()).keys() == {one.token for one in planted_in(path) if one.goes not in gone}
+    out, companion, facts = redacted(path, **options)
+    assert tokens_in(out).keys() == {one.token for one in planted_in(path) if one.goes not in gone}
     assert (facts.left, facts.unread) == ((), ())
     assert bool(facts.refused) == (path.name == "enums.ptl")
-    back = io.BytesIO()
-    assert archive.join(out.getvalue(), companion.getvalue(), back).exact
-    assert back.getvalue() == path.read_bytes()
+    assert joined(out, companion) == (path.read_bytes(), True)
 
 
 @pytest.mark.parametrize(
     "path", sampled(NAMED, most=7, by=[lambda path: path.suffix]), ids=lambda path: path.name
 )
 def test_names_go_but_for_those_that_callers_have(path: Path) -> None:
-    out, companion = io.BytesIO(), io.BytesIO()
-    facts = archive.redact(path, out, companion, preset="publish", names="hash")
-    assert tokens_in(out.getvalue()).keys() == {
-        one.token for one in planted_in(path) if one.why or one.goes == "none"
-    }
+    out, companion, facts = redacted(path, preset="publish", names="hash")
+    assert tokens_in(out).keys() == {one.token for one in planted_in(path) if one.why or one.goes == "none"}
     assert (facts.left, facts.unread) == ((), ())
-    back = io.BytesIO()
-    assert archive.join(out.getvalue(), companion.getvalue(), back).exact
-    assert back.getvalue() == path.read_bytes()
+    assert joined(out, companion) == (path.read_bytes(), True)
 
 
 @pytest.mark.parametrize("path", [path for path in MODELS if path not in NAMED], ids=lambda path: path.name)
@@ -124,10 +117,8 @@ def test_names_that_would_stay_are_refused(path: Path) -> None:
 
 def test_hashes_of_names_are_of_this_file_alone() -> None:
     codes = []
-    for _ in range(2):
-        out = io.BytesIO()
-        archive.redact(NAMED[0], out, io.BytesIO(), preset="publish", names="hash")
-        with archive.open(out.getvalue()) as opened:
+    for source in (NAMED[0], NAMED[0].read_bytes()):  # of neither the other's redaction is kept
+        with archive.open(redacted(source, preset="publish", names="hash").out) as opened:
             codes.append({name for name in opened.records if name.startswith("code/")})
     assert codes[0].isdisjoint(codes[1])
 

@@ -6,12 +6,12 @@ import io
 import json
 import re
 import zipfile
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import archive
+from tests.support import halves
 from tests.support.canaries import rewritten
 from tests.support.commands import run
 from tests.support.exported import ETRECORDS, EXPORTED, log, nodes, record
@@ -22,19 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from archive import Redaction
 
 NOTED, SHOP = EXPORTED / "noted.pt2", EXPORTED / "shop_strict.pt2"
 MODEL = "models/model.json"
 
 
-@cache
-def redacted(source: Path | bytes, **choices: Any) -> tuple[bytes, bytes, Redaction]:  # noqa: ANN401
-    out, companion = io.BytesIO(), io.BytesIO()
-    facts = archive.redact(source, out, companion, **choices)
-    back = io.BytesIO()
-    assert archive.join(out.getvalue(), companion.getvalue(), back).exact == facts.exact
-    return out.getvalue(), companion.getvalue(), facts
+def redacted(source: Path | bytes, **choices: Any) -> halves.Redacted:  # noqa: ANN401
+    made = halves.redacted(source, **choices)
+    assert halves.joined(made.out, made.companion)[1] == made.said.exact
+    return made
 
 
 def edited(path: Path, edit: Callable[[dict[str, Any]], None], **layout: Any) -> bytes:  # noqa: ANN401
@@ -148,9 +144,7 @@ def test_instructions_of_an_etrecord_lead_to_the_same_lines(name: str) -> None:
     with zipfile.ZipFile(io.BytesIO(out)) as opened:
         assert {one.date_time for one in opened.infolist()} == {(1980, 0, 0, 0, 0, 0)}
     assert archive.digest(out) == archive.digest(path)
-    back = io.BytesIO()
-    archive.join(out, companion, back)
-    assert back.getvalue() == path.read_bytes()
+    assert halves.joined(out, companion) == (path.read_bytes(), True)
 
 
 def test_logs_of_the_runtime_are_explained_as_before_with_the_companion(tmp_path: Path) -> None:

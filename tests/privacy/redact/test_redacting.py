@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import archive
 from tests.support.commands import run
 from tests.support.corpus import ARCHIVES, FIXTURES, ORACLES, RELEASES
 from tests.support.exported import PROGRAMS
+from tests.support.halves import joined, redacted
 from tests.support.sampling import crossed, sampled
 from tests.support.scanner import holds
 
@@ -22,20 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from archive import Redaction
 
 CHOICES = [("basename", "keep"), ("relative", "lines"), ("none", "none")]
 PACKAGE = FIXTURES / "kinds" / "package.pt"
 MODEL = ORACLES / "plain_stack.ptl"
 SAMPLE = [path for path in ARCHIVES if b"debug_pkl" in path.read_bytes()][::24] + PROGRAMS[::10]
 SOME = sampled(SAMPLE, 7, by=[lambda path: path.suffix])
-
-
-@cache
-def redacted(path: Path, paths: Any, text: Any, **others: Any) -> tuple[bytes, bytes, Redaction]:  # noqa: ANN401
-    out, companion = io.BytesIO(), io.BytesIO()
-    facts = archive.redact(path, out, companion, paths=paths, text=text, **others)
-    return out.getvalue(), companion.getvalue(), facts
 
 
 def lines(opened: archive.Archive) -> list[tuple[int, int]]:
@@ -75,7 +67,7 @@ def sources(opened: archive.Archive) -> set[str]:
 
 @pytest.mark.parametrize(("path", "choice"), crossed(SOME, CHOICES))
 def test_lines_and_model_stay_and_a_join_gives_the_original(path: Path, choice: tuple[str, str]) -> None:
-    out, companion, facts = redacted(path, *choice)
+    out, companion, facts = redacted(path, paths=choice[0], text=choice[1])
     assert (facts.left, facts.unread) == ((), ())
     with archive.open(path) as before, archive.open(out) as after:
         assert after.archive_id == before.archive_id
@@ -85,14 +77,13 @@ def test_lines_and_model_stay_and_a_join_gives_the_original(path: Path, choice: 
             assert list(after.handle_table.handle) == list(before.handle_table.handle)  # type: ignore[union-attr]
     assert messages(out) <= messages(path)
     assert archive.digest(out) == archive.digest(path)
-    back = io.BytesIO()
-    assert archive.join(out, companion, back).exact == facts.exact
-    assert facts.exact == (back.getvalue() == path.read_bytes())
+    back, exact = joined(out, companion)
+    assert exact == facts.exact == (back == path.read_bytes())
 
 
 @pytest.mark.parametrize("path", SOME, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_another_scanner_finds_nothing(path: Path) -> None:
-    out, _, facts = redacted(path, "none", "none")
+    out, _, facts = redacted(path, paths="none", text="none")
     with archive.open(path) as opened:
         code = "".join(
             str(opened.records[name].view(), "utf-8") for name in opened.records if name.endswith(".py")
@@ -174,7 +165,7 @@ def test_a_second_run_says_again_what_is_left(tmp_path: Path) -> None:
 def test_a_model_without_debug_info_is_written_and_searched_all_the_same(tmp_path: Path) -> None:
     split = tmp_path / "split.ptl"
     archive.split(MODEL, split, tmp_path / "c", handles="drop")
-    _, _, facts = redacted(split, "none", "none")
+    _, _, facts = redacted(split, paths="none", text="none")
     assert facts.sought == dict.fromkeys(("path", "folder", "line", "name", "root", "file"), 0)
     assert (facts.rewritten, facts.gone, facts.left) == ((), (), ())
 
@@ -201,7 +192,7 @@ def test_what_pytorch_refuses_of_the_original_too_is_told_so() -> None:
 
 
 def test_lines_that_no_range_is_on_do_not_tell_their_lengths() -> None:
-    out, _, _ = redacted(MODEL, "keep", "none")
+    out, _, _ = redacted(MODEL, paths="keep", text="none")
     with archive.open(MODEL) as before, archive.open(out) as after:
         old, new = (_lines_of(opened) for opened in (before, after))
     lengths = [
