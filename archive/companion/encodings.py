@@ -95,6 +95,10 @@ class EncodedColumn(NamedTuple):
         return self.transform * TRANSFORM + self.zigzag * ZIGZAG + self.width
 
 
+EMPTY = EncodedColumn(Transform.SAME, zigzag=False, width=0, start=0, data=b"")
+"""A column of no rows."""
+
+
 def parse_coding(coding: int) -> tuple[int, bool, int]:
     """The number of the transform, whether residuals are zigzag coded, and their width."""
     transform, rest = divmod(coding, TRANSFORM)
@@ -109,31 +113,53 @@ def encodings(values: Ints, *, whole: bool = True) -> Iterator[EncodedColumn]:
         values: the column (n, at least one).
         whole: whether BACK is among them. Its values can only be read from the first row on.
     """
-    first = int(values[0])
-    if (values == first).all():
-        yield EncodedColumn(Transform.SAME, zigzag=False, width=0, start=first, data=b"")
+    if not is_varied(values):
+        yield encoded_by(Transform.SAME, values)
         return
-    yield _encoded(Transform.FLAT, values, 0)
-    with np.errstate(over="ignore"):
-        yield _encoded(Transform.DELTA, np.diff(values, prepend=first), first)
-        yield _encoded(Transform.INDEX, values - first - np.arange(len(values)), first)
-        if values.min() > -NARROW and values.max() < NARROW:
-            peak = np.maximum.accumulate(values)
-            yield _encoded(Transform.PEAK, 1 + np.append(first - 1, peak[:-1]) - values, first)
+    for transform in (Transform.FLAT, Transform.DELTA, Transform.INDEX):
+        yield encoded_by(transform, values)
+    if values.min() > -NARROW and values.max() < NARROW:
+        yield encoded_by(Transform.PEAK, values)
     back = _back(values) if whole else None
     if back is not None:
-        yield _encoded(Transform.BACK, back, first)
+        new = values[back == 0]
+        if (new == new[0] + np.arange(len(new))).all():
+            yield _encoded(Transform.BACK, back, int(values[0]))
 
 
-def _back(values: Ints) -> Ints | None:
-    """The residuals of BACK; None if a new value is not one more than the largest before."""
+def is_varied(values: Ints) -> bool:
+    """Whether a column has two different values."""
+    return bool(len(values) and (values != values[0]).any())
+
+
+def encoded_by(transform: Transform, values: Ints) -> EncodedColumn:
+    """A column in a transform that can hold it."""
+    first = int(values[0]) if len(values) else 0
+    if transform is Transform.SAME:
+        return EncodedColumn(Transform.SAME, zigzag=False, width=0, start=first, data=b"")
+    if transform is Transform.FLAT:
+        return _encoded(transform, values, 0)
+    if transform is Transform.BACK:
+        return _encoded(transform, _back(values), first)
+    residuals = np.zeros(len(values), np.int64)
+    with np.errstate(over="ignore"):
+        if transform is Transform.DELTA:
+            residuals[1:] = values[1:] - values[:-1]
+        elif transform is Transform.INDEX:
+            residuals = values - first - np.arange(len(values))
+        else:
+            residuals[1:] = 1 + np.maximum.accumulate(values)[:-1] - values[1:]
+    return _encoded(transform, residuals, first)
+
+
+def _back(values: Ints) -> Ints:
+    """The residuals of BACK, which can hold the column only if each new value is the next one."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     again = ordered[1:] == ordered[:-1]
     back = np.zeros(len(values), np.int64)
     back[order[1:][again]] = (order[1:] - order[:-1])[again]
-    new = values[back == 0]
-    return back if (new == new[0] + np.arange(len(new))).all() else None
+    return back
 
 
 def _encoded(transform: Transform, residuals: Ints, start: int) -> EncodedColumn:

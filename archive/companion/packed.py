@@ -28,6 +28,7 @@ import numpy as np
 from archive.base.columns import table_of
 from archive.base.errors import ArchiveError
 from archive.companion.blocks import BLOCK_ROWS, BlockColumn, build_blocks
+from archive.companion.choosing import chosen, shortest
 from archive.companion.codecs import (
     SMALL,
     STRONGEST,
@@ -37,17 +38,17 @@ from archive.companion.codecs import (
     encoder_bytes,
     inflated,
     parsed_objects,
-    zstd,
-    zstd_bytes,
 )
 from archive.companion.contents import Contents
 from archive.companion.encodings import (
+    EMPTY,
     ColumnLine,
     EncodedColumn,
     Transform,
     build_lines,
     decoded,
-    encodings,
+    encoded_by,
+    is_varied,
     parse_lines,
 )
 from archive.companion.layout import CompanionProfile, SectionLine, check_crc, written
@@ -88,15 +89,13 @@ LEFT_OUT = [
 ]
 """Columns that are left out where they have no rows."""
 
-EMPTY = EncodedColumn(Transform.SAME, zigzag=False, width=0, start=0, data=b"")
-"""A column of no rows."""
 WHOLE = {Transform.BACK}
 """Transforms whose values can only be read from the first row on, and so not in blocks."""
 NEVER_ALONE = {"row.range", "string.template"}
 """Columns of which nobody asks for single rows: they may be encoded by BACK."""
 
-LONG, QUICK = 1 << 12, 6
-"""From LONG rows on, a column's encodings are compared at zstd's level QUICK, else at its strongest."""
+TINY = 1 << 10
+"""Bytes of a section up to which only the dictionary's codec is tried: no other won in any fixture."""
 STRING_COLUMNS: tuple[ColumnName, ...] = ("string.template", "template.length", "number.value")
 """The columns that strings are made of."""
 
@@ -113,14 +112,13 @@ def build_packed(contents: Contents, level: int) -> bytes:
     """
     columns, texts = stored(contents)
     allowance, what = contents.form.allowance, "columns that are encoded"
-    most = max(map(len, columns.values()), default=0)
-    quick, best = zstd_bytes(VALUE_BYTES * most, QUICK), zstd_bytes(VALUE_BYTES * min(most, LONG), STRONGEST)
-    with allowance.lent(max(quick, best), what):  # what zstd takes to compare the encodings of a column
-        encoded = {column.name: _least(columns[column.name]) for column in COLUMNS if column.name in columns}
-        apart = _apart(columns, encoded)
-        encoded |= {
-            name: _least(columns[name], whole=False) for name in apart if encoded[name].transform in WHOLE
-        }
+    encoded = chosen(columns, allowance)
+    apart = _apart(columns, encoded)
+    encoded |= {
+        name: shortest(columns[name], allowance, whole=False)
+        for name in apart
+        if encoded[name].transform in WHOLE
+    }
     body = _body(columns, {name: encoding for name, encoding in encoded.items() if name not in apart})
     raw, blocks = bytes(contents.raw), {name: encoded[name] for name in apart}
     longest = max((len(column.data) for column in blocks.values()), default=0)
@@ -128,9 +126,9 @@ def build_packed(contents: Contents, level: int) -> bytes:
         longest = min(longest, BLOCK_ROWS * VALUE_BYTES)
     sizes = [len(body) + len(raw), len(texts), longest]
     with allowance.lent(max(encoder_bytes(size, level) for size in sizes), what):
-        bodies = [body, alike(columns)] if len(body) <= SMALL and not apart else [body]
-        sections = [_least_section(SOLID, [body + raw for body in bodies], Codec.COLUMNS, level)]
-        sections.append(_least_section(STRINGS, [texts], Codec.TEXTS, level))
+        other = alike(columns) + raw if len(body) <= SMALL and not apart else None
+        sections = [_least_section(SOLID, body + raw, Codec.COLUMNS, level, other)]
+        sections.append(_least_section(STRINGS, texts, Codec.TEXTS, level))
         sections += [
             build_blocks(BY_NAME[name].number, columns[name], encoding, level)
             for name, encoding in blocks.items()
@@ -156,21 +154,18 @@ def stored(contents: Contents) -> tuple[Columns, bytes]:
 
 def alike(columns: Columns) -> bytes:
     """Columns encoded in the way that is most alike in all companions, so that the dictionary fits them."""
-    known = (Transform.SAME, Transform.DELTA)
-    return _body(
-        columns,
-        {
-            name: next(each for each in encodings(values) if each.transform in known)
-            if len(values)
-            else EMPTY
-            for name, values in columns.items()
-        },
-    )
+    transforms = {True: Transform.DELTA, False: Transform.SAME}
+    encoded = {name: encoded_by(transforms[is_varied(values)], values) for name, values in columns.items()}
+    return _body(columns, encoded)
 
 
-def _least_section(number: int, bodies: list[bytes], words: Codec, level: int) -> tuple[SectionLine, bytes]:
-    """The section that is smallest of some bodies, with or without the words of a dictionary."""
-    tried = [(body, *compressed(body, level, codec)) for body in bodies for codec in (None, words)]
+def _least_section(
+    number: int, body: bytes, words: Codec, level: int, other: bytes | None = None
+) -> tuple[SectionLine, bytes]:
+    """The smallest section: of a body, with or without the words of a dictionary, or of another with them."""
+    without = Codec.NONE if len(body) <= TINY and level < STRONGEST else None
+    tried = [(body, *compressed(body, level, codec)) for codec in (without, words)]
+    tried += [] if other is None else [(other, *compressed(other, level, words))]
     body, codec, data = min(tried, key=lambda section: len(section[2]))
     return SectionLine(number, 1, codec, len(body), 0, len(body), len(data), zlib.crc32(data)), data
 
@@ -179,7 +174,8 @@ def _apart(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> list[C
     """The columns that get sections of their own: none, if all together are soon inflated."""
     if sum(len(column.data) for column in encoded.values()) <= MUCH:
         return []
-    long = [name for name, column in encoded.items() if len(columns[name]) > BLOCK_ROWS and column.width]
+    names = [column.name for column in COLUMNS if column.name in columns]
+    long = [name for name in names if len(columns[name]) > BLOCK_ROWS and encoded[name].width]
     return [name for name in long if encoded[name].transform not in WHOLE or name not in NEVER_ALONE]
 
 
@@ -187,17 +183,6 @@ def _body(columns: Columns, encoded: dict[ColumnName, EncodedColumn]) -> bytes:
     lines = [ColumnLine(name, len(columns[name]), column) for name, column in encoded.items()]
     lines.sort(key=lambda line: BY_NAME[line.name].number)
     return build_lines(lines) + b"".join(line.encoded.data for line in lines)
-
-
-def _least(values: Ints, *, whole: bool = True) -> EncodedColumn:
-    """The encoding that compresses best; unless ``whole``, one whose blocks can be read one by one."""
-    if not len(values):
-        return EMPTY
-    candidates = list(encodings(values, whole=whole))
-    if len(candidates) == 1:
-        return candidates[0]
-    level = STRONGEST if len(values) <= LONG else QUICK
-    return min(candidates, key=lambda candidate: len(zstd(candidate.data, level)))
 
 
 # --- parse

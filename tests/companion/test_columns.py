@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -13,9 +14,11 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from archive import ArchiveError
+from archive import ArchiveError, LimitError
 from archive.base.columns import firsts, keyed, numbered, ordinals, spread
-from archive.companion import codecs
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.companion import choosing, codecs
+from archive.companion.choosing import chosen
 from archive.companion.codecs import (
     SMALL,
     STRONGEST,
@@ -29,6 +32,7 @@ from archive.companion.codecs import (
 from archive.companion.encodings import EncodedColumn, Transform, decoded, encodings
 from archive.companion.modelling import MODELLED, modelled, restored
 from archive.companion.templates import Templates, cut, templated
+from archive.normalform.columns import COLUMNS
 from archive.normalform.texts import line_bounds, pack_texts, unpack_texts
 from tests.support.halves import facts_of
 from tests.support.sampling import examples
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from archive.companion.contents import Contents
+    from archive.normalform.columns import Columns
 
     Coding = tuple[Transform, bool, int]
 
@@ -104,6 +109,49 @@ def test_each_transform_is_as_its_specification_says(
 def test_references_back_need_new_values_that_count_up() -> None:
     assert Transform.BACK not in transforms(4, 6, 4)
     assert Transform.BACK not in {one.transform for one in encodings(column([4, 5, 4]), whole=False)}
+
+
+def bits(encoded: EncodedColumn) -> int:
+    """What an encoding costs by its bytes, in 256ths of bits, plainly."""
+
+    def weight(count: int) -> int:
+        return round(256 * math.log2(count) * count) if count else 0
+
+    counts = Counter(encoded.data)
+    extra = 24 * len(counts) + 8 * (encoded.transform is not Transform.FLAT)
+    return weight(len(encoded.data)) - sum(map(weight, counts.values())) + 256 * extra
+
+
+@quick
+@given(st.lists(st.one_of(values, st.just([])), max_size=6), st.integers(1, 30))
+@example([[4, 4], [LEAST, MOST, LEAST], [], [4, 6, 4], [4, 5, 4], [7]], 2)
+def test_short_columns_get_the_transform_that_costs_fewest_bits(
+    columns: list[list[int]], at_once: int
+) -> None:
+    named: Columns = {each.name: column(drawn) for each, drawn in zip(COLUMNS, columns, strict=False)}
+    with mock.patch.object(choosing, "AT_ONCE", at_once):
+        best = chosen(named, DEFAULT_LIMITS.allowance(0))
+    assert best.keys() == named.keys()
+    for name, column_values in named.items():
+        assert decoded(best[name], len(column_values)).tolist() == column_values.tolist()
+        if len(column_values):
+            assert bits(best[name]) == min(map(bits, encodings(column_values)))
+
+
+def test_long_columns_get_the_encoding_that_compresses_best() -> None:
+    rows = choosing.LONG + 1
+    named: Columns = {
+        "range.start": np.arange(rows) % 7,
+        "range.end": np.arange(rows) ** 2,
+        "range.tag": np.ones(rows, np.int64),
+    }
+    best = chosen(named, DEFAULT_LIMITS.allowance(0))
+    for name, column_values in named.items():
+        assert decoded(best[name], rows).tolist() == column_values.tolist()
+        sizes = [len(zstd(encoded.data, choosing.QUICK)) for encoded in encodings(column_values)]
+        assert len(zstd(best[name].data, choosing.QUICK)) == min(sizes)
+    with pytest.raises(LimitError):
+        chosen(named, Limits(memory=1000).allowance(0))
 
 
 @quick

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 
 from archive.base.limits import DEFAULT_LIMITS
-from archive.companion import packed
+from archive.companion import choosing, packed
 from archive.companion.codecs import Codec
 from archive.companion.encodings import TRANSFORM, Transform
 from archive.companion.layout import (
@@ -125,7 +125,7 @@ def packed_of(
             result = dict(value) if isinstance(value, dict) else value
             patches.enter_context(mock.patch.object(packed, name, return_value=result))
         if not compress:  # which takes longest
-            patches.enter_context(mock.patch.object(packed, "zstd", lambda data, _: data))
+            patches.enter_context(mock.patch.object(choosing, "zstd", lambda data, _: data))
             patches.enter_context(
                 mock.patch.object(packed, "compressed", lambda data, *_: (Codec.NONE, data))
             )
