@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 
+PIECE = 1 << 16
+"""Bytes that are compared at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Join:
     """The result of a join.
@@ -143,15 +147,15 @@ def _rejoined(opened: Archive, file: BinaryIO) -> Join:
 
 
 class _Digest:
-    """A target for writes that digests the bytes, and passes them on to a file if it has one."""
+    """A target for writes that passes the bytes on to a file, and digests them."""
 
-    def __init__(self, file: BinaryIO | None = None) -> None:
+    def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
     def write(self, data: bytes | memoryview, /) -> int:
-        """Digest some bytes, and pass them on."""
-        written = len(data) if self.file is None else self.file.write(data)
+        """Pass some bytes on."""
+        written = self.file.write(data)
         self._hash.update(data[:written])
         return written
 
@@ -159,6 +163,28 @@ class _Digest:
     def number(self) -> int:
         """The digest as the column ``file.digest`` has it."""
         return digest_value(self._hash.digest())
+
+
+class _Comparison:
+    """A target for writes that compares the bytes with those that are expected.
+
+    Attributes:
+        left: what is still expected.
+        same: whether all bytes so far are as expected.
+    """
+
+    def __init__(self, expected: memoryview) -> None:
+        self.left, self.same = expected, True
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """Compare some bytes: as ``bytes``, piece by piece, because views are compared byte by byte."""
+        expected, self.left = self.left[: len(data)], self.left[len(data) :]
+        pieces = range(0, len(data), PIECE)
+        self.same = self.same and len(expected) == len(data)
+        self.same = self.same and all(
+            bytes(expected[at : at + PIECE]) == bytes(data[at : at + PIECE]) for at in pieces
+        )
+        return len(data)
 
 
 def with_digest(
@@ -176,16 +202,16 @@ def with_digest(
             the archive do as well, and take longer.
         others: the records of what is left of it; those of the archive do unless they were changed.
     """
-    original, joined = _Digest(), _Digest()
-    original.write(container.data)
     records = container.records
     of_model = set(counted_names(records)) - contents.records.raw.keys()
     known = {name: record.view() for name, record in records.items() if name not in of_model}
     members = joined_members(records if others is None else others, contents, known, left)
+    joined = _Comparison(container.data)
     write_archive(joined, container.root, members)
-    if joined.number != original.number:
+    if not joined.same or joined.left:
         return contents
-    return contents.with_columns({**contents.columns, "file.digest": np.array([original.number])})
+    digest = digest_value(hashlib.blake2b(container.data, digest_size=DIGEST_BYTES).digest())
+    return contents.with_columns({**contents.columns, "file.digest": np.array([digest])})
 
 
 def joined_to(
