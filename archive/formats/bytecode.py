@@ -4,6 +4,9 @@
 ...), ...)``. The instructions ``OP`` and ``OPN`` call operator x. PyTorch 1.5 and 1.6 wrote no version;
 readers take it as 3.
 
+Most readers want the names and counts, or one instruction of many: so methods and their tables are read one
+by one, and only the instructions of a table as columns.
+
 - Written by ``ScriptModuleSerializer::writeByteCode`` (``torch/csrc/jit/serialization/export_module.cpp``).
 - Read by ``BytecodeDeserializer::parseMethods`` (``torch/csrc/jit/mobile/import.cpp``), instructions by
   ``parseInstructions`` (``torch/csrc/jit/mobile/parse_bytecode.cpp``).
@@ -11,37 +14,62 @@ readers take it as 3.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from archive.base.columns import distinct_values
+from archive.base.limits import unbounded
 from archive.base.strings import charged
 from archive.formats.record_kinds import BYTECODE
-from archive.formats.schema import found_at
+from archive.formats.schema import (
+    Int,
+    Mismatch,
+    Opening,
+    Sequence,
+    String,
+    Table,
+    Value,
+    at_byte,
+    first_item,
+)
 from archive.pickles.ops import ValueKind
 from archive.pickles.write import integer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from archive.base.errors import ArchiveError
+    from archive.base.columns import Ints
     from archive.base.limits import Allowance
+    from archive.formats.schema import Ragged
     from archive.pickles.tree import Tree
 
 UNVERSIONED = 3
-INSTRUCTIONS, OPERATORS = b"instructions", b"operators"
 WARN = b"WARN"
 CALLING = (b"OP", b"OPN")
 METHOD_BYTES, INSTRUCTION_BYTES, OPERATOR_BYTES = 480, 120, 80
 """Bytes of memory that a method, an instruction and an operator cost besides their names."""
 INTERFACE_CALL = b"INTERFACE_CALL"
-HOLDERS = (ValueKind.TUPLE, ValueKind.LIST)
 ITEM_BYTES = 220
-"""Bytes of memory that an item of a tuple or list costs while it is looked through."""
+"""Bytes of memory that a method costs while it is looked through."""
 MAX_NAME = 4096
 """Bytes of an opcode or a method's name; a longer one counts as none."""
+
+TEXT = String("a text")
+INSTRUCTION = Opening("an instruction", opcode=TEXT, x=Value())
+OPERATOR = Opening("an operator: name and overload", name=TEXT, overload=Value())
+INSTRUCTIONS = Sequence(INSTRUCTION, expected="instructions")
+OPERATORS = Sequence(OPERATOR, expected="operators")
+CONSTANTS = Sequence(Value())
+TABLE = Table("a method", instructions=INSTRUCTIONS, operators=OPERATORS, constants=CONSTANTS)
+METHOD = Opening("a method: name and table", name=TEXT, table=TABLE)
+METHODS = {
+    versioned: Sequence(METHOD, head=Int() if versioned else None, expected="a tuple of methods")
+    for versioned in (True, False)
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +84,17 @@ def parse_bytecode(tree: Tree, pickle: int, allowance: Allowance) -> Bytecode:
     """The methods of one record of a tree.
 
     Raises:
-        ArchiveError: a value is not as above.
+        ArchiveError: a value is not as declared.
         LimitError: the methods cost more memory than the allowance has.
     """
-    version, items = _methods(tree, pickle)
-    names: dict[int, str] = {}  # by their strings, and counts by their tables: both may be shared
-    counts: dict[int, int] = {}
+    counts: dict[int, int] = {}  # by table: methods may share one
     instructions = {}
-    for item in items:
-        string, table = _method(tree, item)
-        if table not in counts:
-            counts[table] = int(tree.count[_entry(tree, table, INSTRUCTIONS)])
-        if string not in names:
-            allowance.take(METHOD_BYTES, "methods", record=BYTECODE)
-            names[string] = charged(tree.strings.data(string), allowance)
-        instructions[names[string]] = counts[table]
+    with at_byte(tree):
+        version, methods = _methods(tree, pickle)
+        for name, table in _named(tree, methods, allowance):
+            if table not in counts:
+                counts[table] = len(INSTRUCTIONS.nodes(tree, TABLE.node(tree, table, "instructions")))
+            instructions[name] = counts[table]
     return Bytecode(version, instructions)
 
 
@@ -78,21 +102,14 @@ def parse_operators(tree: Tree, pickle: int, allowance: Allowance) -> dict[str, 
     """For each method, the operator that each instruction calls; b"" where it calls none.
 
     Raises:
-        ArchiveError: a value is not as above.
+        ArchiveError: a value is not as declared.
         LimitError: the methods and instructions cost more memory than the allowance has.
     """
-    names: dict[int, str] = {}
-    called: dict[int, list[bytes]] = {}  # by table
-    operators = {}
-    for item in _methods(tree, pickle)[1]:
-        string, table = _method(tree, item)
-        if table not in called:
-            called[table] = _called(tree, table, allowance)
-        if string not in names:
-            allowance.take(METHOD_BYTES, "methods", record=BYTECODE)
-            names[string] = charged(tree.strings.data(string), allowance)
-        operators[names[string]] = called[table]
-    return operators
+    with at_byte(tree):
+        tables = dict(_named(tree, _methods(tree, pickle)[1], allowance))
+        distinct = list(dict.fromkeys(tables.values()))
+        called = dict(zip(distinct, _called(tree, distinct, allowance), strict=True))
+    return {name: called[table] for name, table in tables.items()}
 
 
 def renumber_warnings(tree: Tree, pickle: int) -> bytes:
@@ -102,108 +119,78 @@ def renumber_warnings(tree: Tree, pickle: int) -> bytes:
     differs.
 
     Raises:
-        ArchiveError: a value is not as above.
+        ArchiveError: a value is not as declared.
     """
     data = bytes(tree.tokens.pickles[pickle].data)
-    numbers = []
-    for item in _methods(tree, pickle)[1]:
-        _, table = _method(tree, item)
-        for instruction in _items(tree, _entry(tree, table, INSTRUCTIONS)):
-            code, number = _first_two(tree, instruction, "an instruction")
-            if bytes(tree.strings.data(_text(tree, code))) == WARN:
-                numbers.append(number)
+    with at_byte(tree):
+        tables = [METHOD.nodes(tree, method)[1] for method in _methods(tree, pickle)[1]]
+        rows = _rows(tree, tables, INSTRUCTIONS, "instructions", unbounded()).items
+        warnings = rows["x"][_are(tree, rows["opcode"], (WARN,))]
     pieces, end = [], 0
-    for count, node in enumerate(dict.fromkeys(numbers)):
+    for count, node in enumerate(dict.fromkeys(warnings.tolist())):
         start, after = (int(at - tree.tokens.base[pickle]) for at in tree.tokens.at[node : node + 2])
         pieces += [data[end:start], integer(count)]
         end = after
     return b"".join([*pieces, data[end:]])
 
 
-def _called(tree: Tree, table: int, allowance: Allowance) -> list[bytes]:
-    """The operator of each instruction of a method."""
-    instruction = np.array(_items(tree, _entry(tree, table, INSTRUCTIONS)), np.int64)
-    allowance.take(INSTRUCTION_BYTES * len(instruction), "instructions", record=BYTECODE)
-    names = []
-    for entry in _items(tree, _entry(tree, table, OPERATORS)):
-        name, _ = _first_two(tree, entry, "an operator: name and overload")
-        written = tree.strings.data(_text(tree, name))
-        allowance.take(OPERATOR_BYTES + len(written), "operators", record=BYTECODE)
-        names.append(bytes(written))
-    short = np.flatnonzero((tree.kinds(instruction) != ValueKind.TUPLE) | (tree.count[instruction] < 2))  # noqa: PLR2004
-    if len(short):
-        raise _unexpected(tree, int(instruction[short[0]]), "an instruction")
-    first = tree.first[instruction]
-    code, number = tree.children[first], tree.children[first + 1]
-    calls = [
-        node
-        for node in distinct_values(code).tolist()
-        if bytes(tree.strings.data(_text(tree, node))) in CALLING
-    ]
-    calling = np.isin(code, calls)
-    which = tree.value[number]
-    wrong = calling & ((tree.kinds(number) != ValueKind.INT) | (which < 0) | (which >= len(names)))
-    if wrong.any():
-        raise _unexpected(tree, int(number[wrong][0]), f"one of {len(names)} operators")
-    return [
-        names[number] if call else b"" for number, call in zip(which.tolist(), calling.tolist(), strict=True)
-    ]
-
-
 def _methods(tree: Tree, pickle: int) -> tuple[int, memoryview]:
     """The version, and the methods."""
-    items = _tuple(tree, int(tree.roots[pickle]), "a tuple of methods")
-    if items and tree.kind(items[0]) == ValueKind.INT:
-        return int(tree.value[items[0]]), items[1:]
-    return UNVERSIONED, items
+    root = int(tree.roots[pickle])
+    first = first_item(tree, root)
+    if first is not None and tree.kind(first) == ValueKind.INT:
+        return int(tree.value[first]), METHODS[True].nodes(tree, root)
+    return UNVERSIONED, METHODS[False].nodes(tree, root)
 
 
-def _method(tree: Tree, item: int) -> tuple[int, int]:
-    """A method's name, as an index of a string, and its table."""
-    name, table = _first_two(tree, item, "a method: name and table")
-    return _text(tree, name), table
+def _named(tree: Tree, methods: memoryview, allowance: Allowance) -> Iterator[tuple[str, int]]:
+    """The name and the table of each method."""
+    names: dict[int, str] = {}  # by their strings: methods may share one
+    for method in methods:
+        name, table = METHOD.nodes(tree, method)
+        string = TEXT.index(tree, name)
+        if string not in names:
+            allowance.take(METHOD_BYTES, "methods", record=BYTECODE)
+            names[string] = charged(tree.strings.data(string), allowance)
+        yield names[string], table
 
 
-def _text(tree: Tree, node: int) -> int:
-    if tree.kind(node) != ValueKind.TEXT:
-        raise _unexpected(tree, node, "a text")
-    return int(tree.value[node])
+def _called(tree: Tree, tables: list[int], allowance: Allowance) -> list[list[bytes]]:
+    """The operator of each instruction of each table."""
+    operators = _rows(tree, tables, OPERATORS, "operators", allowance)
+    names = {-1: b""}
+    for string in operators.items["name"].tolist():
+        if string not in names:
+            written = tree.strings.data(string)
+            allowance.take(OPERATOR_BYTES + len(written), "operators", record=BYTECODE)
+            names[string] = bytes(written)
+    instructions = _rows(tree, tables, INSTRUCTIONS, "instructions", allowance)
+    codes, x = instructions.items["opcode"], instructions.items["x"]
+    allowance.take(INSTRUCTION_BYTES * len(codes), "instructions", record=BYTECODE)
+    sizes = np.diff(instructions.first)
+    low, most = (np.repeat(each, sizes) for each in (operators.first[:-1], np.diff(operators.first)))
+    calling = _are(tree, codes, CALLING)
+    wrong = calling & ((tree.kinds(x) != ValueKind.INT) | (tree.value[x] < 0) | (tree.value[x] >= most))
+    if wrong.any():
+        raise Mismatch(0, f"one of {int(most[wrong][0])} operators", int(x[wrong][0]))
+    strings = np.full(len(codes), -1, np.int64)
+    strings[calling] = operators.items["name"][low[calling] + tree.value[x[calling]]]
+    called = [names[string] for string in strings.tolist()]
+    return [called[begin:end] for begin, end in pairwise(instructions.first.tolist())]
 
 
-def _entry(tree: Tree, table: int, wanted: bytes) -> int:
-    """The tuple under a key of a method's table."""
-    for entry in _tuple(tree, table, "a method's table"):
-        key, value = _first_two(tree, entry, "a pair of key and value")
-        if tree.kind(key) == ValueKind.TEXT and tree.strings.data(int(tree.value[key])) == wanted:
-            if tree.kind(value) != ValueKind.TUPLE:
-                raise _unexpected(tree, value, wanted.decode())
-            return value
-    raise _unexpected(tree, table, f"a method with {wanted.decode()}")
+def _rows(tree: Tree, tables: list[int], schema: Sequence, key: str, allowance: Allowance) -> Ragged:
+    """The columns of what stands under a key of each table."""
+    nodes = np.array([TABLE.node(tree, table, key) for table in tables], np.int64)
+    return schema.take(tree, nodes, allowance)
 
 
-def _first_two(tree: Tree, node: int, expected: str) -> tuple[int, int]:
-    if tree.kind(node) != ValueKind.TUPLE or tree.count[node] < 2:  # noqa: PLR2004 (the two)
-        raise _unexpected(tree, node, expected)
-    first = int(tree.first[node])
-    return int(tree.children[first]), int(tree.children[first + 1])
-
-
-def _tuple(tree: Tree, node: int, expected: str) -> memoryview:
-    if tree.kind(node) != ValueKind.TUPLE:
-        raise _unexpected(tree, node, expected)
-    return _items(tree, node)
-
-
-def _items(tree: Tree, node: int) -> memoryview:
-    """The children of a node, as they lie in the tree: a list would take ten times the memory."""
-    first = int(tree.first[node])
-    return tree.children[first : first + int(tree.count[node])].data
-
-
-def _unexpected(tree: Tree, node: int, expected: str) -> ArchiveError:
-    error = tree.tokens.fault(node, "")
-    error.expected, error.found = expected, found_at(tree, node)
-    return error
+def _are(tree: Tree, codes: Ints, opcodes: tuple[bytes, ...]) -> np.ndarray:
+    """Which of some strings are one of these opcodes."""
+    strings = distinct_values(codes)
+    return np.array([bytes(tree.strings.data(code)) in opcodes for code in strings.tolist()], bool)[
+        np.searchsorted(strings, codes)
+    ]
 
 
 class LiteInstruction(NamedTuple):
@@ -217,7 +204,7 @@ class InstructionTable:
     """The instructions of each method, each looked up in the pickle's columns when it is asked for.
 
     Explaining a log needs few of them, and of each only the opcode and the method that it calls. No constant
-    is followed, however deep it is. A record of another form has no instructions here; it is no error.
+    is followed, however deep it is. What is not as declared is not there; it is no error.
 
     Args:
         tree: values of pickles.
@@ -225,64 +212,53 @@ class InstructionTable:
         allowance: the memory that looking through the methods may cost.
 
     Raises:
-        LimitError: there are more methods, or entries of one, than that.
+        LimitError: there are more methods than that.
     """
 
     def __init__(self, tree: Tree, pickle: int, allowance: Allowance) -> None:
         self._tree = tree
-        self._allowance = allowance
-        self._tables = {  # by name; of equal names the last
-            self._text(self._item(method, 0)): self._item(method, 1)
-            for method in self._distinct(int(tree.roots[pickle]))
-            if self._holds(method)
-        }
-        self._parts: dict[int, tuple[int, int]] = {}
+        self._tables: dict[bytes, int] = {}  # by name; of equal names the last
+        self._parts: dict[tuple[int, str], memoryview] = {}
+        with suppress(Mismatch):
+            methods = _methods(tree, pickle)[1]
+            allowance.take(ITEM_BYTES * len(methods), "entries of bytecode", record=BYTECODE)
+            for method in dict.fromkeys(methods):
+                with suppress(Mismatch):
+                    name, table = METHOD.nodes(tree, method)
+                    self._tables[self._text(name)] = table
 
     def at(self, method: bytes, number: int) -> LiteInstruction | None:
         """An instruction, by its method's qualified name and its number; None where there is none."""
-        table = self._tables.get(method)
-        if table is None:
+        if method not in self._tables:
             return None
-        if table not in self._parts:
-            self._parts[table] = self._part(table, b"instructions"), self._part(table, b"constants")
-        instructions, constants = self._parts[table]
-        row = self._item(instructions, number)
-        opcode = self._text(self._item(row, 0))
-        called = self._text(self._item(constants, self._int(self._item(row, 1))))
-        return None if row < 0 else LiteInstruction(opcode, called if opcode == INTERFACE_CALL else b"")
+        instructions = self._part(self._tables[method], INSTRUCTIONS, "instructions")
+        if not 0 <= number < len(instructions):
+            return None
+        try:
+            code, x = INSTRUCTION.nodes(self._tree, instructions[number])
+        except Mismatch:
+            return None
+        opcode = self._text(code)
+        return LiteInstruction(opcode, self._constant(method, x) if opcode == INTERFACE_CALL else b"")
 
-    def _distinct(self, node: int) -> dict[int, None]:
-        """The distinct items of a tuple or list, in order; none of another node."""
-        if not self._holds(node):
-            return {}
-        count = int(self._tree.count[node])
-        self._allowance.take(ITEM_BYTES * count, "entries of bytecode", record=BYTECODE)
-        return dict.fromkeys(self._tree.items(node))
+    def _constant(self, method: bytes, x: int) -> bytes:
+        """A constant that is a text, by the integer that an instruction names it with; b"" for others."""
+        constants = self._part(self._tables[method], CONSTANTS, "constants")
+        number = int(self._tree.value[x]) if self._tree.kind(x) == ValueKind.INT else -1
+        return self._text(constants[number]) if 0 <= number < len(constants) else b""
 
-    def _part(self, table: int, wanted: bytes) -> int:
-        """The value under a key of a method's table; -1 where there is none."""
-        entries = self._distinct(table)
-        return next(
-            (self._item(entry, 1) for entry in entries if self._text(self._item(entry, 0)) == wanted), -1
-        )
-
-    def _holds(self, node: int) -> bool:
-        """Whether a node is a tuple or a list."""
-        return node >= 0 and self._tree.kind(node) in HOLDERS
-
-    def _item(self, node: int, number: int) -> int:
-        """A child of a tuple or list; -1 where there is none."""
-        if not self._holds(node) or not 0 <= number < int(self._tree.count[node]):
-            return -1
-        return int(self._tree.children[int(self._tree.first[node]) + number])
-
-    def _int(self, node: int) -> int:
-        """A node's number; -1 for other kinds."""
-        return int(self._tree.value[node]) if node >= 0 and self._tree.kind(node) == ValueKind.INT else -1
+    def _part(self, table: int, schema: Sequence, key: str) -> memoryview:
+        """The values under a key of a method's table; none where it is not as declared."""
+        if (table, key) not in self._parts:
+            try:
+                self._parts[table, key] = schema.nodes(self._tree, TABLE.node(self._tree, table, key))
+            except Mismatch:
+                self._parts[table, key] = memoryview(b"")
+        return self._parts[table, key]
 
     def _text(self, node: int) -> bytes:
         """A node's text; b"" for other kinds, and for one that is too long."""
-        if node < 0 or self._tree.kind(node) != ValueKind.TEXT:
+        if self._tree.kind(node) != ValueKind.TEXT:
             return b""
         data = self._tree.strings.data(int(self._tree.value[node]))
         return bytes(data) if len(data) <= MAX_NAME else b""

@@ -153,6 +153,8 @@ SIZE = _table({op.code: FIXED_SIZE.get(op.argument, 0) for op in OPCODES}, np.ui
 
 LAYOUT = _table({op.code: op.argument for op in OPCODES}, np.uint8)
 KIND = _table({op.code: op.kind for op in OPCODES}, np.uint8)
+KINDS = tuple(map(ValueKind, KIND.tolist()))
+"""The same for single codes, several times as fast."""
 IS_PUT = _table({CODE_OF["BINPUT"]: True, CODE_OF["LONG_BINPUT"]: True}, np.bool_)
 
 

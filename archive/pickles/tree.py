@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.strings import StringTable
-from archive.pickles.ops import BINUNICODE, BINUNICODE8, KIND, ValueKind, lookup
+from archive.pickles.ops import BINUNICODE, BINUNICODE8, KIND, KINDS, ValueKind, lookup
 from archive.pickles.scan import STATE_BYTES, Pickle, Tokens, scan
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ class Tree:
 
     def kind(self, node: int) -> ValueKind:
         """The kind of a node."""
-        return ValueKind(int(KIND[self.tokens.op[node]]))
+        kind: ValueKind = KINDS[self.tokens.op[node]]
+        return kind
 
     def kinds(self, nodes: np.ndarray) -> np.ndarray:
         """The kinds of some nodes, as numbers of ``ValueKind``."""

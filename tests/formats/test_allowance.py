@@ -24,11 +24,13 @@ from archive.formats.schema import (
     Int,
     IntList,
     NextInChain,
+    Opening,
     Optional,
     Sequence,
     Shared,
     String,
     Tuple,
+    Value,
 )
 from archive.formats.source_ranges import parse_source_ranges
 from archive.pickles.scan import Pickle
@@ -123,6 +125,7 @@ DECLARED: list[tuple[Schema, bytes]] = [
     (Optional(Int()), NONE),
     (Tuple(value=NextInChain()), NONE + b"\x85"),
     (Tuple(one=Int(), other=Int()), PAIR),
+    (Opening(one=Int(), other=Value()), PAIR),
     (Sequence(Int()), EMPTY),
     (Sequence(Int(), head=Int()), ZERO + b"\x85"),
     (Sequence(NextInChain()), MARK + ZERO * 20 + b"t"),

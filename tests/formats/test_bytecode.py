@@ -10,7 +10,14 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
-from archive.formats.bytecode import InstructionTable, parse_bytecode, parse_operators, renumber_warnings
+from archive.formats.bytecode import (
+    METHODS,
+    InstructionTable,
+    LiteInstruction,
+    parse_bytecode,
+    parse_operators,
+    renumber_warnings,
+)
 from archive.formats.record_kinds import BYTECODE
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
@@ -67,6 +74,14 @@ def test_every_instruction_of_every_archive_calls_what_the_slow_reader_finds(gro
             version,
             {name: len(calls) for name, calls in called.items()},
         )
+
+
+def test_the_declaration_describes_itself() -> None:
+    instructions = '("instructions", ((opcode: str, x: value, ...), ...))'
+    operators = '("operators", ((name: str, overload: value, ...), ...))'
+    table = f'({instructions}, {operators}, ("constants", (value, ...)), ...)'
+    assert str(METHODS[False]) == f"((name: str, table: {table}, ...), ...)"
+    assert str(METHODS[True]) == f"(int, (name: str, table: {table}, ...), ...)"
 
 
 def test_a_model_calls_what_its_code_says() -> None:
@@ -268,3 +283,22 @@ def test_a_warning_that_methods_share_keeps_one_number() -> None:
 def test_a_record_of_another_form_has_no_instructions(root: bytes) -> None:
     tree = tree_of(pieces.pickled(root))
     assert InstructionTable(tree, 0, DEFAULT_LIMITS.allowance(0)).at(b"", 0) is None
+
+
+def test_what_is_not_as_declared_is_not_there() -> None:
+    table = (
+        ("instructions", (("OP", 0, 0), 5, ("INTERFACE_CALL", 1, 2), ("INTERFACE_CALL", "x", 2), (7, 0, 0))),
+        ("constants", (3, "forward")),
+    )
+    methods = ("m.f", table), 8, ("m.list", [table]), ("m.text", (("instructions", "OP"),)), ("alone",)
+    instructions = InstructionTable(tree_of(made((5, *methods))), 0, DEFAULT_LIMITS.allowance(0))
+    assert [instructions.at(b"m.f", number) for number in range(-1, 6)] == [
+        None,
+        LiteInstruction(b"OP", b""),
+        None,
+        LiteInstruction(b"INTERFACE_CALL", b"forward"),
+        LiteInstruction(b"INTERFACE_CALL", b""),
+        LiteInstruction(b"", b""),
+        None,
+    ]
+    assert [instructions.at(name, 0) for name in (b"m.list", b"m.text", b"alone", b"none")] == [None] * 4

@@ -11,13 +11,19 @@ declaration    value                                          columns
 ``String``     a text                                         index into the tree's strings (n)
 ``Const``      one text that is always the same               nothing
 ``Optional``   None or the value                              as the value's, -1 for None
+``Value``      any value, which is not looked at              its node (n)
 ``Tuple``      a tuple of fixed fields                        a dict, by field
+``Opening``    a tuple that opens with fixed fields           a dict, by field
+``Table``      pairs of key and value                         its node; ``node`` finds a key's value
 ``Sequence``   a tuple of any number of items                 ``Ragged``
 ``IntList``    ``build_intlist([…])``                         ``Ragged``
 ``Shared``     a value kept once and referred to              ``Indexed``
 ``Chain``      a linked list: each tuple holds the next one   ``Links``
 ``Memo``       the value, with a memo entry of its own        the value's
 =============  =============================================  ================================
+
+Where few of many values are wanted (one instruction of a method), ``nodes`` of a tuple or sequence, ``node``
+of a table and ``index`` of a text read a single one; ``at_byte`` makes its errors.
 
 ``Shared``, ``Chain`` and ``Memo`` also say where PyTorch's pickler makes memo entries. All declarations of a
 record write through one ``Writer``, whose memo they share. Two rows of source ranges with one source, for
@@ -36,7 +42,7 @@ Plainly, one Python object a value: ``source_ranges`` and ``callstack_map`` in
 ``tests/support/slow_reader.py``.
 """
 
-from archive.formats.schema.containers import IntList, Sequence, Tuple
+from archive.formats.schema.containers import IntList, Opening, Sequence, Table, Tuple
 from archive.formats.schema.core import (
     Gathered,
     Indexed,
@@ -45,12 +51,13 @@ from archive.formats.schema.core import (
     Ragged,
     Repeated,
     Schema,
+    at_byte,
     build,
     first_item,
     found_at,
     parse,
 )
-from archive.formats.schema.scalars import Const, Int, Optional, String
+from archive.formats.schema.scalars import Const, Int, Optional, String, Value
 from archive.formats.schema.shared import Chain, Memo, NextInChain, Shared
 
 __all__ = [
@@ -64,6 +71,7 @@ __all__ = [
     "Memo",
     "Mismatch",
     "NextInChain",
+    "Opening",
     "Optional",
     "Ragged",
     "Repeated",
@@ -71,7 +79,10 @@ __all__ = [
     "Sequence",
     "Shared",
     "String",
+    "Table",
     "Tuple",
+    "Value",
+    "at_byte",
     "build",
     "first_item",
     "found_at",

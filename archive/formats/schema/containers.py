@@ -1,4 +1,4 @@
-"""Declarations of tuples and lists: Tuple, Sequence, IntList."""
+"""Declarations of tuples and lists: Tuple, Opening, Table, Sequence, IntList."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archive.formats.schema.core import (
     expect,
     gathering,
 )
-from archive.formats.schema.scalars import Int
+from archive.formats.schema.scalars import Int, Value
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import TUPLE_CLOSINGS
@@ -36,23 +36,31 @@ INTLIST = ("torch.jit._pickle", "build_intlist")
 
 
 class Tuple:
-    """A tuple of named fields."""
+    """A tuple of named fields.
 
-    __slots__ = ("fields",)
+    Args:
+        expected: what an error calls it, if not "a tuple of 3".
+        fields: their declarations, in order.
+    """
 
-    def __init__(self, **fields: Schema) -> None:
+    __slots__ = ("expected", "fields")
+    more = False
+    """Whether other values may stand behind the fields."""
+
+    def __init__(self, expected: str = "", /, **fields: Schema) -> None:
+        self.expected = expected or f"a tuple of {len(fields)}"
         self.fields = fields
 
     def __str__(self) -> str:
         inner = ", ".join(f"{name}: {field}" for name, field in self.fields.items())
-        return f"({inner}{',' if len(self.fields) == 1 else ''})"
+        return f"({inner}{', ...' if self.more else ',' if len(self.fields) == 1 else ''})"
 
     @gathering
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> dict[str, Any]:
         """The columns of each field, by its name."""
-        width = len(self.fields)
-        good = (tree.kinds(nodes) == ValueKind.TUPLE) & (tree.count[nodes] == width)
-        expect(nodes, good, f"a tuple of {width}")
+        count, width = tree.count[nodes], len(self.fields)
+        fits = count >= width if self.more else count == width
+        expect(nodes, (tree.kinds(nodes) == ValueKind.TUPLE) & fits, self.expected)
         first = tree.first[nodes]
         columns = {}
         for place, (name, field) in enumerate(self.fields.items()):
@@ -62,6 +70,15 @@ class Tuple:
                 mismatch.path.insert(0, f"field {name}")
                 raise
         return columns
+
+    def nodes(self, tree: Tree, node: int) -> list[int]:
+        """The fields of one tuple, for readers that look at few of many values."""
+        count, width = int(tree.count[node]), len(self.fields)
+        if tree.kind(node) != ValueKind.TUPLE or count < width or (count > width and not self.more):
+            raise Mismatch(0, self.expected, node)
+        first = int(tree.first[node])
+        fields: list[int] = tree.children[first : first + width].tolist()
+        return fields
 
     def emitter(self, writer: Writer, columns: dict[str, Any]) -> Emit:
         """Writes the fields and closes the tuple."""
@@ -95,12 +112,65 @@ def brackets(width: int) -> tuple[bytes, bytes]:
     return BYTE_OF["MARK"], BYTE_OF["TUPLE"]
 
 
+class Opening(Tuple):
+    """A tuple that opens with named fields; what stands behind them is not looked at."""
+
+    __slots__ = ()
+    more = True
+
+
+class Table(Value):
+    """A tuple of pairs of key and value, of which each field is looked up by its key, one table at a time.
+
+    Args:
+        owner: what an error calls the thing that has the table: "a method".
+        fields: the declarations of values, by their keys.
+    """
+
+    __slots__ = ("fields", "owner")
+
+    def __init__(self, owner: str, /, **fields: Schema) -> None:
+        self.owner, self.fields = owner, fields
+
+    def __str__(self) -> str:
+        pairs = (f'("{key}", {value})' for key, value in self.fields.items())
+        return f"({', '.join(pairs)}, ...)"
+
+    def node(self, tree: Tree, node: int, key: str) -> int:
+        """The value under the first key of this name."""
+        if tree.kind(node) != ValueKind.TUPLE:
+            raise Mismatch(0, f"{self.owner}'s table", node)
+        wanted = key.encode()
+        for entry in children(tree, node).data:
+            name, value = _PAIR.nodes(tree, entry)
+            if tree.kind(name) == ValueKind.TEXT and tree.strings.data(int(tree.value[name])) == wanted:
+                return value
+        raise Mismatch(0, f"{self.owner} with {key}", node)
+
+
+_PAIR = Opening("a pair of key and value", key=Value(), value=Value())
+
+
+def children(tree: Tree, node: int) -> Ints:
+    """The items of a tuple, as they lie in the tree: a list would take ten times the memory."""
+    first = int(tree.first[node])
+    items: Ints = tree.children[first : first + int(tree.count[node])]
+    return items
+
+
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """A tuple of any number of items, behind a ``head`` if there is one."""
+    """A tuple of any number of items, behind a ``head`` if there is one.
+
+    Attributes:
+        item: the declaration of each item.
+        head: that of the head.
+        expected: what an error calls it, if not "a tuple".
+    """
 
     item: Schema
     head: Schema | None = None
+    expected: str = ""
 
     def __str__(self) -> str:
         return f"({f'{self.head}, ' if self.head else ''}{self.item}, ...)"
@@ -110,11 +180,18 @@ class Sequence:
         """The items of all sequences."""
         skip = int(self.head is not None)
         good = (tree.kinds(nodes) == ValueKind.TUPLE) & (tree.count[nodes] >= skip)
-        expect(nodes, good, "a tuple with a head" if skip else "a tuple")
+        expect(nodes, good, self.expected or ("a tuple with a head" if skip else "a tuple"))
         head = (
             None if self.head is None else self.head.take(tree, tree.children[tree.first[nodes]], allowance)
         )
         return replace(_take_items(self.item, tree, nodes, skip, allowance), head=head)
+
+    def nodes(self, tree: Tree, node: int) -> memoryview:
+        """The items of one sequence, for readers that look at few of many values."""
+        skip = int(self.head is not None)
+        if tree.kind(node) != ValueKind.TUPLE or tree.count[node] < skip:
+            raise Mismatch(0, self.expected or "a tuple", node)
+        return children(tree, node)[skip:].data
 
     def emitter(self, writer: Writer, columns: Ragged) -> Emit:
         """Writes the head, the items, and the end of the tuple."""

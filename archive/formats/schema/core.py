@@ -6,6 +6,7 @@ tag``, then ``row 17``. ``parse`` makes an ``ArchiveError`` of it.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -17,7 +18,7 @@ from archive.pickles.ops import ValueKind
 from archive.pickles.write import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from archive.base.limits import Allowance
     from archive.base.strings import Strings
@@ -132,7 +133,7 @@ class Mismatch(Exception):  # noqa: N818 (becomes an ArchiveError at once)
         node: the value found instead.
     """
 
-    def __init__(self, index: int, expected: str, node: int | None = None) -> None:
+    def __init__(self, index: int, expected: str, node: int) -> None:
         super().__init__(expected)
         self.index, self.expected, self.node = index, expected, node
         self.path: list[str] = []
@@ -172,15 +173,26 @@ def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> An
         return schema.take(tree, tree.roots[pickles], allowance)
     except Mismatch as mismatch:
         name = tree.tokens.pickles[int(pickles[mismatch.index])].name
-        place, found = ", ".join(mismatch.path), None
-        if mismatch.node is not None:
-            place, found = (
-                place or f"byte {tree.tokens.place(mismatch.node)[1]}",
-                found_at(tree, mismatch.node),
-            )
+        place = ", ".join(mismatch.path) or f"byte {tree.tokens.place(mismatch.node)[1]}"
+        found = found_at(tree, mismatch.node)
         raise ArchiveError(record=name, place=place, expected=mismatch.expected, found=found) from None
     except LimitError as error:
         raise error.within(record=tree.tokens.pickles[int(pickles[0])].name) from None
+
+
+@contextmanager
+def at_byte(tree: Tree) -> Iterator[None]:
+    """Make errors of values that are read one by one; their place is the byte.
+
+    Raises:
+        ArchiveError: a value is not as declared.
+    """
+    try:
+        yield
+    except Mismatch as mismatch:
+        name, at = tree.tokens.place(mismatch.node)
+        found = found_at(tree, mismatch.node)
+        raise ArchiveError(record=name, place=f"byte {at}", expected=mismatch.expected, found=found) from None
 
 
 def build(schema: Schema, columns: Any, strings: Strings, allowance: Allowance) -> bytes:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""Declarations of single values: Int, String, Const, Optional."""
+"""Declarations of single values: Int, String, Const, Optional, Value."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ class Int:
         return emit
 
 
+@dataclass(frozen=True, slots=True)
 class String:
-    """A text."""
+    """A text; an error calls it ``expected``."""
 
-    __slots__ = ()
+    expected: str = "a str"
 
     def __str__(self) -> str:
         return "str"
@@ -62,8 +63,14 @@ class String:
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:
         """The texts' indices in the tree's strings (n)."""
         allowance.take(NUMBER_BYTES * len(nodes), "columns")
-        expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, "a str")
+        expect(nodes, tree.kinds(nodes) == ValueKind.TEXT, self.expected)
         return tree.value[nodes].astype(np.int64)
+
+    def index(self, tree: Tree, node: int) -> int:
+        """One text's index, for readers that look at few of many values."""
+        if tree.kind(node) != ValueKind.TEXT:
+            raise Mismatch(0, self.expected, node)
+        return int(tree.value[node])
 
     def emitter(self, writer: Writer, columns: Ints) -> Emit:
         """Writes texts, memoised by value."""
@@ -135,3 +142,20 @@ class Optional:
                 emit_item(i)
 
         return emit
+
+
+class Value:
+    """Any value, which is not looked at."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "value"
+
+    def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ints:  # noqa: ARG002
+        """The nodes themselves (n)."""
+        return nodes
+
+    def emitter(self, writer: Writer, columns: Ints) -> Emit:
+        """Values that were not read are not written."""
+        raise NotImplementedError
