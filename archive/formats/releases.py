@@ -94,6 +94,20 @@ def release(number: Number) -> Release:
     return next(release for release in RELEASES if release.first <= number <= release.last)
 
 
+def writers(**facts: object) -> tuple[Number, Number]:
+    """The first and the last release of which some facts of its row are true."""
+    rows = [row for row in RELEASES if all(getattr(row, name) == fact for name, fact in facts.items())]
+    return rows[0].first, rows[-1].last
+
+
+def writers_of_ranges(layout: RangeLayout) -> tuple[Number, Number]:
+    """The first and the last release that writes source ranges in a layout beside ``data.pkl``."""
+    if layout is RangeLayout.TAG_FIRST:  # only builds between two releases
+        return (1, 8), (1, 9)
+    first, last = writers(ranges=layout, legacy=False)
+    return first, LATEST if layout is RangeLayout.INLINE else last
+
+
 def number_of(name: str) -> Number:
     """A release by its name: ``1.9``, ``1.9.0``, ``latest``.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.debuginfo.model import Generation
 from archive.formats.record_kinds import (
     BYTECODE,
     CALLSTACK_MAP,
@@ -17,13 +18,11 @@ from archive.formats.record_kinds import (
     kind_of,
     range_records_of,
 )
+from archive.formats.releases import release, shown, writers
 from archive.reader.recognition import SAVE_WITH_DEBUG_INFO, FileKind, is_slim
 
 if TYPE_CHECKING:
     from archive.reader.archive import Archive
-
-WITH_HANDLES = 5
-"""The first version of bytecode with debug handles: that of PyTorch 1.9."""
 
 
 def why_no_handles(archive: Archive) -> str:
@@ -48,8 +47,9 @@ def why_no_handles(archive: Archive) -> str:
         return _taken_out(archive)
     if _lost_ranges(archive):  # it may never have had a call-stack map
         return _taken_out(archive, "handles, if there were some, are")
-    if archive.bytecode and archive.bytecode.version < WITH_HANDLES:
-        return "this archive is of a release before PyTorch 1.9, which has no debug handles"
+    first = writers(instructions=Generation.METHOD_HANDLES)[0]
+    if archive.bytecode and archive.bytecode.version < (release(first).bytecode or 0):
+        return f"this archive is of a release before PyTorch {shown(first)}, which has no debug handles"
     saved = f"{SAVE_WITH_DEBUG_INFO} writes it"
     return f"this archive was saved without debug info for the lite interpreter ({saved})"
 

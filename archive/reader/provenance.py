@@ -29,7 +29,7 @@ from archive.formats.record_kinds import (
     VERSION_RECORDS,
     is_legacy,
 )
-from archive.formats.releases import LATEST, RELEASE_NUMBERS, RELEASES, spanned
+from archive.formats.releases import LATEST, RELEASE_NUMBERS, RELEASES, spanned, writers, writers_of_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,25 +37,16 @@ if TYPE_CHECKING:
     from archive.formats.releases import Number
     from archive.reader.archive import Archive
 
-OLDEST = RELEASE_NUMBERS[0]
-ONLY_1_2 = ((1, 2), (1, 2))
-LAYOUT_RELEASES = {
-    RangeLayout.PAIR: ((1, 3), (1, 8)),
-    RangeLayout.TAG_FIRST: ((1, 8), (1, 9)),
-    RangeLayout.INLINE: ((1, 9), LATEST),
-    RangeLayout.STRING_TABLE: ((1, 12), LATEST),
-}
-"""The first and last release that writes source ranges in a layout."""
 NAMED_RELEASES = {
-    LEGACY_TREE: (OLDEST, (1, 2)),
-    DATA: ((1, 3), LATEST),
-    MODULE_PATHS: ((1, 7), (1, 8)),
-    METHOD_HANDLES: ((1, 9), LATEST),
-    DELEGATED: ((1, 10), LATEST),
+    LEGACY_TREE: writers(legacy=True),
+    DATA: writers(legacy=False),
+    MODULE_PATHS: writers(instructions=Generation.MODULE_PATHS),
+    METHOD_HANDLES: writers(instructions=Generation.METHOD_HANDLES),
+    DELEGATED: writers(delegated=True),
     "traced_inputs.pkl": ((2, 0), LATEST),
 }
 """The first and last release that writes a record of this name."""
-VERSION_RELEASES = {"1": (OLDEST, (1, 4)), "2": ((1, 5), (1, 5))}
+VERSION_RELEASES = {"1": (RELEASE_NUMBERS[0], (1, 4)), "2": ((1, 5), (1, 5))}
 """The first and last release that writes this archive version. 1.6 and later write higher ones."""
 
 
@@ -126,9 +117,9 @@ def _evidence(archive: Archive) -> Iterator[Evidence]:
     yield from _by_lowered_modules(archive)
     if archive.bytecode is not None:
         version = archive.bytecode.version
-        written = [release for release in RELEASES if release.bytecode == version]
-        if written:
-            yield Evidence(BYTECODE, f"version {version}", written[0].first, written[-1].last)
+        if any(release.bytecode == version for release in RELEASES):
+            span = writers(bytecode=version)
+            yield Evidence(BYTECODE, f"version {version}", *span)
 
 
 def _by_names(archive: Archive) -> Iterator[Evidence]:
@@ -138,12 +129,12 @@ def _by_names(archive: Archive) -> Iterator[Evidence]:
         if name in records:
             yield Evidence(name, "there is one", *span)
     if METHOD_HANDLES in records and DELEGATED not in records:
-        yield Evidence(DELEGATED, "there is none beside the handles", (1, 9), (1, 9))
+        span = writers(instructions=Generation.METHOD_HANDLES, delegated=False)
+        yield Evidence(DELEGATED, "there is none beside the handles", *span)
     for name in (BYTEORDER, RECORD_NAME):
-        if name in records:
-            yield Evidence(name, "there is one", (2, 1), LATEST)
-        else:
-            yield Evidence(name, "none", OLDEST, (2, 0))
+        there = name in records
+        span = writers(byteorder=there)
+        yield Evidence(name, "there is one" if there else "none", *span)
     if any(name.startswith("bytecode/") for name in records):
         yield Evidence("bytecode/", "tensors of its own", (1, 7), (1, 8))
     if any(name.startswith("constants/") and name.endswith(".storage") for name in records):
@@ -160,27 +151,25 @@ def _by_version(archive: Archive) -> Iterator[Evidence]:
     if version.isascii() and version.isdigit():
         yield Evidence(name, version, *VERSION_RELEASES.get(version, ((1, 6), LATEST)))
     if DATA in records:
-        if next(iter(records)) == name:
-            yield Evidence(name, "the first record", (1, 3), (1, 5))
-        else:
-            yield Evidence(name, "behind the others", (1, 6), LATEST)
+        first = next(iter(records)) == name
+        span = writers(version_first=first, legacy=False)
+        yield Evidence(name, "the first record" if first else "behind the others", *span)
 
 
 def _by_debug_records(archive: Archive) -> Iterator[Evidence]:
     """The layouts of source ranges and of the call-stack map."""
     table = archive.range_table
     legacy = any(map(is_legacy, table.names))
-    for layout, span in LAYOUT_RELEASES.items():
+    for layout in RangeLayout:
         count = table.layouts.count(layout)
-        if count:
+        if count and layout is not RangeLayout.EMPTY:
             records = f"{count} source-range record{'' if count == 1 else 's'}"
-            yield Evidence(records, str(layout), *(ONLY_1_2 if legacy else span))
+            span = writers(legacy=True, ranges=RangeLayout.PAIR) if legacy else writers_of_ranges(layout)
+            yield Evidence(records, str(layout), *span)
     if archive.handle_table is not None and len(archive.handle_table):
         generation = callstack_map.generation(archive.handle_table)
-        if generation is Generation.CALLSTACK_3:
-            yield Evidence(CALLSTACK_MAP, generation, (1, 9), (1, 9))
-        else:
-            yield Evidence(CALLSTACK_MAP, generation, (1, 10), LATEST)
+        span = writers(callstacks=generation)
+        yield Evidence(CALLSTACK_MAP, generation, *span)
 
 
 def _by_lowered_modules(archive: Archive) -> Iterator[Evidence]:

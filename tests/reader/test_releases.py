@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import archive
 from archive import ArchiveError
 from archive.debuginfo.model import Generation, RangeLayout
+from archive.formats import callstack_map, method_handles, releases, source_ranges
 from archive.formats.record_kinds import MIGRATED
 from archive.formats.releases import (
     LATEST,
@@ -20,6 +23,8 @@ from archive.formats.releases import (
     number_of,
     release,
     spanned,
+    writers,
+    writers_of_ranges,
 )
 from archive.reader.provenance import provenance
 from tests.support import slow_reader
@@ -31,8 +36,7 @@ from tests.support.sampling import sampled
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from archive.formats.releases import Release
     from archive.reader.provenance import Provenance
     from tests.support.tampering import Change
 
@@ -117,6 +121,73 @@ def test_what_came_with_a_release_stayed() -> None:
         assert (following.bytecode or 0) >= (one.bytecode or 0)
         assert (following.callstacks is not None) >= (one.callstacks is not None)
     assert all(one.bytecode is None or one.bytecode in LOADED_BYTECODE for one in RELEASES[5:])
+
+
+def told_in_docstring(release: Release, previous: Release | None) -> list[str]:
+    """A row of the table in the docstring of ``releases``."""
+    first, last = (f"{number[0]}.{number[1]}" for number in (release.first, release.last))
+    years = [n for n in RELEASE_NUMBERS if release.first <= n <= release.last]
+    containers = {
+        (True, True): "``model.json``",
+        (False, True): "``version`` first",
+        (False, False): "``byteorder``, id behind" if release.byteorder else "``version`` last",
+    }
+    container = containers[release.legacy, release.version_first]
+    if previous and not release.byteorder and not release.version_first and not previous.version_first:
+        container = "the same"
+    call_stacks = {Generation.CALLSTACK_3: "3 elements", Generation.CALLSTACK_4: "4 elements"}
+    instructions = {Generation.MODULE_PATHS: "module paths", Generation.METHOD_HANDLES: "handles"}
+    return [
+        first if first == last else f"{first}{', ' if len(years) == 2 else ' - '}{last}",
+        str(release.ranges or "none"),
+        call_stacks.get(release.callstacks, "none"),
+        instructions.get(release.instructions, "none"),
+        "yes" if release.delegated else "no",
+        str(release.bytecode or "none"),
+        container,
+    ]
+
+
+def test_the_docstring_shows_the_table() -> None:
+    _, _, lines, _ = re.split("=  =.*", releases.__doc__ or "", maxsplit=3)
+    rows = [re.split("  +", line) for line in lines.strip("=\n ").split("\n") if line.strip("= ")]
+    assert rows == [told_in_docstring(own, previous) for previous, own in pairwise([None, *RELEASES])]
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "span"),
+    [
+        (PAGE, "| source ranges: pair rows | ", writers(ranges=RangeLayout.PAIR)),
+        (PAGE, "| source ranges: tag-first rows | builds between ", writers_of_ranges(RangeLayout.TAG_FIRST)),
+        (PAGE, "| source ranges: inline rows | ", writers(ranges=RangeLayout.INLINE)),
+        (PAGE, "| source ranges: string table | ", writers_of_ranges(RangeLayout.STRING_TABLE)),
+        (PAGE, "`callstack_debug_map.pkl`, 3 and 4 elements | ", writers(callstacks=Generation.CALLSTACK_3)),
+        (PAGE, "3 and 4 elements | 1.9.0; ", writers(callstacks=Generation.CALLSTACK_4)),
+        (PAGE, "| `mobile_debug_handles.pkl` | ", writers(instructions=Generation.METHOD_HANDLES)),
+        (PAGE, "| `mobile_debug.pkl` | ", writers(instructions=Generation.MODULE_PATHS)),
+        (PAGE, "| `.data/serialization_id` | ", writers(byteorder=True)),
+        (source_ranges.__doc__, "*pair rows*, ", writers(ranges=RangeLayout.PAIR)),
+        (source_ranges.__doc__, "builds between ", writers_of_ranges(RangeLayout.TAG_FIRST)),
+        (source_ranges.__doc__, "*inline rows*, ", writers(ranges=RangeLayout.INLINE)),
+        (source_ranges.__doc__, "*string table*, ", writers_of_ranges(RangeLayout.STRING_TABLE)),
+        (source_ranges.__doc__, "``delegated_backends.debug_pkl`` (", writers(delegated=True)),
+        (callstack_map.__doc__, "- 3 elements, ", writers(callstacks=Generation.CALLSTACK_3)),
+        (callstack_map.__doc__, "- 4 elements, PyTorch ", writers(callstacks=Generation.CALLSTACK_4)),
+        (method_handles.__doc__, "handles.pkl``, PyTorch ", writers(instructions=Generation.METHOD_HANDLES)),
+        (method_handles.__doc__, "debug.pkl``, ", writers(instructions=Generation.MODULE_PATHS)),
+    ],
+)
+def test_pages_say_who_writes_a_record_as_the_table_does(
+    text: str, start: str, span: tuple[tuple[int, int], tuple[int, int]]
+) -> None:
+    number = r"(\d+\.\d+)(?:\.0)?"
+    match = re.search(re.escape(start) + number + rf"(?: on\b|(?:,| to| and) {number})?", text)
+    assert match is not None
+    last = "latest" if match[0].endswith(" on") else match[2] or match[1]
+    assert (number_of(match[1]), number_of(last)) == span
 
 
 WORDS = {
