@@ -9,6 +9,10 @@ import re
 
 from archive.base.errors import ArchiveError, shown
 
+CALLSTACK_MAP, DELEGATED = "callstack_debug_map.pkl", "delegated_backends.debug_pkl"
+CODE_FOLDERS = "code/", ".data/ts_code/code/"
+"""Records that PyTorch deflates; ``formats.record_kinds`` has all names, and says what these are."""
+
 _ESCAPES = re.compile(
     r"""
     \0                                           # ends the name early wherever C reads it

@@ -37,7 +37,7 @@ from archive.container.headers import (
     padding_field,
     zip64_field,
 )
-from archive.container.names import encoded, inside
+from archive.container.names import CALLSTACK_MAP, CODE_FOLDERS, DELEGATED, encoded, inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 _DEFLATED_ABOVE = 200
 _STORED_UP_TO = 3
 MINIZ_LEVEL = 9
-# Names as in `formats.record_kinds`, which stands above this room; a test compares them.
-_DEFLATED_NAMES = frozenset({"callstack_debug_map.pkl", "delegated_backends.debug_pkl"})
-_DEFLATED_FOLDERS = ("code/", ".data/ts_code/code/")
 
 
 class Writable(Protocol):
@@ -135,7 +132,7 @@ def deflated_as_by_pytorch(data: bytes | memoryview) -> bytes:
 
 def deflated_by_pytorch(name: str) -> bool:
     """Whether PyTorch deflates a record of this name that has more than 200 bytes."""
-    return name.startswith(_DEFLATED_FOLDERS) or name in _DEFLATED_NAMES
+    return name.startswith(CODE_FOLDERS) or name in (CALLSTACK_MAP, DELEGATED)
 
 
 def write_archive(out: Writable, root: str, members: Iterable[Member], *, slim: bool = False) -> int:

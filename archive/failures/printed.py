@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from archive.debuginfo.symbolicate import HIERARCHY_HEADING, TRACEBACK_HEADING
-from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE
+from archive.formats.record_kinds import CODE_FOLDERS as CODE_FOLDER_NAMES
 
 # PyTorch 1.11 and later print braces around handles, 1.10 none around a single one, and 1.9 no "(s)".
 HANDLES_NOT_FOUND = re.compile(
@@ -46,8 +46,8 @@ CODE = re.compile(rb"  |def |class |[\w.]+ = ")
 """Begins a line of generated code; behind a marking no other line is part of an excerpt."""
 RETHROWN = re.compile(rb".*The following operation failed in the TorchScript interpreter\.")
 """Follows the heading of a traceback without frames: the message is one of TorchScript itself."""
-CODE_FOLDERS = (LEGACY_CODE[0].encode(), PACKAGE_CODE.encode())
-"""The folders of code records, in an archive and in a torch.package: files of serialized code."""
+CODE_FOLDERS = tuple(folder.encode() for folder in CODE_FOLDER_NAMES)
+"""The folders of code records, as tracebacks name them."""
 
 
 def is_source(line: bytes) -> bool:

@@ -10,6 +10,8 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.container import names as deflated_names
+from archive.container.serialization_id import RECORD_NAME
 from archive.formats.effects import EFFECTS
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ CONSTANTS, ATTRIBUTES = "constants.pkl", "attributes.pkl"
 BYTECODE = "bytecode.pkl"
 """The methods of the lite interpreter: :mod:`archive.formats.bytecode`."""
 
-CALLSTACK_MAP = "callstack_debug_map.pkl"
+CALLSTACK_MAP = deflated_names.CALLSTACK_MAP
 """The operation of each debug handle: :mod:`archive.formats.callstack_map`."""
 
 METHOD_HANDLES, MODULE_PATHS = "mobile_debug_handles.pkl", "mobile_debug.pkl"
@@ -33,7 +35,7 @@ METHOD_HANDLES, MODULE_PATHS = "mobile_debug_handles.pkl", "mobile_debug.pkl"
 HANDLE_RECORDS = {CALLSTACK_MAP, METHOD_HANDLES}
 """The records that name debug handles."""
 
-RANGES_SUFFIX, DELEGATED = ".debug_pkl", "delegated_backends.debug_pkl"
+RANGES_SUFFIX, DELEGATED = ".debug_pkl", deflated_names.DELEGATED
 """What a record of source ranges has behind the name of its code, and the record of those of lowered modules:
 :mod:`archive.formats.source_ranges`."""
 
@@ -46,12 +48,17 @@ BYTEORDER = "byteorder"
 LEGACY_TREE = "model.json"
 """The module tree of PyTorch 1.0 to 1.2."""
 
-LEGACY_CODE, LEGACY_DEBUG = ("code/", ".py"), ("debug/", ".pkl")
+CODE_FOLDERS = deflated_names.CODE_FOLDERS
+"""Where archives have their code, and where ``torch.package`` puts that of its TorchScript modules."""
+
+LEGACY_CODE, LEGACY_DEBUG = (CODE_FOLDERS[0], ".py"), ("debug/", ".pkl")
 """Folder and ending of code and of its source ranges in PyTorch 1.2."""
 
-PACKAGE_CODE = ".data/ts_code/code/"
-"""Where ``torch.package`` puts the code of its TorchScript modules, with its source ranges."""
+PACKAGE_CODE = CODE_FOLDERS[1]
+"""The folder of code and its source ranges in a ``torch.package``."""
 
+PACKAGED, STORAGE = ".data/", ".storage"
+"""Folder and ending of the tensors of a ``torch.package``; the folder has records about it besides."""
 
 PROGRAMS = ("models/", ".json")
 """Folder and ending of exported programs."""
@@ -198,10 +205,9 @@ KIND_BY_NAME = {
     CONSTANTS: RecordKind.CONSTANTS,
     BYTECODE: RecordKind.BYTECODE,
     EFFECTS: RecordKind.EFFECTS,
-    "version": RecordKind.FORMAT,
+    **dict.fromkeys(VERSION_RECORDS, RecordKind.FORMAT),
     BYTEORDER: RecordKind.FORMAT,
-    ".data/version": RecordKind.FORMAT,
-    ".data/serialization_id": RecordKind.FORMAT,
+    RECORD_NAME: RecordKind.FORMAT,
     ".format_version": RecordKind.FORMAT,
     ".storage_alignment": RecordKind.FORMAT,
 }
@@ -212,8 +218,7 @@ KIND_BY_FOLDER = {
     "data/": RecordKind.TENSOR,
     "tensors/": RecordKind.TENSOR,
     "constants/": RecordKind.TENSOR,
-    "code/": RecordKind.CODE,
-    PACKAGE_CODE: RecordKind.CODE,
+    **dict.fromkeys(CODE_FOLDERS, RecordKind.CODE),
 }
 ETRECORD_KINDS = {
     ETRECORD: RecordKind.FORMAT,
@@ -335,7 +340,7 @@ def kind_in_etrecord(name: str) -> RecordKind:
 
 def is_code(name: str) -> bool:
     """Whether a record is generated code, which has source ranges."""
-    return name.startswith((LEGACY_CODE[0], PACKAGE_CODE)) and name.endswith(LEGACY_CODE[1])
+    return name.startswith(CODE_FOLDERS) and name.endswith(LEGACY_CODE[1])
 
 
 def holds_ranges(name: str) -> bool:

@@ -80,17 +80,19 @@ def _range(source: Schema) -> Tuple:
     return Tuple(source=source, start=Int(low=0), end=Int(low=0))
 
 
-RANGE_SCHEMAS: dict[RangeLayout, Schema] = {
-    RangeLayout.PAIR: Memo(Sequence(Tuple(offset=Int(), range=_range(SOURCE)))),
-    RangeLayout.TAG_FIRST: Memo(Sequence(Tuple(offset=Int(), tag=Int(), range=_range(SOURCE)))),
-    RangeLayout.INLINE: Memo(Sequence(Tuple(offset=Int(), range=_range(SOURCE), tag=Int()))),
-    RangeLayout.STRING_TABLE: Tuple(
-        marker=Const(MARKER),
-        table=Memo(Sequence(String())),
-        rows=Memo(Sequence(Tuple(offset=Int(), range=_range(PIECED), tag=Int()))),
-    ),
+ROWS = {
+    RangeLayout.PAIR: Tuple(offset=Int(), range=_range(SOURCE)),
+    RangeLayout.TAG_FIRST: Tuple(offset=Int(), tag=Int(), range=_range(SOURCE)),
+    RangeLayout.INLINE: Tuple(offset=Int(), range=_range(SOURCE), tag=Int()),
+    RangeLayout.STRING_TABLE: Tuple(offset=Int(), range=_range(PIECED), tag=Int()),
 }
-RANGE_SCHEMAS[RangeLayout.EMPTY] = RANGE_SCHEMAS[RangeLayout.INLINE]
+ROWS[RangeLayout.EMPTY] = ROWS[RangeLayout.INLINE]
+RANGE_SCHEMAS: dict[RangeLayout, Schema] = {layout: Memo(Sequence(row)) for layout, row in ROWS.items()}
+RANGE_SCHEMAS[RangeLayout.STRING_TABLE] = Tuple(
+    marker=Const(MARKER),
+    table=Memo(Sequence(String())),
+    rows=RANGE_SCHEMAS[RangeLayout.STRING_TABLE],
+)
 
 
 def layout_of(tree: Tree, root: int) -> RangeLayout:

@@ -13,15 +13,13 @@ from archive.base.columns import distinct_values
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo.unique_handles import DIGITS, SPAN, prefix_at_end
-from archive.formats.record_kinds import LEGACY_CODE, PACKAGE_CODE, code_of, is_code
+from archive.formats.record_kinds import CODE_FOLDERS, code_of, is_code
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from archive.reader.archive import Archive
 
-CODE = (LEGACY_CODE[0], PACKAGE_CODE)
-"""The folders of code records."""
 MAX_ID = 64
 """Bytes of a serialization id that is read."""
 
@@ -102,7 +100,7 @@ def facts_of(opened: Archive) -> Facts:
     redacted = None if companion is None else companion.redacted_id
     others = [] if companion is None else [name for name in companion.replaced if is_code(name)]
     if opened.has_code:
-        code = frozenset(name for name in [*opened.records, *others] if name.startswith(CODE))
+        code = frozenset(name for name in [*opened.records, *others] if name.startswith(CODE_FOLDERS))
     else:
         code = frozenset([*map(code_of, opened.range_records), *others])
     return Facts(

@@ -36,6 +36,7 @@ from archive.formats.record_kinds import (
     COMPILED,
     CONSTANTS,
     LEGACY_TREE,
+    PACKAGED,
     RecordKind,
     kind_of,
 )
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
 
     Part = tuple[str, Iterable[tuple[str, Tensor]]]
 
-PACKAGED = ".data/"
 SAVED_INSIDE = ("serialized_state_dict.pt", "serialized_constants.pt")
 INSIDE = "!/"
 """What stands between a record that is a zip and a record in it."""

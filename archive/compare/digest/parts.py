@@ -50,6 +50,8 @@ from archive.formats.record_kinds import (
     BESIDE,
     BYTECODE,
     DATA,
+    PACKAGED,
+    STORAGE,
     RecordKind,
     is_code,
     module_of,
@@ -111,7 +113,6 @@ def _ends(name: str) -> Iterator[int]:
 # --- parts
 
 PICKLED = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
-PACKAGED, STORAGE = ".data/", ".storage"
 WARN = "WARN"
 TOKEN_BYTES = 80
 """Bytes of memory that a character of code costs, as a part of names that wait."""

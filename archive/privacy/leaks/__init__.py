@@ -18,6 +18,7 @@ from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.container.container import Container
 from archive.container.end import has_end
+from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.leaks.addresses import addresses
 from archive.privacy.leaks.entries import entries, keys, variables, words_of_keys
@@ -65,7 +66,6 @@ MODULES = {RecordKind.CODE, RecordKind.RANGES}
 """Records whose folders are Python packages."""
 NEW_YEAR = 0x21
 """The first of January in MS-DOS's dates, without the year."""
-SERIALIZATION_ID = ".data/serialization_id"
 ROOTS = {"", "archive"}
 """Root folders that tell nothing: none, and PyTorch's where a file has no name."""
 
@@ -208,7 +208,7 @@ def _of_record(entry: RecordEntry, *, is_module: bool) -> Iterator[tuple[LeakKin
     name = entry.record.encode(errors="surrogateescape")
     if entry.kind in BY_RECORD and entry.size:
         yield BY_RECORD[entry.kind], name
-    if entry.record.endswith(SERIALIZATION_ID):
+    if entry.record.endswith(RECORD_NAME):
         yield LeakKind.ID, name
     if entry.modified & 0x1FFFFFF != NEW_YEAR << 16 and entry.modified:  # made up: midnight of a new year
         # MS-DOS counts years from 1980 and seconds by twos

@@ -50,7 +50,9 @@ from archive.formats.record_kinds import (
     METHOD_HANDLES,
     MIGRATED,
     PACKAGE_CODE,
+    PACKAGED,
     RANGES_SUFFIX,
+    STORAGE,
     VERSION_RECORDS,
     RecordKind,
     is_code,
@@ -116,7 +118,7 @@ __all__ = [
 ]
 
 ZIP = b"PK\3\4"
-PACKAGED, PICKLED = (".data/", ".storage"), b"\x80\3"
+PICKLED = b"\x80\3"
 """Folder and ending of a package's storages, and how its pickles begin: PyTorch writes protocol 3."""
 PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")
 ALONE = {
@@ -282,7 +284,7 @@ def recognise_zip(container: Container, *, look: bool = True) -> Recognised:
         return Recognised(FileKind.EXPORTED, f"an exported program (.pt2){embedded}")
     if not container.root:
         return _without_folder(records)
-    if any(PACKAGE.match(name) for name in records if name.startswith(".data/")):
+    if any(PACKAGE.match(name) for name in records if name.startswith(PACKAGED)):
         return _package(container)
     script = not ALONE.isdisjoint(records) or any(name.endswith(RANGES_SUFFIX) for name in records)
     # A folder ``code/`` alone is no proof: many zips have one.
@@ -341,12 +343,11 @@ def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
 
     packaged = {}
     for name, record in container.records.items():
-        if not name.startswith(PACKAGED[0]) and bytes(record.view()[: len(PICKLED)]) == PICKLED:
+        if not name.startswith(PACKAGED) and bytes(record.view()[: len(PICKLED)]) == PICKLED:
             with container.allowance.part() as values:
                 tensors = tensors_in(unpickled(container, values, name))
-            folder, ending = PACKAGED  # of storages, which are elsewhere in ``data/``
             packaged[name] = {
-                path: tensor.at(f"{folder}{tensor.record.rpartition('/')[2]}{ending}")
+                path: tensor.at(f"{PACKAGED}{tensor.record.rpartition('/')[2]}{STORAGE}")
                 for path, tensor in tensors.items()
             }
     return packaged

@@ -11,6 +11,7 @@ from archive.formats.record_kinds import (
     DATA,
     EMBEDDED,
     MIGRATED,
+    PACKAGED,
     RecordKind,
     kind_in_etrecord,
     kind_in_exported,
@@ -191,7 +192,7 @@ def kind_in(file: FileKind, name: str) -> RecordKind:
     if file in PROGRAM_KINDS:
         return KINDS_IN[file](name)
     kind = kind_of(name)
-    if file in PACKAGE_KINDS and not name.startswith(".data/") and name not in OURS_IN_PACKAGES:
+    if file in PACKAGE_KINDS and not name.startswith(PACKAGED) and name not in OURS_IN_PACKAGES:
         return RecordKind.OTHER  # a file of the user's own may have any name
     if file in ARCHIVE_KINDS:
         return kind

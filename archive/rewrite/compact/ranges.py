@@ -19,7 +19,7 @@ import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
 from archive.debuginfo.model import RangeLayout
-from archive.formats.source_ranges import MARKER
+from archive.formats.source_ranges import MARKER, ROWS
 from archive.pickles.write import BYTE
 from archive.rewrite.compact.instructions import (
     BUILDER,
@@ -210,19 +210,19 @@ def _rows(record: RangeRecord, layout: RangeLayout, sources: Instructions, shari
     is_known[begins] = False
     written, read, known = (np.flatnonzero(rows) for rows in (~is_read, is_read, is_known))
     rows = Composer(len(record))
-    rows.add(INT, record.offset)
-    if layout is RangeLayout.TAG_FIRST:
-        rows.add(INT, record.tag)
-    rows.insert(sources, at=begins)
-    rows.add(GET, record.source[known], at=known)
-    rows.add(INT, record.start[written], at=written)
-    rows.add(INT, record.end[written], at=written)
-    rows.add(CLOSE[3], at=written)
-    rows.add(PUT, count + np.flatnonzero(shared), at=first[shared])
-    rows.add(GET, count + number[read], at=read)
-    if layout in (RangeLayout.INLINE, RangeLayout.STRING_TABLE):
-        rows.add(INT, record.tag)
-    rows.add(CLOSE[2 if layout is RangeLayout.PAIR else 3])
+    fields = ROWS[layout].fields
+    for field in fields:
+        if field != "range":
+            rows.add(INT, {"offset": record.offset, "tag": record.tag}[field])
+            continue
+        rows.insert(sources, at=begins)
+        rows.add(GET, record.source[known], at=known)
+        rows.add(INT, record.start[written], at=written)
+        rows.add(INT, record.end[written], at=written)
+        rows.add(CLOSE[3], at=written)
+        rows.add(PUT, count + np.flatnonzero(shared), at=first[shared])
+        rows.add(GET, count + number[read], at=read)
+    rows.add(CLOSE[len(fields)])
     return rows.code()
 
 
