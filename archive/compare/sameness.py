@@ -3,7 +3,7 @@
 Two files are *the same model* if all that is of :attr:`Level.MODEL` is the same in both, by what it says:
 tensors by their elements, code without the names that a process chose. ``digest`` has parts of that level and
 no others; ``diff`` says ``same model`` if no difference is of it. So both ask here which records, which
-strides and which shared storages count. Devices do not.
+properties of tensors and which shared storages count. Devices do not.
 
 Two other comparisons are narrower on purpose, and ask for bytes: the archive id
 (:mod:`archive.formats.archive_id`) pairs an archive with its companion, and the check of a migration
@@ -92,11 +92,35 @@ def version_of_operators(archive: Archive) -> bytes | None:
     return None if record is None else bytes(record.view()).strip()
 
 
-def strides_that_count(tensor: Tensor) -> tuple[int, ...]:
-    """The strides that matter: those of dimensions of one element lead nowhere, nor do those without any."""
+class TensorProperties(NamedTuple):
+    """What a tensor is besides its elements; see :class:`archive.formats.tensors.tensor.Tensor`.
+
+    Attributes:
+        strides: 0 where they do not matter: those of dimensions of one element lead nowhere, nor do those of
+            a tensor without any.
+        requires_grad: not, where that is not recorded.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    math_bits: tuple[str, ...]
+    quantiser: tuple[object, ...]
+    requires_grad: bool
+
+
+def properties_of(tensor: Tensor) -> TensorProperties:
+    """The properties of a tensor that make two tensors of the same elements different ones."""
     pairs = zip(tensor.shape, tensor.strides, strict=False)
     empty = 0 in tensor.shape
-    return tuple(stride if size > 1 and not empty else 0 for size, stride in pairs)
+    return TensorProperties(
+        tensor.dtype,
+        tensor.shape,
+        tuple(stride if size > 1 and not empty else 0 for size, stride in pairs),
+        tensor.math_bits,
+        tensor.quantiser,
+        bool(tensor.requires_grad),
+    )
 
 
 class AliasedTensor(NamedTuple):

@@ -21,7 +21,7 @@ from archive.base.errors import ArchiveError, counted
 from archive.compare.changes import Status, TensorChange, added, changed, gone, renamed, several
 from archive.compare.equality import SHARE, equal
 from archive.compare.numbers import difference
-from archive.compare.sameness import Level, aliases, strides_that_count
+from archive.compare.sameness import Level, aliases, properties_of
 from archive.container.record import Record
 from archive.formats.record_kinds import COMPILED
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES
@@ -322,21 +322,21 @@ def _have_elements(old: Tensor, new: Tensor) -> bool:
 
 def _properties(old: Tensor, new: Tensor) -> Iterator[tuple[str, object, object]]:
     """What differs in two tensors besides elements: a word, and both values."""
-    if (old.dtype, old.shape) != (new.dtype, new.shape):
+    was, now = properties_of(old), properties_of(new)
+    if (was.dtype, was.shape) != (now.dtype, now.shape):
         yield "", kind_of(old), kind_of(new)
-    if old.shape == new.shape and strides_that_count(old) != strides_that_count(new):
+    if was.shape == now.shape and was.strides != now.strides:
         yield "strides ", list(old.strides), list(new.strides)
     for word, name in (
         ("requires_grad ", "requires_grad"),
         ("quantised by ", "quantiser"),
         ("bits ", "math_bits"),
     ):
-        was, now = getattr(old, name), getattr(new, name)
-        if was != now:
-            yield word, was, now
+        if getattr(was, name) != getattr(now, name):
+            yield word, getattr(was, name), getattr(now, name)
     if bool(old.record) != bool(new.record):
-        was, now = ("with elements" if tensor.record else "without elements" for tensor in (old, new))
-        yield "", was, now
+        before, after = ("with elements" if tensor.record else "without elements" for tensor in (old, new))
+        yield "", before, after
 
 
 def kind_of(tensor: Tensor) -> str:

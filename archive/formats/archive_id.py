@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from archive.base.errors import ArchiveError
 from archive.base.limits import unbounded
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import COMPILED, divided_programs, kind_of
@@ -59,6 +60,21 @@ def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None =
         for piece in pieces:
             digest.update(piece)
     return digest.digest()
+
+
+def check_same_id(before: bytes, after: bytes, file: str | None = None) -> None:
+    """Refuse what would be written if its archive id is another one than before.
+
+    Raises:
+        ArchiveError: the ids differ.
+    """
+    if before != after:
+        raise ArchiveError(
+            "records besides debug info would change; nothing is written",
+            file=file,
+            expected=f"archive id {before.hex()}",
+            found=after.hex(),
+        )
 
 
 def counted_pieces(record: Record, *, exported: bool) -> tuple[int, Iterable[bytes | memoryview]]:

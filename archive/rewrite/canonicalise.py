@@ -16,6 +16,7 @@ from archive.base.json_text import is_exact, read_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.container.serialization_id import RECORD_NAME
 from archive.container.write import member_from, new_member, write_archive
+from archive.formats.archive_id import check_same_id
 from archive.formats.exported.canonical import IdNumbering
 from archive.formats.exported.program import with_metadata
 from archive.reader.recognition import SHRUNK_KINDS, FileKind
@@ -82,8 +83,7 @@ def canonicalise(
         members = list(_members(opened, numbering, unchanged))
         size = write_archive(work.drafts[0], ROOT, with_new_id(members, opened.container.records))
         with work.reopened("the result") as after:
-            if after.archive_id != opened.archive_id:
-                raise ArchiveError("would not be the same model; nothing is written", file=opened.file)
+            check_same_id(opened.archive_id, after.archive_id, opened.file)
         return Canonical(opened.size, size, numbering.counts, tuple(unchanged), opened.archive_id.hex())
 
 

@@ -18,7 +18,7 @@ from archive.companion.members import DIGEST_BYTES, ORIGIN_BY_NAME, MemberKind, 
 from archive.companion.parse import parse_companion
 from archive.container.serialization_id import RECORD_NAME, serialization_id
 from archive.container.write import deflated_as_by_pytorch, member_from, new_member, write_archive
-from archive.formats.archive_id import counted_names
+from archive.formats.archive_id import check_same_id, counted_names
 from archive.formats.record_kinds import place_of_companion, records_of_program
 from archive.reader.recognition import JOINED_KINDS, SHRUNK_KINDS
 from archive.reader.rewriting import rewriting
@@ -365,5 +365,4 @@ def check_gives(contents: Contents, companion: memoryview, left: bytes, allowanc
     same = same and np.array_equal(read.strings.length, contents.strings.length)
     if not same or read.strings.buffers[0] != contents.strings.buffers[0]:
         raise ArchiveError("a companion would not read as it was written; nothing is written")
-    if left != contents.archive_id:
-        raise ArchiveError("what is left would not be the same model; nothing is written")
+    check_same_id(contents.archive_id, left)

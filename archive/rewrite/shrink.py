@@ -25,6 +25,7 @@ from archive.companion.build import build_companion
 from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.mending import mended
 from archive.debuginfo.model import RangeLayout
+from archive.formats.archive_id import check_same_id
 from archive.formats.record_kinds import kind_of, place_of_companion
 from archive.reader.collect import check_debug_info
 from archive.reader.recognition import SHRUNK_KINDS, FileKind, kind_in
@@ -163,9 +164,10 @@ def _compact(work: Rewriting, kept: KeptHandles) -> Shrinkage:
         same_facts(expected, after)
         there = after.container.records
         untouched = (*opened.programs.records.values(), *opened.spare.records)
-        changed = any(name not in there or records[name].view() != there[name].view() for name in untouched)
-        if after.archive_id != opened.archive_id or changed:
-            raise ArchiveError("would not be the same model; nothing is written", file=opened.file)
+        check_same_id(opened.archive_id, after.archive_id, opened.file)
+        for name in untouched:
+            if name not in there or records[name].view() != there[name].view():
+                raise ArchiveError("would change; nothing is written", file=opened.file, record=name)
         tags = mended(opened.handle_table, opened.range_table)[1]
         return _shrinkage(
             ShrinkLevel.COMPACT, opened, after, kinds, exact=False, mended=tags, prefix=kept.prefix

@@ -191,3 +191,18 @@ def with_record(path: Path, where: str | int, data: bytes) -> bytes:
         for name, record in records.items():
             after.writestr(name, record)
     return out.getvalue()
+
+
+@pytest.mark.parametrize(("asks", "is_same"), [(b"N", True), (b"\x88", False)])
+def test_a_gradient_that_is_not_recorded_is_not_asked_for(asks: bytes, is_same: bool) -> None:  # noqa: FBT001
+    state_dict = FIXTURES / KINDS[FileKind.STATE_DICT]
+    out = io.BytesIO()
+    with zipfile.ZipFile(state_dict) as before, zipfile.ZipFile(out, "w") as after:
+        for name in before.namelist():
+            record = before.read(name)
+            if name.endswith("/data.pkl"):
+                not_asked = b"\x89h\0)R"  # before the hooks, an empty dict
+                assert not_asked in record
+                record = record.replace(not_asked, asks + not_asked[1:])
+            after.writestr(name, record)
+    assert same(state_dict, out.getvalue()) == is_same

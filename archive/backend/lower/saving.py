@@ -43,7 +43,7 @@ from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.model import NO_TAG
 from archive.effects.errors import LoweringError
 from archive.formats import bytecode
-from archive.formats.archive_id import archive_id
+from archive.formats.archive_id import archive_id, check_same_id
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BYTECODE, VERSION_RECORDS, range_records_of
 from archive.normalform.builder import FormBuilder
@@ -367,9 +367,10 @@ def _check(before: Archive, after: Archive, sites: Mapping[int, Site], padded: M
         archive_id({name: record for name, record in opened.container.records.items() if name not in changed})
         for opened in (before, after)
     ]
-    same = ids[0] == ids[1]
-    if not same or not set(sites) <= set(after.handles):
-        raise ArchiveError("would not be the same model; nothing is written", file=before.file)
+    check_same_id(ids[0], ids[1], before.file)
+    lost = set(sites) - set(after.handles)
+    if lost:
+        raise ArchiveError(f"handle {min(lost)} would be lost; nothing is written", file=before.file)
     for handle in after.handles.values():
         for tag in (handle.tag, *(call.tag for call in handle.stack if call.tag != NO_TAG)):
             if after.range_table.with_tag(tag) is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, in_file
-from archive.compare.sameness import strides_that_count
+from archive.compare.sameness import properties_of
 from archive.debuginfo.model import Global, Inert
 from archive.formats.python_pickle import PyValue, bytes_of, set_of
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES, elements
@@ -206,10 +206,8 @@ class TensorDigests:
             ArchiveError: its storage is missing, broken, or too small; or tensors have far more elements than
                 there are bytes in the file.
         """
-        told = (tensor.dtype, tensor.shape, strides_that_count(tensor), tensor.math_bits, tensor.quantiser)
-        asks = bool(tensor.requires_grad)
         values = self._of_values(tensor) if tensor.record else b"meta"
-        return hashlib.sha256(repr((*told, asks)).encode() + values).digest()
+        return hashlib.sha256(repr(tuple(properties_of(tensor))).encode() + values).digest()
 
     def of_storage(self, record: str) -> bytes:
         """The digest of all bytes of a storage.
