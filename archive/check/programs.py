@@ -63,7 +63,7 @@ from archive.formats.exported.program import Program, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, mismatches
 from archive.formats.exported.traces import parse_trace
 from archive.formats.python_pickle import PyValue, plain_value
-from archive.formats.record_kinds import DATA, DELEGATES, HANDLES, LEGACY_PROGRAM, OUTPUTS
+from archive.formats.record_kinds import DATA, DELEGATES, HANDLES, LEGACY_PROGRAM, ONLY_PROGRAM, OUTPUTS
 from archive.reader.recognition import SAVED_KINDS, FileKind, opened_zip, recognise
 
 if TYPE_CHECKING:
@@ -87,8 +87,6 @@ PARSERS: dict[str, Callable[[str], object]] = {
 """The kinds of metadata that have a layout, by key."""
 NEEDED = 3
 """Types and operators that a message names."""
-ONLY = "model"
-"""The program that ``torch.export.load`` reads."""
 
 
 def check_programs(archive: Archive, readable: set[str], report: Diagnostics) -> None:
@@ -113,8 +111,10 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
         report.add("note", "", "", f"no program names {some}: {size:,} bytes")
     if not archive.programs and not archive.compiled:
         report.add("warning", "", "", "no program: torch.export.load fails, load_pt2 gives none")
-    elif archive.programs and ONLY not in archive.programs:
-        message = f"torch.export.load reads the program {ONLY} alone, and there is none; load_pt2 reads all"
+    elif archive.programs and ONLY_PROGRAM not in archive.programs:
+        message = (
+            f"torch.export.load reads the program {ONLY_PROGRAM} alone, and there is none; load_pt2 reads all"
+        )
         report.add("note", "", "", message)
 
 

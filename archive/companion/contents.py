@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
 from archive.container.names import decoded
+from archive.formats.archive_id import ID_TEXT
 from archive.normalform.pool import Pool, record_names
 from archive.normalform.records import DebugRecords
 
@@ -29,8 +29,6 @@ OBJECT_TABLE: tuple[ColumnName, ...] = ("object.start", "object.sections", "obje
 REPLACED: tuple[ColumnName, ...] = ("replaced.name", "replaced.by")
 """The columns of records that the redacted archive has under other names."""
 
-ID_DIGITS = re.compile("[0-9a-f]{32}")
-
 
 def redacted_id(digits: str | None) -> bytes | None:
     """An archive id of its digits.
@@ -40,7 +38,7 @@ def redacted_id(digits: str | None) -> bytes | None:
     """
     if digits is None:
         return None
-    if not ID_DIGITS.fullmatch(digits):
+    if not ID_TEXT.fullmatch(digits):
         raise ArchiveError(place="file.redacted", expected="32 hexadecimal digits", found=shown(digits))
     return bytes.fromhex(digits)
 

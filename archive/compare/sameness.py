@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.container.serialization_id import RECORD_NAME
-from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind
+from archive.formats.record_kinds import BYTEORDER, VERSION_RECORDS, RecordKind, version_record
 from archive.reader.recognition.kinds import PROGRAM_KINDS, SAVED_KINDS, kind_in
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def version_of_operators(archive: Archive) -> bytes | None:
     """
     if not archive.has_code or archive.recognised.kind in SAVED_KINDS | PROGRAM_KINDS:
         return None
-    record = next((archive.records[name] for name in VERSION_RECORDS if name in archive.records), None)
-    return None if record is None else bytes(record.view()).strip()
+    name = version_record(archive.records)
+    return None if name is None else bytes(archive.records[name].view()).strip()
 
 
 class TensorProperties(NamedTuple):

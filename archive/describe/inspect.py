@@ -23,10 +23,10 @@ from archive.formats.record_kinds import (
     BYTECODE,
     CALLSTACK_MAP,
     MIGRATED,
-    VERSION_RECORDS,
     RecordKind,
     kind_in_exported,
     kind_of,
+    version_record,
 )
 from archive.reader.opening import open as open_archive
 from archive.reader.provenance import provenance
@@ -151,7 +151,7 @@ def inspect(archive: Archive) -> Inspection:
     if archive.companion is not None and not archive.has_code:
         companion = f"{archive.companion.profile} companion of archive {archive.archive_id.hex()}"
         companion += f", redacted {redacted.hex()}" if redacted else ""
-    version = next((archive.records[name] for name in VERSION_RECORDS if name in archive.records), None)
+    version = version_record(archive.records)
     effects = None
     if archive.effects is not None:
         effects = Counter[str]()
@@ -170,7 +170,7 @@ def inspect(archive: Archive) -> Inspection:
         platforms=_platforms(archive),
         origin=None if archive.companion else provenance(archive),
         migrated=MIGRATED in archive.records,
-        version="" if version is None else decoded(version.view()[:64]).strip(),
+        version="" if version is None else decoded(archive.records[version].view()[:64]).strip(),
         top=archive.top,
         bytecode_version=None if archive.bytecode is None else archive.bytecode.version,
         records={

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.strings import decoded
 from archive.failures.failure import Answer, Failure
-from archive.failures.lookups.nodes import OPERATORS, ProgramNode, loaded_nodes
+from archive.failures.lookups.nodes import ProgramNode, loaded_nodes
 from archive.failures.nodes import (
     UNKNOWN_CALL,
     answer_of,
@@ -38,6 +38,7 @@ from archive.failures.nodes import (
     listed,
     may_have,
 )
+from archive.formats.exported.loaded import HIGHER_ORDER, OPERATORS
 from archive.formats.exported.printed import FIRST_LINE, TAKEN, Notation, behind, own_name, pieces
 
 if TYPE_CHECKING:
@@ -76,7 +77,6 @@ TRANSFORMS = "torch._functorch.predispatch."
 """Functions of ``torch.func.vmap`` and its like, which programs call beside operators."""
 MAX_CODE = 1 << 20
 """Bytes of one statement that are looked at."""
-HIGHER_ORDER = "torch.ops.higher_order."
 TRACED_AGAIN = re.compile(r"\b(?:(?:arg|primals_|tangents_)\d{1,9}(?:_\d+)?|l_\w+_)\b")
 """An input of a graph that PyTorch traced again."""
 MADE_UP = re.compile(r"(?:arg|primals_|tangents_)\d+(_\d+)?|l_\w+_|[a-z]{1,2}\d*(_\d+)?")

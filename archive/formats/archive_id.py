@@ -13,6 +13,7 @@ a compiled model, what its loader does not need is left out: :mod:`archive.forma
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from archive.container.record import Record
 
 ID_BYTES = 16
+ID_TEXT = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
+"""An archive id as text; the digests of companions look the same."""
 
 
 def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None = None) -> bytes:

@@ -63,6 +63,9 @@ PACKAGED, STORAGE = ".data/", ".storage"
 PROGRAMS = ("models/", ".json")
 """Folder and ending of exported programs."""
 
+ONLY_PROGRAM = "model"
+"""The name that ``torch.export.save`` gives the only program; ``torch.export.load`` reads no other."""
+
 COMPILED = "data/aotinductor/"
 """The folder with a folder of files for each compiled model."""
 
@@ -253,6 +256,11 @@ def kind_of(name: str) -> RecordKind:
     return next((kind for form, kind in KIND_BY_PATTERN if form.fullmatch(name)), RecordKind.OTHER)
 
 
+def version_record(records: Container[str]) -> str | None:
+    """The name of the record from which PyTorch reads the archive format's version; None if there is none."""
+    return next((name for name in VERSION_RECORDS if name in records), None)
+
+
 def place_of_companion(records: Container[str]) -> str:
     """The name of the record that an archive holds its companion in, whether or not it has one."""
     return EMBEDDED_IN_EXPORTED if EXPORTED_FORMAT in records else EMBEDDED
@@ -309,7 +317,7 @@ def programs_in(names: Collection[str], root: str) -> dict[str, str]:
             record.removeprefix(folder).removesuffix(ending): record for record in divided_programs(names)
         }
     if LEGACY_PROGRAM in names and not root:
-        return {"model": LEGACY_PROGRAM}
+        return {ONLY_PROGRAM: LEGACY_PROGRAM}
     return {} if root else {name: name for name in divided_programs(names)}
 
 
@@ -318,6 +326,11 @@ def divided_programs(names: Collection[str]) -> list[str]:
     if EXPORTED_FORMAT in names:
         return [name for name in names if is_program(name)]
     return [name for name in names if name + BESIDE[0] in names] if ETRECORD in names else []
+
+
+def label_in(program: str, key: str) -> str:
+    """What a thing of a program is called: its key, behind the program's name unless PyTorch chose that."""
+    return key if program == ONLY_PROGRAM else f"{program}:{key}"
 
 
 def records_of_program(name: str) -> set[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from archive.base.columns import distinct_values
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
-from archive.debuginfo.unique_handles import DIGITS, SPAN, prefix_at_end
+from archive.debuginfo.unique_handles import SPAN, HandleForm
 from archive.formats.record_kinds import CODE_FOLDERS, code_of, is_code
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ class Facts:
         Args:
             digits: handles as they are printed, one behind the other.
         """
-        while self.prefix and prefix_at_end(digits) == self.prefix:
-            digits = digits[:-DIGITS]
+        digits, _ = HandleForm(self.prefix).split(digits)
         if not (digits + "0").isdecimal() or not self.handles:
             return False
         ends, most = {0}, len(str(self.handles[-1][-1]))

@@ -26,8 +26,8 @@ from archive.formats.record_kinds import (
     LEGACY_TREE,
     METHOD_HANDLES,
     MODULE_PATHS,
-    VERSION_RECORDS,
     is_legacy,
+    version_record,
 )
 from archive.formats.releases import LATEST, RELEASE_NUMBERS, RELEASES, spanned, writers, writers_of_ranges
 
@@ -144,7 +144,7 @@ def _by_names(archive: Archive) -> Iterator[Evidence]:
 def _by_version(archive: Archive) -> Iterator[Evidence]:
     """The archive's version, and its place among the records."""
     records = archive.records
-    name = next((name for name in VERSION_RECORDS if name in records), None)
+    name = version_record(records)
     if name is None:
         return
     version = decoded(records[name].view()[:64]).strip()

@@ -5,12 +5,12 @@ The JSON of a server is a stranger's: each value is checked for its type and its
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from archive.base.errors import ArchiveError, shown
+from archive.formats.archive_id import ID_TEXT
 from archive.reader.facts import Facts
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 ValueT = TypeVar("ValueT", str, int, list[object])
 EntryT = TypeVar("EntryT", bound="CompanionEntry")
 
-ARCHIVE_ID = re.compile(r"[0-9a-f]{32}")
-"""An archive id; the digests of companions look the same."""
 COMPANIONS, MOST_LISTED = "/v1/companions", 1_000
 """Where a server lists companions, and how many a page of its list has."""
 ID_SHOWN = 12
@@ -205,7 +203,7 @@ def _number(values: object, key: str) -> int:
 
 def _id(values: object, key: str) -> str:
     value = _value(values, key, str)
-    if not ARCHIVE_ID.fullmatch(value):
+    if not ID_TEXT.fullmatch(value):
         raise ArchiveError(place=key, expected="32 hexadecimal digits", found=shown(value))
     return value
 

@@ -14,6 +14,7 @@ from archive.base.bounded import bounded_members
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.formats.archive_id import ID_TEXT
 from archive.store.adding import (
     MadeCompanion,
     TakenError,
@@ -27,7 +28,7 @@ from archive.store.adding import (
     with_lines,
 )
 from archive.store.catalogue import Catalogue, opened_plain
-from archive.store.entries import ARCHIVE_ID, Addition, StoreEntry, label_of
+from archive.store.entries import Addition, StoreEntry, label_of
 from archive.store.files import KeptFiles, chains_of
 from archive.store.folder import INDEX, Folder
 from archive.store.kept import build_kept, companion_in, read_header
@@ -270,7 +271,7 @@ class Store:
         Raises:
             ArchiveError: it is none, or there is no such companion.
         """
-        if not ARCHIVE_ID.fullmatch(archive_id) or not self.folder.exists(self.folder.kept_path(archive_id)):
+        if not ID_TEXT.fullmatch(archive_id) or not self.folder.exists(self.folder.kept_path(archive_id)):
             raise ArchiveError(f"no companion has the archive id {archive_id!r}", file=self.file)
         return archive_id
 

@@ -48,6 +48,7 @@ from archive.backend.aten.program import CONTROL, MOVE, MachineInstruction, Mach
 from archive.backend.errors import NO_HANDLE
 from archive.base.errors import ArchiveError, shown
 from archive.effects.errors import LoweringError
+from archive.formats.lowered import LONGEST_PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,8 +56,6 @@ if TYPE_CHECKING:
 PROGRAM_VERSION = 1
 PROGRAM_VERSION_HOLDING = 2
 """The version of programs that use attributes of the lowered module."""
-MAX_CHARACTERS = 1 << 23
-"""Most characters of a text; a method of 10,000 operations has some 400,000."""
 MAX_METHODS = 1024
 MAX_PARAMETERS = 4096
 """Most parameters of a method."""
@@ -93,7 +92,7 @@ def encoded(programs: Mapping[str, MachineProgram]) -> str:
         separators=(",", ":"),
         allow_nan=False,
     )
-    if len(text) > MAX_CHARACTERS or any(
+    if len(text) > LONGEST_PROGRAM or any(
         _loops(program.instructions) > MAX_LOOPS for program in programs.values()
     ):
         raise LoweringError("the module's methods are larger than a backend takes")
@@ -111,9 +110,9 @@ def decoded(text: str, tensors: int, held: int = 0) -> dict[str, MachineProgram]
     Raises:
         ArchiveError: the text is not as the module's docstring says.
     """
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > LONGEST_PROGRAM:
         raise ArchiveError(
-            place="program", expected=f"at most {MAX_CHARACTERS:,} characters", found=f"{len(text):,}"
+            place="program", expected=f"at most {LONGEST_PROGRAM:,} characters", found=f"{len(text):,}"
         )
     try:
         read = json.loads(
@@ -173,7 +172,7 @@ def _program(read: Any, operators: list[str], kept: tuple[int, int]) -> MachineP
         parameters,
         place,
     )
-    _check(_is_number(count, range(MAX_CHARACTERS)), "a number of registers", count, place)
+    _check(_is_number(count, range(LONGEST_PROGRAM)), "a number of registers", count, place)
     written = set(range(parameters))
     known: dict[int, Any] = {}
     for row in constants:

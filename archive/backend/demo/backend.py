@@ -26,13 +26,13 @@ from archive.backend.demo.runtime import CompilerDemo
 from archive.backend.lower.codegen import compile_error
 from archive.backend.registry import Backend, Link
 from archive.effects.errors import LoweringError
+from archive.formats.lowered import HANDLE_MARK
 
 if TYPE_CHECKING:
     from archive.backend.graph.graphs import Graph, Operation
     from archive.backend.registry import GenerateDebugHandles, Original
 
 SUPPORTED_OPERATORS = ("aten::add", "aten::sub")
-HANDLE_MARK = "<debug_handle>"
 MIN_FLOAT, MAX_FLOAT = sys.float_info.min, sys.float_info.max
 """The range of numbers whose digits TorchScript can read."""
 

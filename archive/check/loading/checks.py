@@ -31,8 +31,8 @@ from archive.formats.record_kinds import (
     DATA,
     LEGACY_TREE,
     METHOD_HANDLES,
-    VERSION_RECORDS,
     is_code,
+    version_record,
 )
 from archive.formats.releases import LOADED_BYTECODE
 from archive.formats.stale_methods import may_be_stale, stale_methods
@@ -107,7 +107,7 @@ def version_problem(
     records: Mapping[str, ReadableRecord], readable: Collection[str]
 ) -> tuple[str, str] | None:
     """The first version record and its problem, if PyTorch 2.13 does not read the first number in it."""
-    name = next((name for name in VERSION_RECORDS if name in readable), None)
+    name = version_record(readable)
     number = None if name is None else INTEGER.match(bytes(records[name].view()[:64]))
     if name is None or number is None or int(number[1]) in LOADED_VERSIONS:
         return None

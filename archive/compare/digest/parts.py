@@ -45,7 +45,7 @@ from archive.formats.compiled.sourceless import KINDS as SOURCE_KINDS
 from archive.formats.effects import EFFECTS
 from archive.formats.exported.program import graph_of, nodes
 from archive.formats.generated_code import canonical
-from archive.formats.lowered import IN_BLOB, is_lowered
+from archive.formats.lowered import HANDLE_MARK, IN_BLOB, is_lowered
 from archive.formats.record_kinds import (
     BESIDE,
     BYTECODE,
@@ -337,7 +337,7 @@ def _classes(root: object) -> Iterator[str]:
 
 def _without_handles(text: str) -> str:
     """A text of a lowered module's state without debug handles."""
-    return IN_BLOB.sub("<debug_handle>", text)
+    return IN_BLOB.sub(HANDLE_MARK, text)
 
 
 def _unnumbered(row: object) -> object:

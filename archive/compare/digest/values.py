@@ -19,6 +19,7 @@ from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, in_file
 from archive.compare.sameness import properties_of
 from archive.debuginfo.model import Global, Inert
+from archive.formats.inert_values import STORAGE
 from archive.formats.python_pickle import PyValue, bytes_of, set_of
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES, elements
 from archive.formats.tensors.script import quantised_parts, tensor_in
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from archive.formats.tensors.tensor import Tensor
     from archive.reader.tensors import Tensors
 
-STORAGE = 5
-"""Elements of what names a storage: ``("storage", class, key, device, elements)``."""
 REDUCED = "reduce_package"
 """How the name of a TorchScript module in a package begins. An address of a process stands behind it."""
 VALUE_BYTES = 120

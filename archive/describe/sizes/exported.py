@@ -18,7 +18,6 @@ from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.cells import UNNAMED_FILE, Cell
-from archive.failures.lookups.nodes import ONLY
 from archive.formats.compiled.spare import spare_records
 from archive.formats.elf.model import ObjectPart
 from archive.formats.elf.parse import is_elf, other_object, parse_object
@@ -26,7 +25,7 @@ from archive.formats.exported.modules import parse_modules
 from archive.formats.exported.node_metadata import KIND_BY_KEY, MODULES, STACK_TRACE, metadata_kind
 from archive.formats.exported.places import node_bytes
 from archive.formats.exported.traces import OWN_FILES, parse_trace
-from archive.formats.record_kinds import RecordKind, SpareKind, kind_in_exported
+from archive.formats.record_kinds import RecordKind, SpareKind, kind_in_exported, label_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,8 +120,7 @@ def _path(instances: Sequence[Instance]) -> str:
 
 def module_label(program: str, path: str) -> str:
     """The label of a module: its path, behind the program's name unless PyTorch chose that."""
-    label = path or TOP_MODULE
-    return label if program == ONLY else f"{program}:{label}"
+    return label_in(program, path or TOP_MODULE)
 
 
 def tensor_modules(archive: Archive) -> dict[str, str]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
 from archive.base.strings import scoped
+from archive.formats.exported.loaded import OPERATORS
+from archive.formats.record_kinds import label_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,11 +28,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = 3
 """Names that a message tells."""
-ONLY = "model"
-"""The name that ``torch.export.save`` gives the only program."""
 TOP = "top"
 """The top module's name in a module hierarchy, which has no attribute that holds it."""
-OPERATORS = "torch.ops."
 EDGE_OPERATORS = "executorch.exir.dialects.edge.ops."
 
 
@@ -49,7 +48,7 @@ class ProgramNode:
     @property
     def label(self) -> str:
         """The node's key, behind its program's name unless PyTorch chose that."""
-        return self.site.key if self.program.name == ONLY else f"{self.program.name}:{self.site.key}"
+        return label_in(self.program.name, self.site.key)
 
     @property
     def is_traced(self) -> bool:

@@ -30,6 +30,7 @@ from archive.formats.record_kinds import (
     code_of,
     holds_ranges,
     kind_of,
+    version_record,
 )
 from archive.formats.releases import LOADED_BYTECODE, release
 from archive.formats.stale_methods import may_be_stale, stale_methods, without
@@ -277,7 +278,7 @@ def format_records(records: Mapping[str, Record], release: Release | None) -> di
     if release is None:
         return {name: bytes(record.view()) for name, record in records.items() if is_format(name)}
     formats = {}
-    version = next((name for name in VERSION_RECORDS if name in records), None)
+    version = version_record(records)
     for name, record in records.items():
         if is_format(name) and name not in (*VERSION_RECORDS, BYTEORDER):
             formats[name] = bytes(record.view())

@@ -32,6 +32,7 @@ import numpy as np
 from archive.base.columns import firsts
 from archive.container.names import encoded
 from archive.debuginfo.model import NO_TAG, Generation, RangeLayout
+from archive.debuginfo.symbolicate import UNKNOWN_FUNCTION
 from archive.formats.record_kinds import DELEGATED
 from archive.normalform.columns import CALLSTACK_LAYOUTS, NO_ROW
 from archive.rewrite.migrate import ranges
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
     from archive.rewrite.migrate.plan import MigrationPlan
 
 # --- elements
-
-UNKNOWN_FUNCTION = b"FunctionName_UNKNOWN"
-"""PyTorch's name for a function that it has no name of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from archive.backend.profile.places import (
 )
 from archive.backend.pytorch import is_pytorchs
 from archive.base.errors import one_line
+from archive.formats.record_kinds import LEGACY_CODE, code_of, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from archive.reader.archive import Archive
 
 # --- code
-
-CODE_FOLDER, CODE_ENDING = "code/", ".py"
 
 Path = tuple[str, ...]
 
@@ -144,7 +143,7 @@ class GeneratedCode:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
         made = ParsedCode(name, text)
-        module = name.removeprefix(CODE_FOLDER).removesuffix(CODE_ENDING).replace("/", ".")
+        module = module_of(name)
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 type_name = f"{module}.{node.name}"
@@ -165,9 +164,8 @@ class GeneratedCode:
     def type_of(self, type_name: str, path: Path) -> str:
         """The class of the module that attributes lead to from a module of a class; "" if unknown."""
         for attribute in path:
-            record = self.record(
-                f"{CODE_FOLDER}{type_name.rpartition('.')[0].replace('.', '/')}{CODE_ENDING}"
-            )
+            folder, ending = LEGACY_CODE
+            record = self.record(f"{folder}{type_name.rpartition('.')[0].replace('.', '/')}{ending}")
             type_name = "" if record is None else record.types.get(type_name, {}).get(attribute, "")
         return type_name
 
@@ -214,7 +212,6 @@ def _path(node: ast.expr, known: dict[str, Path]) -> Path | None:
 
 STACK_ENTRY = re.compile(r"(?P<record>.+)\((?P<line>\d+)\): (?P<function>.*)")
 """An entry of a call stack in ``torch.profiler``: ``code/__torch__.py(14): forward``."""
-DEBUG_ENDING = ".debug_pkl"
 EITHER = "|"
 """Stands between the names of modules, any of which may be the one that is called."""
 
@@ -271,7 +268,7 @@ class StockPlaces:
         table = self._opened.range_table
         sites: dict[tuple[int, str, str], list[tuple[CodeFunction, CallSite]]] = {}
         for number, name in enumerate(table.names):
-            record = self._code.record(name.removesuffix(DEBUG_ENDING))
+            record = self._code.record(code_of(name))
             rows = table.rows(number)
             offsets = table.offset[rows.start : rows.stop]
             for function, site in () if record is None else record.sites():
@@ -321,7 +318,7 @@ class StockPlaces:
     def _step(self, entry: str) -> StackStep | None:
         """The step of an entry of a call stack; None if it is none of the archive's."""
         place = STACK_ENTRY.fullmatch(entry)
-        if place is None or not place["record"].startswith(CODE_FOLDER):
+        if place is None or not place["record"].startswith(LEGACY_CODE[0]):
             return None
         record = self._code.record(place["record"])
         if record is None:

@@ -33,9 +33,10 @@ from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import shown
 from archive.base.json_text import words
 from archive.check.loading.programs.graphs import GraphCheck, ProgramContext
-from archive.check.loading.programs.signature import GRAPH, SignatureCheck, named, spec_faults
+from archive.check.loading.programs.signature import SignatureCheck, named, spec_faults
 from archive.check.loading.programs.values import UNBACKED, Arguments, RowCheck
-from archive.formats.exported.program import graph_of, nodes
+from archive.formats.exported.loaded import OPERATORS
+from archive.formats.exported.program import GRAPH, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, key_error, mismatches, short
 
 if TYPE_CHECKING:
@@ -199,7 +200,6 @@ def _uses(program: dict[str, Any], payloads: Payloads) -> Iterator[Diagnostic]:
 
 # --- needs
 
-OPERATORS = "torch.ops."
 NAMESPACES = {
     *("aten", "prims", "prim", "higher_order", "quantized", "_quantized", "sparse", "profiler", "export"),
     *("inductor", "inductor_prims", "rngprims", "debugprims", "mkl", "mkldnn", "onednn", "static_runtime"),

@@ -33,6 +33,7 @@ from archive.base.errors import ArchiveError, counted, shown
 from archive.base.json_text import read_json, words
 from archive.check.loading.checks import version_problem
 from archive.check.loading.programs.values import LARGEST, device_faults, element_of, layout_faults
+from archive.formats.compiled.spare import METADATA, OBJECT, SOURCE
 from archive.formats.elf.parse import is_elf, other_object, parse_object
 from archive.formats.exported.schema import short
 from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, PROGRAMS, is_program
@@ -250,8 +251,8 @@ def stretch(meta: dict[str, Any]) -> int:
 # --- compiled models
 
 WRAPPER = "wrapper_metadata.json"
-METADATA, FLAGS = "_metadata.json", "_compile_flags.json"
-SOURCE, OBJECT, WRAPPER_OBJECT = ".cpp", ".so", ".wrapper.so"
+FLAGS = "_compile_flags.json"
+WRAPPER_OBJECT = ".wrapper.so"
 DEVICE, MACHINE = "AOTI_DEVICE_KEY", "AOTI_MACHINE"
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243, "ppc64le": 21, "s390x": 22}
 """The number of each machine in ELF headers (``e_machine``), by the name that metadata give it."""

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import counted, shown
+from archive.check.loading.programs.graphs import NO_NAME
 from archive.check.loading.programs.values import SYMBOLIC, Arguments
+from archive.formats.exported.program import GRAPH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from archive.check.loading.programs.files import Payloads
 
 PLACE = "graph_module.signature"
-GRAPH = "graph_module.graph"
 MUTATIONS = {
     "buffer_mutation": ("buffer", "buffer_name", "Buffer output "),
     "parameter_mutation": ("parameter", "parameter_name", "Parameter output "),
@@ -31,7 +32,6 @@ MUTATIONS = {
 }
 """For each kind of output that changes an input: the input's kind, the field of its name, PyTorch's words."""
 NO_WEIGHT = "is not in the state dict."
-NO_NAME = "Field as_name is not set."
 USER_OUTPUTS = {"user_output", "loss_output"}
 
 
