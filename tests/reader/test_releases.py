@@ -135,13 +135,17 @@ def told_in_docstring(release: Release, previous: Release | None) -> list[str]:
     container = containers[release.legacy, release.version_first]
     if previous and not release.byteorder and not release.version_first and not previous.version_first:
         container = "the same"
-    call_stacks = {Generation.CALLSTACK_3: "3 elements", Generation.CALLSTACK_4: "4 elements"}
-    instructions = {Generation.MODULE_PATHS: "module paths", Generation.METHOD_HANDLES: "handles"}
+    call_stacks = {None: "none", Generation.CALLSTACK_3: "3 elements", Generation.CALLSTACK_4: "4 elements"}
+    instructions = {
+        None: "none",
+        Generation.MODULE_PATHS: "module paths",
+        Generation.METHOD_HANDLES: "handles",
+    }
     return [
         first if first == last else f"{first}{', ' if len(years) == 2 else ' - '}{last}",
         str(release.ranges or "none"),
-        call_stacks.get(release.callstacks, "none"),
-        instructions.get(release.instructions, "none"),
+        call_stacks[release.callstacks],
+        instructions[release.instructions],
         "yes" if release.delegated else "no",
         str(release.bytecode or "none"),
         container,
@@ -151,7 +155,7 @@ def told_in_docstring(release: Release, previous: Release | None) -> list[str]:
 def test_the_docstring_shows_the_table() -> None:
     _, _, lines, _ = re.split("=  =.*", releases.__doc__ or "", maxsplit=3)
     rows = [re.split("  +", line) for line in lines.strip("=\n ").split("\n") if line.strip("= ")]
-    assert rows == [told_in_docstring(own, previous) for previous, own in pairwise([None, *RELEASES])]
+    assert rows == [told_in_docstring(*pair) for pair in zip(RELEASES, (None, *RELEASES), strict=False)]
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
