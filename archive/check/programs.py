@@ -39,7 +39,6 @@ from archive.base.json_text import is_exact, read_json
 from archive.base.mapped import Mapped
 from archive.check.loading.programs import needs, program_faults
 from archive.check.loading.programs.files import (
-    CONFIGS,
     INPUTS,
     TABLE,
     PayloadCheck,
@@ -64,6 +63,7 @@ from archive.formats.exported.schema import MAJOR, mismatches
 from archive.formats.exported.traces import parse_trace
 from archive.formats.python_pickle import PyValue, plain_value
 from archive.formats.record_kinds import DATA, DELEGATES, HANDLES, LEGACY_PROGRAM, ONLY_PROGRAM, OUTPUTS
+from archive.formats.tensors.exported import CONFIGS
 from archive.reader.recognition import SAVED_KINDS, FileKind, opened_zip, recognise
 
 if TYPE_CHECKING:

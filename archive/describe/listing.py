@@ -17,6 +17,7 @@ from archive.describe.program_facts import (
     method_facts,
     program_facts,
 )
+from archive.formats.record_kinds import DATA_FOLDER
 from archive.reader.compiled import CompiledModels
 from archive.reader.opening import archive_in
 from archive.reader.recognition import (
@@ -121,7 +122,7 @@ def listed(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> ZipListing:
         try:
             if recognised.kind in SAVED_KINDS:
                 tensors = {
-                    name: TensorFacts(one.dtype, one.shape, one.bytes, one.record.removeprefix("data/"))
+                    name: TensorFacts(one.dtype, one.shape, one.bytes, one.record.removeprefix(DATA_FOLDER))
                     for name, one in saved_tensors(container).items()
                 }
             if recognised.kind in PROGRAM_KINDS:

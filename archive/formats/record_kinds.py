@@ -57,6 +57,12 @@ LEGACY_CODE, LEGACY_DEBUG = (CODE_FOLDERS[0], ".py"), ("debug/", ".pkl")
 PACKAGE_CODE = CODE_FOLDERS[1]
 """The folder of code and its source ranges in a ``torch.package``."""
 
+DATA_FOLDER = "data/"
+"""The folder of the tensors of ``data.pkl``, and of those of a ``.pt2``."""
+
+EXTRA_FOLDER = "extra/"
+"""The folder of the files that a loader hands out, by the names of ``_extra_files``."""
+
 PACKAGED, STORAGE = ".data/", ".storage"
 """Folder and ending of the tensors of a ``torch.package``; the folder has records about it besides."""
 
@@ -153,13 +159,13 @@ class SpareKind(StrEnum):
     SOURCES = "sources"
 
 
-EMBEDDED = "extra/debug.ptdbg"
+EMBEDDED = f"{EXTRA_FOLDER}debug.ptdbg"
 """The companion that an archive holds itself; PyTorch hands it out as the extra file ``debug.ptdbg``."""
 
 EMBEDDED_IN_EXPORTED = "debug/model.ptdbg"
 """The same in a ``.pt2``: PyTorch reads nothing below ``debug/``, but takes extra files for UTF-8."""
 
-MIGRATED = "extra/migrated.ptdbg"
+MIGRATED = f"{EXTRA_FOLDER}migrated.ptdbg"
 """The backup that a migrated archive keeps of its original: see :mod:`archive.rewrite.migrate.aside`."""
 
 
@@ -215,10 +221,10 @@ KIND_BY_NAME = {
     ".storage_alignment": RecordKind.FORMAT,
 }
 KIND_BY_FOLDER = {
-    "extra/": RecordKind.EXTRA,
+    EXTRA_FOLDER: RecordKind.EXTRA,
     COMPILED: RecordKind.OTHER,
     SAMPLE_INPUTS: RecordKind.OTHER,
-    "data/": RecordKind.TENSOR,
+    DATA_FOLDER: RecordKind.TENSOR,
     "tensors/": RecordKind.TENSOR,
     "constants/": RecordKind.TENSOR,
     **dict.fromkeys(CODE_FOLDERS, RecordKind.CODE),
@@ -288,7 +294,7 @@ def kind_in_exported(name: str) -> RecordKind:
         return RecordKind.PROGRAM
     if name.startswith(SAMPLE_INPUTS):
         return RecordKind.INPUTS
-    if name.startswith("data/") and name.endswith("_config.json"):
+    if name.startswith(DATA_FOLDER) and name.endswith("_config.json"):
         return RecordKind.WEIGHTS
     return kind_of(name)
 

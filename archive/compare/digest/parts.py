@@ -50,6 +50,7 @@ from archive.formats.record_kinds import (
     BESIDE,
     BYTECODE,
     DATA,
+    DATA_FOLDER,
     PACKAGED,
     STORAGE,
     RecordKind,
@@ -57,7 +58,15 @@ from archive.formats.record_kinds import (
     module_of,
 )
 from archive.formats.tensors.exported import TABLE
-from archive.reader.recognition import PACKAGE_KINDS, PROGRAM_KINDS, SAVED_KINDS, kind_in, unpickled
+from archive.reader.recognition import (
+    PACKAGE_KINDS,
+    PROGRAM_KINDS,
+    SAVED_KINDS,
+    is_packaged_pickle,
+    kind_in,
+    unpickled,
+)
+from archive.reader.tensors import INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -148,7 +157,7 @@ class _ModelParts:
 
     def parts(self) -> Iterator[tuple[str, bytes]]:
         if self._kind in SAVED_KINDS:
-            yield from self._pickle(DATA, "data/", "")
+            yield from self._pickle(DATA, DATA_FOLDER, "")
         elif self._kind in PROGRAM_KINDS:
             yield from self._programs()
         else:
@@ -189,7 +198,7 @@ class _ModelParts:
                 if name.startswith(PACKAGED) or name in self._done or not self._counts(name):
                     continue
                 self._done.add(name)
-                if bytes(record.view()[:2]) == b"\x80\3":
+                if is_packaged_pickle(record):
                     yield from self._pickle(name, PACKAGED, STORAGE)
                 else:
                     yield f"{'code' if name.endswith('.py') else 'record'}/{name}", _sha256(record.view())
@@ -292,10 +301,10 @@ class _ModelParts:
         exported = self._kind in PROGRAM_KINDS
         for name in counted_names(self._records):
             kind = self._kind_of(name)
-            inside = any(done.startswith(f"{name}!/") for done in self._done)
+            inside = any(done.startswith(f"{name}{INSIDE}") for done in self._done)
             if not self._counts(name) or name in self._done or inside:
                 continue
-            if name.endswith(BESIDE) and exported and not name.startswith("data/"):
+            if name.endswith(BESIDE) and exported and not name.startswith(DATA_FOLDER):
                 continue
             record = self._records[name]
             if kind in SOURCE_KINDS:

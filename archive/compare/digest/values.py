@@ -21,9 +21,10 @@ from archive.compare.sameness import properties_of
 from archive.debuginfo.model import Global, Inert
 from archive.formats.inert_values import STORAGE
 from archive.formats.python_pickle import PyValue, bytes_of, set_of
+from archive.formats.record_kinds import DATA_FOLDER
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES, elements
 from archive.formats.tensors.script import quantised_parts, tensor_in
-from archive.reader.recognition.saved import DATA_FOLDER, tensor_of, tensor_parts
+from archive.reader.recognition.saved import tensor_of, tensor_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -20,7 +20,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.formats.exported.printed import POSITIONAL, TAKEN
+from archive.formats.exported.printed import LISTS, POSITIONAL, TAKEN
 from archive.formats.exported.sites import NodeSite, Scope, named_values
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ OPERATORS = "torch.ops."
 HIGHER_ORDER = f"{OPERATORS}higher_order."
 WITH_EFFECTS = f"{HIGHER_ORDER}with_effects"
 SUBGRAPH = f"{HIGHER_ORDER}invoke_subgraph"
-LISTS = frozenset(f"as_{kind}s" for kind in ("tensor", "int", "float", "string", "bool")) | {
-    f"as_sym_{kind}s" for kind in ("int", "float", "bool")
-}
 
 Path = tuple[Scope, ...]
 Record = Mapping[str, Any]

@@ -148,19 +148,19 @@ def _argument(argument: object, notation: Notation) -> list[Piece]:
         return [ANYTHING]
     ((kind, value),) = argument.items()
     if isinstance(value, list):
-        if kind not in LISTS:
-            return [ANYTHING]
         if kind == "as_optional_tensors":
             items = [_argument(item, notation) for item in value]
-        else:
+        elif kind in LISTS:
             items = [[_plain(kind.removesuffix("s"), item, notation)] for item in value]
+        else:
+            return [ANYTHING]
         return ["[", *_joined(items), "]"]
     return [_plain(kind, value, notation)]
 
 
 LISTS = frozenset(
     f"as_{kind}s" for kind in ("tensor", "int", "float", "bool", "string", "sym_int", "sym_float", "sym_bool")
-) | {"as_optional_tensors"}
+)
 NAMED = frozenset(("as_tensor", "as_custom_obj", "as_graph"))
 
 

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
     from archive.base.limits import Allowance
 
-TABLE = re.compile(r"(data/(?:weights|constants)/)(.+)_(?:weights|constants)_config\.json")
+WEIGHTS, CONSTANTS = "data/weights/", "data/constants/"
+CONFIGS = {WEIGHTS: "_weights_config.json", CONSTANTS: "_constants_config.json"}
+"""The folders of tensors, and how the name of a program's table there ends."""
+TABLE = re.compile(
+    rf"({'|'.join(map(re.escape, CONFIGS))})(.+)(?:{'|'.join(map(re.escape, CONFIGS.values()))})"
+)
 """The name of a record that holds a table: its folder, and the program that it is of."""
 
 

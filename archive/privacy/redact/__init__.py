@@ -37,7 +37,7 @@ from archive.base.mapped import Mapped
 from archive.check.loading import refusals, refusals_as_before
 from archive.container.container import Container
 from archive.formats.effects import EFFECTS
-from archive.formats.record_kinds import BUNDLED_INPUTS, BYTECODE, RecordKind
+from archive.formats.record_kinds import BUNDLED_INPUTS, BYTECODE, DATA_FOLDER, RecordKind
 from archive.privacy.redact.compiled import redacted_compiled
 from archive.privacy.redact.names import with_hashes
 from archive.privacy.redact.programs import redacted_programs
@@ -94,7 +94,7 @@ def without_inputs(opened: Archive, rules: Rules, removed: Removed) -> dict[str,
             # the bytes of the tensors in this file of torch.save
             with Container(Mapped(record.view(), opened.file), opened.allowance) as container:
                 for inner, tensor in container.records.items():
-                    content = bytes(tensor.view()[:LONGEST]) if inner.startswith("data/") else b""
+                    content = bytes(tensor.view()[:LONGEST]) if inner.startswith(DATA_FOLDER) else b""
                     if len(set(content)) >= LEAST_DISTINCT:
                         removed.files.add(content)
     for name in () if rules.inputs else _of_kind(opened, RecordKind.MODULES):

@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from archive.base.ranged import Bytes
     from archive.container.record import Record
     from archive.formats.tensors.tensor import Tensor
+    from archive.reader.records import ReadableRecord
 
 __all__ = [
     "ARCHIVE_KINDS",
@@ -105,6 +106,7 @@ __all__ = [
     "FileKind",
     "Recognised",
     "check_companion",
+    "is_packaged_pickle",
     "is_slim",
     "kind_in",
     "listed_kind",
@@ -117,9 +119,6 @@ __all__ = [
     "unpickled",
 ]
 
-ZIP = b"PK\3\4"
-PICKLED = b"\x80\3"
-"""Folder and ending of a package's storages, and how its pickles begin: PyTorch writes protocol 3."""
 PACKAGE = re.compile(r"\.data/(?:extern_modules\Z|ts_code/|\d+\.storage\Z)")
 ALONE = {
     CONSTANTS,
@@ -254,7 +253,7 @@ def opened_zip(mapped: Mapped | Fetched, allowance: Allowance) -> Container:
 
 
 def _no_zip(data: Bytes, allowance: Allowance, *, look: bool = True) -> Recognised:
-    if len(data) and ZIP.startswith(data[: len(ZIP)]):
+    if len(data) and LOCAL.magic.startswith(data[: len(LOCAL.magic)]):
         behind = bytes_behind(data)
         if behind:
             what = f"a zip with {behind:,} other byte{'s' * (behind != 1)} behind its end"
@@ -333,6 +332,15 @@ def saved_tensors(container: Container) -> dict[str, Tensor]:
         return tensors_in(unpickled(container, values))
 
 
+def is_packaged_pickle(record: ReadableRecord) -> bool:
+    """Whether a file of a ``torch.package`` is a pickle of Python's: PyTorch writes protocol 3.
+
+    Raises:
+        ArchiveError: it cannot be read.
+    """
+    return not record.name.startswith(PACKAGED) and bytes(record.view()[:2]) == b"\x80\3"
+
+
 def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
     """The tensors in a ``torch.package``, by the records that Python pickled and their paths in each.
 
@@ -343,7 +351,7 @@ def package_tensors(container: Container) -> dict[str, dict[str, Tensor]]:
 
     packaged = {}
     for name, record in container.records.items():
-        if not name.startswith(PACKAGED) and bytes(record.view()[: len(PICKLED)]) == PICKLED:
+        if is_packaged_pickle(record):
             with container.allowance.part() as values:
                 tensors = tensors_in(unpickled(container, values, name))
             packaged[name] = {

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import zstandard
 
 from archive.base.errors import ArchiveError, one_line, shown
+from archive.container.headers import LOCAL
 from archive.formats.python_pickle import plain_value
 from archive.reader.recognition.kinds import FileKind, Recognised
 from archive.reader.recognition.saved import object_words
@@ -131,7 +132,7 @@ def _compressed(head: bytes, kind: FileKind, allowance: Allowance) -> str:
     """The contents of a compressed file, in words, as far as its first bytes tell; "" where they do not."""
     with suppress(zlib.error, lzma.LZMAError, OSError, EOFError, zstandard.ZstdError):
         start = UNPACK[kind](head)
-        if start[:4] == b"PK\3\4":
+        if start.startswith(LOCAL.magic):
             return " around a zip"
         if start:
             inner = recognise_head(memoryview(start), allowance, look=False)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.errors import one_line, shown
 from archive.debuginfo.model import Global
 from archive.formats.python_pickle import PyValue
+from archive.formats.record_kinds import DATA_FOLDER
 from archive.formats.tensors.dtypes import dtype_of_storage
 from archive.formats.tensors.tensor import MATH_BITS, QUANTISER_PARTS, Tensor, path_below
 from archive.reader.recognition.kinds import FileKind, Recognised
@@ -49,8 +50,6 @@ SHOWN_KEYS = 4
 LARGEST, DIMENSIONS = (1 << 63) - 1, 256
 FIRST = 64
 """Attributes of an object that are searched for those that every module has."""
-DATA_FOLDER = "data/"
-"""Where ``torch.save`` puts the storages."""
 PATH_CHARACTERS = 512
 """Characters of a tensor's path. Tensors with longer paths are left out."""
 

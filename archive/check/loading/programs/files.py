@@ -36,8 +36,9 @@ from archive.check.loading.programs.values import LARGEST, device_faults, elemen
 from archive.formats.compiled.spare import METADATA, OBJECT, SOURCE
 from archive.formats.elf.parse import is_elf, other_object, parse_object
 from archive.formats.exported.schema import short
-from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, PROGRAMS, is_program
+from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, EXTRA_FOLDER, PROGRAMS, is_program
 from archive.formats.tensors.dtypes import WIDTHS
+from archive.formats.tensors.exported import CONFIGS, CONSTANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,7 +56,6 @@ FACTS = {
 """What these records hold, and what PyTorch says where they hold something else."""
 INPUTS = "data/sample_inputs/{}.pt"
 """The record of a program's sample inputs."""
-EXTRA = "extra/"
 CHUNK_BYTES = 1 << 20
 """Bytes that are decoded at once."""
 NO_FILE = "PytorchStreamReader failed locating file "
@@ -80,7 +80,7 @@ def file_faults(records: Records) -> Iterator[Diagnostic]:
     for name in records:
         if name.startswith(PROGRAMS[0]):
             yield from _beside_program(records, name)
-        elif name.startswith(EXTRA) and not _is_utf8(records[name].view()):
+        elif name.startswith(EXTRA_FOLDER) and not _is_utf8(records[name].view()):
             yield wrong("", "expected UTF-8, found other bytes", "UnicodeDecodeError", name)
 
 
@@ -116,9 +116,6 @@ def _missing(name: str) -> Diagnostic:
 
 # --- tables of tensors
 
-WEIGHTS, CONSTANTS = "data/weights/", "data/constants/"
-CONFIGS = {WEIGHTS: "_weights_config.json", CONSTANTS: "_constants_config.json"}
-"""The folders of tensors, and how the name of a program's table there ends."""
 TABLE = "PayloadConfig"
 """The class of a table."""
 TENSOR = "tensor_"

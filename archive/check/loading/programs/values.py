@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import shown
 from archive.base.json_text import words
+from archive.formats.exported.printed import NUMBERED
 from archive.formats.exported.schema import key_error, short
 from archive.formats.tensors.dtypes import SCALARS, may_have_gradients
 
@@ -224,9 +225,9 @@ PLAIN = {"as_none", "as_int", "as_float", "as_bool", "as_string", "as_complex"}
 PLAIN_LISTS = {"as_ints", "as_floats", "as_bools", "as_strings", "as_int_lists", "as_float_lists"}
 SYMBOLIC = {"as_sym_int", "as_sym_float", "as_sym_bool"}
 ENUMS = {
-    "as_scalar_type": ("a type of elements", SCALARS.keys()),
-    "as_memory_format": ("a memory format", range(1, 5)),
-    "as_layout": ("a layout", range(1, 8)),
+    "as_scalar_type": ("a type of elements", NUMBERED["as_scalar_type"]),
+    "as_memory_format": ("a memory format", NUMBERED["as_memory_format"]),
+    "as_layout": ("a layout", NUMBERED["as_layout"]),
 }
 """For each tag of a number with a name: what it stands for, and the numbers that there are."""
 UNHANDLED = "Unhandled argument"
