@@ -28,12 +28,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError
 from archive.base.layout import S64, U8, U16, U32, U64, BinaryLayout, Bytes16
 from archive.companion.magic import MAGIC, is_companion
-from archive.normalform.columns import VALUE_BYTES
+from archive.normalform.columns import BY_NAME, BY_NUMBER, VALUE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from archive.base.limits import Allowance
+    from archive.normalform.column_names import ColumnName
 
 MORE, SEVEN = 0x80, 0x7F
 MOST_BYTES = 10
@@ -134,6 +135,14 @@ class Directory(NamedTuple):
     archive_id: bytes
     sections: dict[int, SectionLine]
     places: dict[int, tuple[int, int]]
+
+    def columns(self) -> Iterator[ColumnName]:
+        """The names of the columns that have a section of their own, in order."""
+        yield from (BY_NUMBER[number].name for number in self.sections if number in BY_NUMBER)
+
+    def has(self, name: object) -> bool:
+        """Whether a column of this name has a section of its own."""
+        return isinstance(name, str) and name in BY_NAME and BY_NAME[name].number in self.sections
 
 
 def check_crc(found: int, stated: int, place: str | None = None) -> None:

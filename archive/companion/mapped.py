@@ -264,7 +264,7 @@ class MappedColumns(dict["ColumnName", MappedColumn]):
         self._directory = directory
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in BY_NAME and BY_NAME[name].number in self._directory.sections
+        return self._directory.has(name)
 
     def __missing__(self, name: ColumnName) -> MappedColumn:
         if name not in self:

@@ -59,7 +59,6 @@ from archive.normalform.check import CHECKED_BYTES, check
 from archive.normalform.columns import (
     ALWAYS,
     BY_NAME,
-    BY_NUMBER,
     COLUMNS,
     SOLID,
     STRINGS,
@@ -242,14 +241,13 @@ class PackedColumns(Mapping["ColumnName", "ColumnReader"]):
 
     def __iter__(self) -> Iterator[ColumnName]:
         yield from self._lines
-        yield from (BY_NUMBER[number].name for number in self._directory.sections if number in BY_NUMBER)
+        yield from self._directory.columns()
 
     def __len__(self) -> int:
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        apart = isinstance(name, str) and name in BY_NAME and BY_NAME[name].number in self._directory.sections
-        return name in self._lines or apart
+        return name in self._lines or self._directory.has(name)
 
     def __getitem__(self, name: ColumnName) -> ColumnReader:
         if name not in self._made:
@@ -335,7 +333,7 @@ def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _Pl
     parsed, at = parse_lines(body)
     lines: dict[ColumnName, _PlacedLine] = {}
     for name, rows, encoded in parsed:
-        if BY_NAME[name].number in directory.sections:
+        if directory.has(name):
             again = f"number {BY_NAME[name].number}, again"
             raise ArchiveError(place=f"section {SOLID}", expected="known columns, each once", found=again)
         lines[name] = _PlacedLine(rows, at, encoded)
@@ -344,7 +342,7 @@ def _lines(body: memoryview, directory: Directory) -> tuple[dict[ColumnName, _Pl
         raise ArchiveError(place=f"section {SOLID}", expected=f"{at} bytes", found=str(len(body)))
     empty = _PlacedLine(0, at, EMPTY)
     needed = [name for name in LEFT_OUT if "program.name" in lines or BY_NAME[name].table in ALWAYS]
-    return {name: empty for name in needed if BY_NAME[name].number not in directory.sections} | lines, at
+    return {name: empty for name in needed if not directory.has(name)} | lines, at
 
 
 def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -> Contents:

@@ -57,7 +57,7 @@ class OpenedCompanion:
         """The names of its columns."""
         if self.directory.profile is CompanionProfile.PACKED:
             return frozenset(self._packed)
-        return frozenset(BY_NUMBER[number].name for number in self.directory.sections if number in BY_NUMBER)
+        return frozenset(self.directory.columns())
 
     @cached_property
     def _packed(self) -> PackedColumns:

@@ -74,13 +74,15 @@ def guarded(effects: MethodEffects) -> Iterator[Source]:
         yield from reads(guard.value)
 
 
+def values_of(effects: MethodEffects) -> list[Value]:
+    """A method's result, and the keys and values of its effects."""
+    parts = (part for effect in effects.effects for part in (effect.key, effect.value))
+    return [effects.result, *(part for part in parts if part is not None)]
+
+
 def output_count(effects: MethodEffects) -> int:
     """Number of values that the graph gives, as far as result, effects and guards use them."""
-    values = [
-        value for effect in effects.effects for value in (effect.key, effect.value) if value is not None
-    ]
-    values += [guard.subject for guard in effects.guards]
-    parts = parts_of([effects.result, *values])
+    parts = parts_of([*values_of(effects), *(guard.subject for guard in effects.guards)])
     return 1 + max((part.index for part in parts if isinstance(part, Output)), default=-1)
 
 

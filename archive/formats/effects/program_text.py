@@ -34,7 +34,7 @@ from archive.formats.effects.model import (
     Op,
     Temporary,
 )
-from archive.formats.effects.parts import output_count, parts_of, places, reads, root_of
+from archive.formats.effects.parts import output_count, parts_of, places, reads, root_of, values_of
 from archive.formats.effects.rows import FactNumbers
 from archive.formats.effects.source_text import (
     HOOK_WORDS,
@@ -319,8 +319,5 @@ def _modules(effects: MethodEffects) -> Iterator[str]:
         for hook in hooks_of(effect):
             for name, _ in functions_of(hook):
                 yield name.partition(":")[0]
-    values = [
-        value for effect in effects.effects for value in (effect.key, effect.value) if value is not None
-    ]
-    for part in parts_of([effects.result, *values]):
+    for part in parts_of(values_of(effects)):
         yield from modules_named(part)

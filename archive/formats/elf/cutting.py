@@ -69,7 +69,7 @@ def why_whole(data: memoryview) -> str:
 
 
 def _why_whole(made: SharedObject) -> str:
-    if (made.bits, made.order, made.machine) != (64, LITTLE, X86_64):
+    if not made.is_compiled_models or made.machine != X86_64:
         return f"{made}{UNTRIED}"
     if made.kind != SHARED or not made.loads:
         return "no shared object"

@@ -8,6 +8,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.layout import LITTLE
 from archive.formats.elf.headers import DYNAMIC_64
 
 if TYPE_CHECKING:
@@ -142,7 +143,12 @@ class SharedObject:
 
     def __str__(self) -> str:
         machine = MACHINES.get(self.machine, f"machine {self.machine}")
-        return f"ELF for {machine}, {self.bits} bits, {'little' if self.order == '<' else 'big'}-endian"
+        return f"ELF for {machine}, {self.bits} bits, {'little' if self.order == LITTLE else 'big'}-endian"
+
+    @property
+    def is_compiled_models(self) -> bool:
+        """Whether it has the form of compiled models' objects: 64 bits, little-endian."""
+        return (self.bits, self.order) == (64, LITTLE)
 
     @property
     def loads(self) -> list[tuple[int, int]]:
