@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing
+from itertools import count
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -18,7 +19,7 @@ from archive.store.folder import BASES, COMPANIONS
 from archive.store.kept import read_header
 from archive.store.store import Store
 from tests.support.commands import run
-from tests.support.faults import at_call, calls_to_strike
+from tests.support.faults import at_call
 from tests.support.kin import id_of, kin
 from tests.support.sampling import crossed
 
@@ -96,7 +97,7 @@ CHANGES: dict[str, Callable[[Store], object]] = {
 def test_a_link_that_comes_while_a_store_is_changed_leads_nowhere(
     change: str, name: str, store: Store, tmp_path: Path
 ) -> None:
-    for number in calls_to_strike():
+    for number in count():
         path = tmp_path / str(number)
         shutil.copytree(store.file, path)
         before = contents(tmp_path / "mine")
