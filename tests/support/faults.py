@@ -166,8 +166,8 @@ def full_disk(space: int) -> Iterator[list[int]]:
 
 
 def calls_to_strike() -> Iterator[int]:
-    """The places of calls that are struck, one after the other: all, or every third."""
-    return count(0, 1 if Suite.whole else 3)
+    """The places of calls that are struck, one after the other: all, or every other one."""
+    return count(0, 1 if Suite.whole else 2)
 
 
 @contextlib.contextmanager
