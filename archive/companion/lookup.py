@@ -18,12 +18,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from functools import cached_property
 from itertools import pairwise, starmap
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, LimitError
+from archive.base.spending import Recent
 from archive.base.strings import StringView, Text
 from archive.debuginfo.model import (
     Handle,
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 40
 """Bytes of memory that a line of a text costs besides its own, while the text is in use."""
+SHORT = 1 << 14
+"""Bytes of a text whose lines are joined at once."""
+TEXTS_KEPT = 1 << 16
+"""Bytes of memory for the texts of a companion that were looked up last: most failures are in a few files."""
 
 
 class ColumnReader(Protocol):
@@ -105,6 +110,18 @@ def inside(row: int, rows: int) -> int:
     return row
 
 
+class TextLines(NamedTuple):
+    """The lines of a text.
+
+    Attributes:
+        strings: that they are, by number.
+        joined: the text; None if it is long.
+    """
+
+    strings: list[int]
+    joined: bytes | None
+
+
 class CompanionLookup:
     """A companion's handles, tags and their sources, each looked up by itself.
 
@@ -120,6 +137,7 @@ class CompanionLookup:
         self._columns = columns
         self.strings = strings
         self._allowance = allowance
+        self._texts = Recent[int, TextLines](TEXTS_KEPT)
 
     @cached_property
     def _handles(self) -> ColumnReader | None:
@@ -234,9 +252,11 @@ class CompanionLookup:
         number = self.at("range.source", row)
         filename, line = self._file_and_line(number)
         null = self.at("source.null", number) > 0
-        text = _Text(self.strings, self._pieces, self.at("source.text", number))
-        source = Source(text, self._string(filename), line, null)
+        source = Source(self._text(number), self._string(filename), line, null)
         return SourceRange(source, self.at("range.start", row), self._end(row, number))
+
+    def _text(self, source: int) -> Text:
+        return _Text(self, self.at("source.text", source))
 
     def _end(self, row: int, source: int) -> int:  # noqa: ARG002 (told by others where it is modelled)
         return self.at("range.end", row)
@@ -244,21 +264,32 @@ class CompanionLookup:
     def _file_and_line(self, source: int) -> tuple[int, int]:
         return self.at("source.filename", source), self.at("source.line", source)
 
-    def _pieces(self, text: int) -> list[int]:
-        """The strings that are a text's lines; [] for the empty text."""
+    def lines_of(self, text: int) -> TextLines:
+        """The lines of a text; none of the empty text, which is -1."""
+        known = self._texts.get(text)
+        if known is not None:
+            return known
         pieces: list[int] = []
+        lines: list[memoryview] = []
+        size = 0
         node = self.at("text.node", text) if text >= 0 else -1
-        with self._allowance.part() as lines:
+        with self._allowance.part() as part:
             while node >= 0:
                 pieces.append(inside(self.at("node.line", node), len(self.strings)))
-                lines.take(PIECE_BYTES + len(self.strings.data(pieces[-1])), "lines", place="source.text")
+                line = self.strings.data(pieces[-1])
+                part.take(PIECE_BYTES + len(line), "lines", place="source.text")
+                size += len(line)
+                if size <= SHORT:
+                    lines.append(line)
                 parent = self.at("node.parent", node)
                 if parent >= node:
                     raise ArchiveError(
                         place=f"node.parent, row {node}", expected="a row before", found=str(parent)
                     )
                 node = parent
-        return pieces
+        joined = b"".join(lines) if size <= SHORT else None
+        weight = PIECE_BYTES * len(pieces) + size
+        return self._texts.keep(text, TextLines(pieces, joined), weight)
 
     def tag_of(self, handle: int) -> int:
         """The tag of a debug handle, in either form; -1 for an unknown one."""
@@ -285,18 +316,24 @@ class CompanionLookup:
 class _Text(Text):
     """A text whose lines are looked up when someone asks for them."""
 
-    __slots__ = ("_number", "_pieces")
+    __slots__ = ("_joined", "_lookup", "_number")
 
-    def __init__(self, table: Strings, pieces: Callable[[int], list[int]], number: int) -> None:
-        self.table = table
-        self._pieces = pieces
+    def __init__(self, lookup: CompanionLookup, number: int) -> None:
+        self.table = lookup.strings
+        self._lookup = lookup
         self._number = number
 
-    def __getattr__(self, name: str) -> list[int]:
-        if name != "indices":
+    def __getattr__(self, name: str) -> object:
+        if name not in {"_joined", "indices"}:
             raise AttributeError(name)
-        self.indices = self._pieces(self._number)
-        return self.indices
+        self.indices, self._joined = self._lookup.lines_of(self._number)
+        return getattr(self, name)
+
+    def __bytes__(self) -> bytes:
+        return super().__bytes__() if self._joined is None else self._joined
+
+    def __len__(self) -> int:
+        return super().__len__() if self._joined is None else len(self._joined)
 
 
 # --- places

@@ -379,10 +379,7 @@ class PackedLookup(CompanionLookup):
         return self._packed.templates.frames()
 
     def _end(self, row: int, source: int) -> int:
-        def text_length() -> int:
-            return sum(len(self.strings.data(line)) for line in self._pieces(self.at("source.text", source)))
-
-        return end_of(self.at("range.end", row), self.at("range.start", row), text_length)
+        return end_of(self.at("range.end", row), self.at("range.start", row), lambda: len(self._text(source)))
 
     def _file_and_line(self, source: int) -> tuple[int, int]:
         file, line = self.at("source.filename", source), self.at("source.line", source)

@@ -179,7 +179,8 @@ class HandleSplits:
                     yield from readings(step, (*handles, handle), left - 1)
 
         start = ReadingState(0, b"", in_methods=False)
-        for count in range(1, MAX_HANDLES + 1):
+        # With one handle more than digits, all states are known, and no reading is left.
+        for count in range(1, min(MAX_HANDLES, len(digits.text) + 1) + 1):
             if leads_on(start, count):
                 yield from readings(start, (), count)
 

@@ -40,15 +40,12 @@ def form_of(above: Iterable[bytes], below: Callable[[int], bytes | None]) -> For
     """How a line of such a document is written; None where nothing shows that it is in one.
 
     Args:
-        above: the lines above, the nearest first.
+        above: the lines above, the nearest first; some of them with a quote (:func:`has_quote`).
         below: gives a line below by its number, from 1; None behind the last one.
     """
     nearest = [*islice(above, MOST_LINES)]
-    behind = [line for at in range(1, 4) if (line := below(at)) is not None]
+    behind = [line for at in range(1, MOST_LINES) if (line := below(at)) is not None]
     entities, doubled, _ = recodings()
-    if not any(b"<" in line or b'"' in line for line in nearest):
-        return None
-    behind += [line for at in range(4, MOST_LINES) if (line := below(at)) is not None]
     opening = next((line for line in nearest if line.count(b'"') % 2), b"")
     closing = next((line for line in behind if line.count(b'"') % 2), b"")
     if OPENED.search(opening) is not None and CLOSED.match(closing) is not None:
@@ -115,6 +112,11 @@ def is_escaped(line: bytes) -> bool:
     return ESCAPED.search(line) is not None
 
 
+def has_quote(line: bytes) -> bool:
+    """Whether a line has what all documents have above a text: a quote, or the beginning of an element."""
+    return b'"' in line or b"<" in line
+
+
 class Above:
     """The lines above a line of a log.
 
@@ -125,6 +127,9 @@ class Above:
     def __init__(self, lines: Iterable[bytes] = ()) -> None:
         self._lines = deque[bytes](lines, MOST_ABOVE)
         self._size = sum(map(len, self._lines))
+        self._since_quote = next(
+            (at for at, line in enumerate(self.nearest()) if has_quote(line)), MOST_ABOVE
+        )
 
     def add(self, line: bytes) -> None:
         """Add the next line."""
@@ -132,6 +137,7 @@ class Above:
             self._size -= len(self._lines[0])
         self._lines.append(line)
         self._size += len(line)
+        self._since_quote = 0 if has_quote(line) else self._since_quote + 1
         while self._size > MAX_ABOVE and len(self._lines) > 1:
             self._size -= len(self._lines.popleft())
 
@@ -144,6 +150,11 @@ class Above:
     def hierarchy(self) -> bytes:
         """The module hierarchy that the line directly above has; b"" if it has none."""
         return self._lines[-1].partition(HIERARCHY)[2].strip() if self._lines else b""
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether none of them shows a document."""
+        return self._since_quote >= len(self._lines)
 
     def nearest(self) -> Iterator[bytes]:
         """The lines, the one directly above first."""
@@ -283,9 +294,13 @@ class Beginning(NamedTuple):
                     return lines
         if STRUCTURE & {*tail} and not FRAME_HEADER.fullmatch(tail):  # as PyTorch 1.9 goes on
             return None
-        if not self.quotes and (
-            document := form_of(
-                map(without_end, above.nearest()), lambda at: self.plain.text(at, is_patient=False)
+        if (
+            not self.quotes
+            and not above.are_plain
+            and (
+                document := form_of(
+                    map(without_end, above.nearest()), lambda at: self.plain.text(at, is_patient=False)
+                )
             )
         ):
             return preceding(InnerStream(self.stream(), document), above)[0]

@@ -38,9 +38,9 @@ NUMBER_MARK = re.compile(b"|".join(rb", ?".join(b"%d" % byte for byte in text) f
 """The same as a list of numbers, as journald writes a text with control characters."""
 
 # Nearly all logs have none of these. They are found ten times as fast as the two patterns, which begin so.
-URL_BEGINNINGS = b"Traceback%", b"Traceback+", b"Debug%", b"Debug+"
-NUMBER_BEGINNINGS = tuple(
-    b"%d,%b%d" % (text[0], blank, text[1]) for text in NUMBERED for blank in (b"", b" ")
+BEGINNINGS = (
+    *(b"Traceback%", b"Traceback+", b"Debug%", b"Debug+"),
+    *(b"%d,%b%d" % (text[0], blank, text[1]) for text in NUMBERED for blank in (b"", b" ")),
 )
 
 
@@ -51,8 +51,10 @@ def is_quiet(lines: bytes) -> bool:
 
 def has_failure(text: bytes) -> bool:
     """Whether a failure may begin in a text."""
-    return (
-        any(mark in text for mark in MARKS)
-        or (any(start in text for start in URL_BEGINNINGS) and URL_MARK.search(text) is not None)
-        or (any(start in text for start in NUMBER_BEGINNINGS) and NUMBER_MARK.search(text) is not None)
-    )
+    for mark in MARKS:  # twice as fast on a line as any() is
+        if mark in text:
+            return True
+    for beginning in BEGINNINGS:
+        if beginning in text:
+            return URL_MARK.search(text) is not None or NUMBER_MARK.search(text) is not None
+    return False

@@ -285,13 +285,20 @@ class Models:
                 return [] if opened.users else [opened]
             if opened.archive is None and not opened.users:
                 self._take_out(model)
+            if not self._are_many:
+                return []
             closing = []
             for unused in [model for model, other in self._open.items() if not other.users]:
-                count = len(self._open)
-                if count <= MOST_OPEN and (count <= LEAST_OPEN or self._open_bytes <= BYTES_OPEN):
-                    break
                 closing.append(self._take_out(unused))
+                if not self._are_many:
+                    break
             return closing
+
+    @property
+    def _are_many(self) -> bool:
+        """Whether more models are open than may be."""
+        count = len(self._open)
+        return count > MOST_OPEN or (count > LEAST_OPEN and self._open_bytes > BYTES_OPEN)
 
     def _take_out(self, model: Model) -> OpenModel:
         self._open_bytes -= model.size
