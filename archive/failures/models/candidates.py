@@ -20,7 +20,7 @@ from archive.base.errors import counted, one_line
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.failures.answers import ArchiveAnswers
-from archive.failures.failure import Answer
+from archive.failures.failure import Answer, Cause
 from archive.failures.kernels import KernelFailure
 from archive.failures.lite import LiteFailure
 from archive.failures.nodes import NodeFailure
@@ -46,6 +46,43 @@ MOST_ASKED = 256
 """Models that are asked about a failure that names none."""
 CHOICES_KEPT = 1 << 16
 """Models that are remembered for failures seen before, together."""
+TEXT_KEPT = 1 << 22
+KEY_BYTES = 16
+"""Bytes of their explanations that are kept, together, and of each model that a failure may be of."""
+
+
+class Verdict(NamedTuple):
+    """What the answers of many models to handles and their message come to: failures repeat them.
+
+    Attributes:
+        text: the explanation that all have; None where theirs differ.
+        notes: as an answer's.
+        why: the reason that the failure stays as it is; "" where it is explained.
+        is_named: whether the handles name the model.
+        cause: what failed.
+        files: those of the models.
+    """
+
+    text: bytes | None
+    notes: tuple[tuple[int, str], ...] = ()
+    why: str = ""
+    is_named: bool = False
+    cause: Cause | None = None
+    files: tuple[str, ...] = ()
+
+    def answer(self, failure: LiteFailure, what: str, *, is_named: bool) -> Answer:
+        """The answer to a failure with these handles and this message."""
+        if self.text is None:
+            return Answer(failure, None, ((0, f"{what}: {self.why}"),), is_possible=True)
+        return Answer(
+            failure,
+            self.text,
+            self.notes,
+            is_named=self.is_named or is_named,
+            is_possible=True,
+            cause=self.cause,
+            models=self.files,
+        )
 
 
 class Candidate(NamedTuple):
@@ -74,6 +111,7 @@ class FleetAnswers:
         self._spending = spending
         self._naming = naming
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
+        self._verdicts = Recent[tuple[object, ...], Verdict](TEXT_KEPT)
 
     def saw(self, line: bytes, number: int) -> None:
         """Take note of a line of the log, which may name a model."""
@@ -133,6 +171,10 @@ class FleetAnswers:
                 is_named = candidate.answer.is_named or naming is not None
                 return replace(candidate.answer, is_named=is_named, models=(candidate.model.file,))
         key = (failure.key, *models)
+        if isinstance(failure, LiteFailure) and not self.models.unread:
+            verdict = self._verdicts.get(key)
+            if verdict is not None:
+                return verdict.answer(failure, what, is_named=naming is not None)
         possible = self._possible(models, failure, key)
         if len(possible) > MOST_ASKED:
             why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
@@ -160,11 +202,20 @@ class FleetAnswers:
             return Answer(failure, None, ((0, note),), is_possible=True)
         texts = {candidate.answer.text for candidate in left}
         if len(texts) == 1 and None not in texts:
-            is_named = left[0].answer.is_named or naming is not None
+            first = left[0].answer
             files = tuple(candidate.model.file for candidate in left)
-            return replace(left[0].answer, is_named=is_named, models=files)
-        note = f"{what}: {self._why(models, left)}"
-        return Answer(failure, None, ((0, note),), is_possible=bool(left))
+            verdict = Verdict(first.text, first.notes, "", first.is_named, first.cause, files)
+            self._keep(key, failure, verdict)
+            return replace(first, is_named=first.is_named or naming is not None, models=files)
+        why = self._why(models, left)
+        if left and None not in texts:
+            self._keep(key, failure, Verdict(None, why=why))
+        return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=bool(left))
+
+    def _keep(self, key: tuple[object, ...], failure: Failure, verdict: Verdict) -> None:
+        """Keep a verdict about handles: those of others depend on more than the failure's key."""
+        if isinstance(failure, LiteFailure):
+            self._verdicts.keep(key, verdict, len(verdict.text or verdict.why) + KEY_BYTES * len(key))
 
     def _possible(self, models: Sequence[Model], failure: Failure, key: tuple[object, ...]) -> list[Model]:
         """The models that may have failed so, as far as it is known without opening them."""
