@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.base.columns import column_bytes, firsts, keyed, numbered, ordinals, spread
+from archive.base.columns import column_bytes, distinct_values, firsts, keyed, numbered, ordinals, spread
 from tests.support.strategies import column, patient
 
 WIDE = (1 << 61) - 1
@@ -71,6 +71,12 @@ def test_the_bytes_of_a_table_are_those_of_its_columns_and_of_the_tables_in_it()
     assert column_bytes(Table(np.zeros(5, np.int64), inner)) == 40 + 12
     assert column_bytes(np.zeros(2, np.uint8)) == 2
     assert column_bytes("table") == 0
+
+
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-3, 3)))
+def test_distinct_values_are_those_of_numpy(values: list[int]) -> None:
+    numbers = np.array(values, np.int64)
+    assert distinct_values(numbers).tolist() == np.unique(numbers).tolist()
 
 
 def test_sequences_one_behind_the_other() -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import archive
 from archive import LimitError, Limits
@@ -182,6 +184,23 @@ def test_each_failure_looks_at_a_bounded_number_of_lines(
     log = [line.replace(b"%d", b"%d" % number) for number in range(1_000)]
     list(explainer(Limits()).explain(log))
     assert looked < 1_000 * 5 * most
+
+
+@given(st.lists(st.sampled_from([b"plain", b'a "', b"<b", bytes(MAX_ABOVE // 2)])), st.integers(0, 4))
+def test_the_lines_above_know_whether_one_of_them_shows_a_document(lines: list[bytes], first: int) -> None:
+    above = Above(lines[:first])
+    for line in lines[first:]:
+        above.add(line)
+    assert above.are_plain == (not any(b'"' in line or b"<" in line for line in above.nearest()))
+
+
+def test_a_document_far_above_is_forgotten() -> None:
+    above = Above()
+    above.add(b"<p>")
+    for at in range(MOST_ABOVE):
+        assert not above.are_plain, at
+        above.add(b"plain")
+    assert above.are_plain
 
 
 def test_the_lines_above_are_few_and_small() -> None:

@@ -57,6 +57,18 @@ def test_unique_handles_name_the_model_of_each_failure() -> None:
     assert (explainer.explained, explainer.unknown, explainer.notes) == (200, 0, [])
 
 
+@pytest.mark.parametrize("form", ["unique", "plain"])
+def test_a_failure_that_comes_again_is_answered_the_same(form: str) -> None:
+    once, twice = companions(), companions()
+    texts = [getattr(failure, form) for failure in FAILURES[:40]]
+    expected = [of_one(once, text) for text in texts]
+    log = "".join(texts * 2)
+    assert of_one(twice, log) == "".join(expected * 2)
+    assert (twice.explained, twice.unknown, twice.ambiguous, twice.named) == (
+        *(2 * count for count in (once.explained, once.unknown, once.ambiguous, once.named)),
+    )
+
+
 def test_other_handles_are_explained_by_the_only_model_that_fits_or_told() -> None:
     explainer = companions()
     counts = {"right": 0, "left": 0}
