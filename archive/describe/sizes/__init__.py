@@ -57,7 +57,6 @@ from archive.companion.magic import is_companion
 from archive.describe.sizes.account import Account, Part, Piece, Size, SizeChange, View
 from archive.describe.sizes.pieces import companion_pieces, pieces
 from archive.reader.archive import Archive
-from archive.reader.companion import Companion
 from archive.reader.recognition import opened_zip
 
 if TYPE_CHECKING:
@@ -95,6 +94,8 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
 def _opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
     """Open a companion or any zip. An embedded companion is a record like any other here."""
     if is_companion(mapped.data):
+        from archive.reader.companion import Companion  # noqa: PLC0415 (most files are no companions)
+
         return Archive(None, companion=Companion(mapped.whole(), allowance))
     return Archive(opened_zip(mapped, allowance))
 

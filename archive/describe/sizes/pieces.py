@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.companion.parse import section_parts
 from archive.container.directory import central_headers
 from archive.container.end import read_end
 from archive.container.headers import CENTRAL, LOCAL, PADDING_FIELD, extra_fields, widened
@@ -119,6 +118,8 @@ def _contents(archive: Archive, *, inside: bool) -> tuple[RecordCells, dict[str,
 
 def companion_pieces(companion: Companion) -> Iterator[Piece]:
     """The pieces of a companion file: the kind is a table, the part a column."""
+    from archive.companion.parse import section_parts  # noqa: PLC0415 (most files are no companions)
+
     data, directory = companion.data, companion.opened.directory
     used = 0
     for number, (start, end) in directory.places.items():

@@ -46,7 +46,7 @@ WORDS = (
     *(b"Traceback", b"Debug", b"While executing %", b"<eval_with_key>", b"failed at instruction"),
     *(b" API call failed at ", b"cpp_", b"111,114", b"111, 114"),
 )
-"""Each mark has one of these, in its encodings, too: both texts have an "or", here as numbers. Nearly all logs
+"""Each mark has one of these, in its encodings, too: the last two are the "or" of both texts. Nearly all logs
 have none."""
 
 
