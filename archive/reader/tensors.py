@@ -27,7 +27,7 @@ from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file
 from archive.base.mapped import Mapped
 from archive.container.container import Container
-from archive.container.end import has_end
+from archive.container.directory import has_end
 from archive.formats.record_kinds import (
     ATTRIBUTES,
     BESIDE,

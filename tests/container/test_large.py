@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from archive.container.container import Container
-from archive.container.end import read_end
+from archive.container.directory import read_end
 from archive.container.headers import possible_descriptors, zip64_values
 from archive.container.write import Member, new_member, write_archive
 from tests.support.zips import Sparse, zeros

@@ -13,7 +13,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import Limits
 from archive.base.mapped import Mapped
 from archive.container.container import Container
-from archive.container.end import bytes_behind, has_end, read_end
+from archive.container.directory import bytes_behind, has_end, read_end
 from archive.container.headers import END, EndRecord, padding_field, widened, zip64_field, zip64_values
 from archive.container.write import new_member
 from tests.support.zips import PLAIN, SMALL, put, read, refused, write_again, written, zipped

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from archive.base.strings import decoded
-from archive.container.directory import central_headers
-from archive.container.end import read_end
+from archive.container.directory import central_headers, read_end
 from archive.container.headers import CENTRAL, LOCAL, PADDING_FIELD, extra_fields, widened
 from archive.container.names import encoded
 from archive.describe.sizes.account import Part, Piece

@@ -17,7 +17,7 @@ from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.container.container import Container
-from archive.container.end import has_end
+from archive.container.directory import has_end
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.leaks.addresses import addresses

@@ -18,7 +18,7 @@ from archive.base.errors import ArchiveError, LimitError, one_line
 from archive.base.mapped import Mapped
 from archive.companion.magic import is_companion
 from archive.container.container import Container
-from archive.container.end import has_end
+from archive.container.directory import has_end
 from archive.container.headers import CENTRAL, DEFLATED, END, LOCAL
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.packed import (

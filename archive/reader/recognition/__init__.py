@@ -30,7 +30,7 @@ from archive.base.mapped import by_ranges, in_memory
 from archive.base.urls import is_url
 from archive.companion.magic import is_companion
 from archive.container.container import Container
-from archive.container.end import bytes_behind, has_end
+from archive.container.directory import bytes_behind, has_end
 from archive.container.headers import FLAG_UTF8, LOCAL
 from archive.formats.method_handles import METHOD_RECORDS
 from archive.formats.record_kinds import (
