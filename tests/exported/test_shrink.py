@@ -106,9 +106,7 @@ def test_nodes_and_logs_are_explained_from_inside(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings(
     "ignore:.isinstance.treespec, LeafSpec.. is deprecated:FutureWarning"
 )  # unflatten's
-@pytest.mark.parametrize(
-    ("level", "name"), crossed(["compact", "embed"], ["sums", "several", STRICT.stem], most=2)
-)
+@pytest.mark.parametrize(("level", "name"), crossed(["compact", "embed"], ["several", STRICT.stem], most=2))
 def test_pytorch_runs_what_was_shrunk(level: str, name: str, tmp_path: Path) -> None:
     from tests.support.running_exported import known_outcomes, outcomes  # noqa: PLC0415 (needs PyTorch)
 
