@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from functools import lru_cache
 from io import BytesIO
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -74,6 +75,8 @@ TWO = re.compile(rb"\A(?:\w:)?//+")
 """What stands before the path in the URL of a file."""
 DRIVE_BEFORE = re.compile(rb"(?<![A-Za-z0-9])[A-Z]:\Z")
 TRIMMED = b".,!#&=+^"
+MOST_REPEATED = 1 << 10
+"""Paths that are remembered: lines of a stack repeat the same few."""
 
 
 def paths(data: bytes) -> Iterator[Detection]:
@@ -103,18 +106,25 @@ def paths(data: bytes) -> Iterator[Detection]:
 
 
 def _posix(data: bytes) -> Iterator[Detection]:
+    told = lru_cache(MOST_REPEATED)(_told)
     rooted: set[int] = set()
     for match in ROOTED.finditer(data):
         at = match.start()
         rooted.add(at)
         path = textual(match[0]).rstrip(TRIMMED)
         if IN_ROOT.match(path) and not DRIVE_BEFORE.search(data, max(at - 3, 0), at):
-            yield from of_path(at, path, LeakKind.PATH)
+            for kind, behind, text in told(path):
+                yield Detection(kind, at + behind, text)
     for match in POSIX.finditer(data):
         if match.start() not in rooted:
             path = textual(match[0]).rstrip(TRIMMED)
             if is_telling(path):
                 yield from of_path(match.start(), path, LeakKind.PATH)
+
+
+def _told(path: bytes) -> list[Detection]:
+    """What a path tells, at its first byte."""
+    return list(of_path(0, path, LeakKind.PATH))
 
 
 def _single(path: bytes) -> bytes:
@@ -167,11 +177,13 @@ class PathParts(NamedTuple):
 
 def parted(strings: PieceStrings) -> Iterator[Detection]:
     """The paths that stand in parts; each is at a byte of the record."""
+    # in the lines, each of which is there once: the layers of a program repeat theirs at every node
+    has_homes = any(name in strings.data for name in NAMES_OF_HOMES)
     for layer in strings.layers:
         lists: Iterator[PathParts] = iter(())
         if isinstance(layer, PickleLayer):
             lists = _in_pickle(layer)
-        elif isinstance(layer, SpanLayer):
+        elif isinstance(layer, SpanLayer) and has_homes:
             lists = _in_text(layer)
         for parts in lists:
             for detection in _joined(parts):
@@ -184,7 +196,7 @@ def _in_text(layer: Layer) -> Iterator[PathParts]:
     In a list in a string in a string …, backslashes before its quotes tell how deep it stands.
     """
     data = layer.data
-    if any(name in data for name in NAMES_OF_HOMES) and QUOTED_HOME.search(data):
+    if QUOTED_HOME.search(data):
         for match in LISTED.finditer(data):
             texts = [text[1] for text in QUOTED_STRING.finditer(match[0])]
             for _ in range((len(match[1]) + 1).bit_length()):

@@ -198,9 +198,8 @@ BUILT_IN = re.compile(
     rb"|(?:div|full|linspace|logspace|gelu)\w*_0_\d\()"
 )
 """What texts begin with that PyTorch has in TorchScript: ``torch/csrc/jit/frontend/builtin_functions.cpp``,
-``torch/csrc/jit/operator_upgraders/upgraders_entry.cpp``."""
-IN_WRITTEN = (b"def ", b"self.__")
-"""What a line of each such text has."""
+``torch/csrc/jit/operator_upgraders/upgraders_entry.cpp``. Each of all these texts has a line with ``def `` or
+``self.__``."""
 WORD = re.compile(rb"[^\W\d]\w")
 
 
@@ -257,7 +256,7 @@ def _lines(table: SourceTable) -> tuple[set[bytes], set[bytes]]:
     pieces = _distinct(table.piece, len(strings))
     for number, text in zip(pieces.tolist(), strings.copies(pieces), strict=True):
         ends_line[number] = text.endswith(b"\n")
-        may_be_written[number] = any(word in text for word in IN_WRITTEN)
+        may_be_written[number] = b"def " in text or b"self.__" in text
 
     own, model = set[bytes](), set[bytes]()
     for low, high in windows(table.first):
