@@ -22,7 +22,8 @@ from archive.compare.pairing import code_in_terms_of, is_allowed
 from archive.compare.sameness import Level
 from archive.debuginfo.model import Inert
 from archive.formats.generated_code import canonical, constants_sorted
-from archive.formats.record_kinds import DATA, RecordKind, is_code, kind_of, module_of, range_records_of
+from archive.formats.record_kinds import DATA, RecordKind, is_code, module_of, range_records_of
+from archive.reader.recognition.kinds import kind_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +50,10 @@ def rows_of_names(
 
 def roots_of(archive: Archive) -> set[str]:
     """The classes of the models themselves, whose methods callers use; none of PyTorch 1.0 to 1.2."""
-    trees = [name for name in archive.records if kind_of(name) is RecordKind.MODULES and name.endswith(DATA)]
+    kind = archive.recognised.kind
+    trees = [
+        name for name in archive.records if kind_in(kind, name) is RecordKind.MODULES and name.endswith(DATA)
+    ]
     return {str(value.what) for value in map(archive.value, trees) if isinstance(value, Inert)}
 
 

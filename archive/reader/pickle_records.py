@@ -81,6 +81,8 @@ class PickleRecords:
         Raises:
             ArchiveError: there is no such record, or it cannot be read.
         """
+        if name == DATA and "data" in vars(self):  # it stays in memory
+            return self.data
         if name in self._values:
             return self._values[name]
         with self._allowance.part() as part:
@@ -186,7 +188,7 @@ class PickleRecords:
         """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2)."""
         if DATA not in self._source.records:
             return None
-        return self._read_once(DATA, _value)
+        return self._values[DATA] if DATA in self._values else self._read_once(DATA, _value)
 
     @cached_property
     def bytecode(self) -> Bytecode | None:

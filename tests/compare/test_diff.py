@@ -251,6 +251,14 @@ def test_what_changed_between_two_checkpoints_is_told() -> None:
     ]
 
 
+def test_a_checkpoint_is_compared_with_a_scripted_model() -> None:
+    saved, scripted = FIXTURES / "training" / "epoch1.pt", RELEASES / "torch-2.13.0" / "nested.pt"
+    for old, new in ((saved, scripted), (scripted, saved)):
+        found = archive.diff(old, new)
+        assert not found.same_model
+        assert any("objects of Python" in part for part in found.unchecked)
+
+
 def test_dtype_and_shape_are_told() -> None:
     before, after = (
         {"a": torch.ones(2), "b": torch.ones(4)},
