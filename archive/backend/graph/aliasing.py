@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import torch
@@ -73,7 +74,7 @@ class Sharing:
             self._from[target].add(source)
 
     def _holds(self, value: int) -> bool:
-        return MUTABLE_TYPE.search(self._types[value]) is not None
+        return _is_mutable(self._types[value])
 
     def _passed(self, operation: Operation) -> Iterator[tuple[int, int]]:
         """Pairs of values: the first may alias the second."""
@@ -102,6 +103,12 @@ class Sharing:
                     yield from ((output, value) for value in operation.inputs)
 
 
+@lru_cache(1 << 12)
+def _is_mutable(kind: str) -> bool:
+    """Whether values of a type may be, or may hold, something that is mutated."""
+    return MUTABLE_TYPE.search(kind) is not None
+
+
 def _reached(edges: Edges, starts: Iterable[int]) -> set[int]:
     """The values that edges lead to from some values, including these."""
     reached: set[int] = set()
@@ -118,11 +125,19 @@ def changes(operation: Operation) -> list[int]:
     """The values that an operation mutates, except tensors."""
     if WRITE_MARK not in operation.schema:
         return []
-    schema = torch._C.parse_schema(operation.schema)
     return [
         value
-        for argument, value in zip(schema.arguments, operation.inputs, strict=False)
-        if argument.alias_info is not None
+        for value, is_written in zip(operation.inputs, _writes(operation.schema), strict=False)
+        if is_written
+    ]
+
+
+@cache
+def _writes(schema: str) -> tuple[bool, ...]:
+    """For each argument of an operator whether the operator mutates it and it is no tensor."""
+    return tuple(
+        argument.alias_info is not None
         and argument.alias_info.is_write
         and argument.type.kind() != "TensorType"
-    ]
+        for argument in torch._C.parse_schema(schema).arguments
+    )

@@ -244,25 +244,22 @@ def _length(factors: list[Any]) -> int:
 
 
 def _drop_unused(block: Block, used: set[int]) -> None:
-    """Take out operations whose results are unused and that have no side effects."""
-    kept = []
+    """Take out operations whose results are unused and that have no side effects.
+
+    Args:
+        block: the block.
+        used: the values that are used behind its operations; those that its operations use are added.
+    """
+    needed = []
     for operation in reversed(block.operations):
+        if not _acts(operation) and used.isdisjoint(operation.outputs):
+            continue
+        needed.append(operation)
+        used.update(operation.inputs)
         for inner in operation.blocks:
-            _drop_unused(inner, used | set(inner.results))
-        if _acts(operation) or used & set(operation.outputs):
-            kept.append(operation)
-            used |= set(operation.inputs) | _inputs(operation)
-    block.operations[:] = reversed(kept)
-
-
-def _inputs(operation: Operation) -> set[int]:
-    """The values that the blocks of an operation take."""
-    found: set[int] = set()
-    for block in operation.blocks:
-        found |= set(block.results)
-        for inner in block.operations:
-            found |= set(inner.inputs) | _inputs(inner)
-    return found
+            used.update(inner.results)
+            _drop_unused(inner, used)
+    block.operations[:] = reversed(needed)
 
 
 def _acts(operation: Operation) -> bool:

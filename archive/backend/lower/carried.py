@@ -40,7 +40,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from archive.backend.pytorch import GENERATED_FILE
 from archive.base.strings import Text
@@ -106,22 +106,23 @@ def write_sites(sites: Mapping[int, Site], effects: bytes = b"") -> str:
     """The table of sites by debug handle, as text; see :func:`write_table`."""
     sources: dict[tuple[bytes, bytes, int], int] = {}
     ranges: dict[tuple[int, int, int], int] = {}
+    rows: dict[int, int | None] = {id(None): None}  # by id of the span
+    calls: dict[int, list[Any]] = {}  # by id of the steps
 
     def row(span: Span | None) -> int | None:
-        if span is None:
-            return None
-        source = sources.setdefault((span.text, span.filename, span.line), len(sources))
-        return ranges.setdefault((source, span.start, span.end), len(ranges))
+        if span is not None and id(span) not in rows:
+            source = sources.setdefault((span.text, span.filename, span.line), len(sources))
+            rows[id(span)] = ranges.setdefault((source, span.start, span.end), len(ranges))
+        return rows[id(span)]
 
-    handles = [
-        [
-            handle,
-            site.op,
-            row(site.span),
-            [[step.function, step.type_name, step.instance, row(step.span)] for step in site.steps],
-        ]
-        for handle, site in sites.items()
-    ]
+    handles = []
+    for handle, site in sites.items():
+        own = row(site.span)
+        if id(site.steps) not in calls:
+            calls[id(site.steps)] = [
+                [step.function, step.type_name, step.instance, row(step.span)] for step in site.steps
+            ]
+        handles.append([handle, site.op, own, calls[id(site.steps)]])
     table = {
         "sources": [
             [text.decode("utf-8", KEEPING_BYTES), filename.decode("utf-8", KEEPING_BYTES), line]

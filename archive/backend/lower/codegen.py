@@ -45,8 +45,10 @@ def padding(source: bytes, body: int) -> bytes:
         source: the source.
         body: how many blanks stand before a statement of a method, in no branch.
     """
-    inner = sum(len(one) > body for one in ASSIGNMENT.findall(source))
-    if len(source) >= LARGE or inner * len(source) <= MOST_COPIED:
+    if len(source) >= LARGE:
+        return b""
+    in_branches = sum(len(indentation) > body for indentation in ASSIGNMENT.findall(source))
+    if in_branches * len(source) <= MOST_COPIED:
         return b""
     return APART + b"#" * (LARGE - len(source) - len(APART))
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import builtins
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -181,14 +182,20 @@ def _call(operation: Operation, words: list[str]) -> str:
     space, _, name = operation.kind.partition("::")
     if not operation.schema or not IDENTIFIER.fullmatch(space) or not IDENTIFIER.fullmatch(name):
         raise LoweringError(operation.kind)
-    schema = torch._C.parse_schema(operation.schema)
-    if len(schema.arguments) != len(words) or not hasattr(getattr(torch.ops, space), name):
+    prefixes = _argument_prefixes(operation.schema)
+    if len(prefixes) != len(words) or not hasattr(getattr(torch.ops, space), name):
         raise LoweringError(operation.kind)
-    given = [
-        f"{argument.name}={word}" if argument.kwarg_only else word
-        for argument, word in zip(schema.arguments, words, strict=True)
-    ]
+    given = [prefix + word for prefix, word in zip(prefixes, words, strict=True)]
     return f"torch.ops.{space}.{name}({', '.join(given)})"
+
+
+@cache
+def _argument_prefixes(schema: str) -> tuple[str, ...]:
+    """What stands before each argument of an operator: ``alpha=`` before one that is only given by name."""
+    return tuple(
+        f"{argument.name}=" if argument.kwarg_only else ""
+        for argument in torch._C.parse_schema(schema).arguments
+    )
 
 
 # --- emitting

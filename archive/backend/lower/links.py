@@ -174,11 +174,13 @@ def resolved(name: str, names: Mapping[str, Any]) -> object:
             that are imported.
         names: objects by their names.
     """
+    if name in names:
+        return names[name]
     module, _, attribute = name.removeprefix("__torch__.").rpartition(".")
     if name.startswith(OBJECT_TYPE):
         return getattr(getattr(torch.classes, module.removeprefix("torch.classes.")), attribute)
     home = "__main__" if name.startswith("__torch__.") else "builtins"  # PyTorch leaves out `__main__`
-    return names.get(name) or getattr(sys.modules.get(module or home), attribute, None)
+    return getattr(sys.modules.get(module or home), attribute, None)
 
 
 RUNTIME_METHODS = ("is_available", "compile", "execute")
