@@ -131,6 +131,11 @@ class Effectful:
         self._latest = 0
         # By number of an entry, the one that followed last time: calls come in patterns.
         self._following = list(range(len(self._entries)))
+        # By number of an entry that is likely, the order in which they are tried.
+        self._orders = [
+            (likely, *(number for number in self._following if number != likely))
+            for likely in self._following
+        ]
         names = _kept(delegate, EFFECTS_ARGUMENTS, str)
         defaults = dict(pair for effects in table.methods for pair in effects.defaults)
         try:
@@ -196,8 +201,7 @@ class Effectful:
         arguments = self._arguments(inputs, named)
         refusals: dict[int, GuardError] = {}
         failure: BackendError | None = None
-        likely = self._following[self._latest]
-        for number in (likely, *range(likely), *range(likely + 1, len(self._entries))):
+        for number in self._orders[self._following[self._latest]]:
             entry = self._entries[number]
             try:
                 result = self._run(entry, arguments)

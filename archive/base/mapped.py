@@ -187,6 +187,20 @@ class FileInMemory(io.BytesIO):
         self.name = name
 
 
+def give_back(view: memoryview) -> None:
+    """Give the memory of a mapped file back to the system, once a part of it has been read.
+
+    The file's pages count as this process's memory until then. They stay in the system's cache, from which
+    those that are read again come back. Of other views, nothing happens.
+
+    Args:
+        view: any part of the file.
+    """
+    mapped = view.obj
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # Windows has none
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
 def in_memory(source: Source) -> Source:
     """Read a source that would be mapped.
 

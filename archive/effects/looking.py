@@ -184,10 +184,12 @@ def number(value: Any) -> Any:  # noqa: ANN401
     Raises:
         TypeError: it is none, or an int of more than 4096 bits: such numbers are not computed with.
     """
-    if type(value) not in (bool, int, float):
-        raise TypeError(f"expected a number, found a {type(value).__name__}")
-    if type(value) is int and value.bit_length() > MOST_COMPUTED_BITS:
-        raise TypeError(f"expected at most {MOST_COMPUTED_BITS} bits, found {value.bit_length()}")
+    kind = type(value)
+    if kind is int:
+        if value.bit_length() > MOST_COMPUTED_BITS:
+            raise TypeError(f"expected at most {MOST_COMPUTED_BITS} bits, found {value.bit_length()}")
+    elif kind is not bool and kind is not float:
+        raise TypeError(f"expected a number, found a {kind.__name__}")
     return value
 
 
@@ -199,17 +201,16 @@ TENSOR_SIZES: dict[str, Callable[..., Any]] = {
 NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {"int": int, "float": float, "min": min, "max": max}
 
 
-def computed(op: str, *operands: Any) -> Any:  # noqa: ANN401
-    """The number that an operation of :mod:`archive.formats.effects.words` gives.
+def operation(op: str) -> Callable[..., Any]:
+    """The function of an operation of :mod:`archive.formats.effects.words`: a number of its operands.
 
-    Raises:
-        TypeError: an operand is no number.
-        ArithmeticError: Python cannot compute it, as a division by zero.
+    The function raises a ``TypeError`` if an operand is no number, and an ``ArithmeticError`` if Python
+    cannot compute the result, as a division by zero.
     """
     if op in TENSOR_SIZES:
-        return TENSOR_SIZES[op](*operands)
+        return TENSOR_SIZES[op]
     function = NUMBER_FUNCTIONS.get(op) or getattr(operator, op)
-    return function(*map(number, operands))
+    return lambda *operands: function(*map(number, operands))
 
 
 FOUND: dict[Look, Callable[[Any, Any], Any]] = {

@@ -35,7 +35,8 @@ from archive.backend.lower.handles import NULL_SPAN, has_source, placed, shown_r
 from archive.backend.lower.links import FAILING_OPERATOR
 from archive.backend.lower.lowering import EFFECTS_STATE
 from archive.backend.pytorch import shown, temporary_archive
-from archive.base.errors import ArchiveError
+from archive.base.errors import ArchiveError, one_line
+from archive.base.mapped import give_back
 from archive.base.output import replacing
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, renewed_id
@@ -43,7 +44,7 @@ from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.model import NO_TAG
 from archive.effects.errors import LoweringError
 from archive.formats import bytecode
-from archive.formats.archive_id import archive_id, check_same_id
+from archive.formats.archive_id import counts
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BYTECODE, VERSION_RECORDS, range_records_of
 from archive.normalform.builder import FormBuilder
@@ -52,10 +53,12 @@ from archive.normalform.relocate import Attachment
 from archive.reader.opening import open as open_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import BinaryIO
 
     from archive.base.output import Target
+    from archive.container.record import Record
+    from archive.container.write import Member
     from archive.debuginfo.model import SourceRange
     from archive.debuginfo.sites import Site
     from archive.normalform.column_names import ColumnName
@@ -81,19 +84,26 @@ def padded_code(opened: Archive) -> dict[str, bytes]:
 
 def rewrite(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> int:
     """Write an archive with records replaced, and new ones before its ``version``; its length in bytes."""
-    held = opened.container.records
+    original = opened.container.records
     members = [
         new_member(name, records[name]) if name in records else member_from(record)
-        for name, record in held.items()
+        for name, record in original.items()
         if name != RECORD_NAME
     ]
-    added = [new_member(name, data) for name, data in records.items() if name not in held]
-    place = next((n for n, name in enumerate(held) if name in VERSION_RECORDS), len(members))
+    added = [new_member(name, data) for name, data in records.items() if name not in original]
+    place = next((n for n, name in enumerate(original) if name in VERSION_RECORDS), len(members))
     members[place:place] = added
-    if RECORD_NAME in held:
-        number = renewed_id(members, held.values(), held[RECORD_NAME].view())
+    if RECORD_NAME in original:
+        number = renewed_id(members, original.values(), original[RECORD_NAME].view())
         members.append(new_member(RECORD_NAME, number))
-    return write_archive(file, opened.root, members)
+    return write_archive(file, opened.root, _one_in_memory(members))
+
+
+def _one_in_memory(members: Iterable[Member]) -> Iterator[Member]:
+    """Members to write; the memory of each is given back before the next one."""
+    for member in members:
+        yield member
+        give_back(member.data)
 
 
 # --- loading what was saved
@@ -151,6 +161,8 @@ def _model_source(said: bytes, opened: Archive) -> SourceRange | None:
 
 CHANGED = (BYTECODE, EFFECTS)
 """Records of the model, not of its debug info, that saving changes."""
+PIECE = 1 << 20
+"""Bytes that are compared at once."""
 NO_CONTEXTS = "ENTER is not supported"
 """PyTorch's words about ``with`` statements, which the lite interpreter lacks."""
 LOST = (
@@ -356,6 +368,19 @@ def _renumber(columns: Columns, taken: set[int]) -> None:
     columns["handle.place"] = np.arange(len(numbers))
 
 
+def _same(record: Record, other: Record) -> bool:
+    """Whether two records have the same bytes, and the crc that their archives declare."""
+    views = record.view(), other.view()
+    bytes_of, other_bytes = (np.frombuffer(view, np.uint8) for view in views)
+    same = len(bytes_of) == len(other_bytes) and all(
+        np.array_equal(bytes_of[at : at + PIECE], other_bytes[at : at + PIECE])
+        for at in range(0, len(bytes_of), PIECE)
+    )
+    for view in views:
+        give_back(view)
+    return same
+
+
 def _check(before: Archive, after: Archive, sites: Mapping[int, Site], padded: Mapping[str, bytes]) -> None:
     """Make sure that an archive has the same model as before, and that its handles lead somewhere.
 
@@ -363,11 +388,18 @@ def _check(before: Archive, after: Archive, sites: Mapping[int, Site], padded: M
         ArchiveError: the model differs, a handle is missing, or a tag has no source range.
     """
     changed = {*CHANGED, *padded}
-    ids = [
-        archive_id({name: record for name, record in opened.container.records.items() if name not in changed})
+    kept, written = (
+        {
+            name: record
+            for name, record in opened.container.records.items()
+            if counts(name) and name not in changed
+        }
         for opened in (before, after)
-    ]
-    check_same_id(ids[0], ids[1], before.file)
+    )
+    for name in sorted(kept.keys() | written.keys()):
+        if name not in kept or name not in written or not _same(kept[name], written[name]):
+            said = "records besides debug info would change; nothing is written"
+            raise ArchiveError(said, file=before.file, record=one_line(name))
     lost = set(sites) - set(after.handles)
     if lost:
         raise ArchiveError(f"handle {min(lost)} would be lost; nothing is written", file=before.file)

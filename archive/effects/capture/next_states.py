@@ -27,7 +27,7 @@ from archive.effects.capture.graph.variables import (
 )
 from archive.effects.capture.proxies.containers import ContainerType, contents
 from archive.effects.capture.proxies.type_proxies import NumberType, ObjectType
-from archive.effects.looking import computed
+from archive.effects.looking import operation
 from archive.effects.places import base_of, is_container
 from archive.formats.effects.model import (
     At,
@@ -132,7 +132,7 @@ def _is(subject: Computed, values: dict[Source, Any], wanted: bool) -> bool:  # 
 
 def _evaluated(value: Value, values: dict[Source, Any]) -> Any:  # noqa: ANN401
     if isinstance(value, Computed):
-        return computed(value.op, *(_evaluated(item, values) for item in value.items))
+        return operation(value.op)(*(_evaluated(item, values) for item in value.items))
     if isinstance(value, At):
         return values[value.source]
     assert isinstance(value, Constant)  # noqa: S101 (the other operands of computed numbers)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from archive.effects.errors import StateError
-from archive.effects.looking import check_shown, checked_int, checked_tensor, computed
+from archive.effects.looking import check_shown, checked_int, checked_tensor, operation
 from archive.effects.placeholders import UNSET
 from archive.effects.places import attribute, checked_data, has_names, item, items, length
 from archive.effects.replay.classes import BASE_CLASSES, NAMED, factory, tuple_maker
@@ -319,8 +319,11 @@ class Computing:
         return self.compute(lambda frame: items(frame[slot]))
 
     def _operation(self, value: Computed) -> Compute:
-        op, operands = value.op, [self.compared(item) for item in value.items]
-        return lambda frame: computed(op, *[frame[slot] for slot in operands])
+        compute, operands = operation(value.op), [self.compared(item) for item in value.items]
+        if len(operands) == 2:  # noqa: PLR2004 (as most have, and a call of two is much faster)
+            left, right = operands
+            return lambda frame: compute(frame[left], frame[right])
+        return lambda frame: compute(*[frame[slot] for slot in operands])
 
     def _below_global(self, source: Source) -> int:
         return self._once(At(source), lambda: self._place_below_global(source))

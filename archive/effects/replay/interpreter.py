@@ -269,19 +269,17 @@ class Interpreter:
         subject = body.listed(each.base) if isinstance(each, Each) else body.compared(guard.subject)
         literal = guard.value.value if isinstance(guard.value, Constant) else None
         key = guard.key.value if isinstance(guard.key, Constant) else None
-        value = None if isinstance(guard.value, Constant) else body.compared(guard.value)
+        other = NOTHING if isinstance(guard.value, Constant) else body.compared(guard.value)
         holds = condition(guard.look, literal, key)
 
-        def check(found: Any, other: Any) -> None:  # noqa: ANN401
-            if not holds(found, other):
-                raise unlike(number, None, found)
-
         def test(frame: Frame) -> None:
-            check(frame[subject], None if value is None else frame[value])
+            if not holds(frame[subject], frame[other]):
+                raise unlike(number, None, frame[subject])
 
         def test_each(frame: Frame) -> None:
-            for one in frame[subject]:
-                check(one, None if value is None else frame[value])
+            for item in frame[subject]:
+                if not holds(item, frame[other]):
+                    raise unlike(number, None, item)
 
         return test_each if isinstance(each, Each) else test
 
