@@ -415,6 +415,8 @@ def _members(delegate: Delegate) -> tuple[list[ModuleMember], list[torch.Tensor]
 
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:
     """A key that a parameter and its view in the state have in common: address and layout of its elements."""
+    if tensor.layout is not torch.strided:
+        return (id(tensor),)  # it has no address of its own
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 

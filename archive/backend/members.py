@@ -101,7 +101,11 @@ def members_of(
         state: the places in its state, whose tensors the state has.
         graphs: the captured graphs, with the tensors that they read.
     """
-    in_graphs = {one.data_ptr() for one in (*graphs.parameters(), *graphs.buffers())}
+    in_graphs = {
+        tensor.data_ptr()
+        for tensor in (*graphs.parameters(), *graphs.buffers())
+        if tensor.layout == torch.strided
+    }
     tensors: list[torch.Tensor] = []
     numbers: dict[int, tuple[str, int]] = {}
     rows: list[ModuleMember] = []

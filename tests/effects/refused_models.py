@@ -103,13 +103,19 @@ def branch(self: Model, x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
-@refused("an index or a size: the number", n=0)
+@refused("an index: the number", n=0)
 def index(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
     return x * [1, 2][self.n]  # here
 
 
-@refused("an index or a size: the number", n=0)
+@refused("how often something is repeated: the number", n=0)
+def repeat(self: Model, x: torch.Tensor) -> torch.Tensor:
+    self.n += 1
+    return x * len([1, 2] * self.n)  # here
+
+
+@refused("an int that a function needs: the number", n=0)
 def loop(self: Model, x: torch.Tensor) -> torch.Tensor:
     self.n += 1
     for _ in range(self.n):  # here

@@ -286,3 +286,26 @@ def test_a_module_with_effects_is_saved_by_itself() -> None:
 def test_a_module_without_effects_has_none_to_run() -> None:
     with pytest.raises(LoweringError, match="was not lowered with effects"):
         Effectful(Delegate.of(lower(torch.nn.Linear(3, 3), "aten")))
+
+
+class Graph(torch.nn.Module):
+    """It has a sparse buffer, and counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.register_buffer("edges", torch.eye(2).to_sparse())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return torch.sparse.mm(self.edges, x).to_dense() * self.count
+
+
+@pytest.mark.parametrize("x", [X, X.to_sparse()], ids=["dense", "sparse"])
+def test_sparse_tensors_are_arguments_and_buffers(x: torch.Tensor) -> None:
+    """PyTorch compares no sparse tensors, and they have no address; the state is the eager one all the same."""
+    eager = Graph()
+    loaded = Effectful.load(lowered_archive(lower(eager, "aten", effects=True, example_inputs=(x,))))
+    for count in (1, 2, 3):
+        assert torch.equal(loaded(x), eager(x))
+        assert loaded.state.module.count == eager.count == count

@@ -278,16 +278,21 @@ def _note_differences(call: CapturedCall) -> None:
     """Note inputs whose elements differ from before, though no version counter says so."""
     for given in call.builder.inputs:
         for original, proxy in given.tensors:
-            before = call.snapshot.tensor(original)
-            if given.changed or torch.equal(proxy, before):
+            if given.changed:
                 continue
-            if proxy.is_floating_point() and torch.equal(
-                proxy.detach().nan_to_num(), before.detach().nan_to_num()
-            ):
+            before, after = _dense(call.snapshot.tensor(original)), _dense(proxy)
+            if torch.equal(after, before):
+                continue
+            if after.is_floating_point() and torch.equal(after.nan_to_num(), before.nan_to_num()):
                 continue  # nan equals nothing, itself included
             if given.is_list:
                 raise CaptureError(ITEM_CHANGED)
             given.silently = True
+
+
+def _dense(tensor: Any) -> Any:  # noqa: ANN401
+    """A tensor without its gradient, in the layout that PyTorch compares."""
+    return tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
 
 
 def _check_changed(call: CapturedCall, changed: list[GraphInput]) -> None:

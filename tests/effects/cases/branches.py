@@ -67,7 +67,8 @@ def mode_by_name(self: Model, x: torch.Tensor) -> torch.Tensor:
 
 @CASES.add(
     OURS,
-    says="an index or a size: the number it depends on differs from call to call; 8 tables are not enough",
+    says="an int that a function needs: the number it depends on differs from call to call; "
+    "8 tables are not enough",
     calls=4,
     n=0,
 )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from archive.effects.capture.graph.sites import use_of_index
 from archive.formats.effects.words import COMPARISONS
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ BOUNDS = {
 DIFFERS = "the number it depends on differs from call to call"
 NEEDED = {
     "__bool__": "control flow",
-    "__index__": "an index or a size",
+    "__index__": "",  # see use_of_index
     "__int__": "a conversion",
     "__float__": "a conversion",
     "__complex__": "a conversion",
@@ -399,7 +400,7 @@ def _needed(name: str, use: str) -> None:
         text = self._builder.text_of(self, *args) if name == "__format__" else None
         if text is not None:
             return text
-        what = f"{use} {args[0]!r}" if name == "__getattr__" else use
+        what = f"{use} {args[0]!r}" if name == "__getattr__" else use or use_of_index()
         reason = f"{what}: {DIFFERS}"
         if name == "__bool__" and type(self._value) is not bool and self._builder.can_fix(self):
             return bool(self._builder.fixed(self._builder.compute(operator.ne, self, 0), reason))

@@ -120,12 +120,37 @@ def is_recomputed(outermost: CodeType) -> bool:
     return any(frame.f_code.co_filename == TORCH_CHECKPOINT for frame in _frames(outermost))
 
 
-def is_loading() -> bool:
-    """Whether the Python code that has called this package loads an attribute; else C code has called."""
+TIMES, SUBSCRIPT = (5, 18), 26
+"""Arguments of ``BINARY_OP`` for ``*``, ``*=``, and from Python 3.14 on for ``[]``."""
+
+
+def _caller() -> FrameType | None:
+    """The innermost frame of other Python code, which has called this package or C code that did."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
         frame = frame.f_back
+    return frame
+
+
+def is_loading() -> bool:
+    """Whether the Python code that has called this package loads an attribute; else C code has called."""
+    frame = _caller()
     return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] in LOADS
+
+
+def use_of_index() -> str:
+    """What the Python code does that asks for a number as an index; repeating and calls ask so, too."""
+    frame = _caller()
+    if frame is not None:
+        opcode, argument = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
+        name = dis.opname[opcode]
+        if name == "BINARY_OP" and argument in TIMES:
+            return "how often something is repeated"
+        if "SUBSCR" in name or "SLICE" in name or (name == "BINARY_OP" and argument == SUBSCRIPT):
+            return "an index"
+        if name.startswith("CALL"):
+            return "an int that a function needs"
+    return "an index or a size"
 
 
 def model_frames(outermost: CodeType) -> list[FrameType]:
