@@ -67,9 +67,9 @@ class Delegate:
         debug: Callable[[], Archive],
     ) -> None:
         path, lowered = part
-        found = LOWERED_TYPE.match(lowered._type().annotation_str)
-        assert found is not None  # noqa: S101 (callers choose by this)
-        self.backend = find_backend(found["backend"])
+        lowered_name = LOWERED_TYPE.match(lowered._type().annotation_str)
+        assert lowered_name is not None  # noqa: S101 (callers choose by this)
+        self.backend = find_backend(lowered_name["backend"])
         self.module = module
         self.path = path
         self._module = lowered
@@ -110,8 +110,8 @@ class Delegate:
         methods = map(lowered._get_method, lowered.getattr("__method_compile_spec"))
         if any(OF_LOADED_CODE in node.sourceRange() for method in methods for node in method.graph.nodes()):
             # It was read from a file, and may not know the model's source: an error must come now.
-            found = debug()
-            return cls(module, (path, lowered), lambda: found)
+            archive = debug()
+            return cls(module, (path, lowered), lambda: archive)
         return cls(module, (path, lowered), debug)
 
     @classmethod
@@ -259,12 +259,12 @@ def _part(module: torch.jit.ScriptModule, part: str | None) -> tuple[str, Any]:
     Raises:
         LoweringError: there is no lowered module of this path, or there are several and no path is given.
     """
-    found = lowered_parts(module._c)
-    if part is None and len(found) == 1:
-        (part,) = found
-    if not found:
+    parts = lowered_parts(module._c)
+    if part is None and len(parts) == 1:
+        (part,) = parts
+    if not parts:
         raise LoweringError("no module in it is lowered; lower it before saving")
-    if part not in found:
-        known = ", ".join(sorted(map(repr, found)))
+    if part not in parts:
+        known = ", ".join(sorted(map(repr, parts)))
         raise LoweringError(f"expected a lowered module's path ({known}), found {part!r}")
-    return part, found[part]
+    return part, parts[part]

@@ -94,13 +94,13 @@ class Effectful:
         if table is None:
             raise LoweringError("the module was not lowered with effects: lower(..., effects=True)")
         parameters = {_place(tensor): tensor for tensor in delegate.tensors if tensor.requires_grad}
-        kept = _kept(delegate, EFFECTS_STATE, list)
+        saved = _kept(delegate, EFFECTS_STATE, list)
         tensors = [
-            parameters.get(_place(one), one.detach().clone().requires_grad_(one.requires_grad))
-            for one in kept
+            parameters.get(_place(tensor), tensor.detach().clone().requires_grad_(tensor.requires_grad))
+            for tensor in saved
         ]
         every = [effect for effects in table.methods for effect in effects.effects]
-        if stock and any(one.op is Op.SET_BACKWARD for one in every):
+        if stock and any(effect.op is Op.SET_BACKWARD for effect in every):
             raise LoweringError("TorchScript runs no backward of an autograd function: stock=False")
         if stock and any(map(_is_hook_of_graph, every)):
             raise LoweringError("TorchScript gives no gradient to hooks of what the graph makes: stock=False")
@@ -114,7 +114,7 @@ class Effectful:
                 self.state.module,
                 rows,
                 held,
-                lambda one: own.get(_place(one)),
+                lambda tensor: own.get(_place(tensor)),
                 table,
                 file=delegate.archive.file,
             )
@@ -259,9 +259,9 @@ class Effectful:
             StateError: a class of the model has a method of its own for this, or the archive lacks a tensor.
         """
         members = self._of_module("state_dict")
-        found: Any = OrderedDict((name, tensor.detach()) for name, tensor in members.tensors())
-        found._metadata = OrderedDict((path, {"version": version}) for path, version in members.versions())
-        return cast("dict[str, torch.Tensor]", found)
+        tensors: Any = OrderedDict((name, tensor.detach()) for name, tensor in members.tensors())
+        tensors._metadata = OrderedDict((path, {"version": version}) for path, version in members.versions())
+        return cast("dict[str, torch.Tensor]", tensors)
 
     def load_state_dict(
         self,
@@ -286,16 +286,16 @@ class Effectful:
         if strict and unexpected:
             said.append(f"unexpected: {', '.join(unexpected)}")
         said += [
-            f"{name}: expected {tuple(own[name].shape)}, found {tuple(one.shape)}"
-            for name, one in state_dict.items()
-            if name in own and own[name].shape != one.shape
+            f"{name}: expected {tuple(own[name].shape)}, found {tuple(tensor.shape)}"
+            for name, tensor in state_dict.items()
+            if name in own and own[name].shape != tensor.shape
         ]
         if said:
             raise RuntimeError("a state dict of another module: " + "; ".join(said))
         with torch.no_grad():
-            for name, one in state_dict.items():
+            for name, tensor in state_dict.items():
                 if name in own:
-                    own[name].copy_(one)
+                    own[name].copy_(tensor)
         return _IncompatibleKeys(missing, unexpected)
 
     def to(self, *args: Any, **kwargs: Any) -> Effectful:  # noqa: ANN401
@@ -375,8 +375,8 @@ def _of_torchscript(delegate: Delegate, name: str) -> Callable[..., Any]:
         raise ArchiveError(
             expected="a method with effects", found=f"none named {shown(name)}", file=delegate.archive.file
         )
-    found: Callable[..., Any] = module._get_method(name)
-    return found
+    run: Callable[..., Any] = module._get_method(name)
+    return run
 
 
 def _kept(delegate: Delegate, name: str, kind: type) -> Any:  # noqa: ANN401
@@ -386,13 +386,13 @@ def _kept(delegate: Delegate, name: str, kind: type) -> Any:  # noqa: ANN401
         ArchiveError: the module keeps no such thing.
     """
     module: Any = delegate.module._c
-    found = module.getattr(name) if module.hasattr(name) else None
-    items = found if kind is list and isinstance(found, list) else []
-    if not isinstance(found, kind) or not all(isinstance(item, torch.Tensor) for item in items):
+    value = module.getattr(name) if module.hasattr(name) else None
+    items = value if kind is list and isinstance(value, list) else []
+    if not isinstance(value, kind) or not all(isinstance(item, torch.Tensor) for item in items):
         raise ArchiveError(
             f"a table of effects, and no {shown(name)} that belongs to it", file=delegate.archive.file
         )
-    return found
+    return value
 
 
 def _members(delegate: Delegate) -> tuple[list[ModuleMember], list[torch.Tensor]]:

@@ -123,21 +123,23 @@ def members_of(
                 tensors.append(tensor.detach().requires_grad_(tensor.requires_grad))
         rows.append(ModuleMember(path, kind, *numbers[id(tensor)]))
 
-    for path, one, first, source in _modules(module):
+    for path, part, first, source in _modules(module):
         if first is not None:
             rows.append(ModuleMember(path, SAME, first, 0))
             continue
         below = f"{path}." if path else ""
-        rows.append(ModuleMember(path, MODULE, " ".join(_own_methods(one)), int(getattr(one, "_version", 1))))
-        rows.append(ModuleMember(f"{below}{TRAINING}", MODE, "", int(one.training)))
-        for name, parameter in one._parameters.items():
+        rows.append(
+            ModuleMember(path, MODULE, " ".join(_own_methods(part)), int(getattr(part, "_version", 1)))
+        )
+        rows.append(ModuleMember(f"{below}{TRAINING}", MODE, "", int(part.training)))
+        for name, parameter in part._parameters.items():
             add(below + name, PARAMETER, parameter, Attribute(source, name))
-        for name, buffer in one._buffers.items():
-            kind = TRANSIENT if name in one._non_persistent_buffers_set else BUFFER
+        for name, buffer in part._buffers.items():
+            kind = TRANSIENT if name in part._non_persistent_buffers_set else BUFFER
             add(below + name, kind, buffer, Attribute(source, name))
         rows += [
             ModuleMember(below + name, OTHER, "", 0)
-            for name in vars(one)
+            for name in vars(part)
             if name not in OF_MODULES and "." not in name
         ]
     return rows, tensors
@@ -148,14 +150,14 @@ def _modules(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, st
     met: dict[int, str] = {}
     waiting: list[tuple[str, torch.nn.Module, Source]] = [("", module, Local("self"))]
     while waiting:
-        path, one, source = waiting.pop()
-        first = met.get(id(one))
-        yield path, one, first, source
+        path, part, source = waiting.pop()
+        first = met.get(id(part))
+        yield path, part, first, source
         if first is None:
-            met[id(one)] = path
+            met[id(part)] = path
             waiting += [
                 (f"{path}.{name}" if path else name, child, Attribute(source, name))
-                for name, child in reversed(one._modules.items())
+                for name, child in reversed(part._modules.items())
                 if child is not None
             ]
 
@@ -216,12 +218,14 @@ class Members:
         graphs = [own(tensor) for tensor in tensors]
         self._rows = rows = [
             # A backend may keep what the graph reads in a form of its own.
-            one._replace(number=ODD)
-            if one.detail == READ and 0 <= one.number < len(graphs) and graphs[one.number] is None
-            else one
-            for one in rows
+            row._replace(number=ODD)
+            if row.detail == READ and 0 <= row.number < len(graphs) and graphs[row.number] is None
+            else row
+            for row in rows
         ]
-        held = [one if found is None else found for one, found in zip(tensors, graphs, strict=True)]
+        held = [
+            tensor if in_graph is None else in_graph for tensor, in_graph in zip(tensors, graphs, strict=True)
+        ]
         self._table = table
         self._objects = {"": root}
         self._fixed: dict[int, set[str]] = {}
@@ -255,8 +259,8 @@ class Members:
         if row.kind == SAME:
             names.setdefault(name, self._objects[row.detail])
         elif row.kind == MODULE:
-            found = names.setdefault(name, Plain())
-            self._objects[row.path] = found if isinstance(found, Plain) else Plain()
+            part = names.setdefault(name, Plain())
+            self._objects[row.path] = part if isinstance(part, Plain) else Plain()
             self._parts[row.path], self._versions[row.path] = [], row.number
         elif row.kind == MODE:
             names.setdefault(name, bool(row.number))
@@ -281,7 +285,9 @@ class Members:
         # Hooks may run code of the model, which sets attributes that the table does not have.
         hooks = [hook for method in table.methods for effect in method.effects for hook in hooks_of(effect)]
         is_open = any(digest for hook in hooks for _, digest in functions_of(hook))
-        waiting: list[tuple[Plain, Source]] = [(one, source_of(path)) for path, one in self._objects.items()]
+        waiting: list[tuple[Plain, Source]] = [
+            (part, source_of(path)) for path, part in self._objects.items()
+        ]
         done = set[int]()
         for holder, source in waiting:  # which grows
             if id(holder) in done:
@@ -311,9 +317,9 @@ class Members:
                 continue
             for part in parts_of([value]):
                 if isinstance(part, At) and isinstance(part.source, Item) and part.source.base == source:
-                    found = self._value(part.source)
-                    if type(found) is Plain:
-                        yield part.source, found
+                    item = self._value(part.source)
+                    if type(item) is Plain:
+                        yield part.source, item
 
     # --- calls -----------------------------------------------------------------------------------------
 
@@ -379,7 +385,7 @@ class Members:
                     del self._objects[path].__dict__[TRAINING]
                 else:
                     self._objects[path].__dict__[TRAINING] = was
-            first = next(one for one in broken if one is not None)
+            first = next(guard for guard in broken if guard is not None)
             call = f"model.{'train' if mode else 'eval'}()"
             raise StateError(
                 f"no captured call is for {TRAINING}={mode}: {guard_text(first)}; "
@@ -429,7 +435,7 @@ class Members:
         """
         for path, first, _ in self._modules(twice=twice):
             holder = self._objects[first]
-            rows = [one for one in self._parts[first] if one.kind in (PARAMETER, BUFFER, TRANSIENT)]
+            rows = [row for row in self._parts[first] if row.kind in (PARAMETER, BUFFER, TRANSIENT)]
             if odd := next((row for row in rows if row.number == ODD), None):
                 raise StateError(f"self.{odd.path} is not kept as a dense tensor")
             kinds = {_name(row): row.kind for row in rows} | self._registered.get(source_of(first), {})
@@ -451,10 +457,10 @@ class Members:
             count += 1
             if count > MOST_MODULES:
                 raise StateError(f"more than {MOST_MODULES:,} modules, or some that are in themselves")
-            for one in reversed(self._parts[first]):
-                if one.kind == MODULE or (one.kind == SAME and twice):
-                    inner = one.path if one.kind == MODULE else one.detail
-                    name = _name(one)
+            for row in reversed(self._parts[first]):
+                if row.kind == MODULE or (row.kind == SAME and twice):
+                    inner = row.path if row.kind == MODULE else row.detail
+                    name = _name(row)
                     waiting.append((f"{path}.{name}" if path else name, inner, self._versions[inner]))
 
 

@@ -199,16 +199,16 @@ def find_backend(name: str) -> Backend:
         return built_in
     for point in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
-            found = point.load()
+            loaded = point.load()
         except Exception as error:  # whatever a foreign module raises
             raise LoweringError(
                 f"entry point {name} of {ENTRY_POINT_GROUP} ({point.value}): {error}"
             ) from error
-        if not isinstance(found, Backend) or found.name != name:
+        if not isinstance(loaded, Backend) or loaded.name != name:
             raise LoweringError(
-                f"expected entry point {name} of {ENTRY_POINT_GROUP} to be a Backend {name}, found {found!r}"
+                f"expected entry point {name} of {ENTRY_POINT_GROUP} to be a Backend {name}, found {loaded!r}"
             )
-        return _registered.setdefault(name, found)
+        return _registered.setdefault(name, loaded)
     raise _missing(name)
 
 

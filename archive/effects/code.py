@@ -44,7 +44,7 @@ def _constant(value: object) -> object:
     if isinstance(value, CodeType):
         return _facts(value)
     if isinstance(value, frozenset):
-        return "frozenset", sorted(repr(_constant(one)) for one in value)
+        return "frozenset", sorted(repr(_constant(element)) for element in value)
     if isinstance(value, tuple):
         return tuple(map(_constant, value))
     return type(value).__name__, value
@@ -76,9 +76,9 @@ def _functions_of(head: Any) -> Iterator[FunctionType]:  # noqa: ANN401
     held = [head]
     if not isinstance(head, FunctionType) and not hasattr(head, "__wrapped__"):
         held += list(getattr(head, "__dict__", {}).values())
-    for one in held:
-        inner = unwrap(getattr(one, "__func__", getattr(one, "fget", one)))
-        for function in (one, inner):
+    for member in held:
+        inner = unwrap(getattr(member, "__func__", getattr(member, "fget", member)))
+        for function in (member, inner):
             if isinstance(function, FunctionType):
                 yield function
 

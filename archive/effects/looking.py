@@ -32,7 +32,7 @@ SHOWN_TYPES = frozenset(
 )
 """Types whose texts run no code of a model."""
 BUILTIN_TYPES: dict[str, type] = {
-    one.__name__: one for one in (bool, int, float, str, bytes, list, dict, tuple, type(None))
+    cls.__name__: cls for cls in (bool, int, float, str, bytes, list, dict, tuple, type(None))
 }
 _SETTINGS: tuple[Callable[[], object], ...] = (
     torch._C.is_grad_enabled,
@@ -94,15 +94,15 @@ def check_shown(*values: object) -> None:
     """
     waiting, seen = list(values), set()
     while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
+        value = waiting.pop()
+        if id(value) in seen:
             continue
-        seen.add(id(one))
-        kind = type(one)
+        seen.add(id(value))
+        kind = type(value)
         if kind is dict:
-            waiting += [*one.keys(), *one.values()]  # type: ignore[attr-defined]
+            waiting += [*value.keys(), *value.values()]  # type: ignore[attr-defined]
         elif kind in SHOWN_CONTAINERS:
-            waiting += one  # type: ignore[arg-type]
+            waiting += value  # type: ignore[arg-type]
         elif kind not in SHOWN_TYPES:
             raise StateError(f"expected a value whose text is known, found a {kind.__name__}")
 
@@ -129,23 +129,23 @@ def kind_of(tensor: Any) -> str:  # noqa: ANN401
     return "bool" if tensor.dtype is torch.bool else "int"
 
 
-def same_literal(one: Any, other: Any) -> bool:  # noqa: ANN401
+def same_literal(left: Any, right: Any) -> bool:  # noqa: ANN401
     """Whether two constants are the same: 1 is neither 1.0 nor True, 0.0 not -0.0, and nan is nan."""
-    if type(one) is not type(other):
+    if type(left) is not type(right):
         return False
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(same_literal, one, other))
-    if isinstance(one, float):
-        return repr(one) == repr(other) if not one or math.isnan(one) else one == other
-    return bool(one == other)
+    if isinstance(left, tuple):
+        return len(left) == len(right) and all(map(same_literal, left, right))
+    if isinstance(left, float):
+        return repr(left) == repr(right) if not left or math.isnan(left) else left == right
+    return bool(left == right)
 
 
-def apart(one: Any, other: Any) -> bool:  # noqa: ANN401
+def apart(left: Any, right: Any) -> bool:  # noqa: ANN401
     """Whether two tensors share no memory, or two other objects are not the same one."""
-    if one is other:
+    if left is right:
         return False
-    address = memory(one)
-    return address == 0 or address != memory(other)
+    address = memory(left)
+    return address == 0 or address != memory(right)
 
 
 def memory(value: Any) -> int:  # noqa: ANN401

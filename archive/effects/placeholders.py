@@ -111,8 +111,8 @@ METHODS = frozenset(name for name in vars(Plain) if not name.endswith("__"))
 
 def items_of_plain(holder: Any) -> dict[object, object]:  # noqa: ANN401 (a Plain; its class has the names)
     """The items of a :class:`Plain`, sealed or not."""
-    found: dict[object, object] = holder._Plain__items
-    return found
+    items: dict[object, object] = holder._Plain__items
+    return items
 
 
 def seal(holder: Plain, sealed: Sealed) -> None:

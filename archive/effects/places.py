@@ -51,7 +51,7 @@ BASES: dict[Any, str] = {
 
 def base_of(kind: Any) -> Any:  # noqa: ANN401
     """The container of Python that a class is or derives from; other classes as they are."""
-    return next((one for one in kind.__mro__ if one in BASES), kind)
+    return next((cls for cls in kind.__mro__ if cls in BASES), kind)
 
 
 def is_container(value: object) -> bool:
@@ -134,10 +134,10 @@ def attribute(holder: Any, name: str) -> Any:  # noqa: ANN401
     Raises:
         StateError: the object has no such attribute that is data.
     """
-    found = holder.__dict__.get(name, UNSET) if type(holder) is Plain else own(holder, name)
-    if found is UNSET:
+    value = holder.__dict__.get(name, UNSET) if type(holder) is Plain else own(holder, name)
+    if value is UNSET:
         raise StateError(f"a {type(holder).__name__} has no attribute {name!r} that is data of its own")
-    return found
+    return value
 
 
 def own(holder: Any, name: str) -> Any:  # noqa: ANN401 (one a kind of place)
@@ -147,13 +147,13 @@ def own(holder: Any, name: str) -> Any:  # noqa: ANN401 (one a kind of place)
     if is_foreign(type(holder)):
         return UNSET
     if isinstance(holder, type | ModuleType):
-        found = static(holder, name) if isinstance(holder, type) else vars(holder).get(name, UNSET)
-        return UNSET if _is_of_class(found) else found
+        value = static(holder, name) if isinstance(holder, type) else vars(holder).get(name, UNSET)
+        return UNSET if _is_of_class(value) else value
     held = names(holder) or {}
     if name in held:
         return held[name]
     if isinstance(holder, torch.nn.Module):
-        for registered in (held.get(one) for one in REGISTERED):
+        for registered in (held.get(kind) for kind in REGISTERED):
             if isinstance(registered, dict) and name in registered:
                 return registered[name]
     raw = static(type(holder), name)
@@ -301,10 +301,10 @@ def item(holder: Any, key: Any) -> Any:  # noqa: ANN401
     if type(holder) is Plain:
         return holder[key]
     if isinstance(holder, dict):
-        found = dict.get(holder, key, UNSET)
-        if found is UNSET:
+        value = dict.get(holder, key, UNSET)
+        if value is UNSET:
             raise KeyError(key)
-        return found
+        return value
     own_base = base(holder)
     if own_base is torch.nn.ParameterDict:
         if not has(holder, key):
@@ -334,12 +334,12 @@ def base(holder: object) -> Any:  # noqa: ANN401
     Raises:
         StateError: it is none.
     """
-    found = base_of(type(holder))
-    if found in BASES:
-        return found
-    for one in (tuple, str, bytes, *MODULE_CONTAINERS):
-        if isinstance(holder, one):
-            return one
+    cls = base_of(type(holder))
+    if cls in BASES:
+        return cls
+    for cls in (tuple, str, bytes, *MODULE_CONTAINERS):
+        if isinstance(holder, cls):
+            return cls
     raise StateError(f"expected a container, found a {type(holder).__name__}")
 
 

@@ -158,8 +158,8 @@ def _fields(read: Any, *names: str) -> list[Any]:  # noqa: ANN401
     return [read[name] for name in names]
 
 
-def _program(read: Any, operators: list[str], kept: tuple[int, int]) -> MachineProgram:  # noqa: ANN401
-    """The program of a method, checked. ``kept`` counts the tensors and attributes beside the text."""
+def _program(read: Any, operators: list[str], counts: tuple[int, int]) -> MachineProgram:  # noqa: ANN401
+    """The program of a method, checked. ``counts``: how many tensors and attributes beside the text."""
     name, parameters, count, result, constants, rows = _fields(
         read, "method", "parameters", "registers", "result", "constants", "instructions"
     )
@@ -176,14 +176,14 @@ def _program(read: Any, operators: list[str], kept: tuple[int, int]) -> MachineP
     written = set(range(parameters))
     known: dict[int, Any] = {}
     for row in constants:
-        register, value = _constant(row, range(count), written, kept, place)
+        register, value = _constant(row, range(count), written, counts, place)
         known[register] = value
         written.add(register)
     steps = []
     for number, row in enumerate(rows):
         where = f"{place}, instruction {number}"
         step = _instruction(row, operators, range(len(rows) + 1), range(count), where)
-        missing = [one for one in step.ins if one not in written]
+        missing = [register for register in step.ins if register not in written]
         _check(not missing, "registers that are written further above", missing, where)
         _check(not known.keys() & step.outs, "constants to stay as they are", row, where)
         written.update(step.outs)
@@ -198,7 +198,7 @@ def _constant(
     row: Any,  # noqa: ANN401
     registers: range,
     written: set[int],
-    kept: tuple[int, int],
+    counts: tuple[int, int],
     place: str,
 ) -> tuple[int, Any]:
     """A register, which nothing has written yet, and the constant in it, checked."""
@@ -206,7 +206,7 @@ def _constant(
     register, value = row
     _check(_is_number(register, registers), f"a register below {registers.stop}", register, place)
     _check(register not in written, "constants in registers of their own", register, place)
-    _check(is_constant(value, *kept), "a constant", value, f"{place}, register {register}")
+    _check(is_constant(value, *counts), "a constant", value, f"{place}, register {register}")
     return register, value
 
 
@@ -223,7 +223,10 @@ def _instruction(
     _check(_is_number(op, range(len(operators))), f"one of {len(operators)} operators", op, place)
     for some in (outs, ins):
         _check(
-            type(some) is list and all(_is_number(one, registers) for one in some), "registers", some, place
+            type(some) is list and all(_is_number(register, registers) for register in some),
+            "registers",
+            some,
+            place,
         )
     _check(_is_number(handle, range(NO_HANDLE, INT64.stop)), "a debug handle", handle, place)
     name = operators[op]

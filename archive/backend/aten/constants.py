@@ -22,7 +22,7 @@ INT64 = range(-(1 << 63), 1 << 63)
 INT64_DIGITS = 20
 TORCH_DEVICE = re.compile(r"[a-z]+(:\d{1,4})?", re.ASCII)
 DTYPE_BY_NAME = {
-    str(one).partition(".")[2]: one for one in vars(torch).values() if isinstance(one, torch.dtype)
+    str(dtype).partition(".")[2]: dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
 }
 NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -41,7 +41,7 @@ def packed(value: Any) -> Any:  # noqa: ANN401
         LoweringError: the format has no form for it.
     """
     if isinstance(value, list):
-        return [packed(one) for one in value]
+        return [packed(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if value is None or type(value) in (bool, int, float, str):
@@ -166,8 +166,8 @@ TAGGED_FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]
     TensorAt: ("tensor", lambda value: value.index, lambda value: TensorAt(_index(value))),
     HeldAt: ("held", lambda value: value.index, lambda value: HeldAt(_index(value))),
     HeldList: ("all held", lambda _: None, _held_list),
-    tuple: ("tuple", lambda value: [packed(one) for one in value], lambda value: tuple(_items(value))),
-    dict: ("dict", lambda value: [[packed(key), packed(one)] for key, one in value.items()], _dict),
+    tuple: ("tuple", lambda value: [packed(item) for item in value], lambda value: tuple(_items(value))),
+    dict: ("dict", lambda value: [[packed(key), packed(item)] for key, item in value.items()], _dict),
     complex: ("complex", lambda value: [packed(value.real), packed(value.imag)], _complex),
     torch.device: ("device", str, _device),
     torch.dtype: ("dtype", lambda value: str(value).partition(".")[2], _dtype),
@@ -209,7 +209,7 @@ def copied(value: Any) -> Any:  # noqa: ANN401
 def _mapped(change: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401
     """A list, tuple or dict of changed items; any other value as it is."""
     if isinstance(value, dict):
-        return {key: change(one) for key, one in value.items()}
+        return {key: change(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(map(change, value))
     return value

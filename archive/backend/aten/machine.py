@@ -118,10 +118,10 @@ def allocations(results: Any) -> Iterator[tuple[int, int, int]]:  # noqa: ANN401
     """The events of the CPU's allocator that a profiler has recorded: time in its own ns, bytes, address."""
     left = [*results.experimental_event_tree()]
     while left:
-        one = left.pop()
-        left += one.children
-        if one.tag.name == "Allocation" and one.extra_fields.device.type == "cpu":
-            yield one.start_time_ns, one.extra_fields.alloc_size, one.extra_fields.ptr
+        event = left.pop()
+        left += event.children
+        if event.tag.name == "Allocation" and event.extra_fields.device.type == "cpu":
+            yield event.start_time_ns, event.extra_fields.alloc_size, event.extra_fields.ptr
 
 
 # --- blocks
@@ -203,22 +203,25 @@ def basic_blocks(program: MachineProgram, known: dict[int, Any]) -> BasicBlock:
     return blocks.get(0, block)
 
 
-def _step(one: MachineInstruction, dead: tuple[int, ...], known: dict[int, Any]) -> Step:
+def _step(instruction: MachineInstruction, dead: tuple[int, ...], known: dict[int, Any]) -> Step:
     """An instruction that is no jump, made ready; see :data:`Step`."""
     call: Callable[..., Any]
-    if one.op == MOVE:  # copies of the registers
-        call, ins = (lambda value: value) if len(one.outs) == 1 else (lambda *values: values), one.ins
+    if instruction.op == MOVE:  # copies of the registers
+        call, ins = (
+            (lambda value: value) if len(instruction.outs) == 1 else (lambda *values: values),
+            instruction.ins,
+        )
     else:
-        call, ins = prepared(one.op, one.ins, known)
+        call, ins = prepared(instruction.op, instruction.ins, known)
     if len(ins) > 1:
         take: Take = itemgetter(*ins)
     else:  # by a slice of one register or none, ``itemgetter`` gives a list, too
         take = itemgetter(slice(ins[0], ins[0] + 1) if ins else slice(0))
-    kind = kind_of(one.op)
-    recorded = None if one.op == MOVE or one.handle == NO_HANDLE else kind
-    if len(one.outs) == 1 and kind not in UNPACKING:
-        return call, take, one.outs[0], None, dead, one.handle, recorded
-    return call, take, -1, one.outs, dead, one.handle, recorded
+    kind = kind_of(instruction.op)
+    recorded = None if instruction.op == MOVE or instruction.handle == NO_HANDLE else kind
+    if len(instruction.outs) == 1 and kind not in UNPACKING:
+        return call, take, instruction.outs[0], None, dead, instruction.handle, recorded
+    return call, take, -1, instruction.outs, dead, instruction.handle, recorded
 
 
 def _ends(program: MachineProgram) -> list[int]:
@@ -234,8 +237,8 @@ def _ends(program: MachineProgram) -> list[int]:
     for number, instruction in enumerate(program.instructions):
         if instruction.target is not None and instruction.target <= number:
             ends[(starts < instruction.target) & (ends >= instruction.target) & (ends < number)] = number
-    found: list[int] = ends.tolist()
-    return found
+    numbers: list[int] = ends.tolist()
+    return numbers
 
 
 # --- machine
@@ -400,15 +403,15 @@ def _scatter(registers: list[Any], outs: tuple[int, ...], values: Sequence[Any])
 
 def _changeable(program: MachineProgram) -> set[int]:
     """Registers whose values may be mutated, or returned: PyTorch's operators get copies of lists."""
-    found = {program.result}
+    registers = {program.result}
     for instruction in program.instructions:
         if (
             instruction.op == MOVE
             or instruction.op in PYTHON_CALLS
             or kind_of(instruction.op) in PYTHON_CALLS
         ):
-            found.update(instruction.ins)
-    return found
+            registers.update(instruction.ins)
+    return registers
 
 
 def _message(error: Exception) -> str:

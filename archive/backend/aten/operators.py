@@ -58,7 +58,7 @@ def shown(value: object) -> str:
     if type(value) is tuple:
         return f"({shown(value[0])},)" if len(value) == 1 else f"({', '.join(map(shown, value))})"
     if type(value) is dict:
-        return "{" + ", ".join(f"{shown(key)}: {shown(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{shown(key)}: {shown(item)}" for key, item in value.items()) + "}"
     return str(value)
 
 
@@ -75,11 +75,11 @@ def percent_formatted(text: str, *values: object) -> str:
     if not PERCENT_FORMAT.fullmatch(text):
         raise ValueError(f"unsupported format: {text!r}")
     (given, *rest) = values or ((),)
-    found = given if isinstance(given, tuple) and not rest else values
+    operands = given if isinstance(given, tuple) and not rest else values
     kinds = re.findall(r"%(.)", text.replace("%%", ""), re.DOTALL)
     return text % tuple(
         shown(value) if kind == "s" else value
-        for kind, value in zip([*kinds, *[""] * len(found)], found, strict=False)
+        for kind, value in zip([*kinds, *[""] * len(operands)], operands, strict=False)
     )
 
 
@@ -353,9 +353,9 @@ def prepared(name: str, ins: tuple[int, ...], known: Mapping[int, Any]) -> tuple
     if not all(register in known for register in ins[positional:]):
         return partial(_with_keywords, call, [keyword.name for keyword in keywords]), ins
     given = {
-        one.name: known[register]
-        for one, register in zip(keywords, ins[positional:], strict=True)
-        if not _is_default(one, known[register])
+        argument.name: known[register]
+        for argument, register in zip(keywords, ins[positional:], strict=True)
+        if not _is_default(argument, known[register])
     }
     return (partial(call, **given) if given else call), ins[:positional]
 
@@ -400,14 +400,14 @@ def _callable(name: str, schema: Any) -> bool:  # noqa: ANN401
     """Whether PyTorch's operator may be called, by rule 2."""
     if EXCLUDED_KINDS.fullmatch(kind_of(name)) or "..." in str(schema):
         return False
-    kinds = {kind for one in (*schema.arguments, *schema.returns) for kind in _kinds(one.type)}
+    kinds = {kind for argument in (*schema.arguments, *schema.returns) for kind in _kinds(argument.type)}
     written = [
         argument
         for argument in schema.arguments
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
     return kinds <= CALLABLE_TYPES and all(
-        one.type.kind() in ("TensorType", "OptionalType") for one in written
+        argument.type.kind() in ("TensorType", "OptionalType") for argument in written
     )
 
 

@@ -165,11 +165,11 @@ class _ProgramBuilder:
         Raises:
             LoweringError: the format of programs has no form for it.
         """
-        kept = self._kept(value)
-        text = json.dumps(packed(kept))
-        if text not in self._shared or isinstance(kept, list | dict | tuple):
+        stored = self._kept(value)
+        text = json.dumps(packed(stored))
+        if text not in self._shared or isinstance(stored, list | dict | tuple):
             self._shared[text] = self.new()
-            self.constants[self._shared[text]] = kept
+            self.constants[self._shared[text]] = stored
         return self._shared[text]
 
     def _kept(self, value: Any) -> Any:  # noqa: ANN401
@@ -180,10 +180,10 @@ class _ProgramBuilder:
                 self._tensors.append(value)
             return TensorAt(self._places[id(value)])
         if isinstance(value, dict):
-            return {key: self._kept(one) for key, one in value.items()}
+            return {key: self._kept(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            kept = [self._kept(one) for one in value]
-            return kept if isinstance(value, list) else tuple(kept)
+            items = [self._kept(item) for item in value]
+            return items if isinstance(value, list) else tuple(items)
         return value
 
     def add(self, op: str, outs: Iterable[int], ins: Iterable[int], operation: Operation) -> int:
@@ -194,9 +194,9 @@ class _ProgramBuilder:
 
     def land(self, number: int, target: int | None = None) -> None:
         """Set the target of a jump; by default the next instruction to be added."""
-        one = self.instructions[number]
+        jump = self.instructions[number]
         there = len(self.instructions) if target is None else target
-        self.instructions[number] = MachineInstruction(one.op, one.outs, one.ins, one.handle, there)
+        self.instructions[number] = MachineInstruction(jump.op, jump.outs, jump.ins, jump.handle, there)
 
     def block(self, block: Block) -> None:
         """Add the operations of a block."""

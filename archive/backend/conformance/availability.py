@@ -76,16 +76,16 @@ def _refusing_class(kind: Any) -> Iterator[Any]:  # noqa: ANN401 (a class)
     Raises:
         NoVariantError: no copy can be made.
     """
-    bases = [one for one in kind.__mro__ if one is not object]
+    bases = [base for base in kind.__mro__ if base is not object]
     holder = next((place for place, base in enumerate(bases) if REPLACED_METHOD in vars(base)), None)
     if holder is None:
         raise NoVariantError(f"{kind.__name__} has no {REPLACED_METHOD}")
     modules: list[str] = []
     copies: dict[Any, Any] = {}
     try:
-        for one in reversed(bases[: holder + 1]):
-            if one is bases[holder] or any(base in copies for base in one.__bases__):
-                copies[one] = _copied(one, copies, modules, refusing=one is bases[holder])
+        for cls in reversed(bases[: holder + 1]):
+            if cls is bases[holder] or any(base in copies for base in cls.__bases__):
+                copies[cls] = _copied(cls, copies, modules, refusing=cls is bases[holder])
         _tried(copies[kind])
         yield copies[kind]
     finally:
@@ -115,14 +115,16 @@ def _copied(kind: Any, copies: dict[Any, Any], modules: list[str], *, refusing: 
     module = ModuleType(name)
     module.__file__ = f"<{name}>"
     original = vars(sys.modules[kind.__module__])
-    vars(module).update({key: one for key, one in original.items() if not key.startswith("__")})
+    vars(module).update({key: value for key, value in original.items() if not key.startswith("__")})
     if kind.__bases__ != (object,):
-        bases = {f"_base_{place}": copies.get(one, one) for place, one in enumerate(kind.__bases__)}
+        bases = {f"_base_{place}": copies.get(base, base) for place, base in enumerate(kind.__bases__)}
         vars(module).update(bases)
         tree.bases = [ast.Name(base) for base in bases]
     if refusing:
         (method,) = ast.parse(REPLACEMENT).body
-        tree.body = [method if getattr(one, "name", "") == REPLACED_METHOD else one for one in tree.body]
+        tree.body = [
+            method if getattr(member, "name", "") == REPLACED_METHOD else member for member in tree.body
+        ]
     source = ast.unparse(tree)
     lines = source.splitlines(keepends=True)
     linecache.cache[module.__file__] = len(source), None, lines, module.__file__
@@ -198,7 +200,7 @@ def _refused(subject: Subject, backend: str, what: str) -> Said:
         except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
             yield Differs(f"{what}: to be lowered to", of_error(error))
             return
-    if UNAVAILABLE_WARNING.format(backend) not in (str(one.message) for one in caught):
+    if UNAVAILABLE_WARNING.format(backend) not in (str(warning.message) for warning in caught):
         yield Differs(f"{what}: a warning when lowered to", "none")
     run = getattr(module, subject.method)
     yield from _says(f"{what}: running in TorchScript", raised(partial(subject.called, run)))

@@ -110,8 +110,8 @@ def examine(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", DEPRECATED, DeprecationWarning)
         said = [*_all(subject)]
-    findings = tuple(one for one in said if isinstance(one, BrokenRule))
-    return Report(backend, findings, tuple(one for one in said if isinstance(one, Note)))
+    findings = tuple(finding for finding in said if isinstance(finding, BrokenRule))
+    return Report(backend, findings, tuple(finding for finding in said if isinstance(finding, Note)))
 
 
 def _all(subject: Subject) -> Iterator[BrokenRule | Note]:
@@ -135,12 +135,14 @@ def _tried(name: str, rule: Callable[[Subject], Said], subject: Subject) -> Iter
     """Findings and notes of a rule. An error that the rule does not expect is a finding."""
     said: list[BrokenRule | Note] = []
     try:
-        for one in rule(subject):
-            said.append(BrokenRule(name, *one) if isinstance(one, Differs) else Note(name, one.text))  # noqa: PERF401 (those before an error are kept)
+        for finding in rule(subject):
+            said.append(  # noqa: PERF401 (those before an error are kept)
+                BrokenRule(name, *finding) if isinstance(finding, Differs) else Note(name, finding.text)
+            )
     except Exception as error:  # noqa: BLE001
         said.append(BrokenRule(name, "no error", of_error(error)))
-    findings = [one for one in said if isinstance(one, BrokenRule)]
+    findings = [finding for finding in said if isinstance(finding, BrokenRule)]
     yield from findings[:MAX_FINDINGS]
     if len(findings) > MAX_FINDINGS:
         yield BrokenRule(name, "no more findings", f"{len(findings) - MAX_FINDINGS} more")
-    yield from (one for one in said if isinstance(one, Note))
+    yield from (finding for finding in said if isinstance(finding, Note))

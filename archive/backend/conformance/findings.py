@@ -77,8 +77,8 @@ class Report:
 
     def __str__(self) -> str:
         count = len(self.findings)
-        kept = f"{count} finding{'' if count == 1 else 's'}" if count else "conforms"
-        lines = [f"backend {self.backend}: {kept}", *(f"  {finding}" for finding in self.findings)]
+        verdict = f"{count} finding{'' if count == 1 else 's'}" if count else "conforms"
+        lines = [f"backend {self.backend}: {verdict}", *(f"  {finding}" for finding in self.findings)]
         return "\n".join([*lines, *(f"  not seen by {note}" for note in self.notes)])
 
 

@@ -138,7 +138,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, tuple | list):
         kind = list if isinstance(value, list) else tuple
         return kind(map(_plain, value))
-    return {key: _plain(one) for key, one in value.items()} if isinstance(value, dict) else value
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 if __name__ == "__main__":
@@ -157,18 +157,18 @@ GARBAGE = "\0 no state"
 def state(subject: Subject) -> Said:
     """Check that state, compile spec and later attributes survive saving, and that loaded modules run."""
     spec, processed = kept_of(subject.lowered.module._c)
-    kept = fresh(processed)
+    before = fresh(processed)
     yield from differences("the compile spec", subject.full_spec, spec, 0)
     loaded = torch.jit.load(io.BytesIO(subject.archives[".pt"]))
-    yield from _kept("loaded", subject, kept, loaded)
+    yield from _kept("loaded", subject, before, loaded)
     result = subject.called(getattr(loaded, subject.method))
     yield from subject.compared("the result of TorchScript, loaded,", result)
     again = torch.jit.load(io.BytesIO(_saved(loaded)))
-    yield from _kept("loaded, run and saved again", subject, kept, again)
+    yield from _kept("loaded, run and saved again", subject, before, again)
     delegate = Delegate.load(subject.archives[".pt"])
     yield from subject.compared("the result of the runtime, loaded,", subject.delegated(delegate))
     after = delegate._module.getattr("__processed_module")
-    yield from differences("the state of the runtime, loaded and run,", kept, after, 0)
+    yield from differences("the state of the runtime, loaded and run,", before, after, 0)
     if ".ptl" in subject.archives:
         lite = torch.jit.mobile._load_for_lite_interpreter(io.BytesIO(subject.archives[".ptl"]))
         result = subject.called(partial(lite.run_method, subject.method))
@@ -188,11 +188,11 @@ def state(subject: Subject) -> Said:
         yield Differs(f"{way} to run in a new process", error)
 
 
-def _kept(when: str, subject: Subject, kept: object, module: Any) -> Said:  # noqa: ANN401 (a ScriptModule)
+def _kept(when: str, subject: Subject, before: object, module: Any) -> Said:  # noqa: ANN401 (a ScriptModule)
     """Check that a module has the same compile spec and state as before."""
     spec, processed = kept_of(module._c)
     yield from differences(f"the compile spec, {when},", subject.full_spec, spec, 0)
-    yield from differences(f"the state, {when},", kept, processed, 0)
+    yield from differences(f"the state, {when},", before, processed, 0)
 
 
 def kept_of(wrapper: Any) -> tuple[Any, Any]:  # noqa: ANN401 (a torch._C.ScriptModule)
@@ -235,19 +235,19 @@ def reproducible(subject: Subject) -> Said:
         with open_archive(subject.archives[ending], name=ending) as opened:
             asked = len([handle for handle in given if handle in opened.handles])
         with open_archive(lowered_archive(both, lite=lite), name=f"both{ending}") as opened:
-            found = len([handle for handle in recorder.operations if handle in opened.handles])
-            states = [set(one.handles) for one in opened.lowered.values()]
-        if found != 2 * asked:
-            yield Differs(f"{ending}: {2 * asked} handles of two modules", str(found))
+            known = len([handle for handle in recorder.operations if handle in opened.handles])
+            states = [set(state.handles) for state in opened.lowered.values()]
+        if known != 2 * asked:
+            yield Differs(f"{ending}: {2 * asked} handles of two modules", str(known))
         if shared := set.intersection(*states):
             yield Differs(f"{ending}: no handle in the states of two modules", str(min(shared)))
 
 
 def _first_difference(first: bytes, second: bytes) -> str:
     """The first record that differs between two archives."""
-    with open_archive(first, name="first") as one, open_archive(second, name="second") as other:
-        for name, record in one.records.items():
-            if name not in other.records or bytes(record.view()) != bytes(other.records[name].view()):
+    with open_archive(first, name="first") as left, open_archive(second, name="second") as right:
+        for name, record in left.records.items():
+            if name not in right.records or bytes(record.view()) != bytes(right.records[name].view()):
                 return f"another {name}"
     return f"{len(second)} bytes for {len(first)}"
 
@@ -291,7 +291,7 @@ def _texts(value: object, place: str = "") -> list[tuple[str, str]]:
         items = [*value.items()]
     elif isinstance(value, list | tuple):
         items = [*enumerate(value)]
-    return [text for key, one in items for text in _texts(one, f"{place}[{key!r}]")]
+    return [text for key, item in items for text in _texts(item, f"{place}[{key!r}]")]
 
 
 def _with_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401
@@ -299,7 +299,7 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN40
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _with_texts(one, change) for key, one in value.items()}
+        return {key: _with_texts(item, change) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_with_texts(one, change) for one in value)
+        return type(value)(_with_texts(item, change) for item in value)
     return value

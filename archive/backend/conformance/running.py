@@ -40,7 +40,7 @@ def gradients(subject: Subject) -> Said:
     except (RuntimeError, NotImplementedError) as error:
         yield Unseen(f"the model has none: {of_error(error)}")
         return
-    if not any(one is not None for one in expected.values()):
+    if not any(gradient is not None for gradient in expected.values()):
         yield Unseen("the model's results have none")
         return
     module = subject.lowered.module
@@ -50,40 +50,44 @@ def gradients(subject: Subject) -> Said:
     }
     for way, run in ways.items():
         try:
-            found = _gradients(subject, run)
+            gradients = _gradients(subject, run)
         except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
             yield Differs(f"{way} to run where gradients are recorded", of_error(error))
             continue
-        for name, one in expected.items():
-            if one is None:
+        for name, gradient in expected.items():
+            if gradient is None:
                 continue
-            if (other := found[name]) is None:
+            if (other := gradients[name]) is None:
                 yield Differs(f"{way}: a gradient of {name}", "none")
             else:
-                yield from differences(f"{way}: the gradient of {name}", one, other, subject.tolerance)
+                yield from differences(f"{way}: the gradient of {name}", gradient, other, subject.tolerance)
 
 
 def _gradients(subject: Subject, run: Callable[..., Any]) -> Gradients:
     """The gradients of inputs and parameters by name; None for those that no result depends on."""
     inputs = fresh(tuple(subject.good))
     leaves = {
-        f"input {place}": one for place, one in enumerate(tensors_in(inputs)) if one.is_floating_point()
+        f"input {place}": tensor
+        for place, tensor in enumerate(tensors_in(inputs))
+        if tensor.is_floating_point()
     }
     for leaf in leaves.values():
         leaf.requires_grad_()
-    leaves |= {name: one for name, one in subject.model.named_parameters() if one.requires_grad}
+    leaves |= {
+        name: parameter for name, parameter in subject.model.named_parameters() if parameter.requires_grad
+    }
     with torch.enable_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         # A model may change its tensors in place, which PyTorch forbids for leaves.
         copied = with_tensors(inputs, torch.Tensor.clone)
-        results = [one for one in tensors_in(run(*copied)) if one.requires_grad]
+        results = [result for result in tensors_in(run(*copied)) if result.requires_grad]
         if not results or not leaves:
             return dict.fromkeys(leaves)
         seeds = [
             torch.linspace(0.5, 1.5, result.numel(), dtype=result.dtype).view_as(result) for result in results
         ]
-        found = torch.autograd.grad(results, [*leaves.values()], seeds, allow_unused=True)
-    return dict(zip(leaves, found, strict=True))
+        gradients = torch.autograd.grad(results, [*leaves.values()], seeds, allow_unused=True)
+    return dict(zip(leaves, gradients, strict=True))
 
 
 # --- running
@@ -131,17 +135,17 @@ def handles(subject: Subject) -> Said:
     """Check that each handle of the saved archive leads to the model's source."""
     given = subject.lowered.operations
     own = _own(subject)
-    kept: set[int] = set()
+    saved: set[int] = set()
     if not given:
         yield Differs("debug handles to be given out", "none")
     for ending, data in subject.archives.items():
         with open_archive(data, name=f"{subject.backend.name}{ending}") as opened:
-            kept |= {int(handle) for one in opened.lowered.values() for handle in one.handles}
-            for handle in sorted(kept - given.keys()):
+            saved |= {int(handle) for state in opened.lowered.values() for handle in state.handles}
+            for handle in sorted(saved - given.keys()):
                 yield Differs(f"{ending}: handles in the state that were given out", str(handle))
-            for handle in sorted(kept | given.keys()):
+            for handle in sorted(saved | given.keys()):
                 yield from _resolved(ending, opened, handle, given.get(handle), own)
-    if not kept:
+    if not saved:
         yield Unseen("the state has no <debug_handle>N; its handles are seen in events and errors alone")
 
 
@@ -178,14 +182,14 @@ def _resolved(ending: str, opened: Archive, handle: int, operation: Operation | 
             what = "" if operation is None else f" ({operation.kind})"
             yield Differs(f"{ending}: handle {handle}{what} in the archive", "none")
         return
-    found = opened.symbolicate(handle)
-    name = str(found.entries[0].op)
+    explained = opened.symbolicate(handle)
+    name = str(explained.entries[0].op)
     if operation is not None and name != operation.kind:
         yield Differs(f"{ending}: handle {handle} to be {operation.kind}", name)
     if name not in own.kinds:
         yield Differs(f"{ending}: handle {handle} to be an operator of the model", name)
-    spans = [frame.range for frame in found.frames if frame.range is not None]
-    places = ["none"] if found.frames[-1].range is None else []
+    spans = [frame.range for frame in explained.frames if frame.range is not None]
+    places = ["none"] if explained.frames[-1].range is None else []
     places += [f"{span.source.filename}:{span.line}" for span in spans if _key(span) not in own.places]
     for place in places:
         yield Differs(f"{ending}: handle {handle} ({name}) at a place in the model's source", place)

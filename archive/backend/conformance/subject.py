@@ -224,14 +224,14 @@ def differences(
         except AssertionError as error:
             yield Differs(f"{what} to be equal", " ".join(str(error).split()))
     elif isinstance(expected, dict) and isinstance(found, dict) and expected.keys() == found.keys():
-        for key, one in expected.items():
-            yield from differences(f"{what}[{key!r}]", one, found[key], tolerance)
+        for key, item in expected.items():
+            yield from differences(f"{what}[{key!r}]", item, found[key], tolerance)
     elif any(
         isinstance(expected, kind) and isinstance(found, kind) and len(expected) == len(found)
         for kind in (list, tuple)  # named tuples count as tuples
     ):
-        for number, (one, other) in enumerate(zip(expected, found, strict=True)):  # type: ignore[call-overload]
-            yield from differences(f"{what}[{number}]", one, other, tolerance)
+        for number, (item, other) in enumerate(zip(expected, found, strict=True)):  # type: ignore[call-overload]
+            yield from differences(f"{what}[{number}]", item, other, tolerance)
     elif type(expected) is not type(found) or expected != found:
         yield Differs(f"{what} to be {_shown(expected)}", _shown(found))
 
@@ -321,8 +321,8 @@ class Observed(NamedTuple):
 
     def around(self, time: int) -> Event | None:
         """The shortest event that a time lies in."""
-        found = [event for event in self.events if event.start <= time <= event.end]
-        return min(found, key=lambda one: one.end - one.start, default=None)
+        running = [event for event in self.events if event.start <= time <= event.end]
+        return min(running, key=lambda event: event.end - event.start, default=None)
 
 
 def observed(subject: Subject) -> Observed | None:

@@ -44,11 +44,11 @@ class Sharing:
         self._types = graph.types
         self._from: dict[int, set[int]] = defaultdict(set)
         operations = list(graph.operations())
-        self._makers = {output: one for one in operations for output in one.outputs}
+        self._makers = {output: operation for operation in operations for output in operation.outputs}
         for operation in operations:
             for target, source in self._passed(operation):
                 self._add(target, source)
-        writing = [(value, one) for one in operations for value in changes(one)]
+        writing = [(value, operation) for operation in operations for value in changes(operation)]
         grows = True
         while grows:  # what operations insert into lists and dicts goes to all aliases of these
             before = sum(map(len, self._from.values()))

@@ -173,11 +173,11 @@ class _Folding:
             value, other = map(self._known, results)
             if type(value) is type(other) and isinstance(value, IMMUTABLE_TYPES) and value == other:
                 agreed[output] = value
-        kept = [place for place, output in enumerate(branch.outputs) if output not in agreed]
+        places = [place for place, output in enumerate(branch.outputs) if output not in agreed]
         for block in branch.blocks:
-            block.results = [block.results[place] for place in kept]
+            block.results = [block.results[place] for place in places]
         out.operations += [_constant(branch, output, value) for output, value in agreed.items()]
-        branch.outputs = [branch.outputs[place] for place in kept]
+        branch.outputs = [branch.outputs[place] for place in places]
         self._values |= agreed
 
     def _known(self, value: int) -> Any:  # noqa: ANN401

@@ -113,11 +113,11 @@ class Graph:
 
 def elements(kind: str) -> list[str]:
     """The arguments of a type: ``Tensor`` and ``List[int]`` for ``Tuple[Tensor, List[int]]``."""
-    found, depth = [""], 0
+    arguments, depth = [""], 0
     for letter in kind[kind.index("[") + 1 : -1]:
         depth += (letter == "[") - (letter == "]")
         if letter == "," and not depth:
-            found.append("")
+            arguments.append("")
         else:
-            found[-1] += letter
-    return [one.strip() for one in found if one.strip() not in ("", "()")]
+            arguments[-1] += letter
+    return [argument.strip() for argument in arguments if argument.strip() not in ("", "()")]

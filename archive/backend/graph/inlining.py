@@ -330,18 +330,18 @@ class _Inliner:
         Returns:
             False if there is no such object, or the node has to run; nothing is done then.
         """
-        taken = [scope.numbers.get(value.name, -1) for value in node.inputs]
-        if not taken or taken[0] not in self._objects:
+        inputs = [scope.numbers.get(value.name, -1) for value in node.inputs]
+        if not inputs or inputs[0] not in self._objects:
             return False
-        held = self._objects.held.get(taken[0])
+        held = self._objects.held.get(inputs[0])
         if node.kind == "prim::CallMethod":
             self._call(node, scope, out)
         elif node.kind == "prim::GetAttr" and held is not None:
             value = getattr(held.value, node.name)
             self._attribute(value, f"{held.path}.{node.name}", node, scope, out)
-        elif (found := self._objects.results(node, taken, out)) is not None:
+        elif (results := self._objects.results(node, inputs, out)) is not None:
             names = [value.name for value in node.outputs]
-            scope.numbers.update(zip(names, found, strict=True))
+            scope.numbers.update(zip(names, results, strict=True))
         else:
             return False
         return True
@@ -359,15 +359,15 @@ class _Inliner:
 
     def _operation(self, node: GraphNode, scope: _Scope, out: Block) -> None:
         """Add a node that is no call of a known method or function, with its inner blocks."""
-        taken, path = node.inputs, None
+        values, path = node.inputs, None
         if node.kind == "prim::SetAttr" and _is_followed(node, scope):
-            module, *taken = taken
+            module, *values = values
             path = self._path(scope.modules[module.name], node.name)
-        for value in taken:
+        for value in values:
             if value.name in scope.modules:
                 kind = value.type_text
                 raise LoweringError(f"a module is used as a value: {kind}. Source code: {node.near}")
-        inputs = [self.number(value, scope) for value in taken]
+        inputs = [self.number(value, scope) for value in values]
         operation = Operation(node.kind, inputs, [], node.schema, path=path)
         if operation.kind == "prim::Constant":
             operation.value = node.outputs[0].constant()
@@ -382,8 +382,8 @@ class _Inliner:
         self._objects.add(operation, out)
         if operation.kind == "prim::If":
             names = {scope.numbers[value.name]: value.name for value in node.outputs}
-            for output, one in self._objects.take_out(operation).items():
-                scope.numbers[names[output]] = one
+            for output, number in self._objects.take_out(operation).items():
+                scope.numbers[names[output]] = number
         out.operations.append(self._placed(operation, node, scope))
 
     def _call(self, node: GraphNode, scope: _Scope, out: Block) -> None:

@@ -97,16 +97,16 @@ class OwnObjects:
         """
         inside = {value for value, made in self._made.items() if made.block in branch.blocks}
         known = (self.held.keys() | self._made.keys()) - inside
-        found: dict[int, int] = {}
+        objects: dict[int, int] = {}
         for output, *results in zip(branch.outputs, *(block.results for block in branch.blocks), strict=True):
             given = set(results) - self._uninitialized
             if len(given) == 1 and given <= known:
-                (found[output],) = given
-        kept = [place for place, output in enumerate(branch.outputs) if output not in found]
+                (objects[output],) = given
+        places = [place for place, output in enumerate(branch.outputs) if output not in objects]
         for block in branch.blocks:
-            block.results = [block.results[place] for place in kept]
-        branch.outputs = [branch.outputs[place] for place in kept]
-        return found
+            block.results = [block.results[place] for place in places]
+        branch.outputs = [branch.outputs[place] for place in places]
+        return objects
 
     def results(self, node: GraphNode, inputs: list[int], block: Block) -> list[int] | None:
         """The values that a node gives; None if only running it gives them.

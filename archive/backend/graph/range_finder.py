@@ -72,15 +72,15 @@ class RangeFinder:
 
 def _in_lines_shown(shown: str) -> SourceRange | None:
     """The range that PyTorch shows as a text, in a source that has no other lines; None if that is none."""
-    found, marks = SHOWN.fullmatch(shown), list(MARKING.finditer(shown))
-    if found is None or len(marks) != 1:
+    header, marks = SHOWN.fullmatch(shown), list(MARKING.finditer(shown))
+    if header is None or len(marks) != 1:
         return None
     mark = marks[0]
-    before = shown[found.start("lines") : mark.start()]
+    before = shown[header.start("lines") : mark.start()]
     text = before + shown[mark.end() :]
-    strings = table_of([text.encode(), found["file"].encode()])
+    strings = table_of([text.encode(), header["file"].encode()])
     source = Source(
-        StringView(strings, 0), StringView(strings, 1), int(found["line"]) - before.count("\n") + 1
+        StringView(strings, 0), StringView(strings, 1), int(header["line"]) - before.count("\n") + 1
     )
     start = len(before[: before.rindex("\n", 0, -1) + 1].encode()) + len(mark[1])
     span = SourceRange(source, start, start + len(mark[2]))

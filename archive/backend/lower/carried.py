@@ -80,26 +80,28 @@ class _Spans:
         self._texts: dict[int, tuple[bytes, bytes]] = {}
         self._calls: dict[int, tuple[CallStep, ...]] = {}
 
-    def site(self, one: Operation) -> Site:
+    def site(self, operation: Operation) -> Site:
         """The site of an operation."""
-        if id(one.stack) not in self._calls:
-            self._calls[id(one.stack)] = tuple(
+        if id(operation.stack) not in self._calls:
+            self._calls[id(operation.stack)] = tuple(
                 CallStep(call.function, call.type_name, call.instance, self._span(call.range))
-                for call in one.stack
+                for call in operation.stack
             )
-        return Site(one.kind, self._span(one.range), self._calls[id(one.stack)])
+        return Site(operation.kind, self._span(operation.range), self._calls[id(operation.stack)])
 
-    def _span(self, found: SourceRange | None) -> Span | None:
+    def _span(self, source_range: SourceRange | None) -> Span | None:
         """A range; None for one without text."""
-        if id(found) not in self._spans:
+        if id(source_range) not in self._spans:
             span = None
-            if found is not None and len(found.source.text):
-                source = found.source
+            if source_range is not None and len(source_range.source.text):
+                source = source_range.source
                 if id(source) not in self._texts:
                     self._texts[id(source)] = bytes(source.text), bytes(source.filename or b"")
-                span = Span(*self._texts[id(source)], source.starting_line, found.start, found.end)
-            self._spans[id(found)] = span
-        return self._spans[id(found)]
+                span = Span(
+                    *self._texts[id(source)], source.starting_line, source_range.start, source_range.end
+                )
+            self._spans[id(source_range)] = span
+        return self._spans[id(source_range)]
 
 
 def write_sites(sites: Mapping[int, Site], effects: bytes = b"") -> str:
@@ -207,15 +209,17 @@ class Carried:
     @classmethod
     def of(cls, table: RangeTable) -> Self:
         """What the source ranges of an archive carry."""
-        found = cls()
-        handles = {number: found._read(table.sources[number], number) for number in range(len(table.sources))}
+        carried = cls()
+        handles = {
+            number: carried._read(table.sources[number], number) for number in range(len(table.sources))
+        }
         for row, (source, start) in enumerate(zip(table.source.tolist(), table.start.tolist(), strict=True)):
             handle = handles[source]
-            if handle is None and source in found.plain:
-                handle = _statement(found.plain[source][0], start)
+            if handle is None and source in carried.plain:
+                handle = _statement(carried.plain[source][0], start)
             if handle is not None:
-                found.statements[row] = handle
-        return found
+                carried.statements[row] = handle
+        return carried
 
     def _read(self, source: Source, number: int) -> int | None:
         """Note what a source carries; its debug handle, if it has one for all of its ranges."""
@@ -268,5 +272,5 @@ def _has_mark(source: Source) -> bool:
 def _statement(text: bytes, start: int) -> int | None:
     """The debug handle of the statement of generated source at a place; None if the line names none."""
     end = text.find(b"\n", start)
-    found = STATEMENT.search(text[text.rfind(b"\n", 0, start) + 1 : end if end >= 0 else None])
-    return int(found[1]) if found else None
+    comment = STATEMENT.search(text[text.rfind(b"\n", 0, start) + 1 : end if end >= 0 else None])
+    return int(comment[1]) if comment else None

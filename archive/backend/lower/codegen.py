@@ -88,7 +88,10 @@ def with_comment(method: str, comment: str) -> str:
 
 def forwarding(method: str, schema: Schema) -> str:
     """A method of the wrapper that calls the lowered module's method of the same name."""
-    passed = [f"{one.name}={one.name}" if one.kwarg_only else one.name for one in arguments(schema)]
+    passed = [
+        f"{argument.name}={argument.name}" if argument.kwarg_only else argument.name
+        for argument in arguments(schema)
+    ]
     return block(
         [
             f"def {method}(self{parameters(schema)}):",
@@ -105,7 +108,7 @@ def executing(method: str, schema: Schema, backend: str = OBJECT_PREFIX) -> str:
         schema: the schema of the original method.
         backend: prefix of the backend's methods.
     """
-    inputs = "".join(f"{one.name}, " for one in arguments(schema))
+    inputs = "".join(f"{argument.name}, " for argument in arguments(schema))
     types, is_tuple = results(schema)
     names = [f"_{number}" for number in range(len(types))]
     targets = " ".join(f"{name}," for name in names)
@@ -128,12 +131,12 @@ def executing(method: str, schema: Schema, backend: str = OBJECT_PREFIX) -> str:
 def parameters(schema: Schema) -> str:
     """The parameters of a method after ``self``, with types and defaults."""
     parts, starred = [], False
-    for one in arguments(schema):
-        if one.kwarg_only and not starred:
+    for argument in arguments(schema):
+        if argument.kwarg_only and not starred:
             parts.append("*")
             starred = True
-        default = f" = {literal(one.default_value)}" if one.has_default_value() else ""
-        parts.append(f"{one.name}: {one.type.annotation_str}{default}")
+        default = f" = {literal(argument.default_value)}" if argument.has_default_value() else ""
+        parts.append(f"{argument.name}: {argument.type.annotation_str}{default}")
     return "".join(f", {part}" for part in parts)
 
 
@@ -153,10 +156,12 @@ def with_unique_names(schema: Schema) -> Schema:
     made: list[str] = []
     for name in names:
         free = (f"{name}_{number}" for number in count(1))
-        made.append(name if name not in made else next(one for one in free if one not in (*names, *made)))
+        made.append(
+            name if name not in made else next(other for other in free if other not in (*names, *made))
+        )
     renamed = [
-        torch._C.Argument(name, one.type, None, None, False, None)
-        for name, one in zip(made, schema.arguments, strict=True)
+        torch._C.Argument(name, argument.type, None, None, False, None)
+        for name, argument in zip(made, schema.arguments, strict=True)
     ]
     return torch._C.FunctionSchema(schema.name, schema.overload_name, renamed, schema.returns, False, False)
 

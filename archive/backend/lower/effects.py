@@ -73,7 +73,10 @@ class Relocating:
         line that has one, or else of the last one.
         """
         operations = list(graph.operations())
-        sites = [self._site(one.stack[0].range if one.stack else one.range) for one in operations]
+        sites = [
+            self._site(operation.stack[0].range if operation.stack else operation.range)
+            for operation in operations
+        ]
         sites.reverse()
         sites = _filled(sites)  # with the next site
         sites.reverse()
@@ -237,16 +240,16 @@ def with_effects(module: torch.nn.Module, calls: Sequence[Sequence[Any]], most: 
         CaptureError: ``forward`` cannot be captured, or TorchScript does not take its graph.
     """
     captured = capture_entries(module, [tuple(call) for call in calls], most=most)
-    side_effects = tuple(one.side_effects for one in captured)
+    side_effects = tuple(method.side_effects for method in captured)
     names = entry_names(table.method for table in side_effects)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ABOUT_GRAPHS)
-            scripted = torch.jit.script(_joined(names, [one.graph for one in captured]))
+            scripted = torch.jit.script(_joined(names, [method.graph for method in captured]))
     except RuntimeError as error:
-        sites = {key: site for one in captured for key, site in _sites(one).items()}
+        sites = {key: site for method in captured for key, site in _sites(method).items()}
         raise _refused(str(error), sites) from error
-    relocating = {name: Relocating(_sites(one)) for name, one in zip(names, captured, strict=True)}
+    relocating = {name: Relocating(_sites(method)) for name, method in zip(names, captured, strict=True)}
     kind = type(module)
     type_name = f"__torch__.{kind.__module__}.{kind.__qualname__}".replace("<locals>.", "")
     return WithEffects(module, scripted, type_name, relocating, side_effects, _arguments(module))

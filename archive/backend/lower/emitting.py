@@ -88,7 +88,7 @@ def _items(
         pairs = [f"{constant(k, key, tensor)}: {constant(v, held, tensor)}" for k, v in value.items()]
         return f"{{{', '.join(pairs)}}}"
     kinds = kinds * len(value) if isinstance(value, list) else kinds
-    items = [constant(item, one, tensor) for item, one in zip(value, kinds, strict=True)]
+    items = [constant(item, item_kind, tensor) for item, item_kind in zip(value, kinds, strict=True)]
     return f"[{', '.join(items)}]" if isinstance(value, list) else tuple_literal(items)
 
 

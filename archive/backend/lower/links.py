@@ -85,10 +85,10 @@ def held_attributes(held: Mapping[str, HeldAttribute]) -> list[tuple[str, Any, A
     names = [name.removeprefix("self.") for name in held_names(held).values()]
     known = TORCHSCRIPT_NAMES | {"Device": torch.device}
     types = [
-        one.value._type() if one.type.startswith(OBJECT_TYPE) else _type(one.type, known)
-        for one in held.values()
+        attribute.value._type() if attribute.type.startswith(OBJECT_TYPE) else _type(attribute.type, known)
+        for attribute in held.values()
     ]
-    return list(zip(names, types, (one.value for one in held.values()), strict=True))
+    return list(zip(names, types, (attribute.value for attribute in held.values()), strict=True))
 
 
 def get_state(held: Mapping[str, HeldAttribute]) -> str:
@@ -109,13 +109,13 @@ def get_state(held: Mapping[str, HeldAttribute]) -> str:
 
 def set_state(held: Mapping[str, HeldAttribute]) -> str:
     """The method ``__setstate__``. When the module is made, its attributes hold their values already."""
-    types = f"Tuple[{', '.join(one.type for one in held.values())}]"
-    taken = [f"{name} = held[{number}]" for number, name in enumerate(held_names(held).values())]
+    types = f"Tuple[{', '.join(attribute.type for attribute in held.values())}]"
+    assignments = [f"{name} = held[{number}]" for number, name in enumerate(held_names(held).values())]
     with_held = [
         "    if state[2]:",
         f"        assert isinstance(given, Tuple[str, List[Tensor], {types}]), {EXPECTED}",
         "        held = given[2]",
-        *(f"        {line}" for line in taken),
+        *(f"        {line}" for line in assignments),
         "        self.__processed_module = (given[0], given[1])",
     ]
     return codegen.block(
@@ -298,7 +298,7 @@ def _ahead_of_time(backend: Backend, schemas: Mapping[str, Any], processed: Any)
     tensors, methods = list(processed.tensors), []
     unsupported = dict.fromkeys(processed.unsupported)
     for method, schema in schemas.items():
-        names = [one.name for one in codegen.arguments(schema)]
+        names = [argument.name for argument in codegen.arguments(schema)]
         body = emitted(processed.graphs[method], names, tensors, held_names(processed.held))
         unsupported |= dict.fromkeys(body.unsupported)
         check = ["if not self.__is_available():", f'    raise Exception("{codegen.UNAVAILABLE}")']
@@ -344,13 +344,13 @@ def _methods(kind: Any) -> list[ast.FunctionDef]:  # noqa: ANN401
         LoweringError: Python does not find the source of the class.
     """
     methods: dict[str, ast.FunctionDef] = {}
-    for one in reversed(kind.__mro__[:-1]):
+    for cls in reversed(kind.__mro__[:-1]):
         try:
-            source = textwrap.dedent(inspect.getsource(one))
+            source = textwrap.dedent(inspect.getsource(cls))
         except (OSError, TypeError) as error:
-            raise LoweringError(f"the source of {one.__name__} is not to be had: {error}") from error
-        (found,) = ast.parse(source).body
-        own = [method for method in ast.iter_child_nodes(found) if isinstance(method, ast.FunctionDef)]
+            raise LoweringError(f"the source of {cls.__name__} is not to be had: {error}") from error
+        (tree,) = ast.parse(source).body
+        own = [method for method in ast.iter_child_nodes(tree) if isinstance(method, ast.FunctionDef)]
         methods |= {method.name: method for method in own}
     return list(methods.values())
 
@@ -358,9 +358,9 @@ def _methods(kind: Any) -> list[ast.FunctionDef]:  # noqa: ANN401
 def _fields(kind: Any) -> Iterator[tuple[str, str, str]]:  # noqa: ANN401
     """The attributes that ``__init__`` declares: name, type and initial value, as source."""
     for method in _methods(kind):
-        for one in ast.walk(method) if method.name == "__init__" else []:
-            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Attribute) and one.value:
-                yield one.target.attr, ast.unparse(one.annotation), ast.unparse(one.value)
+        for node in ast.walk(method) if method.name == "__init__" else []:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute) and node.value:
+                yield node.target.attr, ast.unparse(node.annotation), ast.unparse(node.value)
 
 
 def _type(annotation: str, names: dict[str, Any]) -> Any:  # noqa: ANN401

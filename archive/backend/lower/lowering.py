@@ -111,7 +111,7 @@ def called_methods(module: torch.jit.ScriptModule, path: str) -> list[str]:
     A traced module that is called twice has a method for each call: ``forward``, ``forward1``.
     """
     kind = attrgetter(path)(module)._c._type().annotation_str
-    others = [one._c for one in module.modules() if one._c._type().annotation_str != kind]
+    others = [part._c for part in module.modules() if part._c._type().annotation_str != kind]
     methods = (other._get_method(name) for other in others for name in other._method_names())
     calls = (call for method in methods for call in method.graph.findAllNodes("prim::CallMethod"))
     names = [call.s("name") for call in calls if next(call.inputs()).type().annotation_str == kind]
@@ -161,7 +161,7 @@ def _with_replaced_parts(
     Raises:
         LoweringError: another module has the type of a part.
     """
-    types = {path: one._c._type().annotation_str for path, one in module.named_modules()}
+    types = {path: part._c._type().annotation_str for path, part in module.named_modules()}
     for path in paths:
         same = [other for other in types if types[other] == types[path] and other != path]
         if same:
@@ -291,7 +291,10 @@ def lower(
     recorder = DebugHandles.of(graphs.values()) if recorder is None else recorder
     before = set(recorder.operations)
     compiled = {method: scripted._c._get_method(compiled_name(scripted._c, method)) for method in spec}
-    schemas = {method: codegen.with_unique_names(one.schema) for method, one in compiled.items()}
+    schemas = {
+        method: codegen.with_unique_names(compiled_method.schema)
+        for method, compiled_method in compiled.items()
+    }
     whole = Original(original, graphs, schemas)
     processed = _preprocessed(chosen, whole, spec, recorder)
     parts = linked(

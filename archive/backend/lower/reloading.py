@@ -223,13 +223,13 @@ class _Delegated:
             LoweringError: a row is that of several handles.
         """
         tags = self.opened.range_table.tag
-        found = {row: self._by_tag[tag] for row in rows if (tag := int(tags[row])) in self._by_tag}
-        if None in found.values():
+        handles = {row: self._by_tag[tag] for row in rows if (tag := int(tags[row])) in self._by_tag}
+        if None in handles.values():
             raise LoweringError(
                 f"{self.opened.file} does not tell apart the operations of a line: it was not saved by "
                 "save_lowered; lower the model again"
             )
-        return {row: handle for row, handle in found.items() if handle is not None}
+        return {row: handle for row, handle in handles.items() if handle is not None}
 
     def table_of(self, handles: Iterable[int]) -> str:
         """The table of the lowered modules that some handles are in; without handles, of all.
@@ -240,14 +240,14 @@ class _Delegated:
         states = [set(state.handles) for state in self.opened.lowered.values()]
         other = {handle for state in states if own and not own & state for handle in state}
         record = self.opened.records[EFFECTS].view() if EFFECTS in self.opened.records else b""
-        kept = {handle: site for handle, site in self.sites.items() if handle not in other}
-        return write_sites(kept, bytes(record))
+        sites = {handle: site for handle, site in self.sites.items() if handle not in other}
+        return write_sites(sites, bytes(record))
 
 
 def _span(opened: Archive, row: int, tag: int) -> Span | None:
-    found = opened.range_table.source_range(row)
-    source = found.source
+    span = opened.range_table.source_range(row)
+    source = span.source
     if source.is_null or not len(source.text):
         return None
     text, filename = bytes(source.text), bytes(source.filename or b"")
-    return Span(text, filename, source.starting_line, found.start, found.end, tag)
+    return Span(text, filename, source.starting_line, span.start, span.end, tag)

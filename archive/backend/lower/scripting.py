@@ -120,8 +120,8 @@ def _joined(reason: str, place: str) -> str:
 def _reason(said: str) -> str:
     """PyTorch's words in one line, without addresses, and without the operators that a call does not mean."""
     for pattern, words in WORDS:
-        if found := re.fullmatch(pattern, said):
-            return found.expand(words)
+        if said_otherwise := re.fullmatch(pattern, said):
+            return said_otherwise.expand(words)
     variant = VARIANTS.match(said)
     if variant:
         said = f"{variant['op']} does not take these arguments: {variant['why'].strip()}"
@@ -136,14 +136,18 @@ def _places(error: Exception) -> Iterator[str]:
         frames.append(trace.tb_frame)
         trace = trace.tb_next
     held = [frame.f_locals for frame in reversed(frames)]
-    for one in held:
-        node = next((value for value in one.values() if isinstance(value, ast.stmt | ast.expr)), None)
-        if isinstance(one.get("loc"), torch._C._jit_tree_views.SourceRange):
-            yield one["loc"].highlight()
-        elif node is not None and "ctx" in one:
+    for variables in held:
+        node = next((value for value in variables.values() if isinstance(value, ast.stmt | ast.expr)), None)
+        if isinstance(variables.get("loc"), torch._C._jit_tree_views.SourceRange):
+            yield variables["loc"].highlight()
+        elif node is not None and "ctx" in variables:
             end = node.end_col_offset if node.end_lineno == node.lineno else None
-            yield one["ctx"].make_range(node.lineno, node.col_offset, end or node.col_offset + 1).highlight()
-    functions = [one["fn"].__code__ for one in held if hasattr(one.get("fn"), "__code__")]
+            yield (
+                variables["ctx"]
+                .make_range(node.lineno, node.col_offset, end or node.col_offset + 1)
+                .highlight()
+            )
+    functions = [variables["fn"].__code__ for variables in held if hasattr(variables.get("fn"), "__code__")]
     for code in functions:
         if _is_model_s(code.co_filename):
             text = linecache.getline(code.co_filename, code.co_firstlineno).rstrip()

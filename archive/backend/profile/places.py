@@ -96,7 +96,9 @@ def common_place(places: Sequence[OperationPlace]) -> OperationPlace:
     if all(place == first for place in places):
         return first
     shared = [
-        one for one, *others in zip(*(place.levels for place in places), strict=False) if {*others} == {one}
+        level
+        for level, *others in zip(*(place.levels for place in places), strict=False)
+        if {*others} == {level}
     ]
     source, innermost = (
         {*lines} for lines in zip(*((place.source, place.innermost) for place in places), strict=True)
@@ -154,7 +156,7 @@ def _lines(span: SourceRange) -> list[SourceLine]:
     whole = span.end - span.start == len(source)
     stack = [STACK_LINE.fullmatch(one_line(line)) for line in decoded(source).splitlines()] if whole else []
     if stack and all(stack):
-        return [SourceLine(one[1], int(one[2]), one[3]) for one in stack if one]
+        return [SourceLine(line[1], int(line[2]), line[3]) for line in stack if line]
     if span.source.filename is None:
         return []
     text = source[source.rfind(b"\n", 0, span.start) + 1 :].partition(b"\n")[0]

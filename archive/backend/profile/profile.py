@@ -144,17 +144,23 @@ def _end(text: str, width: int) -> str:
 def chrome_trace(timeline: Timeline) -> dict[str, Any]:
     """The trace, in the JSON Object Format: operations, the modules they belong to, and memory."""
     timed = []
-    for one in timeline.events:
-        arguments = _arguments(timeline, one.handle, one.place)
-        event = _complete(one.name, "cpu_op", 2 * one.lane + 1, (one.start_ns, one.end_ns), arguments)
-        timed.append((one.start_ns, one.end_ns, event))
+    for operation in timeline.events:
+        arguments = _arguments(timeline, operation.handle, operation.place)
+        event = _complete(
+            operation.name,
+            "cpu_op",
+            2 * operation.lane + 1,
+            (operation.start_ns, operation.end_ns),
+            arguments,
+        )
+        timed.append((operation.start_ns, operation.end_ns, event))
     for lane, segments in enumerate(timeline.lanes):
         for start, end, level in reversed([*_slices(segments)]):  # of equal times, the outer module first
             event = _complete(str(level), "module", 2 * lane + 2, (start, end), {"Module": level.path})
             timed.append((start, end, event))
     for change in timeline.memory:
         timed += [(change.time_ns, change.time_ns, event) for event in _memory_events(timeline, change)]
-    timed.sort(key=lambda one: (one[0], -one[1]))
+    timed.sort(key=lambda entry: (entry[0], -entry[1]))
     return {"displayTimeUnit": "ms", "traceEvents": [*_names(timeline), *(event for *_, event in timed)]}
 
 
@@ -168,13 +174,13 @@ def _names(timeline: Timeline) -> Iterator[Event]:
         yield _event("M", "thread_sort_index", thread + 1, {"sort_index": thread})
 
 
-def _memory_events(timeline: Timeline, one: MemoryChange) -> Iterator[Event]:
+def _memory_events(timeline: Timeline, change: MemoryChange) -> Iterator[Event]:
     """A change of memory: kineto's instant event, and the new value of the counter."""
-    arguments = {"Bytes": one.bytes, "Total Allocated": one.total, "Addr": one.address}
-    instant = _event("i", "[memory]", 1, arguments | _arguments(timeline, one.handle, one.place))
-    yield instant | {"cat": "cpu_instant_event", "s": "t", "ts": one.time_ns / 1000}
+    arguments = {"Bytes": change.bytes, "Total Allocated": change.total, "Addr": change.address}
+    instant = _event("i", "[memory]", 1, arguments | _arguments(timeline, change.handle, change.place))
+    yield instant | {"cat": "cpu_instant_event", "s": "t", "ts": change.time_ns / 1000}
     counter = "bytes allocated" if timeline.of_allocator else "bytes of results"
-    yield _event("C", counter, 1, {"bytes": one.total}) | {"ts": one.time_ns / 1000}
+    yield _event("C", counter, 1, {"bytes": change.total}) | {"ts": change.time_ns / 1000}
 
 
 def _arguments(timeline: Timeline, handle: int, place: OperationPlace) -> Event:
@@ -195,7 +201,10 @@ def _slices(segments: Sequence[Segment]) -> Iterator[tuple[int, int, ModuleLevel
     """
     entered: list[tuple[int, ModuleLevel]] = []
     last = 0
-    for start, end, levels in [*((start, end, one.place.levels) for start, end, one in segments), (0, 0, ())]:
+    for start, end, levels in [
+        *((start, end, event.place.levels) for start, end, event in segments),
+        (0, 0, ()),
+    ]:
         while [level for _, level in entered] != [*levels[: len(entered)]]:
             since, level = entered.pop()
             yield since, last, level

@@ -54,8 +54,8 @@ def stack_of(place: OperationPlace, operator: str) -> tuple[StackFrame, ...]:
 def folded_stacks(timeline: Timeline) -> str:
     """A line for each stack, in the order in which stacks first run: its frames, and its self time in ns."""
     times: defaultdict[str, int] = defaultdict(int)
-    for start, end, one in (segment for lane in timeline.lanes for segment in lane):
-        frames = stack_of(one.place, one.name)  # of a line only its place; ";" separates frames
+    for start, end, event in (segment for lane in timeline.lanes for segment in lane):
+        frames = stack_of(event.place, event.name)  # of a line only its place; ";" separates frames
         names = (frame.name if frame.file is None else f"{frame.file}:{frame.line}" for frame in frames)
         times[";".join(name.replace(";", ":") for name in names)] += end - start
     return "".join(f"{stack} {time}\n" for stack, time in times.items() if time)
@@ -99,13 +99,13 @@ def _changes(segments: Sequence[Segment]) -> Iterator[tuple[str, StackFrame, int
     """
     entered: list[tuple[StackFrame, int]] = []
     last = 0
-    for start, end, one in segments:
-        stack = stack_of(one.place, one.name)
-        wanted = [*((frame, 0) for frame in stack[:-1]), (stack[-1], id(one))]
+    for start, end, event in segments:
+        stack = stack_of(event.place, event.name)
+        wanted = [*((frame, 0) for frame in stack[:-1]), (stack[-1], id(event))]
         open_frames = takewhile(lambda pair: pair[0] == pair[1], zip(entered, wanted, strict=False))
-        kept = len(list(open_frames)) if start == last else 0
-        yield from (("C", frame, last) for frame, _ in reversed(entered[kept:]))
-        yield from (("O", frame, start) for frame, _ in wanted[kept:])
+        common = len(list(open_frames)) if start == last else 0
+        yield from (("C", frame, last) for frame, _ in reversed(entered[common:]))
+        yield from (("O", frame, start) for frame, _ in wanted[common:])
         entered, last = wanted, end
     yield from (("C", frame, last) for frame, _ in reversed(entered))
 

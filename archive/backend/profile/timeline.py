@@ -152,8 +152,8 @@ class Timeline:
     def __init__(self, recording: Recording, place: Callable[[int], OperationPlace]) -> None:
         self.backend = one_line(recording.backend)
         self.of_allocator = recording.of_allocator
-        operations = sorted(recording.operations, key=lambda one: (one[0], -one[1]))
-        changes = sorted(recording.memory, key=lambda one: one[0])
+        operations = sorted(recording.operations, key=lambda operation: (operation[0], -operation[1]))
+        changes = sorted(recording.memory, key=lambda change: change[0])
         origin = min(
             [operation[0] for operation in operations[:1]] + [change[0] for change in changes[:1]], default=0
         )

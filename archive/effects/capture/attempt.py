@@ -134,7 +134,7 @@ def _wrapped(
     given: list[Any] = []
     for name, value in names.items():
         if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-            given += [wrapping.argument(one, Item(Local(name), index)) for index, one in enumerate(value)]
+            given += [wrapping.argument(item, Item(Local(name), index)) for index, item in enumerate(value)]
         else:
             given.append(wrapping.argument(value, Local(name)))
     return tuple(given)

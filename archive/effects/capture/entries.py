@@ -57,22 +57,22 @@ if TYPE_CHECKING:
 
 def difference(first: Attempt, second: Attempt) -> list[Site] | None:
     """The sites where two calls differ first; None if they are the same."""
-    one, other = first.flat, second.flat
+    flat, other_flat = first.flat, second.flat
     nodes, others = list(first.graph.graph.nodes), list(second.graph.graph.nodes)
     for number, (mine, its) in enumerate(zip_longest(nodes, others)):
         if mine is None or its is None or _shown(mine) != _shown(its):
             behind = [*nodes[number:], *others[number:]]
             sites = [node.meta["site"] for node in behind if "site" in node.meta]
-            return [*sites, *one.sites, *other.sites]
-    for before, after in zip_longest(one.effects.effects, other.effects.effects):
+            return [*sites, *flat.sites, *other_flat.sites]
+    for before, after in zip_longest(flat.effects.effects, other_flat.effects.effects):
         if before != after:
-            places = ((one, before), (other, after))
+            places = ((flat, before), (other_flat, after))
             return [side.sites[effect.handle] for side, effect in places if effect and effect.handle >= 0]
-    for mine, its in zip_longest(one.effects.guards, other.effects.guards):
+    for mine, its in zip_longest(flat.effects.guards, other_flat.effects.guards):
         if mine != its:
-            sides = ((one, mine), (other, its))
+            sides = ((flat, mine), (other_flat, its))
             return [side.guard_sites[guard.handle] for side, guard in sides if guard and guard.handle >= 0]
-    return None if one.effects == other.effects else []
+    return None if flat.effects == other_flat.effects else []
 
 
 def _shown(node: Any) -> tuple[str, ...]:  # noqa: ANN401
@@ -357,9 +357,9 @@ def fresh(value: Any, known: dict[int, Any] | None = None) -> Any:  # noqa: ANN4
         if isinstance(value, torch.Tensor):
             made = copied(value)
         elif type(value) in (tuple, list):
-            made = type(value)(fresh(one, known) for one in value)
+            made = type(value)(fresh(item, known) for item in value)
         elif type(value) is dict:
-            made = {key: fresh(one, known) for key, one in value.items()}
+            made = {key: fresh(item, known) for key, item in value.items()}
         known[id(value)] = made
     return known[id(value)]
 

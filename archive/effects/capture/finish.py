@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
+from archive.effects.capture.graph.guards import comparable
 from archive.effects.capture.graph.scalars import BOUNDS, EXACT, is_scalar, value_of
 from archive.effects.capture.graph.sites import ModelStatement, error_at
 from archive.effects.capture.graph.variables import VALUES, is_plain
@@ -98,7 +99,7 @@ def note_bounds(call: CapturedCall) -> None:
     bits = next((bits for bits in range(INT_BITS, 0, -1) if excess(bits) is None), None)
     if bits is None:
         raise error_at("an int that does not fit into 64 bits", excess(1).meta.get("statement"))
-    used = {one for node in (*computed, *quotients) for one in node.all_input_nodes}
+    used = {operand for node in (*computed, *quotients) for operand in node.all_input_nodes}
     for node, value in ints.items():
         is_cut = node.op == "call_function" and node.target in CUTTING
         if node in computed or not (node in used or is_cut):
@@ -280,7 +281,7 @@ def _note_differences(call: CapturedCall) -> None:
         for original, proxy in given.tensors:
             if given.changed:
                 continue
-            before, after = _dense(call.snapshot.tensor(original)), _dense(proxy)
+            before, after = comparable(call.snapshot.tensor(original)), comparable(proxy)
             if torch.equal(after, before):
                 continue
             if after.is_floating_point() and torch.equal(after.nan_to_num(), before.nan_to_num()):
@@ -288,11 +289,6 @@ def _note_differences(call: CapturedCall) -> None:
             if given.is_list:
                 raise CaptureError(ITEM_CHANGED)
             given.silently = True
-
-
-def _dense(tensor: Any) -> Any:  # noqa: ANN401
-    """A tensor without its gradient, in the layout that PyTorch compares."""
-    return tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
 
 
 def _check_changed(call: CapturedCall, changed: list[GraphInput]) -> None:

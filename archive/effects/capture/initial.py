@@ -169,14 +169,14 @@ class _Rows:
         if isinstance(chain[-1], Temporary) or is_under_argument(source):
             return
         originals = self._originals
-        for one in reversed(chain):
-            if one in self.entries or one not in originals or self._covered(one):
+        for place in reversed(chain):
+            if place in self.entries or place not in originals or self._covered(place):
                 continue
-            value = originals[one]
-            if one is chain[0] or isinstance(value, tuple) or is_container(value):
-                lowered = self._value(value, one)
+            value = originals[place]
+            if place is chain[0] or isinstance(value, tuple) or is_container(value):
+                lowered = self._value(value, place)
                 if lowered is not None:
-                    self.entries[one] = lowered
+                    self.entries[place] = lowered
 
     def alias(self, source: Source, first: Source) -> None:
         """Add a source whose value also lived at another one, already added."""
@@ -209,7 +209,7 @@ class _Rows:
             return Stored(len(self.tensors) - 1)
         if not isinstance(value, tuple):
             return self._container(value, source)
-        items = [self._inside(one, Item(source, index)) for index, one in enumerate(value)]
+        items = [self._inside(item, Item(source, index)) for index, item in enumerate(value)]
         if is_named_tuple(value):
             kind: Any = type(value)
             return Made("namedtuple", (Constant(class_name(kind)), Constant(kind._fields), *items))
@@ -226,7 +226,7 @@ class _Rows:
             which = (Constant(None if factory is None else class_name(factory)),)
         inside: Iterable[Value]
         if issubclass(base, dict):
-            pairs = ((Constant(key), self._inside(one, Item(source, key))) for key, one in items)
+            pairs = ((Constant(key), self._inside(item, Item(source, key))) for key, item in items)
             inside = (part for pair in pairs for part in pair)
         elif base in (set, frozenset):
             items = sorted(items, key=repr)
@@ -269,5 +269,5 @@ class _Rows:
 def _is_odd_set(value: object) -> bool:
     """Whether a value is a set of what is no constant, which no table holds."""
     return isinstance(value, set | frozenset) and not all(
-        is_literal(one) or isinstance(one, NAMED) for one in items_of(value)
+        is_literal(element) or isinstance(element, NAMED) for element in items_of(value)
     )

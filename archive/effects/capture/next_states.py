@@ -61,38 +61,38 @@ LONGEST_LIST = 4096
 """Items of the longest list that is made to reach an arm."""
 
 
-def decisions_of(one: Attempt) -> list[Decision]:
+def decisions_of(attempt: Attempt) -> list[Decision]:
     """The conditions on state by which a call took its way, in their order."""
     return [
         (guard.subject, guard.value.value)
-        for guard in one.flat.effects.guards
+        for guard in attempt.flat.effects.guards
         if guard.look is Look.EQUAL and isinstance(guard.subject, Computed)
         if isinstance(guard.value, Constant) and isinstance(guard.value.value, bool)
     ]
 
 
-def decides_by_results(one: Attempt) -> bool:
+def decides_by_results(attempt: Attempt) -> bool:
     """Whether a call took its way by what its graph computes: by the size of a result."""
-    guards = one.flat.effects.guards
+    guards = attempt.flat.effects.guards
     return any(guard.look is Look.EQUAL and isinstance(guard.subject, Output) for guard in guards)
 
 
-def state_for_other(one: Attempt, number: int) -> Snapshot | None:
+def state_for_other(attempt: Attempt, number: int) -> Snapshot | None:
     """A state in which a call decides otherwise for the first time.
 
     Args:
-        one: the call.
+        attempt: the call.
         number: of the decision that must change.
 
     Returns:
         The state of the call with another number or length at one place; None if no such state is found.
     """
-    decisions = decisions_of(one)[: number + 1]
+    decisions = decisions_of(attempt)[: number + 1]
     values = {
-        given.source: one.call.snapshot.tensor(given.original)
+        given.source: attempt.call.snapshot.tensor(given.original)
         if isinstance(given.original, torch.Tensor)
         else given.original
-        for given in one.call.builder.inputs
+        for given in attempt.call.builder.inputs
     }
     subject, wanted = decisions[-1][0], not decisions[-1][1]
     parts = parts_of([decided for decided, _ in decisions])
@@ -104,7 +104,7 @@ def state_for_other(one: Attempt, number: int) -> Snapshot | None:
             tried = values | {source: candidate}
             before = all(_is(decided, tried, value) for decided, value in decisions[:-1])
             if before and _is(subject, tried, wanted):
-                snapshot = _with_number(one.call, source, candidate)
+                snapshot = _with_number(attempt.call, source, candidate)
                 if snapshot is not None:
                     return snapshot
     return None
@@ -270,7 +270,7 @@ class _After:
         if type(value) in (dict, OrderedDict, defaultdict):
             factory = (self._real(value.default_factory),) if isinstance(value, defaultdict) else ()
             made = self._noted(value, type(value)(*factory))
-            made.update({key: self._real(one) for key, one in value.items()})
+            made.update({key: self._real(item) for key, item in value.items()})
             return made
         return value
 

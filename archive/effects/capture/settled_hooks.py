@@ -252,8 +252,8 @@ class _Maker:
             )
 
     def _check_items(self, items: Any) -> None:  # noqa: ANN401
-        for one in items.values() if isinstance(items, dict) else items:
-            self._check_value(one)
+        for item in items.values() if isinstance(items, dict) else items:
+            self._check_value(item)
 
     def _check_use(self, proxy: Any, use: AttributeUse) -> None:  # noqa: ANN401
         """Check what a hook does with an object, attribute by attribute."""

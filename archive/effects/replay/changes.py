@@ -47,10 +47,10 @@ def _base(target: object) -> Any:  # noqa: ANN401
     Raises:
         StateError: it is no container that can change.
     """
-    found = base(target)
-    if found in (tuple, frozenset, str, bytes):
+    cls = base(target)
+    if cls in (tuple, frozenset, str, bytes):
         raise StateError(f"expected a container that can change, found a {type(target).__name__}")
-    return found
+    return cls
 
 
 def set_item(target: Any, key: Any, value: object) -> None:  # noqa: ANN401

@@ -39,10 +39,10 @@ def resolved(name: str, allow: Allowed) -> object:
     if isinstance(allow, Mapping):
         return allow[name]
     module, _, qualified = name.partition(":")
-    found: Any = importlib.import_module(module)
+    value: Any = importlib.import_module(module)
     for part in qualified.split("."):
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 # --- dtypes and devices
@@ -54,10 +54,10 @@ def dtype(text: str) -> torch.dtype:
     Raises:
         StateError: there is none.
     """
-    found = vars(torch).get(text.removeprefix("torch."))
-    if not isinstance(found, torch.dtype):
+    value = vars(torch).get(text.removeprefix("torch."))
+    if not isinstance(value, torch.dtype):
         raise StateError(f"{text} is no dtype")
-    return found
+    return value
 
 
 def device(text: str) -> torch.device:
@@ -78,12 +78,12 @@ NAMED: dict[str, Callable[[str], object]] = {"dtype": dtype, "device": device}
 
 # --- classes of containers
 
-BASE_CLASSES: dict[str, Any] = {kind: one for one, kind in CONTAINERS.items() if kind in BASES}
+BASE_CLASSES: dict[str, Any] = {kind: cls for cls, kind in CONTAINERS.items() if kind in BASES}
 """Python's containers that classes derive from, by kind."""
 OWN_FACTORIES: dict[str, Callable[[], object]] = {
-    f"builtins:{one.__name__}": one
-    for one in (list, dict, set, int, float, bool, str, tuple)
-    if one.__name__ in FACTORIES
+    f"builtins:{cls.__name__}": cls
+    for cls in (list, dict, set, int, float, bool, str, tuple)
+    if cls.__name__ in FACTORIES
 }
 MOST_CLASSES = 1024
 """Stand-ins that are kept, so that objects of one class have one class here, too."""
@@ -131,7 +131,7 @@ class NamedStandIn(tuple[Any, ...]):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({', '.join(f'{name}={one!r}' for name, one in self._asdict().items())})"
+            f"{type(self).__name__}({', '.join(f'{name}={item!r}' for name, item in self._asdict().items())})"
         )
 
 
@@ -173,9 +173,9 @@ def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Call
         given = (factory(which, allow),)
 
     def made() -> Any:  # noqa: ANN401
-        one = base.__new__(cls)
-        base.__init__(one, *given)
-        return one
+        made = base.__new__(cls)
+        base.__init__(made, *given)
+        return made
 
     return made
 
@@ -199,8 +199,8 @@ def factory(name: object, allow: Allowed) -> Callable[[], object] | None:
     if name in OWN_FACTORIES:
         return OWN_FACTORIES[str(name)]
     if name in allow:
-        found: Any = resolved(str(name), allow)
-        return found  # type: ignore[no-any-return]
+        cls: Any = resolved(str(name), allow)
+        return cls  # type: ignore[no-any-return]
 
     def missing() -> object:
         raise StateError(f"{name} is not here to make a default")

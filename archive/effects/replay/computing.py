@@ -208,7 +208,7 @@ class Computing:
         if kind in PAIRED:
             pairs = list(zip(inside[::2], inside[1::2], strict=True))
             make = self._maker(made)
-            return lambda frame: make({key(frame): one(frame) for key, one in pairs})
+            return lambda frame: make({key(frame): item(frame) for key, item in pairs})
         make = self._maker(made)
         return lambda frame: make([item(frame) for item in inside])
 
@@ -259,7 +259,7 @@ class Computing:
         if not isinstance(key, Made) or key.kind != "tuple":
             return self._hook(key)
         several = [self._hooks(item) for item in key.items]
-        return lambda frame: tuple([one(frame) for one in several])
+        return lambda frame: tuple([hook(frame) for hook in several])
 
     def _hook(self, hook: Value) -> Compute:
         if isinstance(hook, Constant):
@@ -270,7 +270,7 @@ class Computing:
         if hook.kind == "function":
             return self._made_function(hook)
         function = self._hook(inner)
-        given = [self._function(one) for one in rest]
+        given = [self._function(part) for part in rest]
         if hook.kind == "method":
             return lambda frame: MethodType(function(frame), given[0](frame))
         return lambda frame: partial(function(frame), *given[0](frame), **given[1](frame))
@@ -280,11 +280,11 @@ class Computing:
         assert isinstance(name, Constant)  # noqa: S101 (checked)
         assert isinstance(digest, Constant)  # noqa: S101 (checked)
         assert isinstance(cells, Made)  # noqa: S101 (checked)
-        found: Any = self._code[str(name.value), str(digest.value)]
+        code: Any = self._code[str(name.value), str(digest.value)]
         given, by_name = self._function(defaults), self._function(named)
         closure = [self._cell(item) for item in cells.items]
         return lambda frame: made_function(
-            frame[STATE], found, given(frame), by_name(frame), tuple([one(frame) for one in closure])
+            frame[STATE], code, given(frame), by_name(frame), tuple([cell(frame) for cell in closure])
         )
 
     def _cell(self, cell: Value) -> Compute:
@@ -358,15 +358,15 @@ def _attribute(holder: int, name: str, *, permitted: bool) -> Compute:
     plain: set[type] = set()
 
     def read(frame: Frame) -> Any:  # noqa: ANN401
-        one = frame[holder]
-        kind = type(one)
+        value = frame[holder]
+        kind = type(value)
         if kind in plain:
-            found = one.__dict__.get(name, UNSET)
-            if found is not UNSET:
-                return found
+            attribute_value = value.__dict__.get(name, UNSET)
+            if attribute_value is not UNSET:
+                return attribute_value
         elif has_names(kind):
             plain.add(kind)
-        return attribute(one if permitted else checked_data(one), name)
+        return attribute(value if permitted else checked_data(value), name)
 
     return read
 
@@ -391,4 +391,4 @@ def inference(tensor: Any) -> Any:  # noqa: ANN401
 
 def cloned_if_changed(value: Any, changed: list[Any]) -> Any:  # noqa: ANN401
     """A tensor, or a copy of it if it is one of those changed in place before it is copied from."""
-    return checked_tensor(value).clone() if any(value is one for one in changed) else value
+    return checked_tensor(value).clone() if any(value is tensor for tensor in changed) else value

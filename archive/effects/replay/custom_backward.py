@@ -32,8 +32,8 @@ class BackwardContext:
         """Keep the function's own results without their way back, which holds this context."""
         known = {id(result) for result in results}
         self._saved = tuple(
-            (one.detach(), version, True) if id(one) in known else (one, version, is_result)
-            for one, version, is_result in self._saved
+            (tensor.detach(), version, True) if id(tensor) in known else (tensor, version, is_result)
+            for tensor, version, is_result in self._saved
         )
 
     @property
@@ -43,16 +43,16 @@ class BackwardContext:
         Raises:
             RuntimeError: one has been changed since; or it is a result, and a second derivative is wanted.
         """
-        for one, version, is_result in self._saved:
-            if getattr(one, "_version", 0) != version:
+        for tensor, version, is_result in self._saved:
+            if getattr(tensor, "_version", 0) != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace "
-                    f"operation: [{one.type()} {list(one.shape)}] is at version {one._version}; "
+                    f"operation: [{tensor.type()} {list(tensor.shape)}] is at version {tensor._version}; "
                     f"expected version {version} instead."
                 )
             if is_result and torch.is_grad_enabled():
                 raise RuntimeError("a second derivative by a saved result is not kept")
-        return tuple(one for one, _, _ in self._saved)
+        return tuple(tensor for tensor, _, _ in self._saved)
 
 
 def checked_context(value: Any) -> BackwardContext:  # noqa: ANN401

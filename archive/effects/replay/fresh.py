@@ -171,9 +171,9 @@ class FreshState:
             self._hashed += 1
             if self._hashed > MOST_HASHED:
                 raise StateError(f"keys have more than {MOST_HASHED:,} parts")
-            one = parts.pop()
-            if isinstance(one, tuple | frozenset):
-                parts.extend(one)
+            part = parts.pop()
+            if isinstance(part, tuple | frozenset):
+                parts.extend(part)
         return made
 
     def _container(self, value: Made, number: int | None) -> Any:  # noqa: ANN401

@@ -45,13 +45,13 @@ def hook_code(name: str, digest: str, allow: Collection[str]) -> FoundCode:
         ImportError: there is no such Python module.
         AttributeError: the Python module has nothing of that name.
     """
-    found = found_code(allowed_code(name, allow), name.partition(":")[2], digest)
-    if found is None:
+    code = found_code(allowed_code(name, allow), name.partition(":")[2], digest)
+    if code is None:
         raise StateError(
             f"{name!r} is not the code that was captured, or was captured with another release of Python: "
             f"capture the model anew, or use a function by its name as hook"
         )
-    return FoundCode(*found)
+    return FoundCode(*code)
 
 
 def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
@@ -68,21 +68,21 @@ def allowed_code(name: str, allow: Collection[str]) -> Any:  # noqa: ANN401
         AttributeError: the Python module has nothing of that name.
     """
     module, _, qualname = name.partition(":")
-    parts = [one for one in head_of(qualname).split(".") if one]
+    parts = [part for part in head_of(qualname).split(".") if part]
     around = {f"{module}:{'.'.join(parts[:count])}": parts[count:] for count in range(len(parts), 0, -1)}
-    allowed = next((one for one in (name, *around) if one in allow), None)
+    allowed = next((permitted for permitted in (name, *around) if permitted in allow), None)
     if allowed is None:
         raise StateError(f"{name!r} is not allowed; pass allow=[{name!r}] if you trust it")
     left = around.get(allowed, [])
     if isinstance(allow, Mapping):
-        found = allow[allowed]
+        value = allow[allowed]
     else:
-        found = importlib.import_module(module)
+        value = importlib.import_module(module)
         for part in parts[: len(parts) - len(left)]:
-            found = getattr(found, part)
+            value = getattr(value, part)
     for part in left:
-        found = _defined(found, part, name)
-    return found
+        value = _defined(value, part, name)
+    return value
 
 
 def _defined(cls: Any, part: str, name: str) -> Any:  # noqa: ANN401
@@ -91,17 +91,17 @@ def _defined(cls: Any, part: str, name: str) -> Any:  # noqa: ANN401
     Raises:
         StateError: it is no function or class, or the class only inherits it.
     """
-    found = vars(cls).get(part, UNSET) if isinstance(cls, type) else UNSET
-    if isinstance(found, staticmethod | classmethod):
-        found = found.__func__
-    function = found.fget if isinstance(found, property) else found
+    member = vars(cls).get(part, UNSET) if isinstance(cls, type) else UNSET
+    if isinstance(member, staticmethod | classmethod):
+        member = member.__func__
+    function = member.fget if isinstance(member, property) else member
     # A class may also hold a function or class that it took from elsewhere.
     if not isinstance(function, FunctionType | type) or (function.__module__, function.__qualname__) != (
         cls.__module__,
         f"{cls.__qualname__}.{part}",
     ):
         raise StateError(f"{name!r} is not allowed: {part!r} is no function or class that is defined there")
-    return found
+    return member
 
 
 class StateGlobals(dict[str, Any]):
@@ -125,13 +125,13 @@ class StateGlobals(dict[str, Any]):
 
 def made_function(
     state: State,
-    found: FoundCode,
+    code_with_names: FoundCode,
     defaults: tuple[Any, ...],
     named: dict[str, Any],
     cells: tuple[CellType, ...],
 ) -> FunctionType:
     """A function of some code, with defaults, defaults by name and closure cells."""
-    code, names = found
+    code, names = code_with_names
     held = state.globals.get(str(names.get("__name__"))) if type(state.globals) is dict else None
     seen = names if held is None else StateGlobals(held, names)
     function = FunctionType(code, seen, code.co_name, defaults, cells)

@@ -358,7 +358,9 @@ class Interpreter:
             key = body.hooks(effect.key) if hooks_of(effect) else body.value(effect.key)
         if effect.value is not None and effect.op is Op.COPY:
             earlier = self._effects.effects[:number]
-            value = body.snapshot(effect.value, (one.source for one in earlier if one.op is Op.COPY))
+            value = body.snapshot(
+                effect.value, (copying.source for copying in earlier if copying.op is Op.COPY)
+            )
         elif effect.value is not None:
             value = body.value(effect.value)
         step = STEPS[effect.op]

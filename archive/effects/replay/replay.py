@@ -174,7 +174,7 @@ class _Errors:
             texts=lambda: (guard_text(guard), self._where(guard)),
         )
 
-    def shared(self, number: int, one: Source, other: Source | None) -> GuardError:
+    def shared(self, number: int, changed: Source, other: Source | None) -> GuardError:
         """The error of two places that share memory, of which an effect changes the first.
 
         The other one is of the state, or None for a tensor that the graph holds.
@@ -185,7 +185,7 @@ class _Errors:
             "which is not so",
             method=self._effects.method,
             number=len(self._effects.guards),
-            texts=lambda: (f"apart({source_text(one)}, {text})", self._where(effect)),
+            texts=lambda: (f"apart({source_text(changed)}, {text})", self._where(effect)),
         )
 
     def _where(self, effect: Effect | Guard) -> str:
@@ -199,8 +199,8 @@ class _Errors:
 
 def _found(look: Look, subject: object, key: object) -> str:
     """The subject's own value, as text for a message."""
-    found = FOUND[look](subject, key)
-    text = _shown(found) if look in (Look.EQUAL, Look.RANGE, Look.TEXT, Look.KEYS) else str(found)
+    seen = FOUND[look](subject, key)
+    text = _shown(seen) if look in (Look.EQUAL, Look.RANGE, Look.TEXT, Look.KEYS) else str(seen)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
 
 

@@ -59,7 +59,7 @@ class LiveGlobals(Mapping[str, "MutableMapping[str, Any]"]):
         if self._packages is None:
             classes = map(type, _parts(self._module))
             written = (cls for cls in classes if cls.__flags__ & HEAP_TYPE)
-            self._packages = {_package(one.__module__) for one in written} - FOREIGN_PACKAGES
+            self._packages = {_package(member.__module__) for member in written} - FOREIGN_PACKAGES
         if name not in self._modules and _package(name) not in self._packages:
             raise StateError(
                 f"Python module {name!r} is not the model's own; State.of(…, modules=[{name!r}])"

@@ -251,7 +251,7 @@ class StockPlaces:
         """The modules that lead to an operation, the top module first."""
         yield top
         caller, path = self._opened.qualified_top, ""
-        for call in (one for entry in reversed(told.entries) for one in entry.stack):
+        for call in (step for entry in reversed(told.entries) for step in entry.stack):
             if call.module is None:
                 continue
             callee, instance = str(call.module.type_name), str(call.module.instance)
@@ -309,7 +309,7 @@ class StockPlaces:
         path = ""
         for (_, line, caller), (_, _, callee) in pairwise(steps):
             if callee.type_name:
-                sites = [(caller, one) for one in _sites_on(line, caller, callee.name)]
+                sites = [(caller, site) for site in _sites_on(line, caller, callee.name)]
                 attributes = _one_path(sites, caller.type_name, callee.type_name, self._code)
                 if attributes and attributes not in INSTANCES_WITHOUT_LEVEL:
                     path = f"{path}.{one_line(attributes)}".removeprefix(".")

@@ -92,12 +92,14 @@ class LiteMethod:
         record: Any = opened.value(BYTECODE)
         # The first archives have no version before their methods.
         methods = record[1:] if record and isinstance(record[0], int) else record
-        _, rows, *schema = next(one for one in methods if one[0] == wanted)
+        _, rows, *schema = next(method_table for method_table in methods if method_table[0] == wanted)
         table = dict(rows)
-        operators = [str(one[0]) for one in table["operators"]]
-        instructions = [(str(one[0]), int(one[1])) for one in table["instructions"]]
+        operators = [str(row[0]) for row in table["operators"]]
+        instructions = [(str(row[0]), int(row[1])) for row in table["instructions"]]
         names = [operators[number] if code in OPERATIONS else "" for code, number in instructions]
-        parameters = [tuple(dict(one).values()) for one in dict(schema[0])["arguments"]] if schema else None
+        parameters = (
+            [tuple(dict(argument).values()) for argument in dict(schema[0])["arguments"]] if schema else None
+        )
         return cls(instructions, names, list(handles), None if parameters is None else parameters[1:])
 
     def check(self, given: Sequence[object]) -> None:
@@ -135,11 +137,11 @@ class LiteMethod:
             reached.append({at for at in following if at < end and self._names[at] == name})
             following = frozenset[int]().union(*(self._next(at + 1) for at in reached[-1]))
         after = frozenset([end])  # those that may run the next operation on a path to the end
-        found: list[tuple[int, ...]] = []
+        handles: list[tuple[int, ...]] = []
         for places in reversed(reached):
             after = frozenset(at for at in places if after & self._next(at + 1))
-            found.append(tuple(sorted({self._handles[at] for at in after})))
-        return found[::-1]
+            handles.append(tuple(sorted({self._handles[at] for at in after})))
+        return handles[::-1]
 
     def _next_operations(self, start: int) -> frozenset[int]:
         """The operations that may run next from an instruction on; the number of instructions for the end."""
@@ -167,7 +169,7 @@ def _fits(value: object, kind: str) -> bool:
     if whole == "Optional":
         return value is None or _fits(value, inner)
     if whole == "List":
-        return isinstance(value, list) and all(_fits(one, inner) for one in value)
+        return isinstance(value, list) and all(_fits(item, inner) for item in value)
     if kind == "Tensor":
         return isinstance(value, torch.Tensor)
     return type(value) is PLAIN[kind] if kind in PLAIN else True
@@ -230,21 +232,23 @@ def runs_of(results: Any, mark: str, scope: int) -> Iterator[ProfiledRun]:  # no
         operations = _outermost([item for item in inside if item is not run and item.name() != "[memory]"])
         starts = [operation.start for operation in operations]
         within = [change for change in changes if start <= change[0] <= end]
-        yield ProfiledRun(operations, [(*one, max(0, bisect_right(starts, one[0]) - 1)) for one in within])
+        yield ProfiledRun(
+            operations, [(*change, max(0, bisect_right(starts, change[0]) - 1)) for change in within]
+        )
 
 
 def _outermost(events: Sequence[Any]) -> list[StockOperation]:
     """The events that are not within another one of their thread."""
     ends: dict[int, int] = {}
-    found = []
-    for one in sorted(events, key=lambda one: (one.start_ns(), -one.end_ns())):
-        thread = one.start_thread_id()
-        if one.end_ns() > ends.get(thread, -1):
-            ends[thread] = one.end_ns()
-            found.append(
-                StockOperation(one.start_ns(), one.end_ns(), one_line(one.name()), tuple(one.stack()))
+    outermost = []
+    for event in sorted(events, key=lambda event: (event.start_ns(), -event.end_ns())):
+        thread = event.start_thread_id()
+        if event.end_ns() > ends.get(thread, -1):
+            ends[thread] = event.end_ns()
+            outermost.append(
+                StockOperation(event.start_ns(), event.end_ns(), one_line(event.name()), tuple(event.stack()))
             )
-    return found
+    return outermost
 
 
 # --- running
@@ -310,10 +314,10 @@ def profile_archive(
             raise ArchiveError(
                 f"{method} fails {given}: {one_line(message_of(error))}", file=opened.file
             ) from error
-    found = [*runs_of(observed.kineto_results, MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
+    profiled = [*runs_of(observed.kineto_results, MARK, LITE_SCOPE if on_lite else FUNCTION_SCOPE)]
     if lite_method is not None:
-        return _lite_profile(found, opened, lite_method)
-    return _torchscript_profile(found, opened)
+        return _lite_profile(profiled, opened, lite_method)
+    return _torchscript_profile(profiled, opened)
 
 
 def example_tensor(sizes: Sequence[int], name: str) -> torch.Tensor:
@@ -322,7 +326,7 @@ def example_tensor(sizes: Sequence[int], name: str) -> torch.Tensor:
     Raises:
         ValueError: PyTorch has no such type.
     """
-    types = {one: kind for one, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
+    types = {name: kind for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
     if name not in types:
         raise ValueError(f"no type {name!r} of tensors; there are: {', '.join(sorted(types))}")
     kind = types[name]
@@ -360,8 +364,8 @@ def _lite_profile(runs: Sequence[ProfiledRun], opened: Archive, method: LiteMeth
     several: dict[tuple[int, ...], int] = {(): UNKNOWN_KEY}
     keys = [
         [
-            found[0] if len(found) == 1 else several.setdefault(found, UNKNOWN_KEY - len(several))
-            for found in method.handles_of([operation.name for operation in run.operations])
+            handles[0] if len(handles) == 1 else several.setdefault(handles, UNKNOWN_KEY - len(several))
+            for handles in method.handles_of([operation.name for operation in run.operations])
         ]
         for run in runs
     ]
@@ -384,7 +388,7 @@ def _torchscript_profile(runs: Sequence[ProfiledRun], opened: Archive) -> Profil
         ]
         for run in runs
     ]
-    known = {number: found for found, number in numbers.items()}
+    known = {number: stack_and_name for stack_and_name, number in numbers.items()}
     places = StockPlaces(opened)
 
     def place(key: int) -> OperationPlace:
@@ -397,8 +401,8 @@ def _recording(name: str, runs: Sequence[ProfiledRun], keys: Sequence[Sequence[i
     made = Recording(name, of_allocator=True)
     for run, numbers in zip(runs, keys, strict=True):
         made.operations += (
-            (one.start, one.end, number, one.name)
-            for one, number in zip(run.operations, numbers, strict=True)
+            (operation.start, operation.end, number, operation.name)
+            for operation, number in zip(run.operations, numbers, strict=True)
         )
         total = 0
         for time, size, address, at in run.memory:

@@ -82,7 +82,7 @@ class InferenceTensors:
             return
         with WITHOUT_MODES():
             values = value if isinstance(value, tuple | list) else (value,)
-            made = [one for one in values if isinstance(one, torch.Tensor)]
+            made = [value for value in values if isinstance(value, torch.Tensor)]
             of_inference = [pair for pair in zip(given, versions, strict=True) if id(pair[0]) in known]
             if of_inference and not self._call.inference:
                 if any(tensor._version != version for tensor, version in of_inference):
@@ -95,9 +95,9 @@ class InferenceTensors:
 
     def _note_one(self, value: Any, given: list[Any]) -> None:  # noqa: ANN401
         address = value.untyped_storage().data_ptr()
-        sharing = [one for one in given if address and one.untyped_storage().data_ptr() == address]
+        sharing = [tensor for tensor in given if address and tensor.untyped_storage().data_ptr() == address]
         known, node = self._call.inference_tensors, self._call.builder.node_of(value)
-        is_made = any(id(one) in known for one in sharing) if sharing else bool(self._call.inference)
+        is_made = any(id(tensor) in known for tensor in sharing) if sharing else bool(self._call.inference)
         if is_made:
             known.add(id(value))
             node.meta[MADE_IN_INFERENCE] = True
@@ -202,7 +202,7 @@ class _Linked:
         """The function's result, linked."""
         results = result if type(result) is tuple else (result,)
         entries = [self._entry(argument) for argument in self._args]
-        made = tuple(self._linked(one, entries) for one in results)
+        made = tuple(self._linked(result, entries) for result in results)
         self._keep(results, entries)
         return made if type(result) is tuple else made[0]
 
@@ -261,12 +261,12 @@ class _Linked:
                 call.side_effects.store_attr(
                     variable, attribute, linked, existed=False, statement=parts.statement
                 )
-        self._watch_all(one for one in parts.saved if isinstance(one, torch.Tensor))
-        saved = tuple(self._exits.get(id(one), one) for one in parts.saved)
+        self._watch_all(value for value in parts.saved if isinstance(value, torch.Tensor))
+        saved = tuple(self._exits.get(id(value), value) for value in parts.saved)
         call.side_effects.save_for_backward.append((variable, saved, parts.statement))
         # A result without gradient is there, too, since ``backward`` may get zeros for it.
         likes = (result.detach() if isinstance(result, torch.Tensor) else None for result in results)
-        exits = tuple(self._exits.get(id(one), like) for one, like in zip(results, likes, strict=True))
+        exits = tuple(self._exits.get(id(result), like) for result, like in zip(results, likes, strict=True))
         name = importable(self._cls)
         assert name is not None  # noqa: S101 (asked before)
         call.side_effects.backwards.append(Backward(variable, name, exits, tuple(entries), parts.statement))

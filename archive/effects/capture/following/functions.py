@@ -116,8 +116,10 @@ class ReplacedBuiltins:
                 if len(kinds) > 1:
                     # The chosen number keeps its type, which a number of the graph could not.
                     first = operator.gt if function is max else operator.lt
-                    return functools.reduce(lambda one, two: two if first(two, one) else one, args)
-                return functools.reduce(lambda one, two: compute(function, one, two), args)
+                    return functools.reduce(
+                        lambda best, argument: argument if first(argument, best) else best, args
+                    )
+                return functools.reduce(lambda left, right: compute(function, left, right), args)
             if len(args) == 1 and not kwargs and isinstance(iterated(args[0]), OpenList | OpenPart):
                 return extreme(self._call.builder, function, iterated(args[0]))
             return self.ordering(function)(*args, **kwargs)
@@ -144,11 +146,11 @@ class ReplacedBuiltins:
         """Replace ``hash``: Python salts that of texts, so it differs from process to process."""
         parts = [value]
         while parts:
-            one = parts.pop()
-            if isinstance(one, str | bytes):
+            part = parts.pop()
+            if isinstance(part, str | bytes):
                 self._call.refuse("hash: a number that differs from process to process")
-            if isinstance(one, tuple | frozenset):
-                parts += one
+            if isinstance(part, tuple | frozenset):
+                parts += part
         return hash(value)
 
     def refused(self, name: str) -> Any:  # noqa: ANN401
@@ -344,9 +346,11 @@ class Functions:
         if not own:
             made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
         elif function.__defaults__:
-            made.__defaults__ = tuple(wrap(one, None) for one in function.__defaults__)
+            made.__defaults__ = tuple(wrap(default, None) for default in function.__defaults__)
         if own and function.__kwdefaults__:
-            made.__kwdefaults__ = {key: wrap(one, None) for key, one in function.__kwdefaults__.items()}
+            made.__kwdefaults__ = {
+                key: wrap(default, None) for key, default in function.__kwdefaults__.items()
+            }
         for cell in function.__closure__ or ():
             _, fresh, source = self._cells[id(cell)]
             if id(cell) in self._contents:
@@ -442,13 +446,13 @@ class Functions:
     def real(self, source: GlobalName | ClosureCell) -> object:
         """The value of a global or a cell, whatever calls have put there; ``ABSENT`` if it has none."""
         if isinstance(source, ClosureCell):
-            cells = (cell for cell, _, one in self._cells.values() if one == source)
+            cells = (cell for cell, _, place_of_cell in self._cells.values() if place_of_cell == source)
             return next(map(contents_of, cells), ABSENT)
         return (self.names(source.module) or {}).get(source.name, ABSENT)
 
     def names(self, module: str) -> dict[str, Any] | None:
         """The real globals of a Python module; None if no function of it was met."""
-        return next((one.real for one in self._globals.values() if one.module == module), None)
+        return next((names.real for names in self._globals.values() if names.module == module), None)
 
     def changed_attributes(self) -> str | None:
         """The name of a function whose attributes the call has changed; None if there is none."""

@@ -93,7 +93,7 @@ def only_logs(frame: FrameType, level: int, levels: Mapping[str, int]) -> bool:
         return False
     statement, call = question
     logger = ast.dump(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-    return not statement.orelse and all(_is_message(one, logger, level, levels) for one in statement.body)
+    return not statement.orelse and all(_is_message(inner, logger, level, levels) for inner in statement.body)
 
 
 @cache
@@ -131,11 +131,11 @@ def _is_message(statement: ast.stmt, logger: str, level: int, levels: Mapping[st
 
 def _is_pure(value: ast.AST) -> bool:
     """Whether computing a value changes nothing."""
-    for one in ast.walk(value):
-        if isinstance(one, IMPURE):
+    for node in ast.walk(value):
+        if isinstance(node, IMPURE):
             return False
-        if isinstance(one, ast.Call):
-            function = one.func
+        if isinstance(node, ast.Call):
+            function = node.func
             pure = isinstance(function, ast.Name) and function.id in PURE_FUNCTIONS
             if not pure and not (isinstance(function, ast.Attribute) and function.attr in PURE_METHODS):
                 return False
@@ -182,11 +182,11 @@ class KeptCalls:
             return value.clone()
         value = plain(value)
         if type(value) in (tuple, list):
-            return type(value)(self.shown(one, caller) for one in value)
+            return type(value)(self.shown(item, caller) for item in value)
         if type(value) in (ShapeProxy, torch.Size):
-            return ShapeProxy(self.shown(one, caller) for one in value)
+            return ShapeProxy(self.shown(item, caller) for item in value)
         if type(value) is dict:
-            return {self.shown(key, caller): self.shown(one, caller) for key, one in value.items()}
+            return {self.shown(key, caller): self.shown(item, caller) for key, item in value.items()}
         return self._call.refuse(f"a {type(value).__qualname__} that is printed")
 
     def printed(

@@ -146,7 +146,7 @@ class Classes:
 
     def _code(self) -> list[Variable]:
         """Variables of functions and classes."""
-        return [one for one, real in self._call.real.items() if isinstance(real, CODE)]
+        return [proxy for proxy, real in self._call.real.items() if isinstance(real, CODE)]
 
 
 def class_source(cls: type) -> Source | None:
@@ -201,7 +201,7 @@ class ObjectProxies:
     def load(self, proxy: Any, name: str, *, custom: bool = False) -> Any:  # noqa: ANN401
         """An attribute of a proxy, as the class's own ``__getattribute__`` gives it if there is one."""
         cls = class_behind(proxy)
-        getter, other = (static(cls.__mro__[:-1], one) for one in ("__getattribute__", "__getattr__"))
+        getter, other = (static(cls.__mro__[:-1], method) for method in ("__getattribute__", "__getattr__"))
         if not isinstance(getter, FunctionType):
             return self._load(proxy, name, custom=custom)
         if not asks_super_alone(getter.__code__, "__getattribute__"):
@@ -292,8 +292,8 @@ class ObjectProxies:
             owner = call.wrap(cls, class_source(cls))
             return MethodType(call.functions.copy(raw.__func__), owner)
         if isinstance(raw, SLOTS):
-            found = self._call.containers.bound(raw, proxy, name)
-            return raw.__get__(proxy, type(proxy)) if found is ABSENT else found
+            bound = self._call.containers.bound(raw, proxy, name)
+            return raw.__get__(proxy, type(proxy)) if bound is ABSENT else bound
         if hasattr(type(raw), "__get__"):
             call.refuse(f"{name}: a {type(raw).__qualname__}, which cannot be followed")
         source: Source | None = class_source(cls)
@@ -384,8 +384,8 @@ class ObjectProxies:
         raw = static(cls.__mro__, name)
         if isinstance(raw, FunctionType):
             return MethodType(self._call.functions.copy(raw), proxy)
-        found = self._call.containers.bound(raw, proxy, name)
-        return self._call.refuse(f"{cls.__qualname__} has a {name} of its own") if found is ABSENT else found
+        bound = self._call.containers.bound(raw, proxy, name)
+        return self._call.refuse(f"{cls.__qualname__} has a {name} of its own") if bound is ABSENT else bound
 
     def remove(self, proxy: Any, name: str, *, custom: bool = False) -> None:  # noqa: ANN401
         """Delete an attribute of a proxy; ``custom``: past the class's own ``__delattr__``.

@@ -177,21 +177,21 @@ def _asks_or_changes(function: Any) -> str:  # noqa: ANN401
     """The name of a function in C that no table can follow; "" for others."""
     module, name = function.__module__, function.__name__
     owner = function.__self__
-    found = ""
+    shown_name = ""
     if module is None:
         if isinstance(owner, Random):
-            found = f"random.{name}"
+            shown_name = f"random.{name}"
         elif isinstance(owner, torch.Generator) and (owner is DEFAULT or name == "seed"):
-            found = f"torch.Generator.{name}"
+            shown_name = f"torch.Generator.{name}"
         elif isinstance(owner, type) and issubclass(owner, date) and name in CLOCKS:
-            found = f"{owner.__name__}.{name}"
+            shown_name = f"{owner.__name__}.{name}"
     elif module in TORCH:
-        found = f"{module}.{name}" if name.startswith(SETTERS) else ""
+        shown_name = f"{module}.{name}" if name.startswith(SETTERS) else ""
     elif module == "_thread":
-        found = f"threading.{name}" if name in THREADS else ""
+        shown_name = f"threading.{name}" if name in THREADS else ""
     elif name not in HARMLESS.get(module, ()) and not name.startswith("_path_"):
-        found = f"{SHOWN.get(module, module)}.{name}"
-    return found
+        shown_name = f"{SHOWN.get(module, module)}.{name}"
+    return shown_name
 
 
 @contextmanager
@@ -365,8 +365,8 @@ def _watching(current: Current, kind: Any) -> Any:  # noqa: ANN401
 
     def names(self: Any) -> dict[str, Any]:  # noqa: ANN401
         check(self, "__dict__")
-        found: dict[str, Any] = vars(ModuleType)["__dict__"].__get__(self)
-        return found
+        namespace: dict[str, Any] = vars(ModuleType)["__dict__"].__get__(self)
+        return namespace
 
     parts = {"__setattr__": set_name, "__delattr__": delete_name, "__dict__": property(names)}
     return type(kind.__name__, (kind,), {"__slots__": (), **parts})

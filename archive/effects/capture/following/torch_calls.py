@@ -109,10 +109,10 @@ class Autocast:
 
     def cast(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Arguments and keyword arguments, cast as autocast casts them; None if no cast does the same."""
-        for one in tensors_in((args, kwargs)):
-            self._guard(one)
+        for tensor in tensors_in((args, kwargs)):
+            self._guard(tensor)
         wanted = _tried(function, args, kwargs, enabled=True)
-        kinds = {one.dtype: None for one in tensors_in((args, kwargs)) if one.is_floating_point()}
+        kinds = {tensor.dtype: None for tensor in tensors_in((args, kwargs)) if tensor.is_floating_point()}
         for kind in (None, torch.get_autocast_dtype(DEVICE), torch.float32, *kinds):
             given = _mapped((args, kwargs), partial(_copied, kind=kind))
             if _tried(function, *given, enabled=False) == wanted:
@@ -184,12 +184,12 @@ def _shown(value: Any) -> Iterator[Any]:  # noqa: ANN401
     if isinstance(value, torch.Tensor):
         yield value.dtype, tuple(value.shape)
     elif isinstance(value, tuple | list):
-        for one in value:
-            yield from _shown(one)
+        for item in value:
+            yield from _shown(item)
     elif isinstance(value, dict):
-        for key, one in value.items():
+        for key, item in value.items():
             yield key
-            yield from _shown(one)
+            yield from _shown(item)
     else:
         yield repr(value)
 
@@ -199,8 +199,8 @@ def tensors_in(value: Any) -> Iterator[Any]:  # noqa: ANN401
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, tuple | list | dict):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from tensors_in(one)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from tensors_in(item)
 
 
 def _mapped(value: Any, function: Callable[[Any], Any], known: dict[int, Any] | None = None) -> Any:  # noqa: ANN401
@@ -211,9 +211,9 @@ def _mapped(value: Any, function: Callable[[Any], Any], known: dict[int, Any] | 
             known[id(value)] = function(value)
         return known[id(value)]
     if type(value) in (tuple, list):
-        return type(value)(_mapped(one, function, known) for one in value)
+        return type(value)(_mapped(item, function, known) for item in value)
     if type(value) is dict:
-        return {key: _mapped(one, function, known) for key, one in value.items()}
+        return {key: _mapped(item, function, known) for key, item in value.items()}
     return value
 
 
@@ -274,7 +274,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         if isinstance(kwargs.get("generator"), torch.Generator):
             self._call.refuse("a generator of random numbers of the model's own")
         given = in_graph if name in TAKING_LISTS else plain
-        named = {key: given(one) for key, one in kwargs.items()}
+        named = {key: given(argument) for key, argument in kwargs.items()}
         return self._casting(name, func, tuple(map(given, args)), named)
 
     def _cast(self, tensor: Any, kind: torch.dtype) -> Any:  # noqa: ANN401
@@ -339,7 +339,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         node.meta["region"] = self._region
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
         given = list(tensors_in((args, kwargs)))
-        versions = [one._version for one in given]
+        versions = [tensor._version for tensor in given]
         value = self._made(function or target, name, args, kwargs)
         self._note_changes()
         if name in TRAINING:
@@ -368,9 +368,16 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         kwargs: dict[str, Any],
     ) -> Any:  # noqa: ANN401
         """The result of a call; a tensor of its own even where PyTorch returns an argument unchanged."""
-        given = [(one, one._version) for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor)]
+        given = [
+            (tensor, tensor._version)
+            for tensor in (*args, *kwargs.values())
+            if isinstance(tensor, torch.Tensor)
+        ]
         value = function(*concrete(args), **concrete(kwargs))
-        if any(one is value and one._version == version for one, version in given) and name[-1:] != "_":
+        if (
+            any(tensor is value and tensor._version == before for tensor, before in given)
+            and name[-1:] != "_"
+        ):
             # `x.float()` returns a float tensor itself, but makes a new one of an int tensor in a later call.
             return torch.ops.aten.alias(value)
         return value
@@ -404,7 +411,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
         if type(value) in (tuple, list):
             return type(value)(map(self._detached, value))
         if type(value) is dict:
-            return {key: self._detached(one) for key, one in value.items()}
+            return {key: self._detached(item) for key, item in value.items()}
         return value
 
     def number(self, tensor: Any) -> Any:  # noqa: ANN401
@@ -413,7 +420,7 @@ class TorchCalls(TorchFunctionMode):  # type: ignore[misc]
             self._call.refuse("a complex number that depends on a tensor")
         self._sizes.kind(tensor)
         kind = float if tensor.is_floating_point() else bool if tensor.dtype == torch.bool else int
-        return self._do("call_function", kind, (tensor,), {}, lambda one: kind(one.item()))
+        return self._do("call_function", kind, (tensor,), {}, lambda detached: kind(detached.item()))
 
 
 def _puts_back() -> bool:

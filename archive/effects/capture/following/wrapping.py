@@ -91,8 +91,8 @@ class CachedFunction:
         """The function's result, without its cache."""
         call, function = self._call, self._cached.__wrapped__
         given = [call.constant_key(argument) for argument in args]
-        named = {name: call.constant_key(one) for name, one in kwargs.items()}
-        if not all(_is_told_apart(one) for one in (*given, *named.values())):
+        named = {name: call.constant_key(argument) for name, argument in kwargs.items()}
+        if not all(_is_told_apart(argument) for argument in (*given, *named.values())):
             call.refuse("a cached function of more than ints, texts and fractions")
         if not is_pure(function):
             call.refuse(f"a cached function, {function.__qualname__}, that may not be pure")
@@ -210,9 +210,9 @@ class Wrapping:
             return ContextVariable(self._call, value)
         if type(value) is CACHED and is_model_module(value.__module__):
             return CachedFunction(self._call, value)
-        kept = self._call.replaced.get(id(value)) or self._call.kept_calls.in_place_of(value)
-        if kept is not None:
-            return kept
+        stand_in = self._call.replaced.get(id(value)) or self._call.kept_calls.in_place_of(value)
+        if stand_in is not None:
+            return stand_in
         if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, CHANGING):
             return Untouchable(self._call, f"{value.__name__} of a {type(value.__self__).__name__}")
         if isinstance(value, SAFE):
@@ -249,7 +249,8 @@ class Wrapping:
             self._call.guards.type_names[source] = type_name(value)
             self._call.guards.items(value, source)
         items = [
-            self.wrap(one, None if source is None else Item(source, index)) for index, one in enumerate(value)
+            self.wrap(item, None if source is None else Item(source, index))
+            for index, item in enumerate(value)
         ]
         if type(value) is torch.Size:
             return ShapeProxy(items) if any(map(is_scalar, items)) else value
@@ -281,7 +282,7 @@ class Wrapping:
         if of_hooks and type(value) is OrderedDict and not value:
             return MappingProxyType({})  # PyTorch's own code reads the dicts of a module's hooks
         if type(value) is partial:
-            function, *args = (self.wrap(one, None) for one in (value.func, *value.args))
+            function, *args = (self.wrap(part, None) for part in (value.func, *value.args))
             return partial(
                 function,
                 *args,

@@ -259,7 +259,7 @@ class GraphBuilder:
         if isinstance(value, list):
             return list(map(self.argument, value))
         if isinstance(value, dict):
-            return {key: self.argument(one) for key, one in value.items()}
+            return {key: self.argument(item) for key, item in value.items()}
         if isinstance(value, slice):
             return slice(*map(self.argument, (value.start, value.stop, value.step)))
         return value

@@ -70,7 +70,7 @@ class GraphInput:
         if not self.is_list:
             return [(self.original, self.proxy)]
         pairs = zip(self.original, self.proxy, strict=True)
-        return [(one, copy) for one, copy in pairs if isinstance(copy, torch.Tensor)]
+        return [(original, copy) for original, copy in pairs if isinstance(copy, torch.Tensor)]
 
     @property
     def is_list(self) -> bool:
@@ -92,6 +92,11 @@ def copied(tensor: Any) -> Any:  # noqa: ANN401
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(copy, requires_grad=tensor.requires_grad)
     return copy.requires_grad_(tensor.requires_grad)
+
+
+def comparable(tensor: Any) -> Any:  # noqa: ANN401
+    """A tensor in the layout that PyTorch compares, without its gradient."""
+    return tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
 
 
 class TensorCopies:
@@ -122,7 +127,11 @@ class TensorCopies:
     def check(self) -> None:
         """Forget copies that differ from their tensors, after a call that was not finished."""
         with torch._C.DisableTorchFunction():
-            self._copies = {key: row for key, row in self._copies.items() if torch.equal(row[0], row[1])}
+            self._copies = {
+                key: row
+                for key, row in self._copies.items()
+                if torch.equal(comparable(row[0]), comparable(row[1]))
+            }
 
 
 # --- guards

@@ -43,48 +43,48 @@ MATH = {
 """Functions of ``math`` that TorchScript has, and computes alike."""
 
 
-def truediv(graph: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
-    """``one / other``."""
-    _nonzero(graph, other)
-    return graph.compute(operator.truediv, one, other)
+def truediv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+    """``left / right``."""
+    _nonzero(graph, right)
+    return graph.compute(operator.truediv, left, right)
 
 
-def mod(graph: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
-    """``one % other``: of floats, ``fmod`` with the sign of the divisor."""
-    if _is_int(one) and _is_int(other):
-        _nonzero(graph, other, before=True)
-        return graph.compute(operator.mod, one, other)
-    _nonzero(graph, other)
+def mod(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+    """``left % right``: of floats, ``fmod`` with the sign of the divisor."""
+    if _is_int(left) and _is_int(right):
+        _nonzero(graph, right, before=True)
+        return graph.compute(operator.mod, left, right)
+    _nonzero(graph, right)
     compute = graph.compute
-    rest = compute(math.fmod, _plain(graph, one), _plain(graph, other))
-    below = compute(operator.ne, compute(operator.lt, rest, 0.0), compute(operator.lt, other, 0))
+    rest = compute(math.fmod, _plain(graph, left), _plain(graph, right))
+    below = compute(operator.ne, compute(operator.lt, rest, 0.0), compute(operator.lt, right, 0))
     turned = compute(operator.and_, compute(operator.ne, rest, 0.0), below)
-    either = compute(operator.getitem, [rest, compute(operator.add, rest, other)], compute(int, turned))
-    result = compute(math.copysign, either, _plain(graph, other))
-    graph.stands_for(result, "mod", one, other)
+    either = compute(operator.getitem, [rest, compute(operator.add, rest, right)], compute(int, turned))
+    result = compute(math.copysign, either, _plain(graph, right))
+    graph.stands_for(result, "mod", left, right)
     return result
 
 
-def floordiv(graph: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
-    """``one // other``: of floats, what is left without the rest, divided, as CPython does."""
+def floordiv(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+    """``left // right``: of floats, what is left without the rest, divided, as CPython does."""
     compute = graph.compute
-    if _is_int(one) and _is_int(other):
-        _nonzero(graph, other, before=True)
-        return compute(operator.floordiv, one, other)
-    quotient = compute(operator.truediv, compute(operator.sub, one, mod(graph, one, other)), other)
+    if _is_int(left) and _is_int(right):
+        _nonzero(graph, right, before=True)
+        return compute(operator.floordiv, left, right)
+    quotient = compute(operator.truediv, compute(operator.sub, left, mod(graph, left, right)), right)
     whole = compute(operator.floordiv, quotient, 1.0)
     above = compute(operator.gt, compute(operator.sub, quotient, whole), 0.5)
     whole = compute(operator.add, whole, compute(float, above))
-    result = compute(math.copysign, whole, compute(operator.truediv, one, other))
-    graph.stands_for(result, "floordiv", one, other)
+    result = compute(math.copysign, whole, compute(operator.truediv, left, right))
+    graph.stands_for(result, "floordiv", left, right)
     return finite(graph, result)
 
 
-def pow(graph: Any, one: Any, other: Any) -> Any:  # noqa: A001, ANN401 (the operator's name)
-    """``one ** other``: of ints, a product, or an exact float as an int."""
-    if not (_is_int(one) and _is_int(other)):
-        return finite(graph, graph.compute(operator.pow, one, other))
-    base, exponent = _plain(graph, one), _plain(graph, other)
+def pow(graph: Any, left: Any, right: Any) -> Any:  # noqa: A001, ANN401 (the operator's name)
+    """``left ** right``: of ints, a product, or an exact float as an int."""
+    if not (_is_int(left) and _is_int(right)):
+        return finite(graph, graph.compute(operator.pow, left, right))
+    base, exponent = _plain(graph, left), _plain(graph, right)
     if type(exponent) is int and exponent >= 0:
         times = functools.partial(graph.compute, operator.mul)
         return functools.reduce(times, [base] * exponent) if exponent else 1
@@ -96,20 +96,20 @@ def pow(graph: Any, one: Any, other: Any) -> Any:  # noqa: A001, ANN401 (the ope
     return graph.compute(int, power)
 
 
-def lshift(graph: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
-    """``one << other``."""
-    if type(other) not in NUMBERS:
-        graph.assume(graph.compute(operator.ge, other, 0))
-    return graph.compute(operator.lshift, one, other)
+def lshift(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+    """``left << right``."""
+    if type(right) not in NUMBERS:
+        graph.assume(graph.compute(operator.ge, right, 0))
+    return graph.compute(operator.lshift, left, right)
 
 
-def rshift(graph: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
-    """``one >> other``."""
-    if type(other) in NUMBERS:
-        return graph.compute(operator.rshift, one, min(int(other), MOST_SHIFT))
-    graph.assume(graph.compute(operator.ge, other, 0))
-    graph.assume(graph.compute(operator.le, other, MOST_SHIFT))
-    return graph.compute(operator.rshift, one, other)
+def rshift(graph: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
+    """``left >> right``."""
+    if type(right) in NUMBERS:
+        return graph.compute(operator.rshift, left, min(int(right), MOST_SHIFT))
+    graph.assume(graph.compute(operator.ge, right, 0))
+    graph.assume(graph.compute(operator.le, right, MOST_SHIFT))
+    return graph.compute(operator.rshift, left, right)
 
 
 def rounded(graph: Any, number: Any) -> Any:  # noqa: ANN401
@@ -136,7 +136,7 @@ def math_function(graph: Any, function: Any, args: tuple[Any, ...]) -> Any:  # n
         return function(0)
     given = [_plain(graph, argument) for argument in args]
     if function is math.log and len(given) > 1:
-        top, bottom = (math_function(graph, function, (one,)) for one in given)
+        top, bottom = (math_function(graph, function, (number,)) for number in given)
         return truediv(graph, top, bottom)
     result = graph.compute(function, *given)
     return result if MATH[function][:2] == "is" else finite(graph, result)
@@ -181,13 +181,13 @@ class ShapeProxy(tuple[Any, ...]):
     def numel(self) -> Any:  # noqa: ANN401
         """The number of elements of a tensor of this shape."""
         total: Any = 1
-        for one in self:
-            total = total * one
+        for size in self:
+            total = total * size
         return total
 
     def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
-        found = tuple.__getitem__(self, index)
-        return ShapeProxy(found) if isinstance(index, slice) else found
+        item = tuple.__getitem__(self, index)
+        return ShapeProxy(item) if isinstance(index, slice) else item
 
     def __add__(self, other: Any) -> Any:  # noqa: ANN401
         return ShapeProxy(tuple.__add__(self, tuple(other)))
@@ -216,20 +216,20 @@ class NumberOperator(NamedTuple):
     result: Callable[..., Any] | None = None
 
 
-def _sum_of_bounds(one: int, other: int) -> int:
-    return one + other
+def _sum_of_bounds(left: int, right: int) -> int:
+    return left + right
 
 
-def _bound_of_bits(one: int, other: int) -> int:
-    return 2 * max(one, other) + 1
+def _bound_of_bits(left: int, right: int) -> int:
+    return 2 * max(left, right) + 1
 
 
 BINARY = {
     "add": NumberOperator(operator.add, _sum_of_bounds),
     "sub": NumberOperator(operator.sub, _sum_of_bounds),
-    "mul": NumberOperator(operator.mul, lambda one, other: one * other),
+    "mul": NumberOperator(operator.mul, lambda left, right: left * right),
     "truediv": NumberOperator(operator.truediv, result=truediv),
-    "floordiv": NumberOperator(operator.floordiv, lambda one, _: one + 1, floordiv),
+    "floordiv": NumberOperator(operator.floordiv, lambda left, _: left + 1, floordiv),
     "mod": NumberOperator(operator.mod, lambda _, other: other, mod),
     "pow": NumberOperator(operator.pow, result=pow),
     "lt": NumberOperator(operator.lt),
@@ -241,12 +241,12 @@ BINARY = {
     "and": NumberOperator(operator.and_, _bound_of_bits),
     "or": NumberOperator(operator.or_, _bound_of_bits),
     "xor": NumberOperator(operator.xor, _bound_of_bits),
-    "lshift": NumberOperator(operator.lshift, lambda one, other: one << min(other, 64), lshift),
-    "rshift": NumberOperator(operator.rshift, lambda one, _: one, rshift),
+    "lshift": NumberOperator(operator.lshift, lambda left, right: left << min(right, 64), lshift),
+    "rshift": NumberOperator(operator.rshift, lambda left, _: left, rshift),
 }
 UNARY = {
-    "neg": NumberOperator(operator.neg, lambda one: one),
-    "abs": NumberOperator(abs, lambda one: one),
+    "neg": NumberOperator(operator.neg, lambda bound: bound),
+    "abs": NumberOperator(abs, lambda bound: bound),
 }
 CHOOSING = {"max": NumberOperator(max, max), "min": NumberOperator(min, min)}
 BOUNDS = {
@@ -351,7 +351,7 @@ def concrete(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, list):
         return list(map(concrete, value))
     if type(value) is dict:
-        return {key: concrete(one) for key, one in value.items()}
+        return {key: concrete(item) for key, item in value.items()}
     if isinstance(value, slice):
         return slice(*map(concrete, (value.start, value.stop, value.step)))
     return value
@@ -369,8 +369,8 @@ def is_free(*values: object) -> bool:
 def _binary(name: str, row: NumberOperator) -> None:
     """Add an operator of two numbers, and the reflected one."""
 
-    def computed(builder: Any, one: object, other: object) -> object:  # noqa: ANN401
-        return row.result(builder, one, other) if row.result else builder.compute(row.function, one, other)
+    def computed(builder: Any, left: object, right: object) -> object:  # noqa: ANN401
+        return row.result(builder, left, right) if row.result else builder.compute(row.function, left, right)
 
     def forward(self: Scalar, other: object) -> object:
         if not (is_scalar(other) or type(other) in NUMBERS):
@@ -425,8 +425,8 @@ def _round(self: Scalar, digits: int | None = None) -> object:
     return rounded(self._builder, self)
 
 
-def _divmod(one: object, other: object) -> object:
-    return one // other, one % other  # type: ignore[operator]
+def _divmod(left: object, right: object) -> object:
+    return left // right, left % right  # type: ignore[operator]
 
 
 for _name, _row in BINARY.items():
@@ -440,6 +440,6 @@ for _name, _use in NEEDED.items():
 for _name, _method in {
     "__round__": _round,
     "__divmod__": _divmod,
-    "__rdivmod__": lambda one, other: _divmod(other, one),
+    "__rdivmod__": lambda left, right: _divmod(right, left),
 }.items():
     setattr(Scalar, _name, _method)

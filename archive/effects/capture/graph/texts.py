@@ -141,7 +141,7 @@ class TextMarks:
 
     def close(self) -> None:
         """Note where texts with marks went that are none of these calls; the call is then tried again."""
-        self._other_calls |= {(self._marks[one].code, self._marks[one].call) for one in self._open}
+        self._other_calls |= {(self._marks[mark].code, self._marks[mark].call) for mark in self._open}
 
 
 @cache
@@ -151,7 +151,7 @@ def _instructions(code: CodeType) -> list[dis.Instruction]:
 
 def _offset(code: CodeType, last: int) -> int:
     """The offset of the instruction that a frame runs; its ``f_lasti`` may be at a cache behind it."""
-    return max(one.offset for one in _instructions(code) if one.offset <= last)
+    return max(step.offset for step in _instructions(code) if step.offset <= last)
 
 
 @cache

@@ -48,13 +48,13 @@ def plain(value: Any) -> Any:  # noqa: ANN401
     if is_container_proxy(value):
         return plain(inner_of(value))
     if isinstance(value, OpenList | OpenPart):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, TrackedDict):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if type(value) in (tuple, list):
         return type(value)(map(plain, value))
     if type(value) is dict:
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     return value
 
 
@@ -111,8 +111,8 @@ class ContainerType:
         return issubclass(self._call.objects.real_of(cls), self._kind)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        found = getattr(self._kind, name)
-        return unbound(self._kind, name) if type(found) in DESCRIPTORS else found
+        member = getattr(self._kind, name)
+        return unbound(self._kind, name) if type(member) in DESCRIPTORS else member
 
     def __or__(self, other: Any) -> Any:  # noqa: ANN401
         return self._kind | getattr(other, "_kind", other)
@@ -272,7 +272,7 @@ class Containers:
         own, inner = base_of(class_behind(proxy)), inner_of(proxy)
         if isinstance(raw, GetSetDescriptorType) and name == "maxlen":
             return inner.bound() if type(inner) is OpenDeque else inner.maxlen
-        known = next((one for one in (raw.__name__, name) if getattr(own, one, None) is raw), None)
+        known = next((alias for alias in (raw.__name__, name) if getattr(own, alias, None) is raw), None)
         return ABSENT if known is None or known in OF_OBJECTS else self.method(proxy, known)
 
     def apply(self, proxy: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -294,7 +294,7 @@ class Containers:
                 self._update(proxy, args, kwargs)
                 return proxy if name == "__ior__" else None
             if name in CALLING_OTHERS and any(
-                isinstance(static(cls.__mro__, one), FunctionType) for one in ITEM_METHODS
+                isinstance(static(cls.__mro__, other), FunctionType) for other in ITEM_METHODS
             ):
                 self._call.refuse(f"{cls.__qualname__}.{name}, which OrderedDict does by other methods")
         result = getattr(inner, name)(*args, **kwargs)

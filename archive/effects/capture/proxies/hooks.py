@@ -278,20 +278,20 @@ class BackwardHooking:
     def after(self, result: Any) -> Any:  # noqa: ANN401
         """The result, with an alias in place of the tensor; the hooks are noted."""
         given = result if isinstance(result, tuple) else (result,)
-        tensors = [one for one in given if isinstance(one, torch.Tensor)]
+        tensors = [value for value in given if isinstance(value, torch.Tensor)]
         if not self._need_gradients(tensors):
             return result
         if len(tensors) > 1 or type(given) is not tuple:
             self._call.refuse(SEVERAL)
-        made = tuple(one.view_as(one) if isinstance(one, torch.Tensor) else one for one in given)
-        outputs = tuple(one if isinstance(one, torch.Tensor) else None for one in made)
+        made = tuple(value.view_as(value) if isinstance(value, torch.Tensor) else value for value in given)
+        outputs = tuple(value if isinstance(value, torch.Tensor) else None for value in made)
         self._call.check_once()
         hooks, pre = (
-            tuple(follow(self._call, one) for one in self._own[kind].values())
+            tuple(follow(self._call, hook) for hook in self._own[kind].values())
             for kind in (BACKWARD, BACKWARD_PRE)
         )
         with WITHOUT_MODES():
-            versions = tuple(one._version for one in (*self._inputs, *outputs) if one is not None)
+            versions = tuple(tensor._version for tensor in (*self._inputs, *outputs) if tensor is not None)
         self._call.side_effects.backward_hooks.append(
             BackwardHooks(self._proxy, hooks, pre, self._inputs, outputs, self._call.here(), versions)
         )

@@ -131,7 +131,7 @@ def _kind(part: list[Any]) -> str:
 
 def _called(builder: GraphBuilder, function: Callable[..., Any], *args: Any) -> Any:  # noqa: ANN401
     """The result of one of the functions above, as a value of the graph."""
-    given = [one.in_graph() if hasattr(one, "in_graph") else one for one in args]
+    given = [argument.in_graph() if hasattr(argument, "in_graph") else argument for argument in args]
     node = builder.emit("call_function", function, tuple(given), {})
     with WITHOUT_MODES():
         value = function(*concrete(given))

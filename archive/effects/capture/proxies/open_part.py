@@ -103,7 +103,7 @@ class Rest:
             call.guards.note(Look.TYPE, Each(source), kind)
             if kind == "int":
                 call.guards.note(Look.RANGE, Each(source), LARGEST_ITEM)
-            data = [call.snapshot.tensor(one) for one in self._old]
+            data = [call.snapshot.tensor(item) for item in self._old]
             call.lists[source] = call.builder.list_input(source, self._old, data, GRAPH_KINDS[kind])
         whole: list[Any] = call.lists[source]
         front, back = self._removed
@@ -149,8 +149,8 @@ class OpenPart(MadeList):
         if not self._is_open:
             return list.__len__(self)
         lengths = [len(piece) if type(piece) is list else piece.length() for piece in self._pieces]  # type: ignore[union-attr]
-        known = sum(one for one in lengths if not is_scalar(one))
-        numbers = [one for one in lengths if is_scalar(one)]
+        known = sum(length for length in lengths if not is_scalar(length))
+        numbers = [length for length in lengths if is_scalar(length)]
         total = functools.reduce(operator.add, [*numbers, known] if known or not numbers else numbers)
         if self._part is None:
             return total
@@ -163,11 +163,11 @@ class OpenPart(MadeList):
             return otherwise
         return self._chosen(min, index, total) if index >= 0 else self._chosen(max, total + index, 0)
 
-    def _chosen(self, function: Any, one: Any, other: Any) -> Any:  # noqa: ANN401
+    def _chosen(self, function: Any, left: Any, right: Any) -> Any:  # noqa: ANN401
         """The smaller or larger one of two numbers."""
-        if is_scalar(one) or is_scalar(other):
-            return self._call.builder.compute(function, one, other)
-        return function(one, other)
+        if is_scalar(left) or is_scalar(right):
+            return self._call.builder.compute(function, left, right)
+        return function(left, right)
 
     def kind(self) -> str | None:
         """See :func:`kind_of`; whether there is an old item at all is guarded from now on."""
@@ -198,14 +198,14 @@ class OpenPart(MadeList):
             return made[self._part]
         return cut_in_graph(self._call, made, self._part)
 
-    def _joined(self, one: list[Any], other: list[Any]) -> list[Any]:
+    def _joined(self, left: list[Any], right: list[Any]) -> list[Any]:
         """Two lists as one."""
-        if not one or not other:
-            return one or other
+        if not left or not right:
+            return left or right
         builder = self._call.builder
-        made = [*one, *other]
-        if builder.node_of(one) is not None or builder.node_of(other) is not None:
-            builder.bind(made, builder.emit("call_function", operator.add, (one, other), {}))
+        made = [*left, *right]
+        if builder.node_of(left) is not None or builder.node_of(right) is not None:
+            builder.bind(made, builder.emit("call_function", operator.add, (left, right), {}))
         return made
 
     def keep(self) -> None:

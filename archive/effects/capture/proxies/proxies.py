@@ -66,7 +66,7 @@ class AttributeView(MutableMapping[str, Any]):
             for name, value in pending.items()
             if self._kind == _kind_of(value, registered=(self._variable, name) in effects.registrations)
         ]
-        return [one for one in dict.fromkeys([*self._before, *new]) if pending.get(one) is not DELETED]
+        return [name for name in dict.fromkeys([*self._before, *new]) if pending.get(name) is not DELETED]
 
     def __contains__(self, name: object) -> bool:
         text, source = str(name), self._variable.source
@@ -94,7 +94,7 @@ class AttributeView(MutableMapping[str, Any]):
         real = self._call.real.get(self._variable)
         if self._kind != "__dict__":
             self._call.refuse(f"what a module registers is changed past its methods: {self._kind}")
-        raw = next((one.__dict__[name] for one in cls.__mro__ if name in one.__dict__), ABSENT)
+        raw = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), ABSENT)
         described = hasattr(type(raw), "__set__") and not isinstance(raw, MemberDescriptorType)
         registered = isinstance(real, torch.nn.Module) and (
             isinstance(value, torch.nn.Module | torch.nn.Parameter)
@@ -271,7 +271,7 @@ def proxy_class(call: CapturedCall, cls: type) -> type:
         for compare in COMPARING:
             problem = f"{compare} of a SimpleNamespace, which cannot be followed"
             names[compare] = lambda *_, problem=problem: call.refuse(problem)
-    caller = next((one.__dict__["__call__"] for one in cls.__mro__ if "__call__" in one.__dict__), None)
+    caller = next((base.__dict__["__call__"] for base in cls.__mro__ if "__call__" in base.__dict__), None)
     if caller is torch.nn.Module.__call__:
         names["__call__"] = lambda self, *args, **kwargs: call_module(call, self, *args, **kwargs)
     elif isinstance(caller, FunctionType):
@@ -292,16 +292,16 @@ def _container_methods(call: CapturedCall, cls: type, own: dict[str, Any]) -> di
     base = base_of(cls)
     names = [name for name in CONTAINER_METHODS if hasattr(base, name) and name not in own]
     names = [name for name in names if not isinstance(static(cls.__mro__, name), FunctionType)]
-    found = {name: method(name) for name in names} | {
+    namespace = {name: method(name) for name in names} | {
         "__slots__": ("_inner",),
         "__hash__": None,
         "_call": call,
     }
     if "__len__" in names and "__bool__" not in own:
-        found["__bool__"] = lambda self: bool(inner_of(self))
+        namespace["__bool__"] = lambda self: bool(inner_of(self))
     if base is list:
-        found.setdefault("__radd__", lambda self, other: other + list(inner_of(self)))
-    return found
+        namespace.setdefault("__radd__", lambda self, other: other + list(inner_of(self)))
+    return namespace
 
 
 def _missing(cls: type, name: str) -> NoReturn:

@@ -49,7 +49,7 @@ class Sizes:
             self._call.guards.setting(facet)
         else:
             self._rely(facet, [argument for argument in args if isinstance(argument, torch.Tensor)])
-        given, named = self._fixed(args), {key: self._fixed(one) for key, one in kwargs.items()}
+        given, named = self._fixed(args), {key: self._fixed(argument) for key, argument in kwargs.items()}
         return func(*given, **named)
 
     def _fixed(self, value: Any) -> Any:  # noqa: ANN401
@@ -106,18 +106,18 @@ class Sizes:
     # --- guards ------------------------------------------------------------------------------------
 
     def _look(self, inputs: list[GraphInput], *looks: Look) -> None:
-        for one in inputs:
+        for given in inputs:
             for look in looks:
-                if not one.is_list:
-                    if one.tensors:
-                        self._call.guards.tensor(one, look)
+                if not given.is_list:
+                    if given.tensors:
+                        self._call.guards.tensor(given, look)
                     continue
                 with WITHOUT_MODES():
-                    values = {FOUND[look](tensor, None) for tensor, _ in one.tensors}
+                    values = {FOUND[look](tensor, None) for tensor, _ in given.tensors}
                 if len(values) > 1:
                     self._call.refuse(f"tensors in a list that differ in {look}")
                 for value in values:
-                    self._call.guards.note(look, Each(one.source), value)
+                    self._call.guards.note(look, Each(given.source), value)
 
     def rank(self, tensor: Any) -> None:  # noqa: ANN401
         """Guard the number of a tensor's dimensions."""

@@ -44,16 +44,16 @@ class TrackedDict(dict[Any, Any]):
         """Give it its items, wrapped; their guards are held back until they are read."""
         for key, value in values.items():
             with self._call.guards.held() as held:
-                kept = self._call.wrap(value, Item(self._source, key))
+                wrapped = self._call.wrap(value, Item(self._source, key))
             self._held[key] = held
-            dict.__setitem__(self, key, kept)
+            dict.__setitem__(self, key, wrapped)
         self._expected = dict(dict.items(self))
 
     def intact(self) -> bool:
         """Whether all changes went through its methods."""
         ours = dict(dict.items(self))
         return list(ours) == list(self._expected) and all(
-            one is other for one, other in zip(ours.values(), self._expected.values(), strict=True)
+            item is expected for item, expected in zip(ours.values(), self._expected.values(), strict=True)
         )
 
     def _keys_change(self) -> None:
@@ -73,10 +73,10 @@ class TrackedDict(dict[Any, Any]):
 
     def _has(self, key: Any) -> bool:  # noqa: ANN401
         """Whether a key is there, guarded unless the call itself has set or deleted the key."""
-        found = dict.__contains__(self, key)
+        is_there = dict.__contains__(self, key)
         if not self._set.intersection((key, ALL)) and is_literal(key):
-            self._call.guards.note(Look.HAS, self._source, found, key)
-        return found
+            self._call.guards.note(Look.HAS, self._source, is_there, key)
+        return is_there
 
     def _read(self, key: Any) -> bool:  # noqa: ANN401
         if self.creates and not self._has(key):
@@ -134,9 +134,9 @@ class TrackedDict(dict[Any, Any]):
         key = self._call.constant_key(key)
         if not self._has(key):
             raise KeyError(key)
-        others = [] if last else [one for one in self if one != key]
-        for one in (key, *others):
-            self[one] = self.pop(one)
+        others = [] if last else [other for other in self if other != key]
+        for moved in (key, *others):
+            self[moved] = self.pop(moved)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401
         if not self._has(key):

@@ -55,7 +55,7 @@ def makes_sets(code: CodeType) -> bool:
     """Whether some code, or code inside of it, makes sets or has one as a constant."""
     return (
         not MAKING_NAMES.isdisjoint(code.co_names)
-        or any(one.opname in MAKING_STEPS for one in dis.get_instructions(code))
+        or any(step.opname in MAKING_STEPS for step in dis.get_instructions(code))
         or any(isinstance(const, frozenset) for const in code.co_consts)
         or any(makes_sets(const) for const in code.co_consts if isinstance(const, CodeType))
     )
@@ -207,8 +207,8 @@ class TrackedSet:
     def fill(self, values: Iterable[object]) -> None:
         """Give it the elements that it has before the call."""
         self._old = set(values)
-        self.is_code = any(isinstance(one, CODE) for one in self._old)
-        if not all(is_literal(one) or isinstance(one, CODE) for one in self._old):
+        self.is_code = any(isinstance(element, CODE) for element in self._old)
+        if not all(is_literal(element) or isinstance(element, CODE) for element in self._old):
             self._call.refuse("a set whose elements are no constants")
 
     @staticmethod
@@ -218,8 +218,8 @@ class TrackedSet:
 
     def contents(self) -> set[Any]:
         """Its elements after the captured call."""
-        old = {one for one in self._old if self._now.get(one, True)} if self._is_old else set()
-        return old | {one for one, there in self._now.items() if there}
+        old = {element for element in self._old if self._now.get(element, True)} if self._is_old else set()
+        return old | {element for element, there in self._now.items() if there}
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -230,9 +230,9 @@ class TrackedSet:
             return (self._call.objects.real_of(element) if original is None else original) in self._old
         if not is_literal(element):
             return False
-        found = element in self._old
-        self._call.guards.note(Look.HAS, self._source, found, element)
-        return found
+        is_there = element in self._old
+        self._call.guards.note(Look.HAS, self._source, is_there, element)
+        return is_there
 
     def _refuse_code(self) -> None:
         """Refuse all but membership in a set of classes or functions, such as a registry."""
@@ -267,8 +267,8 @@ class TrackedSet:
         if self._is_old:
             reason = UNKNOWN_ELEMENTS if self._source in self._call.resized else ""
             self._call.guards.note(Look.LENGTH, self._source, len(self._old), reason=reason)
-            for one in sorted(self._old, key=repr):
-                self._was(one)
+            for element in sorted(self._old, key=repr):
+                self._was(element)
         return self.contents()
 
     def __len__(self) -> int:
@@ -356,14 +356,14 @@ class TrackedSet:
     def update(self, *others: Iterable[Any]) -> None:
         self._check("update")
         for other in others:
-            for one in elements(other):
-                self.add(one)
+            for element in elements(other):
+                self.add(element)
 
     def difference_update(self, *others: Iterable[Any]) -> None:
         self._check("difference_update")
         for other in others:
-            for one in elements(other):
-                self.discard(one)
+            for element in elements(other):
+                self.discard(element)
 
 
 def elements(values: Any) -> list[Any]:  # noqa: ANN401

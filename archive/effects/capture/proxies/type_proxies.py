@@ -46,9 +46,9 @@ class NumberType(type):
                 same = type(value_of(value)) is cls._kind
                 return value if same else cls._call.builder.compute(cls._kind, value)
             if isinstance(value, torch.Tensor):
-                found = value.item()
-                same = type(value_of(found)) is cls._kind
-                return found if same else cls._call.builder.compute(cls._kind, found)
+                number = value.item()
+                same = type(value_of(number)) is cls._kind
+                return number if same else cls._call.builder.compute(cls._kind, number)
         return cls._kind(*args)
 
     def __instancecheck__(cls, value: object) -> bool:

@@ -99,7 +99,7 @@ class Reach:
     def parts_of(self, result: object) -> Iterable[MadeList]:
         """The lists of unknown length, made by the call, that effects and the result lead to."""
         self.of([result])
-        return (one for one in self._lists.values() if isinstance(one, MadeList))
+        return (variable for variable in self._lists.values() if isinstance(variable, MadeList))
 
     def _of_variable(self, variable: Variable, value: object) -> Iterable[object]:
         """The values that a new object holds."""
@@ -112,7 +112,7 @@ class Reach:
             if hook.handle is variable:
                 return hook.tensor, hook.function
         self.objects[variable] = value
-        saved = (kept for context, kept, _ in self._effects.save_for_backward if context is variable)
+        saved = (tensors for context, tensors, _ in self._effects.save_for_backward if context is variable)
         held = parts(inner_of(value)) if is_container_proxy(value) else ()
         return (*self._effects.store_attr_mutations.get(variable, {}).values(), *saved, *held)
 

@@ -194,10 +194,13 @@ class Flattening:
         """The effects that fill a new container."""
         with _naming(at):
             if isinstance(value, dict):
-                pairs = [(self.value(key), self.value(one)) for key, one in value.items()]
+                pairs = [(self.value(key), self.value(item)) for key, item in value.items()]
                 return [Effect(Op.SET_ITEM, source, *pair) for pair in pairs]
             if isinstance(value, set):
-                return [Effect(Op.ADD, source, None, self._element(one)) for one in sorted(value, key=repr)]
+                return [
+                    Effect(Op.ADD, source, None, self._element(element))
+                    for element in sorted(value, key=repr)
+                ]
             items = self._items(value)
             return [Effect(Op.EXTEND, source, None, Made("list", items))] if items or at is None else []
 
@@ -354,10 +357,10 @@ class Flattening:
         """A dict, set, deque or the like."""
         empty = empty_of(value)
         if isinstance(value, dict):
-            pairs = (part for key, one in value.items() for part in (self.value(key), self.value(one)))
+            pairs = (part for key, item in value.items() for part in (self.value(key), self.value(item)))
             return Made(empty.kind, (*empty.items, *pairs))
         if isinstance(value, set | frozenset):
-            return Made(empty.kind, tuple(self._element(one) for one in sorted(value, key=repr)))
+            return Made(empty.kind, tuple(self._element(element) for element in sorted(value, key=repr)))
         return Made(empty.kind, (*empty.items, *self._items(value)))
 
     def _element(self, value: object) -> Value:
@@ -366,7 +369,7 @@ class Flattening:
         return self.value(value)
 
     def _items(self, value: object) -> tuple[Value, ...]:
-        return tuple(self.value(one) for one in cast("Iterable[object]", value))
+        return tuple(self.value(item) for item in cast("Iterable[object]", value))
 
 
 def empty_of(value: Any) -> Made:  # noqa: ANN401
