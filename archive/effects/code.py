@@ -57,7 +57,7 @@ def head_of(qualname: str) -> str:
 
 
 def found_code(head: Any, qualname: str, digest: str) -> tuple[CodeType, dict[str, Any]] | None:  # noqa: ANN401
-    """The code of a function, and its globals; None if there is none like it.
+    """The code of a function, and its globals; None if no such function exists.
 
     Args:
         head: the function, class or Python module that the code is in.

@@ -65,10 +65,10 @@ def is_tensor(value: Any) -> bool:  # noqa: ANN401
 
 
 def checked_tensor(value: Any) -> Any:  # noqa: ANN401
-    """A tensor.
+    """A value that is a tensor.
 
     Raises:
-        TypeError: the value is none.
+        TypeError: it is something else.
     """
     if not isinstance(value, torch.Tensor):
         raise TypeError(f"expected a tensor, found a {type(value).__name__}")
@@ -76,10 +76,10 @@ def checked_tensor(value: Any) -> Any:  # noqa: ANN401
 
 
 def checked_int(value: object) -> int:
-    """An int of Python's own class.
+    """A value that is an int of Python's own class.
 
     Raises:
-        TypeError: the value is none.
+        TypeError: it is something else.
     """
     if type(value) is not int:
         raise TypeError(f"expected an int, found a {type(value).__name__}")
@@ -87,10 +87,10 @@ def checked_int(value: object) -> int:
 
 
 def check_shown(*values: object) -> None:
-    """Refuse values whose text a class of somebody's own makes: it may do anything for a text.
+    """Refuse values whose text is made by a class that somebody wrote: such a class may run any code.
 
     Raises:
-        StateError: a value is none that a call may show, or has such a part.
+        StateError: a value, or a part of one, is of such a class.
     """
     waiting, seen = list(values), set()
     while waiting:
@@ -111,7 +111,7 @@ def plain_text(value: Any) -> str:  # noqa: ANN401
     """The text of an immutable value.
 
     Raises:
-        TypeError: the value's class is written in Python, which may do anything for a text.
+        TypeError: the value's class is written in Python, so making its text may run any code.
     """
     if isinstance(value, tuple) or is_container(value):
         check_shown(value)
@@ -182,7 +182,7 @@ def number(value: Any) -> Any:  # noqa: ANN401
     """A number of a computed expression.
 
     Raises:
-        TypeError: it is none, or an int of more than 4096 bits: such numbers are not computed with.
+        TypeError: it is no number, or an int of more than 4096 bits, which would take too long.
     """
     kind = type(value)
     if kind is int:

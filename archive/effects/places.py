@@ -254,9 +254,9 @@ def delete_own(target: Any, name: str) -> None:  # noqa: ANN401
 
 
 def check_settable(target: Any, name: str) -> None:  # noqa: ANN401
-    """Refuse an attribute that is no data of an object.
+    """Refuse an attribute that is not data.
 
-    A handle of a hook is none: taking the hook off calls what it holds.
+    The handle of a hook holds no data: taking the hook off calls what the handle holds.
 
     Raises:
         StateError: its class has a method, a property or the like by that name; or it is a Python module,
@@ -295,7 +295,7 @@ def item(holder: Any, key: Any) -> Any:  # noqa: ANN401
     """The item of a container, by the method of Python's own class. A ``defaultdict`` makes none.
 
     Raises:
-        LookupError: there is none.
+        LookupError: it has no such item.
         StateError: the holder is no container.
     """
     if type(holder) is Plain:
@@ -332,7 +332,7 @@ def base(holder: object) -> Any:  # noqa: ANN401
     """The container of Python or PyTorch that an object is, or that its class derives from.
 
     Raises:
-        StateError: it is none.
+        StateError: it is no container.
     """
     cls = base_of(type(holder))
     if cls in BASES:

@@ -88,8 +88,8 @@ def folded_with_state(graphs: Mapping[str, Graph]) -> dict[str, Graph]:
     an operation that backends refuse, if no method reads it, or its type is a class of the model's own.
 
     Code may be there only as long as an attribute lacks its value: ``if self.scale is None: self.scale = …``.
-    So every attribute is taken for a constant first. Those that the folded graphs still write are state then,
-    and the graphs are folded again, until they write no other.
+    So every attribute counts as a constant at first. Those that the folded graphs still write are state, and
+    the graphs are folded again, until they write no others.
     """
     constants = {
         operation.path

@@ -102,7 +102,7 @@ class _Folding:
         return made
 
     def _root(self, value: int) -> int:
-        """The value that a value is another name for; itself if there is none."""
+        """The value that a value is another name for, or the value itself."""
         while value in self._same:
             value = self._same[value]
         return value

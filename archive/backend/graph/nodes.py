@@ -35,7 +35,7 @@ class GraphValue:
     Attributes:
         name: PyTorch's name for it, unique in its graph.
         type: its type, a ``torch._C.Type``.
-        type_text: the type as TorchScript writes it; a ``Future`` is what it gives, for nothing runs aside.
+        type_text: the type as TorchScript writes it; a ``Future`` is the type that it gives.
     """
 
     __slots__ = ("_value", "name", "type", "type_text")

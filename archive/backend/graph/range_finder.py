@@ -71,7 +71,7 @@ class RangeFinder:
 
 
 def _in_lines_shown(shown: str) -> SourceRange | None:
-    """The range that PyTorch shows as a text, in a source that has no other lines; None if that is none."""
+    """The range that PyTorch shows as a text, in a source that has no other lines; None for other texts."""
     header, marks = SHOWN.fullmatch(shown), list(MARKING.finditer(shown))
     if header is None or len(marks) != 1:
         return None

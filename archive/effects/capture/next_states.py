@@ -140,7 +140,7 @@ def _evaluated(value: Value, values: dict[Source, Any]) -> Any:  # noqa: ANN401
 
 
 def _with_number(call: CapturedCall, source: Source, value: Any) -> Snapshot | None:  # noqa: ANN401
-    """The state before a call with another number at a source; None if that is not to be had."""
+    """The state before a call with another number at a source; None if it cannot be made."""
     snapshot, owner = call.snapshot.copy(), None
     if isinstance(source, GlobalName):
         owner = call.functions.names(source.module)

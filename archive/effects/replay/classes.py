@@ -49,10 +49,10 @@ def resolved(name: str, allow: Allowed) -> object:
 
 
 def dtype(text: str) -> torch.dtype:
-    """The dtype with a name: ``torch.float32``.
+    """The dtype of a name: ``torch.float32``.
 
     Raises:
-        StateError: there is none.
+        StateError: no dtype has this name.
     """
     value = vars(torch).get(text.removeprefix("torch."))
     if not isinstance(value, torch.dtype):

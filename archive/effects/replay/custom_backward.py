@@ -56,10 +56,10 @@ class BackwardContext:
 
 
 def checked_context(value: Any) -> BackwardContext:  # noqa: ANN401
-    """A context of an autograd function.
+    """A value that is the context of an autograd function.
 
     Raises:
-        StateError: the value is none.
+        StateError: it is something else.
     """
     if type(value) is not BackwardContext:
         raise StateError(f"expected the context of an autograd function, found a {type(value).__name__}")

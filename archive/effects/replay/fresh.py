@@ -258,7 +258,7 @@ def _part(tensor: Any, shape: Any, strides: Any, offset: int) -> Any:  # noqa: A
     """A part of a tensor, in its memory.
 
     Raises:
-        StateError: the tensor is none, or has no such part.
+        StateError: it is no tensor, or has no such part.
     """
     if not isinstance(tensor, torch.Tensor):
         raise StateError("a view of what is no tensor")

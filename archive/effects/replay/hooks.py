@@ -143,10 +143,10 @@ def made_function(
 
 
 def checked_handle(value: Any) -> Any:  # noqa: ANN401
-    """A handle of a hook.
+    """A value that is the handle of a hook.
 
     Raises:
-        StateError: the value is none.
+        StateError: it is something else.
     """
     if type(value) is not RemovableHandle:
         raise StateError(f"expected the handle of a hook, found a {type(value).__name__}")

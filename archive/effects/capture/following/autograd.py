@@ -294,7 +294,7 @@ class HookHandle:
     def remove(self) -> None:
         """Take the hook off; a second time does nothing, as in PyTorch."""
         if self._call.side_effects.take_off(self, self._call.here()):
-            # No effect may be left that fails, as PyTorch does, for a tensor without gradient: a guard does.
+            # PyTorch refuses a hook on a tensor without gradient. No effect is left to fail, so a guard does.
             with WITHOUT_MODES():
                 self._sizes.gradient(self._tensor)
 

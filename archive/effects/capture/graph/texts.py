@@ -140,7 +140,7 @@ class TextMarks:
         return MarkedText("".join(template), tuple(values))
 
     def close(self) -> None:
-        """Note where texts with marks went that are none of these calls; the call is then tried again."""
+        """Note other calls that texts with marks went to; the capture is then tried again."""
         self._other_calls |= {(self._marks[mark].code, self._marks[mark].call) for mark in self._open}
 
 

@@ -186,7 +186,7 @@ class CapturedCall:
     Args:
         snapshot: the values before the call.
         seen: changes that earlier attempts have seen; resized sources are added as they are seen.
-        outermost: the code that calls the model. Frames outside of it are none of the model's.
+        outermost: the code that calls the model. Frames outside of it do not belong to the model.
 
     Attributes:
         wrap: gives the model's value for a real one and its source: ``following.wrapping.Wrapping.wrap``.
