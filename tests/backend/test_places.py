@@ -21,6 +21,7 @@ import torch.jit.mobile
 
 import archive
 from archive.backend import BackendError, Delegate, load_archive, lower
+from archive.backend.graph import inlining
 from archive.backend.lower.saving import lowered_archive
 from archive.check.verify import verify
 from tests.support.backend_models import Host
@@ -169,3 +170,27 @@ def test_an_attribute_that_stands_on_two_lines_is_led_to_neither(lite: bool) -> 
     said = failure(Delegate.of(lowered))
     assert "Module hierarchy:top(Twice)::<unknown>.aten::mT\n" in said
     assert "HERE" not in said
+
+
+def test_the_text_of_a_function_is_searched_once_however_often_it_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So lowering takes a time that follows the layers."""
+    searches: list[object] = []
+
+    def counted(*arguments: object) -> object:
+        searches.append(arguments[0])
+        return re.finditer(*arguments)  # type: ignore[call-overload]
+
+    counts = []
+    for layers in (1, 3):
+        layer = torch.nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
+        encoder = torch.jit.script(
+            torch.nn.TransformerEncoder(layer, layers, enable_nested_tensor=False).eval()
+        )
+        searches.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(inlining, "re", types.SimpleNamespace(finditer=counted, escape=re.escape))
+            lower(encoder, "aten")
+        counts.append(len(searches))
+    assert counts[0] == counts[1] > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -16,6 +16,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import torch
 
 from archive.backend import LoweringError, lower, save_lowered
+from archive.backend.lower import saving
 from archive.base.errors import ArchiveError
 from archive.check.verify import verify
 from archive.container.container import Container
@@ -25,6 +26,12 @@ from tests.support.backend_models import Branching, Host, cases
 from tests.support.corpus import CALLSTACKS, DELEGATED
 from tests.support.processes import run_fresh
 from tests.support.sampling import Suite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from archive.container.record import Record
+    from archive.container.write import Member
 
 pytestmark = pytest.mark.torch
 
@@ -248,3 +255,20 @@ def test_modules_whose_generated_source_is_the_same_are_told_apart(tmp_path: Pat
         name = outer[2:-1]
         way = f"{outer}::forward.__loweredModule__({name})::forward.{inner}(Linear)::forward.aten::linear"
         assert f"top(Sequential)::<unknown>.{way}" in said
+
+
+@pytest.mark.parametrize("change", [lambda data: bytes([data[0] ^ 1]) + data[1:], lambda data: data[:-4]])
+@pytest.mark.parametrize("ending", [".pt", ".ptl"])
+def test_another_weight_than_the_model_s_is_never_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, change: Callable[[bytes], bytes]
+) -> None:
+    """What was written is read back, and compared with what PyTorch has written, byte by byte."""
+
+    def written(record: Record) -> Member:
+        is_weight = record.name.rpartition("/")[2] == "0"
+        return new_member(record.name, change(bytes(record.view()))) if is_weight else member_from(record)
+
+    monkeypatch.setattr(saving, "member_from", written)
+    with pytest.raises(ArchiveError, match="would not be the same model; nothing is written"):
+        save_lowered(lower(torch.jit.script(torch.nn.Linear(3, 3)), "aten"), tmp_path / f"model{ending}")
+    assert not [*tmp_path.iterdir()]

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
-from archive.base.mapped import FileInMemory, Mapped, in_memory, unchanged
+from archive.base.mapped import FileInMemory, Mapped, give_back, in_memory, unchanged
 from archive.base.ranged import RangedBytes
 from archive.base.remote import Location
 from archive.container.container import Container
@@ -376,3 +376,22 @@ def test_a_short_path_is_not_sought_in_other_words() -> None:
     ):
         raise ValueError("the letter")
     assert "memory://" not in str(told.value.strerror)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux counts the pages of a process here")
+def test_a_mapped_file_gives_its_memory_back(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(b"x" * (1 << 24))
+
+    def of_files() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssFile"))
+
+    mapped = Mapped(path)
+    assert mapped.data.tobytes() == path.read_bytes()
+    before = of_files()
+    give_back(mapped.data[5:9])
+    assert before - of_files() > 1 << 23
+    assert mapped.data.tobytes() == path.read_bytes()
+    mapped.close()
+    give_back(memoryview(b"in memory"))
