@@ -58,6 +58,33 @@ def fill_ranges(graph: Graph) -> None:
     _take_ranges_of_neighbours(graph.body, {}, unknown)
 
 
+class _FunctionText:
+    """The text of a function, asked many times: an attribute's reads are looked for once.
+
+    Attributes:
+        source: the text and its place.
+        text: its bytes.
+        is_builtin: whether PyTorch compiled it from a string of its own.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = bytes(source.text)
+        self.is_builtin = str(source.filename or "") == GENERATED_FILE
+        self._reads: dict[bytes, tuple[SourceRange, str] | None] = {}
+
+    def reads(self, name: bytes) -> tuple[SourceRange, str] | None:
+        """From the first place that reads an attribute of this name to the last one, and as PyTorch shows it.
+
+        None if the text reads none.
+        """
+        if name not in self._reads:
+            places = list(re.finditer(rb"[\w.]*\.%b\b(?!\s*\()" % re.escape(name), self.text))
+            span = SourceRange(self.source, places[0].start(), places[-1].end()) if places else None
+            self._reads[name] = (span, shown(span)) if span is not None else None
+        return self._reads[name]
+
+
 def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
     """Give operations that are attributes of tensors the range of the attribute in the function's text.
 
@@ -68,66 +95,47 @@ def _take_ranges_of_attributes(graph: Graph) -> set[Operation]:
         The operations whose line is not known: several lines of the text have the attribute.
     """
     unknown: set[Operation] = set()
-    sources = _functions(graph)
-    reads: dict[tuple[int, bytes], SourceRange | None] = {}  # a long function has many operations
+    texts: dict[int, _FunctionText] = {}  # by id of the source
     for operation in graph.operations():
-        name = _attribute(operation)
-        source = sources.get(id(operation.stack))
-        if name is None or source is None:
+        span = operation.range
+        if span is not None and id(span.source) not in texts:
+            texts[id(span.source)] = _FunctionText(span.source)
+    functions = _functions(graph, texts)
+    for operation in graph.operations():
+        function = functions.get(id(operation.stack))
+        name = _attribute(operation, texts) if function is not None else None
+        read = function.reads(name) if function is not None and name is not None else None
+        if read is None:
             continue
-        key = id(source), name
-        if key not in reads:
-            reads[key] = _reads(source, name)
-        span = reads[key]
-        if span is None:
-            continue
-        if span.start < span.end:
-            operation.range, operation.shown = span, shown(span)
-        else:
+        if b"\n" in bytes(read[0].text):
             unknown.add(operation)
+        else:
+            operation.range, operation.shown = read
     return unknown
 
 
-def _reads(source: Source, name: bytes) -> SourceRange | None:
-    """Where a text reads an attribute: None if nowhere, empty if on several lines."""
-    text = bytes(source.text)
-    places = list(re.finditer(rb"[\w.]*\.%b\b(?!\s*\()" % re.escape(name), text))
-    if not places:
-        return None
-    start, end = places[0].start(), places[-1].end()
-    return SourceRange(source, start, start if b"\n" in text[start:end] else end)
-
-
-def _functions(graph: Graph) -> dict[int, Source | None]:
+def _functions(graph: Graph, texts: dict[int, _FunctionText]) -> dict[int, _FunctionText | None]:
     """For each call stack, by id, the text of the function that is called; None if there are several."""
-    found: dict[int, Source | None] = {}
-    met: set[tuple[int, int]] = set()
+    functions: dict[int, _FunctionText | None] = {}
     for operation in graph.operations():
-        if operation.range is None:
+        text = texts[id(operation.range.source)] if operation.range is not None else None
+        if text is None or text.is_builtin or not text.text:
             continue
-        source, stack = operation.range.source, id(operation.stack)
-        if (stack, id(source)) in met or _is_builtin(operation.range) or not len(source.text):
-            continue
-        met.add((stack, id(source)))
-        known = found.setdefault(stack, source)
-        if known is not source and (known is None or bytes(known.text) != bytes(source.text)):
-            found[stack] = None
-    return found
+        known = functions.setdefault(id(operation.stack), text)
+        if known is not text and (known is None or known.text != text.text):
+            functions[id(operation.stack)] = None
+    return functions
 
 
-def _attribute(operation: Operation) -> bytes | None:
+def _attribute(operation: Operation, texts: dict[int, _FunctionText]) -> bytes | None:
     """The name of the attribute that an operation may be; None if it has a range in the model's source."""
     if not operation.shown:
         return operation.kind.partition("::")[2].encode()
     span = operation.range
-    if span is None or not _is_builtin(span):
+    if span is None or not texts[id(span.source)].is_builtin:
         return None
-    found = BUILTIN.search(bytes(span.source.text)[: span.start])
-    return found and found[1]
-
-
-def _is_builtin(span: SourceRange) -> bool:
-    return str(span.source.filename or "") == GENERATED_FILE
+    function = BUILTIN.search(texts[id(span.source)].text[: span.start])
+    return function and function[1]
 
 
 def _take_ranges_of_neighbours(

@@ -150,9 +150,9 @@ def _model_source(said: bytes, opened: Archive) -> SourceRange | None:
     span = None
     for name, line, blanks in GENERATED_FRAME.findall(said):
         record = name.decode("utf-8", "surrogateescape")
-        if record in opened.records and any(one in opened.records for one in range_records_of(record)):
+        if record in opened.records and any(ranges in opened.records for ranges in range_records_of(record)):
             lines = bytes(opened.records[record].view()).split(b"\n")
-            starts = list(accumulate((len(one) + 1 for one in lines), initial=0))
+            starts = list(accumulate((len(text) + 1 for text in lines), initial=0))
             span = opened.locate(record, starts[int(line) - 1] + len(blanks))
     return span
 
@@ -351,15 +351,15 @@ def _attached(opened: Archive, sites: Mapping[int, Site], carried: Carried) -> d
     return records
 
 
-def _renumber(columns: Columns, taken: set[int]) -> None:
+def _renumber(columns: Columns, used_before: set[int]) -> None:
     """Number handles in the order of the instructions, and sort the rows of the call-stack map by them."""
     of_map = columns["handle.handle"]
     used = columns["instruction.handle"]
     order = dict.fromkeys([*used[np.isin(used, of_map)].tolist(), *of_map.tolist()])
-    free = (number for number in count() if number not in taken)
+    free = (number for number in count() if number not in used_before)
     new = dict(zip(order, free, strict=False))
-    columns["instruction.handle"] = np.array([new.get(one, one) for one in used.tolist()], np.int64)
-    numbers = np.array([new[one] for one in of_map.tolist()], np.int64)
+    columns["instruction.handle"] = np.array([new.get(handle, handle) for handle in used.tolist()], np.int64)
+    numbers = np.array([new[handle] for handle in of_map.tolist()], np.int64)
     by_number = np.argsort(numbers)
     of_rows: tuple[ColumnName, ...] = ("handle.tag", "handle.op", "handle.stack")
     for name in of_rows:
@@ -388,7 +388,7 @@ def _check(before: Archive, after: Archive, sites: Mapping[int, Site], padded: M
         ArchiveError: the model differs, a handle is missing, or a tag has no source range.
     """
     changed = {*CHANGED, *padded}
-    kept, written = (
+    original, written = (
         {
             name: record
             for name, record in opened.container.records.items()
@@ -396,8 +396,8 @@ def _check(before: Archive, after: Archive, sites: Mapping[int, Site], padded: M
         }
         for opened in (before, after)
     )
-    for name in sorted(kept.keys() | written.keys()):
-        if name not in kept or name not in written or not _same(kept[name], written[name]):
+    for name in sorted(original.keys() | written.keys()):
+        if name not in original or name not in written or not _same(original[name], written[name]):
             said = "records besides debug info would change; nothing is written"
             raise ArchiveError(said, file=before.file, record=one_line(name))
     lost = set(sites) - set(after.handles)

@@ -84,11 +84,11 @@ def checkpointed(
     result = function(*args)
     call.checkpoints -= 1
     _check_random(call, before, preserve=preserve)
-    for one in result if isinstance(result, tuple) else (result,):
-        if isinstance(one, list | dict | tuple) or any(one is other for other in tensors):
+    for item in result if isinstance(result, tuple) else (result,):
+        if isinstance(item, list | dict | tuple) or any(item is other for other in tensors):
             call.refuse("a result of torch.utils.checkpoint that is an argument, or holds several tensors")
         with WITHOUT_MODES():
-            if isinstance(one, torch.Tensor) and one.is_floating_point() and not one.requires_grad:
+            if isinstance(item, torch.Tensor) and item.is_floating_point() and not item.requires_grad:
                 call.refuse("a result of torch.utils.checkpoint without gradient, to which PyTorch gives one")
     return result
 
@@ -302,9 +302,9 @@ REPLACEMENTS = (
         for name in names
     ),
     *(
-        Replacement(Environment, name, one, for_the_model(one, _current))
-        for name, one in vars(Environment).items()
-        if isinstance(one, FunctionType) and name not in ("__init__", "__repr__")
+        Replacement(Environment, name, method, for_the_model(method, _current))
+        for name, method in vars(Environment).items()
+        if isinstance(method, FunctionType) and name not in ("__init__", "__repr__")
     ),
     *(
         Replacement(torch, name, getattr(torch, name), _reading(getattr(torch, name), f"torch.{name}"))
@@ -330,7 +330,11 @@ REPLACEMENTS = (
         for name, reason in reasons.items()
     ),
 )
-BY_FUNCTION = {id(one.real): one.made for one in REPLACEMENTS if isinstance(one.owner, ModuleType)}
+BY_FUNCTION = {
+    id(replacement.real): replacement.made
+    for replacement in REPLACEMENTS
+    if isinstance(replacement.owner, ModuleType)
+}
 """Replacements of functions that a model may have imported by their names."""
 
 
@@ -354,8 +358,8 @@ def intercepted(call: CapturedCall) -> Iterator[None]:
     audit(_current)
     with LOCK:
         if not CALLS:
-            for one in REPLACEMENTS:
-                setattr(one.owner, one.name, one.made)
+            for replacement in REPLACEMENTS:
+                setattr(replacement.owner, replacement.name, replacement.made)
             WATCH.begin()
         CALLS[threading.get_ident()] = call
     try:
@@ -367,5 +371,5 @@ def intercepted(call: CapturedCall) -> Iterator[None]:
             if not CALLS:
                 if not WATCH.captures:
                     WATCH.end()
-                for one in REPLACEMENTS:
-                    setattr(one.owner, one.name, one.real)
+                for replacement in REPLACEMENTS:
+                    setattr(replacement.owner, replacement.name, replacement.real)

@@ -249,10 +249,10 @@ def span_of(code: CodeType, position: Position | None) -> Span | None:
     line, last, start, end = position
     first = min(code.co_firstlineno, line)
     block = lines[first - 1 : max(first - 1 + _block_size(code, first), last)]
-    encoded = [one.encode() for one in block]
+    encoded = [line_text.encode() for line_text in block]
     before = [0]
-    for one in encoded:
-        before.append(before[-1] + len(one))
+    for line_text in encoded:
+        before.append(before[-1] + len(line_text))
     return Span(
         b"".join(encoded),
         code.co_filename.encode("utf-8", "surrogateescape"),
@@ -283,13 +283,15 @@ class AttributeUse(NamedTuple):
 
 def globals_read(code: CodeType) -> list[str]:
     """Names that code looks up in its globals, in order."""
-    found = [one for each in codes_in(code) for one in dis.get_instructions(each)]
-    return list(dict.fromkeys(str(one.argval) for one in found if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")))
+    steps = [step for each in codes_in(code) for step in dis.get_instructions(each)]
+    return list(
+        dict.fromkeys(str(step.argval) for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    )
 
 
 def sets_globals(code: CodeType) -> bool:
     """Whether code sets or deletes globals."""
-    return any(one.opname in GLOBAL_SETS for each in codes_in(code) for one in dis.get_instructions(each))
+    return any(step.opname in GLOBAL_SETS for each in codes_in(code) for step in dis.get_instructions(each))
 
 
 def uses_of(code: CodeType, variable: str) -> list[AttributeUse] | None:
@@ -301,13 +303,13 @@ def uses_of(code: CodeType, variable: str) -> list[AttributeUse] | None:
     """
     uses: list[AttributeUse] = []
     for each in codes_in(code):
-        steps = [one for one in dis.get_instructions(each) if one.opname != "EXTENDED_ARG"]
+        steps = [step for step in dis.get_instructions(each) if step.opname != "EXTENDED_ARG"]
         for place, step in enumerate(steps):
             if _loads(step, variable):
-                found = _uses_at(steps, place + 1)
-                if found is None:
+                uses_here = _uses_at(steps, place + 1)
+                if uses_here is None:
                     return None
-                uses += found
+                uses += uses_here
     return uses
 
 
@@ -357,12 +359,12 @@ def importable(value: Any) -> str | None:  # noqa: ANN401
     if not isinstance(module, str) or not isinstance(name, str):
         return None
     try:
-        found: Any = importlib.import_module(module)
+        imported: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            imported = getattr(imported, part)
     except (ImportError, AttributeError):
         return None
-    return f"{module}:{name}" if found is value else None
+    return f"{module}:{name}" if imported is value else None
 
 
 def contents_of(cell: CellType) -> object:
@@ -380,7 +382,7 @@ def comparison_by_identity(code: CodeType) -> tuple[CodeType, int] | None:
     Returns:
         The code that has it, which may be inside of the one given, and the instruction; None without one.
     """
-    steps = [one for one in dis.get_instructions(code) if one.opname != "CACHE"]
+    steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
     for place, step in enumerate(steps):
         before, first = steps[place - 1], steps[place - 2]
         fixed = before.opname == "LOAD_CONST" or (
@@ -396,12 +398,12 @@ def comparison_by_identity(code: CodeType) -> tuple[CodeType, int] | None:
 @functools.cache
 def asks_super_alone(code: CodeType, name: str) -> bool:
     """Whether some code reads a method by this name of nothing but ``super()``."""
-    kept = [one for one in dis.get_instructions(code) if one.opname not in ("PRECALL", "CACHE")]
-    for place, one in enumerate(kept):
-        if one.argval != name or one.opname.startswith("LOAD_SUPER"):
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("PRECALL", "CACHE")]
+    for place, step in enumerate(steps):
+        if step.argval != name or step.opname.startswith("LOAD_SUPER"):
             continue
-        before = [each.opname for each in kept[max(place - 2, 0) : place]]
-        if before != ["LOAD_GLOBAL", "CALL"] or kept[place - 2].argval != "super":
+        before = [each.opname for each in steps[max(place - 2, 0) : place]]
+        if before != ["LOAD_GLOBAL", "CALL"] or steps[place - 2].argval != "super":
             return False
     return True
 
@@ -418,13 +420,13 @@ def first_read(code: CodeType, name: str) -> Position | None:
 @functools.cache
 def stores_of(code: CodeType) -> dict[str, tuple[CodeType, int]]:
     """The instruction that last stores each global and each shared variable, as code and its number in it."""
-    found: dict[str, tuple[CodeType, int]] = {}
+    stores: dict[str, tuple[CodeType, int]] = {}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             inner = stores_of(constant).items()
-            found |= {name: at for name, at in inner if name not in code.co_cellvars}
+            stores |= {name: at for name, at in inner if name not in code.co_cellvars}
     for instruction in dis.get_instructions(code):
         stores_cell = instruction.opname in CELL_STORES and instruction.argval in code.co_freevars
         if instruction.opname in GLOBAL_STORES or stores_cell:
-            found[instruction.argval] = code, instruction.offset // 2
-    return found
+            stores[instruction.argval] = code, instruction.offset // 2
+    return stores
