@@ -6,7 +6,8 @@
 #   make test-all      the same with all cases, in an odd environment; takes twice the time
 #   make coverage      the tests once more, and the lines and branches that they reach, room by room
 #   make fuzz          changed records, zips, companions and logs for as long as you like: docs/fuzzing.md
-#   make bench         the numbers behind the claims
+#   make bench         the numbers behind the claims: writes BENCHMARKS.md
+#   make bench-quick   those of new processes, logs and small archives, in a minute
 #   make fmt           format, and repair what can be repaired
 #   make clean         remove everything that make made
 #
@@ -19,7 +20,7 @@ FUZZ_TARGETS ?= ranges handles methods paths bytecode data constants effects pla
 	records windows blocks kinds log joined archive program texts diff split migrate
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backend test test-all lint coverage fuzz bench fmt clean python
+.PHONY: help demo demo-backend test test-all lint coverage fuzz bench bench-quick fmt clean python
 .DELETE_ON_ERROR:
 
 # The constraints reach the environment that pip builds the package in, too. Torch is taken at its pin only.
@@ -111,18 +112,11 @@ coverage: .venv/.ready
 	@.venv/bin/python -m tools.coverage_rooms
 
 bench: .venv/.bench-ready
-	@mkdir -p build
-	@.venv/bin/python -m tools.bench
-	@.venv/bin/python -m tools.bench_size build/models > build/BENCHMARKS.md
-	@.venv/bin/python -m tools.bench_store build/store
-	@.venv/bin/python -m tools.bench_backend >> build/BENCHMARKS.md
-	@.venv/bin/python -m tools.bench_effects >> build/BENCHMARKS.md
-	@.venv/bin/python -m tools.bench_exported >> build/BENCHMARKS.md
-	@.venv/bin/python -m tools.bench_leaks
-	@.venv/bin/python -m tools.bench_tensors >> build/BENCHMARKS.md
-	@.venv/bin/python -m tools.bench_shares build/models >> build/BENCHMARKS.md
-	@.venv/bin/python -m tools.load_server >> build/BENCHMARKS.md
-	@cat build/BENCHMARKS.md
+	@.venv/bin/python -m tools.bench --write BENCHMARKS.md
+	@sed -n "/^## Aims/,$$p" BENCHMARKS.md
+
+bench-quick: .venv/.bench-ready
+	@.venv/bin/python -m tools.bench --quick
 
 fmt: .venv/.ready
 	@.venv/bin/ruff check --fix-only --quiet

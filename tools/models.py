@@ -237,6 +237,7 @@ MODELS: dict[str, Callable[[], bytes]] = {
     "fx-1k": partial(graphs, 1_000),
     "fx-2k": partial(graphs, 2_000),
     "fx-8k": partial(graphs, 8_000),
+    "fx-10k": partial(graphs, 10_000),
     "fx-100k": partial(graphs, 100_000),
     "fx-1m": partial(graphs, 1_000_000),
 }

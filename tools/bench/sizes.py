@@ -1,9 +1,6 @@
-"""How small debug information becomes, and what that costs: the table in BENCHMARKS.md.
+"""How small debug information becomes, and what that costs.
 
-    python -m tools.bench_size FOLDER    models are built into the folder, or taken from there
-
-Everything is measured in one run, on models built on the spot. Peers: PyTorch's own records as it stores them
-(deflated), and xz, zstd and Parquet of the same rows.
+Peers: PyTorch's own records as it stores them (deflated), and xz, zstd and Parquet of the same rows.
 """
 
 from __future__ import annotations
@@ -11,11 +8,9 @@ from __future__ import annotations
 import importlib
 import io
 import lzma
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,10 +31,11 @@ from archive.reader.collect import collect
 from archive.reader.companion import Companion
 from archive.rewrite.shrink import shrink
 from archive.rewrite.split import split
+from tools.bench.measuring import FIXTURES, Aim, Table, best
 from tools.models import built
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from archive import Archive
 
@@ -49,8 +45,14 @@ SIZES = ("bert", "bert-inline", "gpt", "resnet", "resnet-traced", "encoder48", "
 GRAPHS = ("fx-1k", "fx-2k", "fx-8k", "fx-100k", "fx-1m")
 GROWTH = ("fx-1k", "fx-100k", "fx-1m")
 WHOLE = ("bert", "resnet", "encoder48", "encoder48.ptl", "fx-2k", "fx-8k")
+TRACED = ("bert", "bert-inline", "gpt", "resnet-traced", *GRAPHS)
+LITE = (0.28, 0.20, 0.50, 0.20)
+"""Of encoder48.ptl, what is to be left at most: split, without handles, compact, embedded."""
+OFFSETS = "offsets in generated code take 0.4 KB"
+SOURCE_TEXT = "of scripted models, source text is most of it"
+TENSORS_AND_HEADERS = "tensors and zip headers take 0.12"
 MANY = 20_000
-ORACLES = Path(__file__).parent.parent / "fixtures" / "oracles"
+ORACLES = FIXTURES / "oracles"
 PEAK = """
 import sys
 import archive
@@ -69,16 +71,6 @@ look(sys.argv[3], sys.argv[4])
 print(peak() - before)
 """
 UNBOUNDED = Limits(memory=1 << 62).allowance(0)
-
-
-def best(work: Callable[[], object], rounds: int = 5) -> float:
-    """Seconds of the fastest of some runs."""
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def debug_records(opened: Archive) -> list[bytes]:
@@ -135,7 +127,7 @@ def parquet(opened: Archive) -> int:
     return size
 
 
-def companions(folder: Path) -> Iterator[Row]:
+def companions(folder: Path) -> Iterator[Row | Aim]:
     """The companion against PyTorch's records and general compressors."""
     peers = ("PyTorch, deflated", "xz -9e", "zstd -19", "Parquet")
     yield ("model", "rows", *peers, "**companion**", "smaller", "B a row")
@@ -149,9 +141,16 @@ def companions(folder: Path) -> Iterator[Row]:
             sizes = (rows, size, xz, zstd, parquet(opened), ours)
             numbers = [f"{number:,}" if number else "-" for number in sizes]
         yield (name, *numbers, f"{size / ours:.1f}x", f"{ours / rows:.3f}")
+        if name == "bert":
+            yield Aim("companion of a traced BERT-like model", ours, 1_600, " B", reason=OFFSETS)
+        if name in TRACED:
+            yield Aim(f"companion of {name}, smaller than PyTorch's records", size / ours, 20, "x", more=True)
+        yield Aim(f"companion of {name}, of the smallest peer", ours / min(filter(None, sizes[2:5])), 1, "x")
+        if name == "fx-1m":
+            yield Aim("companion of a million rows", ours / rows, 0.42, " B a row")
 
 
-def call_stacks(folder: Path) -> Iterator[Row]:
+def call_stacks(folder: Path) -> Iterator[Row | Aim]:
     """What the call-stack map and the method handles take of a companion."""
     yield ("encoder48.ptl", "PyTorch, deflated", "of the companion", "ratio")
     with archive.open(built("encoder48.ptl", folder)) as opened:
@@ -165,9 +164,10 @@ def call_stacks(folder: Path) -> Iterator[Row]:
             rest = len(build_companion(facts.with_columns(left)))
             size = len(deflated_as_by_pytorch(opened.records[record].view()))
             yield (what, f"{size:,}", f"{whole - rest:,}", f"{(whole - rest) / size:.3f}x")
+            yield Aim(f"{what} in a companion, of PyTorch's", (whole - rest) / size, 0.25, "x")
 
 
-def whole_files(folder: Path) -> Iterator[Row]:
+def whole_files(folder: Path) -> Iterator[Row | Aim]:
     """Whole files, and what is left of them; compact's debug records against PyTorch's."""
     ours = ("companion", "split", "split, no handles", "compact", "its debug info", "embed")
     yield ("model", "file", "debug info in it", *ours)
@@ -185,6 +185,14 @@ def whole_files(folder: Path) -> Iterator[Row]:
         kept, without, compacted, inside = (f"{size:,} ({size / len(source):.0%})" for size in left)
         row = (f"{len(source):,}", f"{before:,}", f"{apart.companion_size:,}", kept, without, compacted)
         yield (name, *row, f"{after / before:.2f}x", inside)
+        yield Aim(f"debug records of {name}, compact", after / before, 0.72, "x", reason=SOURCE_TEXT)
+        if lite:
+            for what, size, goal in zip(
+                ("split", "split, no handles", "compact", "embed"), left, LITE, strict=True
+            ):
+                yield Aim(
+                    f"{name}, {what}, of the file", size / len(source), goal, "x", reason=TENSORS_AND_HEADERS
+                )
 
 
 DEBUG = {"source ranges", "delegated source ranges", "call-stack map", "method handles", "module paths"}
@@ -196,7 +204,7 @@ def encoded(opened: Archive) -> Contents:
     return Contents(bytes(16), form.form())
 
 
-def growth(folder: Path) -> Iterator[Row]:
+def growth(folder: Path) -> Iterator[Row | Aim]:
     """What encoding, opening and looking up cost as archives grow."""
     costs = ("encode, µs a row", "decode, µs a row", "mapped, bytes", "open mapped", "one range")
     yield ("model", "rows", *costs)
@@ -218,9 +226,12 @@ def growth(folder: Path) -> Iterator[Row]:
         per_row = [f"{seconds / rows * 1e6:.2f}" for seconds in (encode, decode)]
         times = (f"{opening * 1e6:.0f} µs", f"{lookup * 1e6:.1f} µs")
         yield (name, f"{rows:,}", *per_row, f"{len(mapped):,}", *times)
+        yield Aim(f"a mapped companion of {name}, opened", opening * 1e6, 100, " µs")
+        if name != "fx-1k":
+            yield Aim(f"encoding {name}", encode / rows * 1e6, 3, " µs a row", reason="LZMA is a third of it")
 
 
-def handles(folder: Path) -> Iterator[Row]:
+def handles(folder: Path) -> Iterator[Row | Aim]:
     """Look-ups of debug handles, in a map as it is and in one of about a million."""
     yield ("encoder48.ptl", "handles", "one handle's range, mapped", "bulk, a handle", "peak of one, packed")
     with archive.open(built("encoder48.ptl", folder)) as opened:
@@ -244,6 +255,10 @@ def handles(folder: Path) -> Iterator[Row]:
             peak = int(subprocess.run(command, capture_output=True, check=True, text=True).stdout)  # noqa: S603
         what = "as it is" if times == 1 else f"{times} times"
         yield (what, f"{count:,}", f"{one * 1e6:.1f} µs", f"{bulk * 1e9:.0f} ns", f"{peak / 1024:.1f} MB")
+        yield Aim(
+            f"a look-up in {count:,} handles", one * 1e6, 10, " µs", reason="memory is not in the cache"
+        )
+        yield Aim(f"look-ups in bulk in {count:,} handles", bulk * 1e9, 100, " ns")
 
 
 def tiled(facts: Contents, times: int) -> Contents:
@@ -261,24 +276,15 @@ PARTS = {
     "Whole files": whole_files,
     "Companion files": companions,
     "Call stacks and handles": call_stacks,
-    "Cost as archives grow": growth,
+    "Cost of companions as archives grow": growth,
     "Look-ups by debug handle": handles,
 }
 
 
-def main() -> None:
-    """Measure and print, as Markdown."""
-    folder = Path(sys.argv[1])
-    for title, measure in PARTS.items():
-        if sys.argv[2:] and title not in sys.argv[2:]:
-            continue
-        print(f"\n## {title}\n")
-        for number, row in enumerate(measure(folder)):
-            print(f"| {' | '.join(row)} |", flush=True)
-            if not number:
-                print(f"|{'---|' * len(row)}")
-    print(f"\nPeak memory of this run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10:,} MB.")
-
-
-if __name__ == "__main__":
-    main()
+def measure(folder: Path) -> Iterator[Table | Aim]:
+    """All of these."""
+    for title, part in PARTS.items():
+        results = list(part(folder / "models"))
+        headings, *rows = (result for result in results if not isinstance(result, Aim))
+        yield Table(title, headings, rows)
+        yield from (result for result in results if isinstance(result, Aim))

@@ -1,11 +1,10 @@
-"""What companions of exported programs take, and how long a split: the tables about them in BENCHMARKS.md.
-
-    python -m tools.bench_exported    BERT, GPT-2, ViT and ResNet are exported from random weights
+"""What companions of exported programs take, and how long a split: BERT, GPT-2, ViT, ResNet, random weights.
 
 None of them trained the dictionaries of companions (``tools/make_words.py``).
 
 The peers, in the same run: of the companion the better of zstd 19 and xz -9e of all metadata as text; of
-reading, packing and stripping a program, ``json.loads`` and ``json.dumps`` of its record.
+reading, packing and stripping a program, and of a whole split, ``json.loads`` and ``json.dumps`` of its
+record.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from __future__ import annotations
 import json
 import logging
 import lzma
-import sys
-import time
 import warnings
 from importlib import import_module
 from pathlib import Path
@@ -31,11 +28,16 @@ from archive.formats.exported.program import Program, without_metadata
 from archive.formats.record_kinds import is_program
 from archive.normalform.pool import Pool
 from archive.normalform.programs import ProgramPacker
+from tools.bench.measuring import Aim, Table, in_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
 ROUNDS = 5
+NOTE = (
+    "Of transformers, with random weights: 12 layers, 96 wide; ResNet of 16 blocks. Exported non-strict, and "
+    "strict and decomposed. The last columns are times, in that of the JSON of the record, read and written."
+)
 LAYERS = {"hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 12, "intermediate_size": 192}
 HEADINGS = (
     "program",
@@ -81,11 +83,12 @@ class Row(NamedTuple):
     packed: float
     whole: float
 
-    def __str__(self) -> str:
+    def cells(self) -> tuple[object, ...]:
+        """Of the table."""
         share = f"{self.companion / self.peer:.2f}"
         small = [f"{size:,} ({size / self.size:.1%})" for size in (self.left, self.compact, self.embedded)]
         cells = (self.name, f"{self.nodes:,}", f"{self.size:,}", f"{self.metadata:,}", f"{self.companion:,}")
-        return "| " + " | ".join((*cells, share, *small, f"{self.packed:.1f}", f"{self.whole:.1f}")) + " |"
+        return (*cells, share, *small, f"{self.packed:.1f}", f"{self.whole:.1f}")
 
 
 def models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
@@ -106,16 +109,6 @@ def models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     }
 
 
-def best_of(rounds: int, call: Callable[[], object]) -> float:
-    """The least seconds of the processor that a call takes."""
-    times = []
-    for _ in range(rounds):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def packed(record: memoryview) -> bytes:
     """A program's record without metadata, which is packed."""
     tree = read_json(record, unbounded())
@@ -133,9 +126,12 @@ def row(name: str, path: Path) -> Row:
         sites = [site for program in opened.programs.values() for site in program.sites.values()]
         text = "\n".join(json.dumps(site.metadata) for site in sites).encode()
         (record,) = (bytes(one.view()) for name, one in opened.records.items() if is_program(name))
-    ours = best_of(ROUNDS, lambda: packed(memoryview(record)))
-    whole = best_of(ROUNDS, lambda: archive.split(path, small, aside, force=True))
-    theirs = best_of(ROUNDS, lambda: json.dumps(json.loads(record)))
+    ours, whole, theirs = in_turn(
+        lambda: packed(memoryview(record)),
+        lambda: archive.split(path, small, aside, force=True),
+        lambda: json.dumps(json.loads(record)),
+        rounds=ROUNDS,
+    )
     peer = min(len(zstandard.compress(text, 19)), len(lzma.compress(text, preset=9 | lzma.PRESET_EXTREME)))
     compact, embedded = (
         archive.shrink(path, small, level=one, force=True).out_size for one in ("compact", "embed")
@@ -155,20 +151,21 @@ def row(name: str, path: Path) -> Row:
     )
 
 
-def main() -> None:
-    """Export, measure, and print a table."""
+def measure(_: Path) -> Iterator[Table | Aim]:
+    """Export, and measure."""
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     torch.manual_seed(0)
-    sys.stdout.write(f"| {' | '.join(HEADINGS)} |\n|{' --- |' * len(HEADINGS)}\n")
+    rows = []
     with TemporaryDirectory() as folder:
         for name, (model, arguments) in models().items():
             for kind, strict in (("", False), (", strict, decomposed", True)):
                 program = torch.export.export(model.eval(), arguments, strict=strict)
                 path = Path(folder) / f"{name}.pt2"
                 torch.export.save(program.run_decompositions() if strict else program, path)
-                sys.stdout.write(f"{row(name + kind, path)}\n")
-
-
-if __name__ == "__main__":
-    main()
+                rows.append(row(name + kind, path))
+    yield Table("Exported programs", HEADINGS, [measured.cells() for measured in rows], NOTE)
+    for measured in rows:
+        yield Aim(f"companion of {measured.name}, of zstd, xz", measured.companion / measured.peer, 0.6, "x")
+        yield Aim(f"packing {measured.name}, in its JSON", measured.packed, 3, "x")
+    yield Aim("companion of an exported BERT", rows[0].companion, 2_600, " B")

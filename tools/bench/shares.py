@@ -1,11 +1,10 @@
 """The share of its allowance of memory that each command asks for, on the models of the benchmarks.
 
-    python -m tools.bench_shares FOLDER [NAME ...]    models are built into the folder, or taken from there
-    python -m tools.bench_shares --all MODEL ...      files, and a line for each command
-
 A share above 100 % would be refused without ``--limit``. Of a verb, the table has the largest share of all
 its options, and of all that was made of the model: what is left of it, companions, an embedded and a migrated
 one. Shares are the same in every run.
+
+    python -m tools.bench.shares MODEL ...      of files: a line for each command
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.costs.shares import COMMANDS, shares
+from tools.bench.measuring import Aim, Table
 from tools.models import built
 
 if TYPE_CHECKING:
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 
     from tests.costs.shares import Share
 
-NAMES = (
-    *("bert", "gpt", "resnet-traced", "encoder48", "encoder48.ptl"),
-    *("fx-1k", "fx-2k", "fx-8k", "fx-100k"),
-)
+NAMES = ("fx-1k", "fx-2k", "fx-8k", "resnet-traced", "encoder48")
+NOTE = "The most that a verb asks for, of 64 MiB and 256 times the file's size; above 100 % it is refused."
 NEIGHBOUR = "fx-1k"
 """What ``diff`` compares each model with."""
 
@@ -55,23 +53,20 @@ def tell(path: Path) -> None:
         print(f"{path.name}\t{one.command}\t{one.status:d}\t{one.share:.3f}\t{refused}", flush=True)
 
 
-def main() -> None:
-    """Measure and print, as Markdown."""
+def measure(folder: Path) -> Iterator[Table | Aim]:
+    """The largest shares of each verb."""
     warnings.simplefilter("ignore")
-    if sys.argv[1] == "--all":
-        for file in sys.argv[2:]:
-            tell(Path(file))
-        return
-    folder = Path(sys.argv[1])
-    neighbour, columns = built(NEIGHBOUR, folder), {}
-    names = sys.argv[2:] or NAMES
-    for name in names:
-        columns[name] = by_verb(measured(built(name, folder), neighbour))
-    print(f"\n## Shares of the memory that is allowed\n\n| verb | {' | '.join(names)} |")
-    print("|---" * (len(names) + 1) + "|")
-    for verb in next(iter(columns.values())):
-        print(f"| `{verb}` | {' | '.join(f'{columns[name][verb]:.1%}' for name in names)} |")
+    neighbour = built(NEIGHBOUR, folder / "models")
+    columns = {name: by_verb(measured(built(name, folder / "models"), neighbour)) for name in NAMES}
+    verbs = list(columns[NEIGHBOUR])
+    rows = [(f"`{verb}`", *(f"{columns[name][verb]:.1%}" for name in NAMES)) for verb in verbs]
+    yield Table("Shares of the memory that is allowed", ("verb", *NAMES), rows, NOTE)
+    for verb in verbs:
+        yield Aim(
+            f"`{verb}`, share of its memory", 100 * max(columns[name][verb] for name in NAMES), 100, " %"
+        )
 
 
 if __name__ == "__main__":
-    main()
+    for file in sys.argv[1:]:
+        tell(Path(file))

@@ -1,12 +1,11 @@
-"""How small the debug information of torchvision's models becomes: a table in BENCHMARKS.md.
+"""How small the debug information of torchvision's models becomes; no part of ``make bench``.
 
     python -m pip install --no-deps torchvision==0.28.0 pillow
-    python -m tools.bench_vision
+    python -m tools.bench.vision
 
 Eight models with random weights are scripted, and saved as ``.pt`` and as ``.ptl``, as apps have them:
 without debug handles. Each file that is made of them is checked: ``verify`` finds no error, and PyTorch loads
-it and computes the same. What is not so is told at the end, and the exit status is 1. Not part of
-``make bench``.
+it and computes the same. What is not so is told at the end, and the exit status is 1.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The numbers behind the claims, each a ratio against a peer measured in the same run.
-
-    python -m tools.bench               all parts
-    python -m tools.bench decoding      one part: records, decoding, memory, processes, startup
+"""Decoding and encoding large records, what is copied meanwhile, and the command against PyTorch.
 
 Models are traced on the spot with PyTorch. Decoding has two peers: ``pickle.loads`` (in C, executes what it
-reads) and the tests' slow reader, a stack machine in plain Python. The command's peers are a process that
-imports PyTorch and runs the failing call, and one that imports numpy alone.
+reads) and the tests' slow reader, a stack machine in plain Python. The command's peer is a process that
+imports PyTorch and runs the failing call.
 """
 
 from __future__ import annotations
@@ -13,20 +10,15 @@ from __future__ import annotations
 import io
 import linecache
 import pickle
-import resource
-import statistics
 import subprocess
 import sys
-import time
 import tracemalloc
 import types
 import warnings
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
-from rich.console import Console
-from rich.table import Table
 
 import archive
 from archive.base.limits import Limits
@@ -35,17 +27,19 @@ from archive.formats.source_ranges import build_source_ranges, parse_source_rang
 from archive.pickles.scan import Pickle, scan
 from archive.pickles.tree import read_trees
 from tests.support import slow_reader
+from tools.bench.measuring import COMMAND, FIXTURES, Aim, Table, best, in_turn, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from archive.debuginfo.handle_tables import HandleTable
     from archive.debuginfo.tables import RangeTable
 
+    Cells = tuple[str, str, str, str]
+
 OPS = 52_000
-ROUNDS = 7
-STARTS = 15
-ORACLES = Path(__file__).parent.parent / "fixtures" / "oracles"
+ORACLES = FIXTURES / "oracles"
 BY_TORCH = """
 import warnings; warnings.simplefilter("ignore")
 import torch
@@ -66,17 +60,6 @@ class Long(torch.nn.Module):
         for step in range(OPS):
             x = torch.add(x, 1.0) if step % 3 else torch.mul(x, x)
         return x
-
-
-def best(work: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Seconds of the fastest of some runs."""
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        result = work()
-        times.append(time.perf_counter() - start)
-        del result
-    return min(times)
 
 
 def saved(*, string_table: bool, lite: bool = False) -> bytes:
@@ -110,17 +93,19 @@ def read_handles(pickles: list[Pickle]) -> HandleTable:
     return parse_callstack_map(read_trees(pickles, [False], UNBOUNDED), 0, UNBOUNDED)
 
 
-def decoding(table: Table, title: str, data: memoryview, parse: Callable[[list[Pickle]], object]) -> None:
+def decoding(title: str, data: memoryview, parse: Callable[[list[Pickle]], object]) -> Iterator[Cells]:
     """Rows of one record: decode, columns."""
     pickles = [Pickle("record", data)]
     raw = bytes(data)
-    peer = best(lambda: pickle.loads(raw))  # noqa: S301 (our own bytes: the peer)
-    decode = best(lambda: scan(pickles, UNBOUNDED))
-    columns = best(lambda: parse(pickles))
-    table.add_row(
-        f"{title}: decode to values", f"{decode / peer:.2f}x", "pickle.loads", f"{peer * 1e3:.0f} ms"
+    peer, decode, columns = in_turn(
+        lambda: pickle.loads(raw),  # noqa: S301 (our own bytes: the peer)
+        lambda: scan(pickles, UNBOUNDED),
+        lambda: parse(pickles),
+        rounds=3,
     )
-    table.add_row(f"{title}: decode to columns", f"{columns / peer:.2f}x", "pickle.loads", "")
+    note = f"{peer * 1e3:.0f} ms"
+    yield f"{title}: decode to values", f"{decode / peer:.2f}x", "`pickle.loads`", note
+    yield f"{title}: decode to columns", f"{columns / peer:.2f}x", "`pickle.loads`", note
 
 
 def peak(work: Callable[[], object]) -> int:
@@ -133,7 +118,7 @@ def peak(work: Callable[[], object]) -> int:
     return most
 
 
-def plainly(table: Table) -> None:
+def plainly() -> Iterator[Cells]:
     """Decoding in columns against the plain way: a stack machine of Python objects."""
     with archive.open(saved(string_table=True, lite=True)) as opened:
         ranges = max(opened.range_records, key=lambda one: opened.records[one].size)
@@ -145,18 +130,17 @@ def plainly(table: Table) -> None:
     for title, data, slow, fast in ways:
         pickles = [Pickle("record", memoryview(data))]
         peer, ours = (lambda: slow(data)), (lambda: fast(pickles))  # noqa: B023 (used at once)
-        times = best(ours), best(peer, 2)
+        times = best(ours, 3), best(peer, 1)
         held = peak(ours), peak(peer)
-        table.add_row(
+        yield (
             f"{title}, {len(data):,} B: rows",
-            f"{times[0] / times[1]:.4f}x time, {held[0] / held[1]:.3f}x memory",
-            "slow reader",
-            f"{times[0] * 1e3:.0f} ms against {times[1]:.2f} s; "
-            f"{held[0] / 1e6:.0f} MB against {held[1] / 1e6:.0f} MB",
+            f"{times[0] / times[1]:.3f}x time, {held[0] / held[1]:.3f}x memory",
+            "the slow reader",
+            f"{times[0] * 1e3:.0f} ms against {times[1]:.2f} s, {held[0] >> 20} against {held[1] >> 20} MiB",
         )
 
 
-def records(table: Table) -> None:
+def records() -> Iterator[Cells]:
     """Decoding and encoding of large records."""
     fake_builders()
     for string_table, title in ((True, "string table"), (False, "inline rows")):
@@ -164,31 +148,21 @@ def records(table: Table) -> None:
             record = max(opened.range_records, key=lambda one: opened.records[one].size)
             data = opened.records[record].view()
             rows = len(opened.ranges(record))
-            decoding(
-                table,
-                f"{title}, {rows:,} rows",
-                data,
-                read_ranges,
-            )
+            yield from decoding(f"{title}, {rows:,} rows", data, read_ranges)
             ranges = opened.range_table
             number = ranges.numbers[record]
             encode = best(lambda: build_source_ranges(ranges, number), 3)  # noqa: B023 (used at once)
             exact = build_source_ranges(ranges, number) == data
-            table.add_row(f"{title}: encode", f"{encode / rows * 1e6:.1f} µs a row", "", f"exact: {exact}")
+            yield f"{title}: encode", f"{encode / rows * 1e6:.1f} µs a row", "", f"exact: {exact}"
     with archive.open(saved(string_table=True, lite=True)) as opened:
         data = opened.records["callstack_debug_map.pkl"].view()
         handles = opened.handle_table
         assert handles is not None
-        decoding(
-            table,
-            f"call-stack map, {len(handles):,} rows",
-            data,
-            read_handles,
-        )
+        yield from decoding(f"call-stack map, {len(handles):,} rows", data, read_handles)
         encode = best(lambda: build_callstack_map(handles, generation(handles)), 3)
         exact = build_callstack_map(handles, generation(handles)) == data
         row = f"{encode / len(handles) * 1e6:.1f} µs a row"
-        table.add_row("call-stack map: encode", row, "", f"exact: {exact}")
+        yield "call-stack map: encode", row, "", f"exact: {exact}"
 
 
 def long_source() -> bytes:
@@ -212,7 +186,7 @@ def long_source() -> bytes:
     return buffer.getvalue()
 
 
-def memory(table: Table) -> None:
+def memory() -> Iterator[Cells]:
     """Whether any text is copied: what is allocated besides the inflated record and the columns."""
     data = long_source()
     archive.open(data).range_table  # noqa: B018 (imports and caches are not counted)
@@ -228,71 +202,21 @@ def memory(table: Table) -> None:
         held = tracemalloc.get_traced_memory()[0] - inflated - columns
     tracemalloc.stop()
     note = f"{texts:,} B of text; {held:,} B held besides the inflated record and its columns"
-    table.add_row("texts copied", f"{held / texts:.3f}x", "the texts", note)
+    yield "texts copied", f"{held / texts:.3f}x", "the texts", note
 
 
-def processes(table: Table) -> None:
+def processes() -> Iterator[Cells]:
     """The command, whole process, against PyTorch."""
-    command = [sys.executable, "-c", "from archive.cli import main; main()"]
-
-    def run(*arguments: str) -> str:
-        done = subprocess.run(  # noqa: S603 (our own command)
-            [*arguments], capture_output=True, check=True, text=True, cwd=ORACLES
-        )
-        return done.stdout
-
-    ours = best(lambda: run(*command, "symbolicate", "plain_stack.ptl", "1445"), 3)
-    peer = best(lambda: run(sys.executable, "-c", BY_TORCH), 3)
-    same = run(*command, "symbolicate", "plain_stack.ptl", "1445") in run(sys.executable, "-c", BY_TORCH)
-    table.add_row(
-        "symbolicate, whole process", f"{ours / peer:.2f}x", "PyTorch", f"{peer:.1f} s; same text: {same}"
-    )
-    loaded = run(
-        sys.executable,
-        "-c",
-        "import sys\nfrom archive.cli.main import group\ngroup(['--help'], standalone_mode=False)\n"
-        "print(sorted({'torch', 'numpy'} & set(sys.modules)))",
-    ).splitlines()[-1]
-    table.add_row("--help imports of torch, numpy", loaded, "", "")
+    ours = [*COMMAND, "symbolicate", "plain_stack.ptl", "1445"]
+    peer = [sys.executable, "-c", BY_TORCH]
+    times = in_turn(*(partial(run, *words, folder=ORACLES) for words in (ours, peer)), rounds=3)
+    texts = [subprocess.check_output(words, text=True, cwd=ORACLES) for words in (ours, peer)]  # noqa: S603 (ours)
+    note = f"{times[1]:.1f} s; same text: {texts[0] in texts[1]}"
+    yield "symbolicate, a whole process", f"{times[0] / times[1]:.2f}x", "PyTorch", note
 
 
-def cpu(command: list[str]) -> float:
-    """Seconds of the processor that a process takes."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, capture_output=True, check=True, cwd=ORACLES)  # noqa: S603 (our own command)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def startup(table: Table) -> None:
-    """One handle looked up by a new process, against one that imports numpy: in turn, the median of each."""
-    command = [sys.executable, "-c", "from archive.cli import main; main()"]
-    ours = [*command, "symbolicate", "plain_stack.ptl", "1445"]
-    peer = [sys.executable, "-c", "import numpy"]
-    cpu(ours)  # compiles what is not compiled yet
-    pairs = [(cpu(ours), cpu(peer)) for _ in range(STARTS)]
-    mine, other = (statistics.median(times) for times in zip(*pairs, strict=True))
-    note = f"{mine * 1e3:.0f} ms of processor against {other * 1e3:.0f} ms"
-    table.add_row("symbolicate one handle, start to end", f"{mine / other:.2f}x", "import numpy", note)
-
-
-PARTS = {
-    "records": records,
-    "decoding": plainly,
-    "memory": memory,
-    "processes": processes,
-    "startup": startup,
-}
-
-
-def main() -> None:
-    """Measure and print the parts that are named, by default all."""
+def measure(_: Path) -> Iterator[Table | Aim]:
+    """All of these."""
     warnings.simplefilter("ignore")
-    table = Table("what", "measured", "against", "note")
-    for name in sys.argv[1:] or PARTS:
-        PARTS[name](table)
-    Console(width=130).print(table)
-
-
-if __name__ == "__main__":
-    main()
+    rows = [row for part in (records, plainly, memory, processes) for row in part()]
+    yield Table("Records", ("what", "measured", "against", "note"), rows)

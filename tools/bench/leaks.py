@@ -1,7 +1,5 @@
 """How fast files are searched: by ``leaks``, and by the proof of ``redact``.
 
-    python -m tools.bench_leaks
-
 ``leaks`` reads what is beside tensors: the JSON of a program whose nodes repeat those of a fixture, generated
 code and source ranges of a fixture many times over, a shared object. Its peer is ``strings -n 4``, which
 prints the texts of the same bytes as they are stored, and looks for nothing. The proof reads all bytes of an
@@ -15,9 +13,6 @@ import io
 import json
 import lzma
 import shutil
-import subprocess
-import sys
-import time
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -26,8 +21,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 
 import archive
 from archive.base.limits import unbounded
@@ -35,13 +28,13 @@ from archive.container.container import Container
 from archive.container.write import new_member, write_archive
 from archive.privacy.redact.proof import prove
 from archive.privacy.redact.removed import Removed
+from tools.bench.measuring import FIXTURES, Aim, Table, in_turn, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from archive.container.write import Member
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
 ROUNDS = 3
 NODES = 40
 """How often the nodes of a program are repeated, each time by other names."""
@@ -50,16 +43,6 @@ COPIES = 200
 STRINGS = shutil.which("strings")
 TENSORS, TENSOR = 16, 16 << 20
 """Tensors of the large archive, and the elements of each."""
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Those of the fastest of some runs."""
-    times = []
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def written(path: Path, root: str, members: Iterator[Member]) -> Path:
@@ -116,46 +99,48 @@ def of_tensors() -> Iterator[Member]:
         yield new_member(f"data/{100 + number}", tensor.tobytes())
 
 
-def leaks(table: Table, folder: Path) -> None:
+def leaks(folder: Path) -> Iterator[Table | Aim]:
     """``leaks`` of what is beside tensors."""
-    for title, members in (("a program", of_program), ("a script", of_script), ("compiled", of_object)):
+    rows = []
+    for title, members, goal in (
+        ("a program", of_program, 150),
+        ("a script", of_script, 40),
+        ("a compiled model", of_object, 60),
+    ):
         path = written(folder / "model.pt2", "model", members())
-        read = archive.leaks(path).read
-        ours = seconds(partial(archive.leaks, path))
-        row = f"{read / 1e6:,.1f} MB, {read / 1e6 / ours:,.0f} MB/s"
-        if STRINGS is None:
-            table.add_row(f"leaks: {title}", "", "no `strings` here", row)
-            continue
-        command = [STRINGS, "-n", "4", str(path)]
-        peer = seconds(partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL))
-        table.add_row(f"leaks: {title}", f"{ours / peer:.1f}x", "strings -n 4", row)
+        size = archive.leaks(path).read / 1e6
+        strings = partial(run, STRINGS, "-n", "4", path) if STRINGS else partial(path.read_bytes)
+        ours, peer = in_turn(partial(archive.leaks, path), strings, rounds=ROUNDS)
+        ratio = f"{ours / peer:.1f}x" if STRINGS else "no `strings` here"
+        rows.append((title, f"{size:,.1f} MB", f"{size / ours:,.0f} MB/s", ratio))
+        yield Aim(f"`leaks` of {title}", size / ours, goal, " MB/s", more=True)
+    yield Table("The search of `leaks`", ("what", "beside tensors", "speed", "of `strings -n 4`"), rows)
 
 
-def proof(table: Table, folder: Path) -> None:
+def proof(folder: Path) -> Iterator[Table | Aim]:
     """The proof of 1 GB."""
     path = written(folder / "large.pt", "large", of_tensors())
-    peer = seconds(lambda: hashlib.sha256(path.read_bytes()).digest())
+    size = path.stat().st_size / 1e6
     source = Path(torch.nn.functional.__file__).read_bytes()
     lines = {line.strip() for line in source.split(b"\n")}
     few = Removed(paths={b"/home/ann/net.py"}, lines=set(sorted(lines)[-20:]))
     many = Removed(paths={b"/home/ann/%d/net.py" % number for number in range(300)}, lines=lines)
+    rows = []
     for removed in (few, many):
         with Container.open(path) as opened:
             count = sum(prove(opened, removed, unbounded()).sought.values())
-            ours = seconds(partial(prove, opened, removed, unbounded()))
-        row = f"{path.stat().st_size / 1e6 / ours:,.0f} MB/s"
-        table.add_row(f"the proof, for {count:,} texts", f"{ours / peer:.2f}x", "SHA-256", row)
+            ours, peer = in_turn(
+                partial(prove, opened, removed, unbounded()),
+                lambda: hashlib.sha256(path.read_bytes()).digest(),
+                rounds=ROUNDS,
+            )
+        rows.append((f"{count:,}", f"{size / ours:,.0f} MB/s", f"{ours / peer:.2f}x"))
+        yield Aim(f"the proof, {count:,} texts", size / ours, 200, " MB/s", more=True)
+    yield Table("The proof of `redact`, 1 GB", ("texts", "speed", "of SHA-256"), rows)
 
 
-def main() -> None:
-    """Measure and print."""
-    table = Table("what", "time", "of that of", "note")
+def measure(_: Path) -> Iterator[Table | Aim]:
+    """Both."""
     with TemporaryDirectory() as folder:
-        for part in (leaks, proof):
-            if part.__name__ in (sys.argv[1:] or ("leaks", "proof")):
-                part(table, Path(folder))
-    Console(width=130).print(table)
-
-
-if __name__ == "__main__":
-    main()
+        yield from leaks(Path(folder))
+        yield from proof(Path(folder))

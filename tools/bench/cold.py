@@ -1,0 +1,49 @@
+"""Commands as new processes, from start to end, against a process that imports numpy."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tools.bench.measuring import COMMAND, Aim, Table, in_turn, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FILE = "oracles/plain_stack.ptl"
+COMMANDS = {
+    "symbolicate FILE 1445": 0.8,
+    "inspect FILE": 1.2,
+    "verify FILE": 1.2,
+    "leaks FILE": 1.2,
+    "digest FILE": 1.2,
+    "--help": 0.3,
+}
+"""Commands and their goals, in the time of ``import numpy``."""
+ROUNDS = 15
+IMPORTS = "import zipfile, mmap, struct, re, json"
+
+
+def measure(_: Path) -> Iterator[Table | Aim]:
+    """Each command, in turn with its peers."""
+    words = [[FILE if word == "FILE" else word for word in command.split()] for command in COMMANDS]
+    ways = [partial(run, *COMMAND, *command, statuses=(0, 1)) for command in words]
+    peers = [partial(run, sys.executable, "-c", text) for text in ("import numpy", IMPORTS, "")]
+    numpy, library, empty, *times = in_turn(*peers, *ways, rounds=ROUNDS)
+    rows = [
+        (f"`{text}`", f"{seconds * 1e3:.0f} ms", f"{seconds / numpy:.2f}x")
+        for text, seconds in (
+            ("python -c ''", empty),
+            (IMPORTS, library),
+            ("import numpy", numpy),
+            *(
+                (f"debug-archive {command}", seconds)
+                for command, seconds in zip(COMMANDS, times, strict=True)
+            ),
+        )
+    ]
+    yield Table("Cold commands", ("a new process", "CPU", "of `import numpy`"), rows, f"FILE is `{FILE}`.")
+    for (command, goal), seconds in zip(COMMANDS.items(), times, strict=True):
+        yield Aim(f"`{command}`, a new process, in `import numpy`", seconds / numpy, goal, "x")

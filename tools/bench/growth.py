@@ -1,0 +1,129 @@
+"""How verbs grow: with the rows of an archive, and with the number of archives."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import zstandard
+
+import archive
+from tools.bench.measuring import COMMAND, FIXTURES, Aim, Table, best, number
+from tools.models import built
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ROWS = {"fx-1k": 1_000, "fx-10k": 10_000, "fx-100k": 100_000, "fx-1m": 1_000_000}
+VERBS = {
+    "split": ("split", "{}", "-o", "{out}", "-c", "{aside}", "--force"),
+    "compact": ("shrink", "{}", "-o", "{out}", "--force"),
+    "verify": ("verify", "{}"),
+    "leaks": ("leaks", "{}"),
+}
+GOALS = {"split": 2.0, "compact": 1.5, "verify": 1.0, "leaks": 1.5}
+"""Seconds for 100,000 rows."""
+GROWTH = 1.05
+ARCHIVES = (10, 100, 1_000)
+FIXED = 64
+"""MiB that any archive may take besides three times its inflated records."""
+
+
+def costs(words: list[str]) -> tuple[float, float]:
+    """Seconds of the processor, and MiB at the peak, of a process."""
+    code = (
+        "import resource, subprocess, sys\n"
+        "done = subprocess.run(sys.argv[1:], capture_output=True)\n"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
+        "assert done.returncode in (0, 1), done.stderr\n"
+        "print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, check=True, text=True)  # noqa: S603
+    seconds, peak = map(float, done.stdout.split())
+    return seconds, peak
+
+
+def exponent(first: float, last: float, sizes: tuple[float, float]) -> float:
+    """The power of the size by which something grows."""
+    return math.log(last / first) / math.log(sizes[1] / sizes[0])
+
+
+def with_rows(folder: Path) -> Iterator[Table | Aim]:
+    """Each verb on each archive, in a new process."""
+    out = {"out": str(folder / "out"), "aside": str(folder / "aside")}
+    paths = {name: folder / f"{name}.pt" for name in ROWS}
+    inflated = {}
+    for name in ROWS:
+        built(name, folder)
+        inflated[name] = _inflated(paths[name])
+    base, _ = costs([*COMMAND, "--help"])
+    measured = {
+        (verb, name): costs([*COMMAND, *(word.format(paths[name], **out) for word in words)])
+        for verb, words in VERBS.items()
+        for name in ROWS
+    }
+    rows: list[tuple[object, ...]] = []
+    for verb in VERBS:
+        seconds = [measured[verb, name][0] for name in ROWS]
+        growth = exponent(seconds[-2] - base, seconds[-1] - base, (100_000, 1_000_000))
+        rows.append(
+            (
+                f"`{verb}`",
+                *(f"{span:.2f} s" for span in seconds),
+                f"{growth:.2f}",
+                f"{measured[verb, 'fx-1m'][1]:,.0f} MiB",
+            )
+        )
+        yield Aim(f"`{verb}` of 100,000 rows", measured[verb, "fx-100k"][0], GOALS[verb], " s")
+        yield Aim(f"`{verb}`, growth from 100,000 to 1,000,000 rows", growth, GROWTH, "")
+        yield Aim(
+            f"`{verb}` of 1,000,000 rows, peak",
+            measured[verb, "fx-1m"][1],
+            FIXED + 3 * inflated["fx-1m"] / (1 << 20),
+            " MiB",
+        )
+    data = paths["fx-100k"].read_bytes()
+    peer = best(partial(zstandard.compress, data, 19), 1)
+    rows.append(("zstd -19", "", "", f"{peer:.2f} s", "", "", ""))
+    yield Table(
+        "Cost as archives grow", ("verb", *ROWS, "growth", "peak of fx-1m"), rows, "CPU of whole processes."
+    )
+
+
+def _inflated(path: Path) -> int:
+    with archive.open(path) as opened:
+        return sum(record.size for record in opened.records.values())
+
+
+def with_archives(folder: Path) -> Iterator[Table | Aim]:
+    """``verify`` and ``digest`` of folders of small archives."""
+    paths = sorted(path for path in (FIXTURES / "releases").rglob("*.pt*") if path.suffix in {".pt", ".ptl"})
+    rows: list[tuple[object, ...]] = []
+    for verb in ("verify", "digest"):
+        spans = []
+        for count in ARCHIVES:
+            place = folder / f"archives-{count}"
+            if not place.exists():
+                place.mkdir(parents=True)
+                for at in range(count):
+                    shutil.copyfile(paths[at % len(paths)], place / f"{at:05}{paths[at % len(paths)].suffix}")
+            spans.append(costs([*COMMAND, verb, str(place)])[0])
+        growth = exponent(spans[-2], spans[-1], (ARCHIVES[-2], ARCHIVES[-1]))
+        rows.append((f"`{verb}`", *(f"{span:.2f} s" for span in spans), f"{growth:.2f}"))
+        yield Aim(
+            f"`{verb}`, growth from {ARCHIVES[-2]} to {number(ARCHIVES[-1])} archives", growth, GROWTH, ""
+        )
+    yield Table(
+        "Cost as folders grow", ("verb", *(f"{number(count)} archives" for count in ARCHIVES), "growth"), rows
+    )
+
+
+def measure(folder: Path) -> Iterator[Table | Aim]:
+    """With rows, and with archives."""
+    yield from with_rows(folder / "models")
+    yield from with_archives(folder)
