@@ -4,8 +4,8 @@
 
 Exports the models of ``fixtures/words/models.py`` into the folder, unless they are there, and trains zstd
 with what their companions hold. Some are of torchvision, timm and transformers; what is not at hand, or
-cannot be exported, is told and left out. None is among the other fixtures or in ``tools/bench/exported.py``, so what
-is measured there was not trained with.
+cannot be exported, is told and left out. None is among the other fixtures or in
+``tools/bench/exported.py``, so what is measured there was not trained with.
 
 The dictionaries are part of the format. While they exist, none are written.
 """
