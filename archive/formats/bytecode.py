@@ -27,11 +27,11 @@ from archive.base.strings import charged
 from archive.formats.record_kinds import BYTECODE
 from archive.formats.schema import (
     Int,
+    Keyed,
     Mismatch,
     Opening,
     Sequence,
     String,
-    Table,
     Value,
     at_byte,
     first_item,
@@ -64,7 +64,7 @@ OPERATOR = Opening("an operator: name and overload", name=TEXT, overload=Value()
 INSTRUCTIONS = Sequence(INSTRUCTION, expected="instructions")
 OPERATORS = Sequence(OPERATOR, expected="operators")
 CONSTANTS = Sequence(Value())
-TABLE = Table("a method", instructions=INSTRUCTIONS, operators=OPERATORS, constants=CONSTANTS)
+TABLE = Keyed("a method", instructions=INSTRUCTIONS, operators=OPERATORS, constants=CONSTANTS)
 METHOD = Opening("a method: name and table", name=TEXT, table=TABLE)
 METHODS = {
     versioned: Sequence(METHOD, head=Int() if versioned else None, expected="a tuple of methods")

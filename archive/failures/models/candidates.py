@@ -51,7 +51,7 @@ KEY_BYTES = 16
 """Bytes of their explanations that are kept, together, and of each model that a failure may be of."""
 
 
-class Verdict(NamedTuple):
+class SharedAnswer(NamedTuple):
     """What the answers of many models to handles and their message come to: failures repeat them.
 
     Attributes:
@@ -111,7 +111,7 @@ class FleetAnswers:
         self._spending = spending
         self._naming = naming
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
-        self._verdicts = Recent[tuple[object, ...], Verdict](TEXT_KEPT)
+        self._shared = Recent[tuple[object, ...], SharedAnswer](TEXT_KEPT)
 
     def saw(self, line: bytes, number: int) -> None:
         """Take note of a line of the log, which may name a model."""
@@ -172,9 +172,9 @@ class FleetAnswers:
                 return replace(candidate.answer, is_named=is_named, models=(candidate.model.file,))
         key = (failure.key, *models)
         if isinstance(failure, LiteFailure) and not self.models.unread:
-            verdict = self._verdicts.get(key)
-            if verdict is not None:
-                return verdict.answer(failure, what, is_named=naming is not None)
+            shared = self._shared.get(key)
+            if shared is not None:
+                return shared.answer(failure, what, is_named=naming is not None)
         possible = self._possible(models, failure, key)
         if len(possible) > MOST_ASKED:
             why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
@@ -204,18 +204,18 @@ class FleetAnswers:
         if len(texts) == 1 and None not in texts:
             first = left[0].answer
             files = tuple(candidate.model.file for candidate in left)
-            verdict = Verdict(first.text, first.notes, "", first.is_named, first.cause, files)
-            self._keep(key, failure, verdict)
+            shared = SharedAnswer(first.text, first.notes, "", first.is_named, first.cause, files)
+            self._keep(key, failure, shared)
             return replace(first, is_named=first.is_named or naming is not None, models=files)
         why = self._why(models, left)
         if left and None not in texts:
-            self._keep(key, failure, Verdict(None, why=why))
+            self._keep(key, failure, SharedAnswer(None, why=why))
         return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=bool(left))
 
-    def _keep(self, key: tuple[object, ...], failure: Failure, verdict: Verdict) -> None:
-        """Keep a verdict about handles: those of others depend on more than the failure's key."""
+    def _keep(self, key: tuple[object, ...], failure: Failure, shared: SharedAnswer) -> None:
+        """Keep an answer to handles: those of others depend on more than the failure's key."""
         if isinstance(failure, LiteFailure):
-            self._verdicts.keep(key, verdict, len(verdict.text or verdict.why) + KEY_BYTES * len(key))
+            self._shared.keep(key, shared, len(shared.text or shared.why) + KEY_BYTES * len(key))
 
     def _possible(self, models: Sequence[Model], failure: Failure, key: tuple[object, ...]) -> list[Model]:
         """The models that may have failed so, as far as it is known without opening them."""

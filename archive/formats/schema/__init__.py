@@ -14,7 +14,7 @@ declaration    value                                          columns
 ``Value``      any value, which is not looked at              its node (n)
 ``Tuple``      a tuple of fixed fields                        a dict, by field
 ``Opening``    a tuple that opens with fixed fields           a dict, by field
-``Table``      pairs of key and value                         its node; ``node`` finds a key's value
+``Keyed``      pairs of key and value                         its node; ``node`` finds a key's value
 ``Sequence``   a tuple of any number of items                 ``Ragged``
 ``IntList``    ``build_intlist([…])``                         ``Ragged``
 ``Shared``     a value kept once and referred to              ``Indexed``
@@ -42,7 +42,7 @@ Plainly, one Python object a value: ``source_ranges`` and ``callstack_map`` in
 ``tests/support/slow_reader.py``.
 """
 
-from archive.formats.schema.containers import IntList, Opening, Sequence, Table, Tuple
+from archive.formats.schema.containers import IntList, Keyed, Opening, Sequence, Tuple
 from archive.formats.schema.core import (
     Gathered,
     Indexed,
@@ -67,6 +67,7 @@ __all__ = [
     "Indexed",
     "Int",
     "IntList",
+    "Keyed",
     "Links",
     "Memo",
     "Mismatch",
@@ -79,7 +80,6 @@ __all__ = [
     "Sequence",
     "Shared",
     "String",
-    "Table",
     "Tuple",
     "Value",
     "at_byte",

@@ -1,4 +1,4 @@
-"""Declarations of tuples and lists: Tuple, Opening, Table, Sequence, IntList."""
+"""Declarations of tuples and lists: Tuple, Opening, Keyed, Sequence, IntList."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Opening(Tuple):
     more = True
 
 
-class Table(Value):
+class Keyed(Value):
     """A tuple of pairs of key and value, of which each field is looked up by its key, one table at a time.
 
     Args:
