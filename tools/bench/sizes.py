@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Row = tuple[str, ...]
 
 SIZES = ("bert", "bert-inline", "gpt", "resnet", "resnet-traced", "encoder48", "encoder48.ptl")
-GRAPHS = ("fx-1k", "fx-2k", "fx-8k", "fx-100k", "fx-1m")
+GRAPHS = ("fx-1k", "fx-2k", "fx-8k", "fx-100k")
 GROWTH = ("fx-1k", "fx-100k", "fx-1m")
 WHOLE = ("bert", "resnet", "encoder48", "encoder48.ptl", "fx-2k", "fx-8k")
 TRACED = ("bert", "bert-inline", "gpt", "resnet-traced", *GRAPHS)
@@ -146,8 +146,6 @@ def companions(folder: Path) -> Iterator[Row | Aim]:
         if name in TRACED:
             yield Aim(f"companion of {name}, smaller than PyTorch's records", size / ours, 20, "x", more=True)
         yield Aim(f"companion of {name}, of the smallest peer", ours / min(filter(None, sizes[2:5])), 1, "x")
-        if name == "fx-1m":
-            yield Aim("companion of a million rows", ours / rows, 0.42, " B a row")
 
 
 def call_stacks(folder: Path) -> Iterator[Row | Aim]:
@@ -211,7 +209,7 @@ def growth(folder: Path) -> Iterator[Row | Aim]:
     for name in GROWTH:
         with archive.open(built(name, folder)) as opened:
             rows = rows_of(opened)
-            encode = best(lambda: build_companion(encoded(opened)), 2)
+            encode = best(lambda: build_companion(encoded(opened)), 1 if rows > MANY else 2)
             facts = collect(opened)
         packed, mapped = build_companion(facts), build_companion(facts, CompanionProfile.MAPPED)
         decode = best(lambda: parse_companion(memoryview(packed), UNBOUNDED), 2)  # noqa: B023
