@@ -80,7 +80,12 @@ FURTHER = {
     ),
     "describe/sizes": ("tests/cli/test_sizes.py",),
     "rewrite/split": ("tests/cli/test_size_commands.py",),
-    "check": ("tests/rewrite/test_well.py", "tests/rewrite/split/test_traced.py"),
+    "check": (
+        "tests/compiled/test_verify.py",
+        "tests/exported/test_verify.py",
+        "tests/rewrite/test_well.py",
+        "tests/rewrite/split/test_traced.py",
+    ),
 }
 """Tests of other rooms, run where a room's own pass: a lower room is tested by what is made of it."""
 INTERRUPTED = 130
