@@ -124,7 +124,12 @@ def properties_of(tensor: Tensor) -> TensorProperties:
 
 
 class AliasedTensor(NamedTuple):
-    """A tensor that has elements in common with others: how many of them it begins behind the first."""
+    """A tensor that has elements in common with others.
+
+    Attributes:
+        offset: how many elements behind the first of the others it begins.
+        strides: those that matter: see :class:`TensorProperties`.
+    """
 
     name: str
     offset: int
@@ -153,7 +158,7 @@ def aliases(tensors: Mapping[str, Tensor], names: Sequence[str]) -> Iterator[lis
         if len(group) > 1:
             first = min(tensors[name].offset for name in group)
             yield [
-                AliasedTensor(name, tensors[name].offset - first, tensors[name].strides)
+                AliasedTensor(name, tensors[name].offset - first, properties_of(tensors[name]).strides)
                 for name in sorted(group)
             ]
 

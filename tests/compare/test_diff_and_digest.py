@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import archive
 from tests.support.corpus import FIXTURES
+from tests.support.sampling import examples
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
@@ -131,3 +134,30 @@ def test_storages_strides_and_devices_count_for_both_or_for_neither() -> None:
         assert (archive.digest(old).value == archive.digest(new).value) is (name in same), name
         assert diff.same_model is (name in same), name
         assert diff.changes, name
+
+
+LAYOUTS = st.tuples(st.tuples(*2 * [st.integers(1, 3)]), st.tuples(*2 * [st.integers(0, 5)]))
+"""Shapes and strides of two dimensions."""
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(layout=LAYOUTS, strides=st.tuples(*2 * [st.integers(0, 5)]))
+@example(layout=((1, 4), (4, 1)), strides=(7, 1))
+def test_of_overlapping_tensors_those_strides_count_that_count_alone(
+    layout: tuple[tuple[int, ...], tuple[int, ...]], strides: tuple[int, ...]
+) -> None:
+    torch = pytest.importorskip("torch")
+    shape, before = layout
+
+    def saved(strides: tuple[int, ...], *, overlapping: bool) -> bytes:
+        file, base = io.BytesIO(), torch.zeros(32)
+        tensor = base.as_strided(shape, strides)
+        torch.save([tensor, base] if overlapping else tensor, file)
+        return file.getvalue()
+
+    count = any(size > 1 and old != new for size, old, new in zip(shape, before, strides, strict=True))
+    for overlapping in (False, True):
+        old, new = (saved(each, overlapping=overlapping) for each in (before, strides))
+        diff = archive.diff(old, new)
+        assert diff.same_model is not count
+        assert (archive.digest(old).value == archive.digest(new).value) is not count

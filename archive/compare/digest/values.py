@@ -6,7 +6,8 @@ is the digest of what it holds, wherever its storage lies; devices are left out.
 
 The elements of a tensor are hashed in logical order, little-endian, in pieces of 8 MiB, the last one shorter.
 Their digest is the sha256 of the sha256 of all pieces, one behind the other: so a large tensor takes all
-cores. The digest of a tensor is that of its dtype, shape, strides, flags and elements.
+cores. The digest of a tensor is that of its properties (:func:`archive.compare.sameness.properties_of`) and
+elements.
 """
 
 from __future__ import annotations
