@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +16,7 @@ import torch
 from torch import nn
 
 from archive.effects import CaptureError, capture
+from archive.effects.capture.graph.sites import comparison_by_identity
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
 from archive.formats.effects.model import At, Attribute, EffectTable, Item, Local, Made, Op, Output
@@ -25,6 +28,9 @@ from tests.effects.comparison import scripted
 from tests.effects.refused_models import REFUSALS
 from tests.support.backend_models import cases as backend_cases
 from tests.support.sampling import sampled
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.torch
 
@@ -164,6 +170,47 @@ def test_the_place_of_a_global_s_store() -> None:
     assert site.span is not None
     assert site.span.text[site.span.start : site.span.end] == b"CALLS"
     assert [step.function for step in site.steps] == ["counted"]
+
+
+ALIKE = """
+import torch
+
+CALLS = 0
+
+
+class {name}(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        global CALLS
+        CALLS += 1
+        self.count += 1  # {comment}
+        return x if x is y else x * y
+"""
+
+
+def test_places_in_two_files_with_the_same_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code objects compare equal whatever their files."""
+    monkeypatch.syspath_prepend(tmp_path)
+    codes = []
+    for module, name, comment in (("alike_first", "Net", "once"), ("alike_second", "Other", "and again")):
+        path = tmp_path / f"{module}.py"
+        path.write_text(ALIKE.format(name=name, comment=comment))
+        cls = getattr(importlib.import_module(module), name)
+        monkeypatch.delitem(sys.modules, module)
+        codes.append(cls.forward.__code__)
+        sites = capture(cls(), X, X + 1).side_effects.flat().sites
+        assert len(sites) >= 2
+        for site in sites:
+            assert site.span is not None
+            assert site.span.filename == str(path).encode()
+            assert comment.encode() in site.span.text
+        found = comparison_by_identity(codes[-1])
+        assert found is not None
+        assert found[0] is codes[-1]
+    assert codes[0] == codes[1]
 
 
 def test_parameters_that_are_only_read_are_the_module_s_own() -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, TypeVarTuple
 
 import torch
 
@@ -44,6 +44,26 @@ STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 INSTALLED = (sysconfig.get_path("purelib") + os.sep, sysconfig.get_path("platlib") + os.sep)
 LOADS = ("LOAD_ATTR", "LOAD_METHOD")
 COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
+
+Rest = TypeVarTuple("Rest")
+Result = TypeVar("Result")
+
+
+def remembered(function: Callable[[CodeType, *Rest], Result]) -> Callable[[CodeType, *Rest], Result]:
+    """A function that remembers its results by the code object itself.
+
+    ``functools.cache`` would mix up files: code objects that do the same at the same lines are equal.
+    """
+    results: dict[tuple[object, ...], tuple[CodeType, Result]] = {}  # with the code, whose id stays its own
+
+    @functools.wraps(function)
+    def remembering(code: CodeType, *rest: *Rest) -> Result:
+        key = (id(code), *rest)
+        if key not in results:
+            results[key] = code, function(code, *rest)
+        return results[key][1]
+
+    return remembering
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +228,7 @@ def statement_in(
     return ModelStatement(code.co_filename, line, span_of(code, position), tuple(steps))
 
 
-@cache
+@remembered
 def _positions(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
     return list(code.co_positions())
 
@@ -234,13 +254,13 @@ def _position(frame: FrameType) -> Position | None:
     return position_of(frame.f_code, frame.f_lasti // 2)
 
 
-@cache
+@remembered
 def _block_size(code: CodeType, first: int) -> int:
     """The lines of the block that begins in a line."""
     return len(inspect.getblock(linecache.getlines(code.co_filename)[first - 1 :]))
 
 
-@cache
+@remembered
 def span_of(code: CodeType, position: Position | None) -> Span | None:
     """A position in some code as a range of the source; None where the source is not known."""
     lines = linecache.getlines(code.co_filename)
@@ -375,7 +395,7 @@ def contents_of(cell: CellType) -> object:
         return ABSENT
 
 
-@functools.cache
+@remembered
 def comparison_by_identity(code: CodeType) -> tuple[CodeType, int] | None:
     """The first ``is`` of two values, neither of which is a constant, a builtin or PyTorch's own.
 
@@ -395,7 +415,7 @@ def comparison_by_identity(code: CodeType) -> tuple[CodeType, int] | None:
     return next(filter(None, inner), None)
 
 
-@functools.cache
+@cache
 def asks_super_alone(code: CodeType, name: str) -> bool:
     """Whether some code reads a method by this name of nothing but ``super()``."""
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("PRECALL", "CACHE")]
@@ -408,7 +428,7 @@ def asks_super_alone(code: CodeType, name: str) -> bool:
     return True
 
 
-@functools.cache
+@remembered
 def first_read(code: CodeType, name: str) -> Position | None:
     """The place where some code first reads a variable; None if it does not."""
     for instruction in dis.get_instructions(code):
@@ -417,7 +437,7 @@ def first_read(code: CodeType, name: str) -> Position | None:
     return None
 
 
-@functools.cache
+@remembered
 def stores_of(code: CodeType) -> dict[str, tuple[CodeType, int]]:
     """The instruction that last stores each global and each shared variable, as code and its number in it."""
     stores: dict[str, tuple[CodeType, int]] = {}
