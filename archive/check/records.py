@@ -35,6 +35,7 @@ from archive.formats.record_kinds import (
     code_of,
     is_code,
 )
+from archive.reader.archive import shared_value
 from archive.reader.lacking import why_split_off
 from archive.reader.recognition import FileKind
 
@@ -119,7 +120,7 @@ def _is_value(archive: Archive, name: str) -> bool:
     Raises:
         ArchiveError: it cannot be read.
     """
-    _ = archive.data if name == DATA else archive.value(name)
+    _ = archive.data if name == DATA else shared_value(archive, name)
     return True
 
 

@@ -44,7 +44,7 @@ from archive.formats.lowered import IN_BLOB, is_lowered
 from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import BYTECODE, DATA, KINDS_IN_COLUMNS, RecordKind, is_code
 from archive.formats.tensors.exported import TABLE
-from archive.reader.archive import Archive
+from archive.reader.archive import Archive, shared_value
 from archive.reader.opening import open as open_archive
 from archive.reader.recognition import PROGRAM_KINDS, SAVED_KINDS
 from archive.reader.recognition.kinds import kind_in
@@ -232,7 +232,7 @@ def _classes(archive: Archive) -> list[str]:
 def _value(archive: Archive, name: str) -> object:
     """The value of a record that a pickler wrote."""
     if archive.recognised.kind not in SAVED_KINDS:
-        return archive.value(name)
+        return shared_value(archive, name)
     with in_file(archive.file, name):
         return plain_value(archive.records[name].view(), 0, archive.allowance)[0]
 

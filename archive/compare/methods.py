@@ -25,6 +25,7 @@ from archive.debuginfo.model import Inert, TensorInfo
 from archive.formats.bytecode import UNVERSIONED
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BYTECODE
+from archive.reader.archive import shared_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -91,7 +92,7 @@ def methods(archive: Archive) -> tuple[int, dict[str, str]]:
         ArchiveError: the record is no bytecode.
         LimitError: instructions cost more than the file may.
     """
-    value = archive.value(BYTECODE)
+    value = shared_value(archive, BYTECODE)
     if not isinstance(value, tuple):
         raise ArchiveError(file=archive.file, record=BYTECODE, expected="a tuple", found=shown(value))
     version = value[0] if value and isinstance(value[0], int) else UNVERSIONED

@@ -32,7 +32,16 @@ if TYPE_CHECKING:
 
 BUILDERS = {"build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"}
 REBUILDERS = {"_rebuild_tensor", "_rebuild_tensor_v2"}
-INT, BOOL, NONE, FLOAT, TEXT, _, LIST, DICT, GLOBAL, REDUCE, OBJECT = list(map(int, ValueKind))[1:12]
+INT = int(ValueKind.INT)
+BOOL = int(ValueKind.BOOL)
+NONE = int(ValueKind.NONE)
+FLOAT = int(ValueKind.FLOAT)
+TEXT = int(ValueKind.TEXT)
+LIST = int(ValueKind.LIST)
+DICT = int(ValueKind.DICT)
+GLOBAL = int(ValueKind.GLOBAL)
+REDUCE = int(ValueKind.REDUCE)
+OBJECT = int(ValueKind.OBJECT)
 """The kinds as plain integers: to ask an enum for a member takes longer than to make a value."""
 NODE_BYTES, CHILD_BYTES = 9, 64
 """Bytes of memory that a node and a child of one cost while values are made."""

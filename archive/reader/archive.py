@@ -341,14 +341,20 @@ class Archive:
     def value(self, name: str) -> object:
         """A pickle record as inert values: see :mod:`archive.formats.inert_values`.
 
+        Returns:
+            The caller's own: it is made anew for each, who may change its lists and dicts.
+
         Raises:
-            ArchiveError: there is no such record.
+            ArchiveError: there is no such record, or it cannot be read.
         """
         return self._pickles.value(name)
 
     @property
     def data(self) -> object:
-        """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2)."""
+        """``data.pkl``, the module tree, as inert values; None where there is none (PyTorch 1.0 to 1.2).
+
+        It is kept, and shared with the library: who wants to change it asks for ``value("data.pkl")``.
+        """
         return self._pickles.data
 
     @property
@@ -474,3 +480,14 @@ class Archive:
                 limits=self.limits,
                 classes=self.classes if style is Style.V1_9 else None,
             )
+
+
+def shared_value(archive: Archive, name: str) -> object:
+    """A pickle record as :meth:`Archive.value` gives it, for readers within the library, which share it.
+
+    Small ones are made once and kept: nobody changes them.
+
+    Raises:
+        ArchiveError: there is no such record, or it cannot be read.
+    """
+    return archive._pickles.shared_value(name)  # noqa: SLF001 (no name of the public class)

@@ -76,7 +76,16 @@ class PickleRecords:
             return read_trees(pickles, [record.borrowed for record in records], allowance)
 
     def value(self, name: str) -> object:
-        """A pickle record as inert values: see :mod:`archive.formats.inert_values`.
+        """A pickle record as inert values (:mod:`archive.formats.inert_values`), made anew: the caller's own.
+
+        Raises:
+            ArchiveError: there is no such record, or it cannot be read.
+        """
+        with self._allowance.part() as part:
+            return self._read(name, _value, part)
+
+    def shared_value(self, name: str) -> object:
+        """The same for readers within the library, which share it: none of them changes it.
 
         Raises:
             ArchiveError: there is no such record, or it cannot be read.

@@ -19,7 +19,9 @@ from archive import ArchiveError
 from archive.base.strings import Text
 from archive.container.write import new_member, write_archive
 from archive.debuginfo.model import Generation, RangeLayout
+from archive.formats.inert_values import objects
 from archive.formats.source_ranges import build_source_ranges
+from archive.reader.archive import shared_value
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, FIXTURES, HANDLES, ORACLES, PATHS, RELEASES
 from tests.support.halves import embedded, halves
 from tests.support.plain import RANGES
@@ -64,6 +66,18 @@ def test_every_archive_is_read_to_the_end() -> None:
             assert opened.top or path.parent.name in ("torch-1.0.1", "torch-1.2.0")
             for name in ("constants.pkl", "attributes.pkl", "traced_inputs.pkl"):
                 assert name not in opened.records or opened.value(name) is not None
+
+
+def test_a_value_is_the_callers_own_to_change() -> None:
+    with archive.open(NESTED) as opened, archive.open(NESTED) as untouched:
+        for name in ("data.pkl", "constants.pkl"):
+            for module in objects(opened.value(name)):
+                assert isinstance(module.state, dict)
+                module.state.clear()
+            assert opened.value(name) == shared_value(opened, name) == untouched.value(name)
+        assert shared_value(opened, "data.pkl") is opened.data
+        assert opened.data == untouched.data
+        assert dict(opened.tensors) == dict(untouched.tensors)
 
 
 def test_a_file_that_is_none_names_itself() -> None:

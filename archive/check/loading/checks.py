@@ -36,6 +36,7 @@ from archive.formats.record_kinds import (
 )
 from archive.formats.releases import LOADED_BYTECODE
 from archive.formats.stale_methods import may_be_stale, stale_methods
+from archive.reader.archive import shared_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -202,7 +203,7 @@ def members(facts: ParsedRecords) -> Iterator[Fault]:
     for name in (BYTECODE, DATA):
         record = facts.archive.records[name] if name in facts.readable else None
         if record is not None and CLASS in bytes(record.view()):
-            value = facts.archive.data if name == DATA else facts.archive.value(name)
+            value = facts.archive.data if name == DATA else shared_value(facts.archive, name)
             member = next(filter(is_member, objects(value)), None)
             if member is not None:
                 yield whole(name, f"a member of the enum {shown(str(member.what))}")

@@ -58,6 +58,7 @@ from archive.formats.record_kinds import (
     module_of,
 )
 from archive.formats.tensors.exported import TABLE
+from archive.reader.archive import shared_value
 from archive.reader.recognition import (
     PACKAGE_KINDS,
     PROGRAM_KINDS,
@@ -174,7 +175,7 @@ class _ModelParts:
         }
         pickles = [name for name in self._records if self._kind_of(name) in PICKLED and name.endswith(".pkl")]
         self._archive.allowance.take(TOKEN_BYTES * sum(map(len, texts.values())), "names in code")
-        values = {name: self._archive.value(name) for name in sorted(pickles)}
+        values = {name: shared_value(self._archive, name) for name in sorted(pickles)}
         definitions = Definitions(texts)
         definitions.number(name for value in values.values() for name in _classes(value))
         self._done |= {*code, *pickles}
