@@ -414,9 +414,12 @@ def _members(delegate: Delegate) -> tuple[list[ModuleMember], list[torch.Tensor]
 
 
 def _place(tensor: torch.Tensor) -> tuple[object, ...]:
-    """A key that a parameter and its view in the state have in common: address and layout of its elements."""
+    """A key that a parameter and its view in the state have in common: address and layout of its elements.
+
+    A sparse tensor has no address of its own: its key is its identity, and a view of it has another one.
+    """
     if tensor.layout is not torch.strided:
-        return (id(tensor),)  # it has no address of its own
+        return (id(tensor),)
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from archive.effects import CaptureError, capture
+from archive.effects.capture.graph.guards import same_elements
 from archive.effects.capture.graph.sites import comparison_by_identity
 from archive.effects.replay.replay import prepared
 from archive.effects.replay.state import State
@@ -30,6 +31,7 @@ from tests.support.backend_models import cases as backend_cases
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.torch
@@ -297,3 +299,61 @@ def test_two_functions_that_no_name_tells_apart() -> None:
 
     with pytest.raises(CaptureError, match="no name tells them apart"):
         capture(Two(), X)
+
+
+class Summed(nn.Module):
+    """It adds a buffer's sum to what it is given, and counts."""
+
+    def __init__(self, edges: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("edges", edges)
+        self.count = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        return x + self.edges.sum()
+
+
+AT, ENDS = torch.tensor([0, 1, 2]), torch.tensor([5, 7])
+WIDE = (2, 1 << 50)
+SPARSE: dict[str, Callable[..., torch.Tensor]] = {
+    "coo": lambda elements: torch.sparse_coo_tensor(torch.stack((AT[:2], ENDS)), elements, WIDE),
+    "csr": lambda elements: torch.sparse_csr_tensor(AT, ENDS, elements, WIDE),
+    "csc": lambda elements: torch.sparse_csc_tensor(AT, ENDS, elements, WIDE[::-1]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("name", SPARSE)
+def test_a_sparse_tensor_that_no_memory_holds_dense(name: str) -> None:
+    effects = capture(Summed(SPARSE[name](torch.ones(2))), X).side_effects.table().effects
+    assert [effect.op for effect in effects] == [Op.SET_ATTRIBUTE]
+
+
+LAYOUTS = (
+    torch.strided,
+    torch.sparse_coo,
+    torch.sparse_csr,
+    torch.sparse_csc,
+    torch.sparse_bsr,
+    torch.sparse_bsc,
+)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_tensors_are_the_same_if_their_parts_are(layout: torch.layout) -> None:
+    dense = torch.tensor([[0.0, 2.0], [3.0, torch.nan]])
+
+    def made(tensor: torch.Tensor, layout: torch.layout = layout) -> torch.Tensor:
+        blocks = {"blocksize": (1, 1)} if layout in (torch.sparse_bsr, torch.sparse_bsc) else {}
+        return tensor.clone() if layout is torch.strided else tensor.to_sparse(layout=layout, **blocks)
+
+    assert same_elements(made(dense), made(dense), nan_is_itself=True)
+    assert same_elements(made(torch.eye(2)), made(torch.eye(2)))
+    assert not same_elements(made(dense), made(dense))
+    for other in (dense.nan_to_num(), dense.T, dense * 2, torch.eye(2), torch.cat((dense, dense))):
+        assert not same_elements(made(dense), made(other), nan_is_itself=True)
+        assert not same_elements(made(other), made(dense), nan_is_itself=True)
+    other_layout = torch.sparse_coo if layout is torch.strided else torch.strided
+    assert not same_elements(made(dense), made(dense, other_layout), nan_is_itself=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from archive.effects.capture.graph.guards import comparable
+from archive.effects.capture.graph.guards import same_elements
 from archive.effects.capture.graph.scalars import BOUNDS, EXACT, is_scalar, value_of
 from archive.effects.capture.graph.sites import ModelStatement, error_at
 from archive.effects.capture.graph.variables import VALUES, is_plain
@@ -281,11 +281,8 @@ def _note_differences(call: CapturedCall) -> None:
         for original, proxy in given.tensors:
             if given.changed:
                 continue
-            before, after = comparable(call.snapshot.tensor(original)), comparable(proxy)
-            if torch.equal(after, before):
+            if same_elements(call.snapshot.tensor(original), proxy, nan_is_itself=True):
                 continue
-            if after.is_floating_point() and torch.equal(after.nan_to_num(), before.nan_to_num()):
-                continue  # nan equals nothing, itself included
             if given.is_list:
                 raise CaptureError(ITEM_CHANGED)
             given.silently = True

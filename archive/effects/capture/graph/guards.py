@@ -94,9 +94,44 @@ def copied(tensor: Any) -> Any:  # noqa: ANN401
     return copy.requires_grad_(tensor.requires_grad)
 
 
-def comparable(tensor: Any) -> Any:  # noqa: ANN401
-    """A tensor in the layout that PyTorch compares, without its gradient."""
-    return tensor.detach() if tensor.layout is torch.strided else tensor.detach().to_dense()
+SPARSE_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+"""The methods that give the strided tensors that a sparse tensor consists of."""
+
+
+def same_elements(tensor: Any, other: Any, *, nan_is_itself: bool = False) -> bool:  # noqa: ANN401
+    """Whether two tensors have the same layout, shape and elements.
+
+    Sparse tensors, which would not always fit into memory as dense ones, are compared by indices and values.
+
+    Args:
+        tensor: a tensor.
+        other: another one.
+        nan_is_itself: whether nan is the same as nan, which equals nothing.
+    """
+    if tensor.layout is not other.layout or tensor.shape != other.shape:
+        return False
+    pairs = zip(_parts(tensor), _parts(other), strict=True)
+    return all(torch.equal(*pair) or (nan_is_itself and _same_with_nan(*pair)) for pair in pairs)
+
+
+def _parts(tensor: Any) -> list[Any]:  # noqa: ANN401
+    """The tensors that a tensor consists of, in layouts that PyTorch compares, without gradient."""
+    tensor = tensor.detach()
+    if tensor.layout in SPARSE_PARTS:
+        return [getattr(tensor, name)() for name in SPARSE_PARTS[tensor.layout]]
+    return [tensor if tensor.layout is torch.strided else tensor.to_dense()]
+
+
+def _same_with_nan(tensor: Any, other: Any) -> bool:  # noqa: ANN401
+    if tensor.shape != other.shape or not tensor.is_floating_point():
+        return False
+    return bool(((tensor == other) | (tensor.isnan() & other.isnan())).all())
 
 
 class TensorCopies:
@@ -127,11 +162,7 @@ class TensorCopies:
     def check(self) -> None:
         """Forget copies that differ from their tensors, after a call that was not finished."""
         with torch._C.DisableTorchFunction():
-            self._copies = {
-                key: row
-                for key, row in self._copies.items()
-                if torch.equal(comparable(row[0]), comparable(row[1]))
-            }
+            self._copies = {key: row for key, row in self._copies.items() if same_elements(row[0], row[1])}
 
 
 # --- guards
