@@ -34,6 +34,8 @@ CLAIMED = 1 << 24
 """Bytes of a file elsewhere, at most, that its allowance of memory follows from."""
 SMALL_BYTES = 1 << 24
 """Bytes of a list, or of a file of settings or secrets, at most."""
+UNRETURNED = 1 << 22
+"""Bytes of mapped files that are read before their memory is given back."""
 
 
 def placed(source: Source) -> tuple[Source, Location | None]:
@@ -187,18 +189,29 @@ class FileInMemory(io.BytesIO):
         self.name = name
 
 
-def give_back(view: memoryview) -> None:
-    """Give the memory of a mapped file back to the system, once a part of it has been read.
+class PartsRead:
+    """Parts of mapped files that have been read, whose memory is given back to the system meanwhile.
 
-    The file's pages count as this process's memory until then. They stay in the system's cache, from which
-    those that are read again come back. Of other views, nothing happens.
-
-    Args:
-        view: any part of the file.
+    The pages of a mapped file count as this process's memory once they are read. Whenever `UNRETURNED` bytes
+    have been read, all pages of the files are given back, also those of other parts. They stay in the
+    system's cache, from which those that are read again come back.
     """
-    mapped = view.obj
-    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # Windows has none
-        mapped.madvise(mmap.MADV_DONTNEED)
+
+    def __init__(self) -> None:
+        self._maps: dict[int, mmap.mmap] = {}  # by identity
+        self._bytes = 0
+
+    def add(self, view: memoryview) -> None:
+        """Note a part of a file that has been read; other memory than that of maps is not noted."""
+        mapped = view.obj
+        if not isinstance(mapped, mmap.mmap) or not hasattr(mmap, "MADV_DONTNEED"):  # Windows has none
+            return
+        self._maps[id(mapped)] = mapped
+        self._bytes += view.nbytes
+        if self._bytes >= UNRETURNED:
+            for file in self._maps.values():
+                file.madvise(mmap.MADV_DONTNEED)
+            self._maps, self._bytes = {}, 0
 
 
 def in_memory(source: Source) -> Source:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ID_BYTES = 16
 ID_TEXT = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 """An archive id as text; the digests of companions look the same."""
+WOULD_CHANGE = "records besides debug info would change; nothing is written"
+"""What refuses to write an archive whose model is not the one that was read."""
 
 
 def archive_id(records: Mapping[str, Record], left: Mapping[str, bytes] | None = None) -> bytes:
@@ -73,7 +75,7 @@ def check_same_id(before: bytes, after: bytes, file: str | None = None) -> None:
     """
     if before != after:
         raise ArchiveError(
-            "records besides debug info would change; nothing is written",
+            WOULD_CHANGE,
             file=file,
             expected=f"archive id {before.hex()}",
             found=after.hex(),

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
-from archive.base.mapped import FileInMemory, Mapped, give_back, in_memory, unchanged
+from archive.base.mapped import UNRETURNED, FileInMemory, Mapped, PartsRead, in_memory, unchanged
 from archive.base.ranged import RangedBytes
 from archive.base.remote import Location
 from archive.container.container import Container
@@ -390,8 +390,38 @@ def test_a_mapped_file_gives_its_memory_back(tmp_path: Path) -> None:
     mapped = Mapped(path)
     assert mapped.data.tobytes() == path.read_bytes()
     before = of_files()
-    give_back(mapped.data[5:9])
+    parts = PartsRead()
+    parts.add(mapped.data[5:9])
+    assert before - of_files() < 1 << 20
+    parts.add(mapped.data[9 : UNRETURNED + 5])
     assert before - of_files() > 1 << 23
     assert mapped.data.tobytes() == path.read_bytes()
     mapped.close()
-    give_back(memoryview(b"in memory"))
+    parts.add(memoryview(b"in memory"))
+
+
+def test_small_parts_of_several_files_are_given_back_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Giving back is a call of the system, and drops pages that are still in use."""
+    given_back = []
+
+    class Counted(mmap.mmap):
+        def madvise(self, *args: int) -> None:
+            given_back.append(self)
+            super().madvise(*args)
+
+    monkeypatch.setattr(mmap, "mmap", Counted)
+    path = tmp_path / "small"
+    path.write_bytes(b"x" * 64)
+    files = [Mapped(path), Mapped(path)]
+    parts = PartsRead()
+    for _ in range(UNRETURNED // 128 - 1):
+        for file in files:
+            parts.add(file.data)
+    parts.add(files[0].data)
+    assert not given_back
+    parts.add(files[1].data)
+    assert given_back == [file.data.obj for file in files]
+    for file in files:
+        file.close()

@@ -36,7 +36,7 @@ from archive.backend.lower.links import FAILING_OPERATOR
 from archive.backend.lower.lowering import EFFECTS_STATE
 from archive.backend.pytorch import shown, temporary_archive
 from archive.base.errors import ArchiveError, one_line
-from archive.base.mapped import give_back
+from archive.base.mapped import PartsRead
 from archive.base.output import replacing
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, renewed_id
@@ -44,7 +44,7 @@ from archive.container.write import member_from, new_member, write_archive
 from archive.debuginfo.model import NO_TAG
 from archive.effects.errors import LoweringError
 from archive.formats import bytecode
-from archive.formats.archive_id import counts
+from archive.formats.archive_id import WOULD_CHANGE, counts
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BYTECODE, VERSION_RECORDS, range_records_of
 from archive.normalform.builder import FormBuilder
@@ -96,14 +96,15 @@ def rewrite(file: BinaryIO, opened: Archive, records: Mapping[str, bytes]) -> in
     if RECORD_NAME in original:
         number = renewed_id(members, original.values(), original[RECORD_NAME].view())
         members.append(new_member(RECORD_NAME, number))
-    return write_archive(file, opened.root, _one_in_memory(members))
+    return write_archive(file, opened.root, _few_in_memory(members))
 
 
-def _one_in_memory(members: Iterable[Member]) -> Iterator[Member]:
-    """Members to write; the memory of each is given back before the next one."""
+def _few_in_memory(members: Iterable[Member]) -> Iterator[Member]:
+    """Members to write; the memory of those that are written is given back."""
+    written = PartsRead()
     for member in members:
         yield member
-        give_back(member.data)
+        written.add(member.data)
 
 
 # --- loading what was saved
@@ -368,16 +369,20 @@ def _renumber(columns: Columns, used_before: set[int]) -> None:
     columns["handle.place"] = np.arange(len(numbers))
 
 
-def _same(record: Record, other: Record) -> bool:
-    """Whether two records have the same bytes, and the crc that their archives declare."""
+def _same(record: Record, other: Record, compared: PartsRead) -> bool:
+    """Whether two records have the same bytes.
+
+    Raises:
+        ArchiveError: a record has another crc than its archive declares.
+    """
     views = record.view(), other.view()
-    bytes_of, other_bytes = (np.frombuffer(view, np.uint8) for view in views)
-    same = len(bytes_of) == len(other_bytes) and all(
-        np.array_equal(bytes_of[at : at + PIECE], other_bytes[at : at + PIECE])
-        for at in range(0, len(bytes_of), PIECE)
+    data, other_data = (np.frombuffer(view, np.uint8) for view in views)
+    same = len(data) == len(other_data) and all(
+        np.array_equal(data[at : at + PIECE], other_data[at : at + PIECE])
+        for at in range(0, len(data), PIECE)
     )
     for view in views:
-        give_back(view)
+        compared.add(view)
     return same
 
 
@@ -396,10 +401,10 @@ def _check(before: Archive, after: Archive, sites: Mapping[int, Site], padded: M
         }
         for opened in (before, after)
     )
+    compared = PartsRead()
     for name in sorted(original.keys() | written.keys()):
-        if name not in original or name not in written or not _same(original[name], written[name]):
-            said = "records besides debug info would change; nothing is written"
-            raise ArchiveError(said, file=before.file, record=one_line(name))
+        if name not in original or name not in written or not _same(original[name], written[name], compared):
+            raise ArchiveError(WOULD_CHANGE, file=before.file, record=one_line(name))
     lost = set(sites) - set(after.handles)
     if lost:
         raise ArchiveError(f"handle {min(lost)} would be lost; nothing is written", file=before.file)
