@@ -245,6 +245,14 @@ class OfPython(Needy):
         return [input("number: ")]
 
 
+FIRST = 0
+
+
+class OfGlobals(Needy):
+    def execute(self, handle: Any, inputs: list[Any]) -> list[Any]:  # noqa: ANN401, ARG002
+        return [inputs[FIRST]]
+
+
 def broken(*_: object) -> object:
     nothing: dict[str, object] = {}
     return nothing["a key"]
@@ -261,6 +269,7 @@ def of_python(*_: object) -> object:
         ({"link": "inlin"}, r"^no link 'inlin'; there are: class, inline, ahead of time$"),
         ({"runtime": Refusing}, r"^mine does not compile what it was preprocessed to: .*no such chip$"),
         ({"runtime": OfPython}, r"is not TorchScript: the function input is unknown:\n"),
+        ({"runtime": OfGlobals}, r"is not TorchScript: python value of type 'int' cannot be used as a value"),
         (
             {"preprocess": of_python},
             r"TorchScript cannot hold __processed_module, <object .*, which is object$",
