@@ -205,7 +205,7 @@ def operation(op: str) -> Callable[..., Any]:
     """The function of an operation of :mod:`archive.formats.effects.words`: a number of its operands.
 
     The function raises a ``TypeError`` if an operand is no number, and an ``ArithmeticError`` if Python
-    cannot compute the result, as a division by zero.
+    cannot compute the result, such as a division by zero.
     """
     if op in TENSOR_SIZES:
         return TENSOR_SIZES[op]

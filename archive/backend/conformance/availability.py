@@ -108,7 +108,7 @@ def _copied(kind: Any, copies: dict[Any, Any], modules: list[str], *, refusing: 
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     except (OSError, TypeError, SyntaxError, ValueError) as error:
-        raise NoVariantError(f"the source of {kind.__name__} is not to be had: {error}") from error
+        raise NoVariantError(f"Python does not find the source of {kind.__name__}: {error}") from error
     if not isinstance(tree, ast.ClassDef):
         raise NoVariantError(f"the source of {kind.__name__} is no class")
     name = f"{__name__}_{next(_numbers)}"

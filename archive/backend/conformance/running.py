@@ -50,14 +50,14 @@ def gradients(subject: Subject) -> Said:
     }
     for way, run in ways.items():
         try:
-            gradients = _gradients(subject, run)
+            actual = _gradients(subject, run)
         except Exception as error:  # noqa: BLE001 (whatever a foreign backend raises)
             yield Differs(f"{way} to run where gradients are recorded", of_error(error))
             continue
         for name, gradient in expected.items():
             if gradient is None:
                 continue
-            if (other := gradients[name]) is None:
+            if (other := actual[name]) is None:
                 yield Differs(f"{way}: a gradient of {name}", "none")
             else:
                 yield from differences(f"{way}: the gradient of {name}", gradient, other, subject.tolerance)
@@ -86,8 +86,8 @@ def _gradients(subject: Subject, run: Callable[..., Any]) -> Gradients:
         seeds = [
             torch.linspace(0.5, 1.5, result.numel(), dtype=result.dtype).view_as(result) for result in results
         ]
-        gradients = torch.autograd.grad(results, [*leaves.values()], seeds, allow_unused=True)
-    return dict(zip(leaves, gradients, strict=True))
+        of_leaves = torch.autograd.grad(results, [*leaves.values()], seeds, allow_unused=True)
+    return dict(zip(leaves, of_leaves, strict=True))
 
 
 # --- running

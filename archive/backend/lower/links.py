@@ -348,7 +348,7 @@ def _methods(kind: Any) -> list[ast.FunctionDef]:  # noqa: ANN401
         try:
             source = textwrap.dedent(inspect.getsource(cls))
         except (OSError, TypeError) as error:
-            raise LoweringError(f"the source of {cls.__name__} is not to be had: {error}") from error
+            raise LoweringError(f"Python does not find the source of {cls.__name__}: {error}") from error
         (tree,) = ast.parse(source).body
         own = [method for method in ast.iter_child_nodes(tree) if isinstance(method, ast.FunctionDef)]
         methods |= {method.name: method for method in own}

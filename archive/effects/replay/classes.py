@@ -173,9 +173,9 @@ def container_maker(name: str, kind: str, which: object, allow: Allowed) -> Call
         given = (factory(which, allow),)
 
     def made() -> Any:  # noqa: ANN401
-        made = base.__new__(cls)
-        base.__init__(made, *given)
-        return made
+        container = base.__new__(cls)
+        base.__init__(container, *given)
+        return container
 
     return made
 

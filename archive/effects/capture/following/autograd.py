@@ -82,7 +82,7 @@ class InferenceTensors:
             return
         with WITHOUT_MODES():
             values = value if isinstance(value, tuple | list) else (value,)
-            made = [value for value in values if isinstance(value, torch.Tensor)]
+            made = [tensor for tensor in values if isinstance(tensor, torch.Tensor)]
             of_inference = [pair for pair in zip(given, versions, strict=True) if id(pair[0]) in known]
             if of_inference and not self._call.inference:
                 if any(tensor._version != version for tensor, version in of_inference):
@@ -202,7 +202,7 @@ class _Linked:
         """The function's result, linked."""
         results = result if type(result) is tuple else (result,)
         entries = [self._entry(argument) for argument in self._args]
-        made = tuple(self._linked(result, entries) for result in results)
+        made = tuple(self._linked(single, entries) for single in results)
         self._keep(results, entries)
         return made if type(result) is tuple else made[0]
 
@@ -261,8 +261,8 @@ class _Linked:
                 call.side_effects.store_attr(
                     variable, attribute, linked, existed=False, statement=parts.statement
                 )
-        self._watch_all(value for value in parts.saved if isinstance(value, torch.Tensor))
-        saved = tuple(self._exits.get(id(value), value) for value in parts.saved)
+        self._watch_all(tensor for tensor in parts.saved if isinstance(tensor, torch.Tensor))
+        saved = tuple(self._exits.get(id(tensor), tensor) for tensor in parts.saved)
         call.side_effects.save_for_backward.append((variable, saved, parts.statement))
         # A result without gradient is there, too, since ``backward`` may get zeros for it.
         likes = (result.detach() if isinstance(result, torch.Tensor) else None for result in results)

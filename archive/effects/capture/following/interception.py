@@ -340,7 +340,7 @@ BY_FUNCTION = {
 
 @contextmanager
 def several_attempts() -> Iterator[None]:
-    """Watch modules from the first attempt to the last: to begin, and to end, is a change of each module."""
+    """Watch modules from the first attempt to the last: each beginning and each end changes all modules."""
     with LOCK:
         WATCH.captures += 1
     try:

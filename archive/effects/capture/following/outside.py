@@ -310,7 +310,7 @@ class Watch:
         current: gives the captured call of this thread.
 
     Attributes:
-        captures: how many go on, from one attempt to the next.
+        captures: how many captures keep the watch up between their attempts.
     """
 
     def __init__(self, current: Current) -> None:
