@@ -326,7 +326,7 @@ def example_tensor(sizes: Sequence[int], name: str) -> torch.Tensor:
     Raises:
         ValueError: PyTorch has no such type.
     """
-    types = {name: kind for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
+    types = {key: kind for key, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
     if name not in types:
         raise ValueError(f"no type {name!r} of tensors; there are: {', '.join(sorted(types))}")
     kind = types[name]

@@ -161,4 +161,4 @@ def running_statistics(
         given[TRAINING[name]] = given.get(TRAINING[name], given.get("training"))
     if not given.get(TRAINING[name]):
         return []
-    return [given[name] for name in ("running_mean", "running_var") if given.get(name) is not None]
+    return [given[buffer] for buffer in ("running_mean", "running_var") if given.get(buffer) is not None]

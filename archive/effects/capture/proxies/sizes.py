@@ -167,6 +167,6 @@ class Sizes:
         self._look(inputs, Look.DTYPE)
         if self._call.builder.input_of(tensor) is None:
             self._call.guards.setting("torch.is_autocast_enabled")
-            kinds = {tensor.dtype for given in inputs for tensor, _ in given.tensors}
+            kinds = {original.dtype for given in inputs for original, _ in given.tensors}
             if len(kinds) > 1:  # type promotion prefers tensors that have dimensions
                 self._look(inputs, Look.DIM)
