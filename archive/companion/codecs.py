@@ -52,7 +52,7 @@ def columns_of_programs() -> zstandard.ZstdCompressionDict:
 
 STRONGEST = 19
 """The level of zstd from which on size counts more than time."""
-QUICKEST, GOOD, BEST = 0, 6, 9 | xz.PRESET_EXTREME
+GOOD, BEST = 6, 9 | xz.PRESET_EXTREME
 """Presets of LZMA."""
 PIECE = 1 << 20
 """Bytes that are inflated at once."""

@@ -61,10 +61,12 @@ MAX_NAME = 4096
 TEXT = String("a text")
 INSTRUCTION = Opening("an instruction", opcode=TEXT, x=Value())
 OPERATOR = Opening("an operator: name and overload", name=TEXT, overload=Value())
-INSTRUCTIONS = Sequence(INSTRUCTION, expected="instructions")
-OPERATORS = Sequence(OPERATOR, expected="operators")
-CONSTANTS = Sequence(Value())
-TABLE = Keyed("a method", instructions=INSTRUCTIONS, operators=OPERATORS, constants=CONSTANTS)
+TABLE = Keyed(
+    "a method",
+    instructions=Sequence(INSTRUCTION, expected="instructions"),
+    operators=Sequence(OPERATOR, expected="operators"),
+    constants=Sequence(Value()),
+)
 METHOD = Opening("a method: name and table", name=TEXT, table=TABLE)
 METHODS = {
     versioned: Sequence(METHOD, head=Int() if versioned else None, expected="a tuple of methods")
@@ -93,7 +95,7 @@ def parse_bytecode(tree: Tree, pickle: int, allowance: Allowance) -> Bytecode:
         version, methods = _methods(tree, pickle)
         for name, table in _named(tree, methods, allowance):
             if table not in counts:
-                counts[table] = len(INSTRUCTIONS.nodes(tree, TABLE.node(tree, table, "instructions")))
+                counts[table] = len(TABLE.nodes(tree, table, "instructions"))
             instructions[name] = counts[table]
     return Bytecode(version, instructions)
 
@@ -124,7 +126,7 @@ def renumber_warnings(tree: Tree, pickle: int) -> bytes:
     data = bytes(tree.tokens.pickles[pickle].data)
     with at_byte(tree):
         tables = [METHOD.nodes(tree, method)[1] for method in _methods(tree, pickle)[1]]
-        rows = _rows(tree, tables, INSTRUCTIONS, "instructions", unbounded()).items
+        rows = _rows(tree, tables, "instructions", unbounded()).items
         warnings = rows["x"][_are(tree, rows["opcode"], (WARN,))]
     pieces, end = [], 0
     for count, node in enumerate(dict.fromkeys(warnings.tolist())):
@@ -157,14 +159,14 @@ def _named(tree: Tree, methods: memoryview, allowance: Allowance) -> Iterator[tu
 
 def _called(tree: Tree, tables: list[int], allowance: Allowance) -> list[list[bytes]]:
     """The operator of each instruction of each table."""
-    operators = _rows(tree, tables, OPERATORS, "operators", allowance)
+    operators = _rows(tree, tables, "operators", allowance)
     names = {-1: b""}
     for string in operators.items["name"].tolist():
         if string not in names:
             written = tree.strings.data(string)
             allowance.take(OPERATOR_BYTES + len(written), "operators", record=BYTECODE)
             names[string] = bytes(written)
-    instructions = _rows(tree, tables, INSTRUCTIONS, "instructions", allowance)
+    instructions = _rows(tree, tables, "instructions", allowance)
     codes, x = instructions.items["opcode"], instructions.items["x"]
     allowance.take(INSTRUCTION_BYTES * len(codes), "instructions", record=BYTECODE)
     sizes = np.diff(instructions.first)
@@ -179,10 +181,10 @@ def _called(tree: Tree, tables: list[int], allowance: Allowance) -> list[list[by
     return [called[begin:end] for begin, end in pairwise(instructions.first.tolist())]
 
 
-def _rows(tree: Tree, tables: list[int], schema: Sequence, key: str, allowance: Allowance) -> Ragged:
+def _rows(tree: Tree, tables: list[int], key: str, allowance: Allowance) -> Ragged:
     """The columns of what stands under a key of each table."""
     nodes = np.array([TABLE.node(tree, table, key) for table in tables], np.int64)
-    return schema.take(tree, nodes, allowance)
+    return TABLE.fields[key].take(tree, nodes, allowance)
 
 
 def _are(tree: Tree, codes: Ints, opcodes: tuple[bytes, ...]) -> np.ndarray:
@@ -231,7 +233,7 @@ class InstructionTable:
         """An instruction, by its method's qualified name and its number; None where there is none."""
         if method not in self._tables:
             return None
-        instructions = self._part(self._tables[method], INSTRUCTIONS, "instructions")
+        instructions = self._part(self._tables[method], "instructions")
         if not 0 <= number < len(instructions):
             return None
         try:
@@ -243,15 +245,15 @@ class InstructionTable:
 
     def _constant(self, method: bytes, x: int) -> bytes:
         """A constant that is a text, by the integer that an instruction names it with; b"" for others."""
-        constants = self._part(self._tables[method], CONSTANTS, "constants")
+        constants = self._part(self._tables[method], "constants")
         number = int(self._tree.value[x]) if self._tree.kind(x) == ValueKind.INT else -1
         return self._text(constants[number]) if 0 <= number < len(constants) else b""
 
-    def _part(self, table: int, schema: Sequence, key: str) -> memoryview:
+    def _part(self, table: int, key: str) -> memoryview:
         """The values under a key of a method's table; none where it is not as declared."""
         if (table, key) not in self._parts:
             try:
-                self._parts[table, key] = schema.nodes(self._tree, TABLE.node(self._tree, table, key))
+                self._parts[table, key] = TABLE.nodes(self._tree, table, key)
             except Mismatch:
                 self._parts[table, key] = memoryview(b"")
         return self._parts[table, key]

@@ -34,7 +34,7 @@ def other_compressor() -> Iterator[None]:
     """A library that compresses to other bytes than the one by which companions were added."""
     trained = codecs._trained
     others: dict[codecs.Codec, Callable[[bytes, int], bytes]] = {
-        codecs.Codec.LZMA: lambda data, _: codecs.lzma(data, codecs.QUICKEST),
+        codecs.Codec.LZMA: lambda data, _: codecs.lzma(data, 0),
         codecs.Codec.ZSTD: lambda data, _: codecs.zstd(data, 1),
         codecs.Codec.TEXTS: lambda data, _: trained(data, 1, codecs.texts_of_programs()),
         codecs.Codec.COLUMNS: lambda data, _: trained(data, 1, codecs.columns_of_programs()),

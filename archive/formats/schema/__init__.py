@@ -14,7 +14,7 @@ declaration    value                                          columns
 ``Value``      any value, which is not looked at              its node (n)
 ``Tuple``      a tuple of fixed fields                        a dict, by field
 ``Opening``    a tuple that opens with fixed fields           a dict, by field
-``Keyed``      pairs of key and value                         its node; ``node`` finds a key's value
+``Keyed``      pairs of key and value                         its node; ``nodes`` finds a key's items
 ``Sequence``   a tuple of any number of items                 ``Ragged``
 ``IntList``    ``build_intlist([…])``                         ``Ragged``
 ``Shared``     a value kept once and referred to              ``Indexed``

@@ -124,12 +124,12 @@ class Keyed(Value):
 
     Args:
         owner: what an error calls the thing that has the table: "a method".
-        fields: the declarations of values, by their keys.
+        fields: the declarations of values, by their keys: sequences.
     """
 
     __slots__ = ("fields", "owner")
 
-    def __init__(self, owner: str, /, **fields: Schema) -> None:
+    def __init__(self, owner: str, /, **fields: Sequence) -> None:
         self.owner, self.fields = owner, fields
 
     def __str__(self) -> str:
@@ -146,6 +146,10 @@ class Keyed(Value):
             if tree.kind(name) == ValueKind.TEXT and tree.strings.data(int(tree.value[name])) == wanted:
                 return value
         raise Mismatch(0, f"{self.owner} with {key}", node)
+
+    def nodes(self, tree: Tree, node: int, key: str) -> memoryview:
+        """The items of the sequence under a key, for readers that look at few of many values."""
+        return self.fields[key].nodes(tree, self.node(tree, node, key))
 
 
 _PAIR = Opening("a pair of key and value", key=Value(), value=Value())
