@@ -39,7 +39,6 @@ from archive.base.json_text import is_exact, read_json
 from archive.base.mapped import Mapped
 from archive.check.loading.programs import needs, program_faults
 from archive.check.loading.programs.files import (
-    INPUTS,
     TABLE,
     PayloadCheck,
     Payloads,
@@ -62,7 +61,15 @@ from archive.formats.exported.program import Program, graph_of, nodes
 from archive.formats.exported.schema import MAJOR, mismatches
 from archive.formats.exported.traces import parse_trace
 from archive.formats.python_pickle import PyValue, plain_value
-from archive.formats.record_kinds import DATA, DELEGATES, HANDLES, LEGACY_PROGRAM, ONLY_PROGRAM, OUTPUTS
+from archive.formats.record_kinds import (
+    DATA,
+    DELEGATES,
+    HANDLES,
+    LEGACY_PROGRAM,
+    ONLY_PROGRAM,
+    OUTPUTS,
+    inputs_of_program,
+)
 from archive.formats.tensors.exported import CONFIGS
 from archive.reader.recognition import SAVED_KINDS, FileKind, opened_zip, recognise
 
@@ -101,7 +108,7 @@ def check_programs(archive: Archive, readable: set[str], report: Diagnostics) ->
             used |= check.used
             if record in records:
                 report.attempt(record, partial(check.program, record, payloads))
-            inputs = INPUTS.format(name)
+            inputs = inputs_of_program(name)
             if inputs in records:
                 report.attempt(inputs, partial(check_inputs, records[inputs], allowance, report))
     unused = [name for name in records if name.startswith(tuple(CONFIGS)) and name not in used]

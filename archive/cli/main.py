@@ -23,7 +23,7 @@ MATRIX_THREADS = "OPENBLAS_NUM_THREADS"
 """The variable that says how many threads NumPy starts for products of matrices when it is imported."""
 
 GARBAGE = 1 << 16
-"""New objects after which garbage is looked for: modules, of which a command has many, are none."""
+"""New objects after which garbage is looked for: a command imports many modules, and they are no garbage."""
 
 
 class CommandEntry(NamedTuple):

@@ -13,9 +13,9 @@ from archive.base.mapped import read_whole
 from archive.cli import printing
 from archive.cli.options import UNITS
 from archive.cli.status import ExitStatus
+from archive.store.client import TOKEN_VARIABLE
 
 NEEDED = ("fastapi", "pebble", "prometheus_client", "uvicorn")
-TOKEN_VARIABLE = "DEBUG_ARCHIVE_TOKEN"  # noqa: S105 (the name of a variable)
 SHORTEST_TOKEN = 16
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 SIZE = re.compile(r"(?P<number>[0-9]{1,12})(?P<unit>[KMGT]?)")

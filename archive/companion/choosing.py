@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.companion.codecs import zstd, zstd_bytes
-from archive.companion.encodings import NARROW, Transform, encoded_by, encodings, is_varied
+from archive.companion.encodings import CHOICES, Transform, encoded_by, encodings, is_varied, residuals_by
 from archive.normalform.columns import VALUE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from archive.normalform.columns import Columns
 
 LONG, QUICK = 1 << 12, 6
-"""From LONG rows on, a column's encodings are compressed, at zstd's level QUICK."""
+"""With more than LONG rows, a column's encodings are compressed, at zstd's level QUICK."""
 
 AT_ONCE, ESTIMATE_BYTES, COUNTS_BYTES = 1 << 14, 300, 1 << 15
 """Rows of columns that are estimated at once; the bytes of memory that each costs, and each column."""
-CHOICES = (Transform.FLAT, Transform.DELTA, Transform.INDEX, Transform.PEAK, Transform.BACK)
 BYTES = 256
 BIT = 256
 """Bits are counted in so many parts, as integers: sums of fractions differ from machine to machine."""
@@ -52,8 +51,7 @@ def chosen(columns: Columns, allowance: Allowance) -> dict[ColumnName, EncodedCo
     for names in _together(varied):
         rows = sum(len(varied[name]) for name in names)
         with allowance.lent(rows * ESTIMATE_BYTES + len(names) * COUNTS_BYTES, "columns that are encoded"):
-            transforms = _estimated([varied[name] for name in names])
-        best |= {name: encoded_by(by, varied[name]) for name, by in zip(names, transforms, strict=True)}
+            best |= zip(names, _estimated([varied[name] for name in names]), strict=True)
     return best | {name: shortest(values, allowance) for name, values in varied.items() if len(values) > LONG}
 
 
@@ -82,15 +80,15 @@ def _together(columns: Columns) -> Iterator[list[ColumnName]]:
         yield names
 
 
-def _estimated(columns: list[Ints]) -> Iterable[Transform]:
-    """The transform of each column by which its bytes have the fewest bits.
+def _estimated(columns: list[Ints]) -> Iterator[EncodedColumn]:
+    """Each column in the transform by which its bytes have the fewest bits.
 
     The columns (c) stand one behind the other, as n values; everything is computed for all transforms (t).
     """
     rows = np.array([len(values) for values in columns])
-    values, column = np.concatenate(columns), np.repeat(np.arange(len(columns)), rows)
+    column = np.repeat(np.arange(len(columns)), rows)
     begin = np.cumsum(rows) - rows
-    residuals, possible = _residuals(columns, values, column, begin)
+    residuals, possible = _residuals(columns, begin, len(column))
     negative = np.minimum.reduceat(residuals, begin, axis=1) < 0
     coded = np.where(negative[:, column], residuals << 1 ^ residuals >> 63, residuals).view(np.uint64)
     largest = np.maximum.reduceat(coded, begin, axis=1)
@@ -107,31 +105,22 @@ def _estimated(columns: list[Ints]) -> Iterable[Transform]:
     there = np.flatnonzero(counts)
     saved = np.bincount(there // BYTES, _bits(counts[there]) - NEW_BYTE, groups.size).reshape(groups.shape)
     cost = _bits(total) - saved + HAS_START * (choices > 0)
-    return [CHOICES[choice] for choice in np.where(possible, cost, np.inf).argmin(axis=0)]
+    best = np.where(possible, cost, np.inf).argmin(axis=0)
+    for values, first, choice in zip(columns, begin.tolist(), best.tolist(), strict=True):
+        yield encoded_by(CHOICES[choice], values, residuals[choice, first : first + len(values)])
 
 
-def _residuals(columns: list[Ints], values: Ints, column: Ints, begin: Ints) -> tuple[np.ndarray, np.ndarray]:
+def _residuals(columns: list[Ints], begin: Ints, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The residuals by each transform (t, n), and whether it can hold each column (t, c)."""
-    flat, delta, index, peak, back = residuals = np.zeros((len(CHOICES), len(values)), np.int64)
+    residuals = np.zeros((len(CHOICES), count), np.int64)
     possible = np.ones((len(CHOICES), len(columns)), np.bool_)
-    first, row = values[begin], np.arange(len(values))
-    with np.errstate(over="ignore"):
-        flat[:] = values
-        delta[1:] = values[1:] - values[:-1]
-        index[:] = values - first[column] - (row - begin[column])
-        highest = np.concatenate([np.maximum.accumulate(each) for each in columns])
-        peak[1:] = 1 + highest[:-1] - values[1:]
-    delta[begin] = peak[begin] = 0
-    low, high = np.minimum.reduceat(values, begin), np.maximum.reduceat(values, begin)
-    possible[CHOICES.index(Transform.PEAK)] = (low > -NARROW) & (high < NARROW)
-    order = np.lexsort((values, column))
-    before, after = order[:-1], order[1:]
-    again = (values[after] == values[before]) & (column[after] == column[before])
-    back[after[again]] = (after - before)[again]
-    new = row[back == 0]
-    number = np.arange(len(new)) - np.searchsorted(new, begin)[column[new]]
-    gaps = column[new[values[new] != first[column[new]] + number]]  # a new value is not the next one
-    possible[CHOICES.index(Transform.BACK), gaps] = False
+    for number, (values, first) in enumerate(zip(columns, begin.tolist(), strict=True)):
+        for choice, transform in enumerate(CHOICES):
+            found = residuals_by(transform, values)
+            if found is None:
+                possible[choice, number] = False
+            else:
+                residuals[choice, first : first + len(values)] = found
     return residuals, possible
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
 from archive.container.names import decoded
-from archive.formats.archive_id import ID_TEXT
+from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.normalform.pool import Pool, record_names
 from archive.normalform.records import DebugRecords
 
@@ -39,7 +39,7 @@ def redacted_id(digits: str | None) -> bytes | None:
     if digits is None:
         return None
     if not ID_TEXT.fullmatch(digits):
-        raise ArchiveError(place="file.redacted", expected="32 hexadecimal digits", found=shown(digits))
+        raise ArchiveError(place="file.redacted", expected=ID_WORDS, found=shown(digits))
     return bytes.fromhex(digits)
 
 

@@ -72,6 +72,12 @@ class Transform(IntEnum):
     SAME = 5
 
 
+BLOCKWISE = (Transform.FLAT, Transform.DELTA, Transform.INDEX, Transform.PEAK)
+"""The transforms whose blocks of values can be read one by one."""
+CHOICES = (*BLOCKWISE, Transform.BACK)
+"""The transforms that a column of different values may get."""
+
+
 class EncodedColumn(NamedTuple):
     """A column as bytes.
 
@@ -116,15 +122,10 @@ def encodings(values: Ints, *, whole: bool = True) -> Iterator[EncodedColumn]:
     if not is_varied(values):
         yield encoded_by(Transform.SAME, values)
         return
-    for transform in (Transform.FLAT, Transform.DELTA, Transform.INDEX):
-        yield encoded_by(transform, values)
-    if values.min() > -NARROW and values.max() < NARROW:
-        yield encoded_by(Transform.PEAK, values)
-    back = _back(values) if whole else None
-    if back is not None:
-        new = values[back == 0]
-        if (new == new[0] + np.arange(len(new))).all():
-            yield _encoded(Transform.BACK, back, int(values[0]))
+    for transform in CHOICES if whole else BLOCKWISE:
+        residuals = residuals_by(transform, values)
+        if residuals is not None:
+            yield encoded_by(transform, values, residuals)
 
 
 def is_varied(values: Ints) -> bool:
@@ -132,37 +133,39 @@ def is_varied(values: Ints) -> bool:
     return bool(len(values) and (values != values[0]).any())
 
 
-def encoded_by(transform: Transform, values: Ints) -> EncodedColumn:
-    """A column in a transform that can hold it."""
-    first = int(values[0]) if len(values) else 0
-    if transform is Transform.SAME:
-        return EncodedColumn(Transform.SAME, zigzag=False, width=0, start=first, data=b"")
+def residuals_by(transform: Transform, values: Ints) -> Ints | None:
+    """The residuals of a column; None where the transform cannot hold it, and of SAME, which has none."""
     if transform is Transform.FLAT:
-        return _encoded(transform, values, 0)
-    if transform is Transform.BACK:
-        return _encoded(transform, _back(values), first)
+        return values
+    if transform is Transform.SAME:
+        return None
     residuals = np.zeros(len(values), np.int64)
-    with np.errstate(over="ignore"):
-        if transform is Transform.DELTA:
-            residuals[1:] = values[1:] - values[:-1]
-        elif transform is Transform.INDEX:
-            residuals = values - first - np.arange(len(values))
-        else:
-            residuals[1:] = 1 + np.maximum.accumulate(values)[:-1] - values[1:]
-    return _encoded(transform, residuals, first)
+    if transform is Transform.DELTA:
+        residuals[1:] = values[1:] - values[:-1]
+    elif transform is Transform.INDEX:
+        residuals = values - values[0] - np.arange(len(values))
+    elif transform is Transform.PEAK:
+        if values.min() <= -NARROW or values.max() >= NARROW:
+            return None
+        residuals[1:] = 1 + np.maximum.accumulate(values)[:-1] - values[1:]
+    else:
+        order = values.argsort(kind="stable")
+        ordered = values[order]
+        again = (ordered[1:] == ordered[:-1]).nonzero()[0]
+        residuals[order[again + 1]] = order[again + 1] - order[again]
+        new = values[residuals == 0]
+        if (new != new[0] + np.arange(len(new))).any():  # a new value is not the next one
+            return None
+    return residuals
 
 
-def _back(values: Ints) -> Ints:
-    """The residuals of BACK, which can hold the column only if each new value is the next one."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    again = ordered[1:] == ordered[:-1]
-    back = np.zeros(len(values), np.int64)
-    back[order[1:][again]] = (order[1:] - order[:-1])[again]
-    return back
-
-
-def _encoded(transform: Transform, residuals: Ints, start: int) -> EncodedColumn:
+def encoded_by(transform: Transform, values: Ints, residuals: Ints | None = None) -> EncodedColumn:
+    """A column in a transform that can hold it; its residuals are computed unless they are at hand."""
+    start = int(values[0]) if len(values) and transform is not Transform.FLAT else 0
+    if residuals is None:
+        residuals = residuals_by(transform, values)
+    if residuals is None:
+        return EncodedColumn(Transform.SAME, zigzag=False, width=0, start=start, data=b"")
     zigzag = bool(residuals.min() < 0)
     signed = residuals
     if zigzag:

@@ -96,9 +96,8 @@ class TensorProperties(NamedTuple):
     """What a tensor is besides its elements; see :class:`archive.formats.tensors.tensor.Tensor`.
 
     Attributes:
-        strides: 0 where they do not matter: those of dimensions of one element lead nowhere, nor do those of
-            a tensor without any.
-        requires_grad: not, where that is not recorded.
+        strides: 0 where they lead nowhere: in dimensions of one element, and in a tensor without elements.
+        requires_grad: False where the file does not record it.
     """
 
     dtype: str

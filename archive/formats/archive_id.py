@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ID_BYTES = 16
 ID_TEXT = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 """An archive id as text; the digests of companions look the same."""
+ID_WORDS = f"{2 * ID_BYTES} hexadecimal digits"
 WOULD_CHANGE = "records besides debug info would change; nothing is written"
 """What refuses to write an archive whose model is not the one that was read."""
 

@@ -70,7 +70,10 @@ PROGRAMS = ("models/", ".json")
 """Folder and ending of exported programs."""
 
 ONLY_PROGRAM = "model"
-"""The name that ``torch.export.save`` gives the only program; ``torch.export.load`` reads no other."""
+"""The only program's name by ``torch.export.save``, the only model's by ``aoti_compile_and_package``.
+
+``torch.export.load`` reads no other program.
+"""
 
 COMPILED = "data/aotinductor/"
 """The folder with a folder of files for each compiled model."""
@@ -335,8 +338,13 @@ def divided_programs(names: Collection[str]) -> list[str]:
 
 
 def label_in(program: str, key: str) -> str:
-    """What a thing of a program is called: its key, behind the program's name unless PyTorch chose that."""
+    """What a thing of a program or compiled model is called: its key, behind a name that a user chose."""
     return key if program == ONLY_PROGRAM else f"{program}:{key}"
+
+
+def inputs_of_program(name: str) -> str:
+    """The record of the inputs with which a program was exported."""
+    return f"{SAMPLE_INPUTS}{name}.pt"
 
 
 def records_of_program(name: str) -> set[str]:

@@ -16,8 +16,15 @@ from archive.formats.bytecode import InstructionTable
 from archive.formats.effects import EFFECTS
 from archive.formats.lowered import find_lowered
 from archive.formats.method_handles import method_records
-from archive.formats.record_kinds import BYTECODE, CALLSTACK_MAP, DATA, place_of_companion, range_records_of
-from archive.reader.compiled import CompiledModels, label
+from archive.formats.record_kinds import (
+    BYTECODE,
+    CALLSTACK_MAP,
+    DATA,
+    label_in,
+    place_of_companion,
+    range_records_of,
+)
+from archive.reader.compiled import CompiledModels
 from archive.reader.pickle_records import PickleRecords
 from archive.reader.programs import Programs
 from archive.reader.recognition import COMPANION, FileKind, recognise_zip
@@ -387,7 +394,7 @@ class Archive:
         ``encoder:cpp_fused_relu_0:2``, unless that is ``model``, which PyTorch chose.
         """
         return {
-            label(model.name, kernel.key): kernel
+            label_in(model.name, kernel.key): kernel
             for model in self.compiled.values()
             for kernel in model.kernels.values()
         }

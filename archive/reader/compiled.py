@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from archive.formats.record_kinds import SpareKind
     from archive.reader.records import ReadableRecord, Records
 
-ONLY = "model"
-"""The name that ``aoti_compile_and_package`` gives the only model."""
 METADATA = ".wrapper_metadata.json"
 
 
@@ -244,8 +242,3 @@ class Spare:
     def left(self, kinds: Collection[str]) -> dict[str, bytes]:
         """What is left of shared objects, by name; nothing where these are among the kinds to keep."""
         return {} if "object" in kinds else {name: cut.left for name, cut in self.cuts.items()}
-
-
-def label(model: str, key: str) -> str:
-    """The name by which a kernel is called among those of all models."""
-    return key if model == ONLY else f"{model}:{key}"

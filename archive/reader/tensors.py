@@ -36,6 +36,7 @@ from archive.formats.record_kinds import (
     COMPILED,
     CONSTANTS,
     LEGACY_TREE,
+    ONLY_PROGRAM,
     PACKAGED,
     RecordKind,
     kind_of,
@@ -44,7 +45,7 @@ from archive.formats.tensors.elements import elements
 from archive.formats.tensors.exported import TABLE, exported_tensors
 from archive.formats.tensors.legacy_tree import legacy_tensors
 from archive.formats.tensors.script import script_tensors
-from archive.reader.compiled import ONLY, CompiledModels
+from archive.reader.compiled import CompiledModels
 from archive.reader.recognition import (
     PACKAGE_KINDS,
     PROGRAM_KINDS,
@@ -228,7 +229,7 @@ class Tensors(Mapping[str, "Tensor"]):
             for model, constants in _compiled_tensors(self._source):
                 self._inner |= {storage.name: storage for _, _, storage in constants}
                 part = f"{COMPILED}{model}" if model in programs else model
-                yield "" if part == ONLY else part, [(name, tensor) for name, tensor, _ in constants]
+                yield "" if part == ONLY_PROGRAM else part, [(name, tensor) for name, tensor, _ in constants]
 
     def _of_inner(self, record: ReadableRecord) -> Iterator[tuple[str, Tensor]]:
         """The tensors of a record that ``torch.save`` wrote."""

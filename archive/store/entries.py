@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from archive.base.errors import ArchiveError, shown
-from archive.formats.archive_id import ID_TEXT
+from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.reader.facts import Facts
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _number(values: object, key: str) -> int:
 def _id(values: object, key: str) -> str:
     value = _value(values, key, str)
     if not ID_TEXT.fullmatch(value):
-        raise ArchiveError(place=key, expected="32 hexadecimal digits", found=shown(value))
+        raise ArchiveError(place=key, expected=ID_WORDS, found=shown(value))
     return value
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError, shown
+from archive.formats.archive_id import ID_TEXT
 from archive.store.opened import NO_LINK, OpenFolder, Signature, what_it_is
 
 try:
@@ -34,7 +35,7 @@ COMPANIONS, BASES, INDEX, LOCK = "companions", "bases", "index.sqlite", "lock"
 FILES = {MARK, COMPANIONS, BASES, INDEX, LOCK}
 """All that lies in a store."""
 ENDING = ".kept"
-KEPT_NAME = re.compile(r"([0-9a-f]{32})\.kept", re.IGNORECASE | re.ASCII)
+KEPT_NAME = re.compile(rf"({ID_TEXT.pattern}){re.escape(ENDING)}", re.IGNORECASE | re.ASCII)
 """The name of a kept companion, as file systems that know no case may give it back, too."""
 KNOWN_MARK = re.compile(rb"debug-archive store, version [0-9]{1,9}\n")
 MOST_SECONDS = 60.0

@@ -138,7 +138,7 @@ def refusals(archive: Archive, like: Archive | None = None) -> list[Refusal]:
 
 
 def refusals_as_before(after: Archive, before: Archive, *, same_bytecode: bool = True) -> list[Refusal]:
-    """The checks that an archive fails, and none of them because of what was made of its records.
+    """The checks that an archive fails; any contradiction among them was in what it was made from, too.
 
     Args:
         after: the archive.

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
 from archive.failures.lookups.nodes import found_in, why_none
-from archive.formats.record_kinds import KERNELS
-from archive.reader.compiled import label
+from archive.formats.record_kinds import KERNELS, label_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,7 +36,7 @@ class CalledKernel:
     @property
     def label(self) -> str:
         """Name and handle, behind the model's name unless PyTorch chose that."""
-        return label(self.model.name, self.kernel.key)
+        return label_in(self.model.name, self.kernel.key)
 
     @property
     def is_traced(self) -> bool:
@@ -80,7 +79,7 @@ def why_unknown(models: Mapping[str, CompiledModel], name: str) -> str:
     if not any(model.has_kernels for model in models.values()):
         return f"no kernel {shown(name)} is recorded: {WITHOUT_RECORD}"
     return why_none(
-        "kernel", name, [label(model.name, key) for model in models.values() for key in model.kernels]
+        "kernel", name, [label_in(model.name, key) for model in models.values() for key in model.kernels]
     )
 
 

@@ -47,8 +47,9 @@ MOST_ASKED = 256
 CHOICES_KEPT = 1 << 16
 """Models that are remembered for failures seen before, together."""
 TEXT_KEPT = 1 << 22
+"""Bytes of the shared answers that are kept, together."""
 KEY_BYTES = 16
-"""Bytes of their explanations that are kept, together, and of each model that a failure may be of."""
+"""Bytes that each model of a failure counts for among them."""
 
 
 class SharedAnswer(NamedTuple):
@@ -171,6 +172,7 @@ class FleetAnswers:
                 is_named = candidate.answer.is_named or naming is not None
                 return replace(candidate.answer, is_named=is_named, models=(candidate.model.file,))
         key = (failure.key, *models)
+        # A model that could be read when an answer was kept, and cannot now, may have failed so.
         if isinstance(failure, LiteFailure) and not self.models.unread:
             shared = self._shared.get(key)
             if shared is not None:
@@ -183,7 +185,7 @@ class FleetAnswers:
         # Whose code is the log's before those of which there is no code to compare.
         left = [candidate for candidate in left if not candidate.answer.is_unproven] or left
         self._choices.keep(key, [candidate.model for candidate in left], 1 + len(models))
-        # A model that cannot be read may have failed so: any of which no facts are known, too.
+        # A model that cannot be read may have failed so, unless facts about it are known and say otherwise.
         damaged = next(
             (
                 model
@@ -213,8 +215,8 @@ class FleetAnswers:
         return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=bool(left))
 
     def _keep(self, key: tuple[object, ...], failure: Failure, shared: SharedAnswer) -> None:
-        """Keep an answer to handles: those of others depend on more than the failure's key."""
-        if isinstance(failure, LiteFailure):
+        """Keep an answer to handles, where it is asked for: others depend on more than the failure's key."""
+        if isinstance(failure, LiteFailure) and not self.models.unread:
             self._shared.keep(key, shared, len(shared.text or shared.why) + KEY_BYTES * len(key))
 
     def _possible(self, models: Sequence[Model], failure: Failure, key: tuple[object, ...]) -> list[Model]:

@@ -14,6 +14,7 @@ from archive.base.errors import ArchiveError, shown
 from archive.base.strings import decoded
 from archive.failures.log.forms import TIMES
 from archive.failures.log.quiet import has_failure
+from archive.formats.archive_id import ID_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -121,7 +122,7 @@ def _check_size(pattern: bytes, name: str) -> None:
 
 # --- naming
 
-ARCHIVE_ID = re.compile(rb"(?<![0-9a-fA-F])[0-9a-f]{32}(?![0-9a-fA-F])")
+ARCHIVE_ID = re.compile(rf"(?<![0-9a-fA-F]){ID_TEXT.pattern}(?![0-9a-fA-F])".encode())
 NEAR = 5
 """Lines above a failure in which an archive id names its model, without any pattern."""
 MAX_SEARCHED = 1 << 14

@@ -128,7 +128,7 @@ class Collection:
         """Add a text that was found so often in a record.
 
         Returns:
-            The finding, if it lacks a place in this record. Nearly all need none, as places take time.
+            The finding, if it lacks a place in this record, which takes time to find; None for nearly all.
         """
         key = kind, text[:MOST_CHARACTERS]
         finding = self._findings.get(key)

@@ -210,7 +210,7 @@ class EncodedRun(NamedTuple):
     how: str
 
 
-def runs(text: bytes, ways: Iterable[Letters] = WAYS) -> Iterator[EncodedRun]:
+def runs(text: bytes, ways: Iterable[Letters]) -> Iterator[EncodedRun]:
     """What is encoded in a text: runs that are decoded, or masked."""
     for way in ways:
         end = 0

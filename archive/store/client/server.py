@@ -25,6 +25,7 @@ from archive.base.output import replacing
 from archive.reader import opening
 from archive.reader.facts import facts_of
 from archive.store.adding import made_of
+from archive.store.client import TOKEN_VARIABLE
 from archive.store.client.connection import NOT_MODIFIED, UNAUTHORIZED, Connection, ServerRefusal
 from archive.store.entries import COMPANIONS, MOST_LISTED, Addition, ServerEntry, parsed_entry
 
@@ -129,7 +130,6 @@ class Cache:
 
 # --- server
 
-TOKEN_VARIABLE = "DEBUG_ARCHIVE_TOKEN"  # noqa: S105 (the name of a variable)
 MOST_OF_PAGE, MOST_OF_LIST = 64 << 20, 256 << 20
 """Bytes of a page of the list, and of all pages."""
 MOST_VALUES = 1 << 20

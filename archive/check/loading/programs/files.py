@@ -36,7 +36,14 @@ from archive.check.loading.programs.values import LARGEST, device_faults, elemen
 from archive.formats.compiled.spare import METADATA, OBJECT, SOURCE
 from archive.formats.elf.parse import is_elf, other_object, parse_object
 from archive.formats.exported.schema import short
-from archive.formats.record_kinds import COMPILED, EXPORTED_FORMAT, EXTRA_FOLDER, PROGRAMS, is_program
+from archive.formats.record_kinds import (
+    COMPILED,
+    EXPORTED_FORMAT,
+    EXTRA_FOLDER,
+    PROGRAMS,
+    inputs_of_program,
+    is_program,
+)
 from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.exported import CONFIGS, CONSTANTS
 
@@ -54,8 +61,6 @@ FACTS = {
     EXPORTED_VERSION: ("0", "does not match our current archive version"),
 }
 """What these records hold, and what PyTorch says where they hold something else."""
-INPUTS = "data/sample_inputs/{}.pt"
-"""The record of a program's sample inputs."""
 CHUNK_BYTES = 1 << 20
 """Bytes that are decoded at once."""
 NO_FILE = "PytorchStreamReader failed locating file "
@@ -91,8 +96,9 @@ def _beside_program(records: Records, record: str) -> Iterator[Diagnostic]:
     if not is_program(record):
         problem = f"expected a name that ends in {ending}, as PyTorch takes it for a program"
         yield wrong("", problem, None, record)
-    if INPUTS.format(name) not in records:
-        yield _missing(INPUTS.format(name))
+    inputs = inputs_of_program(name)
+    if inputs not in records:
+        yield _missing(inputs)
     for tensors, config in CONFIGS.items():
         table = f"{tensors}{name}{config}"
         if table not in records and f"{tensors}{name}.pt" not in records:
