@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Cells = tuple[str, str, str, str]
 
-OPS = 52_000
+OPS = 20_000
 ORACLES = FIXTURES / "oracles"
 BY_TORCH = """
 import warnings; warnings.simplefilter("ignore")

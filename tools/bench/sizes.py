@@ -135,7 +135,7 @@ def companions(folder: Path) -> Iterator[Row | Aim]:
         with archive.open(built(name, folder)) as opened:
             size, rows = stored(opened), rows_of(opened)
             whole = b"".join(debug_records(opened))
-            xz = len(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME)) if len(whole) < 1 << 25 else 0
+            xz = len(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME)) if len(whole) < 1 << 23 else 0
             zstd = len(zstandard.compress(whole, 19))
             ours = len(build_companion(collect(opened)))
             sizes = (rows, size, xz, zstd, parquet(opened), ours)

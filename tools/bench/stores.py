@@ -4,7 +4,7 @@
   PyTorch under ``fixtures/releases``, against separate companions of both profiles, and against zstd with a
   dictionary that it trained on these companions, in their packed and in their plain form.
 - Times: to open a companion of a store, to give it out, and to explain a log of 200 failures of three models,
-  with 1,000 companions in a store and in a folder.
+  with hundreds of companions in a store and in a folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from archive.companion.contents import Contents
 
 COUNTS = (10, 20, 50)
-MANY = 1000
+MANY = 300
 DICTIONARY = 1 << 17
 
 
@@ -131,9 +131,9 @@ def sizes(folder: Path) -> Iterator[Table | Aim]:
 
 def times(folder: Path) -> Iterator[Table | Aim]:
     """Times: to fill a store, to open one companion, and to begin with a log."""
-    paths = fleet(folder / "thousand", MANY)
+    paths = fleet(folder / "many", MANY)
     with TemporaryDirectory() as place:
-        path = Path(place) / "thousand.store"
+        path = Path(place) / "many.store"
         start = spent()
         with Store.open(path, create=True) as store:
             for companion in paths:
@@ -151,7 +151,7 @@ def times(folder: Path) -> Iterator[Table | Aim]:
             opened = many(lambda: Store.open(path).opened(archive_id).top)  # noqa: B023 (used at once)
             given = many(lambda: Store.open(path).companion(archive_id))  # noqa: B023
             rows += [(f"opening a companion with {depth} bases", opened), ("giving it out", given)]
-        for name, models in (("the store", path), ("the folder", folder / "thousand")):
+        for name, models in (("the store", path), ("the folder", folder / "many")):
             words = ("symbolicate", models, "--log", FLEET / "unique.log")
             seconds = best(partial(run, *COMMAND, *words, statuses=(0, 1)))
             rows.append((f"a log of 200 failures, with {name}", f"{seconds:.2f} s"))
