@@ -13,14 +13,14 @@ differ, the failure is ambiguous, and stays as it is. So does one that may be of
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import counted, one_line
 from archive.base.spending import Recent
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.failures.answers import ArchiveAnswers
-from archive.failures.failure import Answer, Cause
+from archive.failures.failure import Answer
 from archive.failures.kernels import KernelFailure
 from archive.failures.lite import LiteFailure
 from archive.failures.nodes import NodeFailure
@@ -52,38 +52,8 @@ KEY_BYTES = 16
 """Bytes that each model of a failure counts for among them."""
 
 
-class SharedAnswer(NamedTuple):
-    """What the answers of many models to handles and their message come to: failures repeat them.
-
-    Attributes:
-        text: the explanation that all have; None where theirs differ.
-        notes: as an answer's.
-        why: the reason that the failure stays as it is; "" where it is explained.
-        is_named: whether the handles name the model.
-        cause: what failed.
-        files: those of the models.
-    """
-
-    text: bytes | None
-    notes: tuple[tuple[int, str], ...] = ()
-    why: str = ""
-    is_named: bool = False
-    cause: Cause | None = None
-    files: tuple[str, ...] = ()
-
-    def answer(self, failure: LiteFailure, what: str, *, is_named: bool) -> Answer:
-        """The answer to a failure with these handles and this message."""
-        if self.text is None:
-            return Answer(failure, None, ((0, f"{what}: {self.why}"),), is_possible=True)
-        return Answer(
-            failure,
-            self.text,
-            self.notes,
-            is_named=self.is_named or is_named,
-            is_possible=True,
-            cause=self.cause,
-            models=self.files,
-        )
+OF_ANSWERS = tuple(field.name for field in fields(Answer) if field.name != "failure")
+"""What is kept of an answer: all but the failure, whose lines belong to the log."""
 
 
 class Candidate(NamedTuple):
@@ -112,7 +82,7 @@ class FleetAnswers:
         self._spending = spending
         self._naming = naming
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
-        self._shared = Recent[tuple[object, ...], SharedAnswer](TEXT_KEPT)
+        self._shared = Recent[tuple[object, ...], dict[str, Any]](TEXT_KEPT)
 
     def saw(self, line: bytes, number: int) -> None:
         """Take note of a line of the log, which may name a model."""
@@ -174,9 +144,9 @@ class FleetAnswers:
         key = (failure.key, *models)
         # A model that could be read when an answer was kept, and cannot now, may have failed so.
         if isinstance(failure, LiteFailure) and not self.models.unread:
-            shared = self._shared.get(key)
+            shared = self._shared.get((what, *key))
             if shared is not None:
-                return shared.answer(failure, what, is_named=naming is not None)
+                return Answer(failure, **shared)
         possible = self._possible(models, failure, key)
         if len(possible) > MOST_ASKED:
             why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
@@ -206,18 +176,18 @@ class FleetAnswers:
         if len(texts) == 1 and None not in texts:
             first = left[0].answer
             files = tuple(candidate.model.file for candidate in left)
-            shared = SharedAnswer(first.text, first.notes, "", first.is_named, first.cause, files)
-            self._keep(key, failure, shared)
-            return replace(first, is_named=first.is_named or naming is not None, models=files)
-        why = self._why(models, left)
-        if left and None not in texts:
-            self._keep(key, failure, SharedAnswer(None, why=why))
-        return Answer(failure, None, ((0, f"{what}: {why}"),), is_possible=bool(left))
+            answer = replace(first, is_named=first.is_named or naming is not None, models=files)
+            return self._kept((what, *key), answer)
+        note = f"{what}: {self._why(models, left)}"
+        answer = Answer(failure, None, ((0, note),), is_possible=bool(left))
+        return self._kept((what, *key), answer) if left and None not in texts else answer
 
-    def _keep(self, key: tuple[object, ...], failure: Failure, shared: SharedAnswer) -> None:
-        """Keep an answer to handles, where it is asked for: others depend on more than the failure's key."""
-        if isinstance(failure, LiteFailure) and not self.models.unread:
-            self._shared.keep(key, shared, len(shared.text or shared.why) + KEY_BYTES * len(key))
+    def _kept(self, key: tuple[object, ...], answer: Answer) -> Answer:
+        """The answer; one to handles is kept, those of other failures depend on more than their key."""
+        if isinstance(answer.failure, LiteFailure) and not self.models.unread:
+            size = len(answer.text or b"") + sum(len(note) for _, note in answer.notes) + KEY_BYTES * len(key)
+            self._shared.keep(key, {name: getattr(answer, name) for name in OF_ANSWERS}, size)
+        return answer
 
     def _possible(self, models: Sequence[Model], failure: Failure, key: tuple[object, ...]) -> list[Model]:
         """The models that may have failed so, as far as it is known without opening them."""

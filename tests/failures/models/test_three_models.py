@@ -131,6 +131,35 @@ def test_explanations_that_agree_hold_whichever_model_it_is(tmp_path: Path) -> N
     assert {len(group.models) for group in explainer.causes.top()} == {2}
 
 
+def test_a_failure_that_comes_again_is_of_the_models_that_the_log_names_then(
+    tmp_path: Path,
+) -> None:
+    for name in NAMES:
+        for copy in ("one", "two"):
+            (tmp_path / f"{name}-{copy}.ptdbg").write_bytes((FLEET / f"{name}.ptdbg").read_bytes())
+    logs = [f"running {name}\n{one.plain}" for one in FAILURES[:12] for name in (*NAMES, "Stranger")]
+    assert len({of_one(named_by_lines(tmp_path), log).partition("\n")[2] for log in logs}) > 12
+    known = named_by_lines(tmp_path)
+    for log in logs * 2:
+        assert of_one(known, log) == of_one(named_by_lines(tmp_path), log)
+
+
+def named_by_lines(folder: Path) -> LogExplainer:
+    return explainer_of(models_in([folder]), names=r"running (\w+)")
+
+
+def test_a_failure_that_comes_again_may_be_of_a_model_that_cannot_be_read_any_more(tmp_path: Path) -> None:
+    twin = tmp_path / "twin.ptdbg"
+    twin.write_bytes((FLEET / "Ranker.ptdbg").read_bytes())
+    models = models_in([FLEET / "Ranker.ptdbg", twin])
+    explainer = explainer_of(models)
+    failure = next(one for one in FAILURES if one.model == "Ranker")
+    assert of_one(explainer, failure.plain) == failure.explained
+    models.unread[str(twin)] = "gone"
+    assert of_one(explainer, failure.plain) == failure.plain
+    assert "twin.ptdbg" in explainer.notes[0]
+
+
 def test_failures_are_grouped_by_the_line_of_the_model_that_failed() -> None:
     explainer = companions()
     log = "\n".join(one.unique for one in FAILURES[:60])
