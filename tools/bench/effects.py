@@ -21,8 +21,7 @@ from archive.effects import State, capture
 from archive.effects.replay.replay import prepared
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import EffectTable
-from tools.bench.lowering import ms
-from tools.bench.measuring import Aim, Table, in_turn
+from tools.bench.measuring import Aim, Table, in_turn, ms, us
 from tools.models import traced
 
 if TYPE_CHECKING:
@@ -175,11 +174,6 @@ class Model(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return x
-
-
-def us(seconds: float) -> str:
-    """Microseconds."""
-    return f"{seconds * 1e6:.2f} µs"
 
 
 def replaying() -> Iterator[Table | Aim]:

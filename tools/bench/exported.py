@@ -13,7 +13,6 @@ import json
 import logging
 import lzma
 import warnings
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +28,7 @@ from archive.formats.record_kinds import is_program
 from archive.normalform.pool import Pool
 from archive.normalform.programs import ProgramPacker
 from tools.bench.measuring import Aim, Table, in_turn
+from tools.models import transformers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,19 +93,19 @@ class Row(NamedTuple):
 
 def models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """Modules with random weights, and example arguments."""
-    transformers = import_module("transformers")
+    package = transformers()
     words = (torch.ones(1, 16, dtype=torch.int64),)
-    bert = transformers.BertConfig(vocab_size=500, max_position_embeddings=64, **LAYERS)
-    gpt2 = transformers.GPT2Config(
+    bert = package.BertConfig(vocab_size=500, max_position_embeddings=64, **LAYERS)
+    gpt2 = package.GPT2Config(
         vocab_size=500, n_positions=64, n_embd=96, n_layer=12, n_head=4, use_cache=False
     )
-    vit = transformers.ViTConfig(image_size=32, patch_size=8, **LAYERS)
-    resnet = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[3, 4, 6, 3])
+    vit = package.ViTConfig(image_size=32, patch_size=8, **LAYERS)
+    resnet = package.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 24, 32], depths=[3, 4, 6, 3])
     return {
-        "bert": (transformers.BertModel(bert), words),
-        "gpt2": (transformers.GPT2Model(gpt2), words),
-        "vit": (transformers.ViTModel(vit), (torch.rand(1, 3, 32, 32),)),
-        "resnet": (transformers.ResNetModel(resnet), (torch.rand(1, 3, 64, 64),)),
+        "bert": (package.BertModel(bert), words),
+        "gpt2": (package.GPT2Model(gpt2), words),
+        "vit": (package.ViTModel(vit), (torch.rand(1, 3, 32, 32),)),
+        "resnet": (package.ResNetModel(resnet), (torch.rand(1, 3, 64, 64),)),
     }
 
 

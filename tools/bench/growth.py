@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import zstandard
 
 import archive
-from tools.bench.measuring import COMMAND, FIXTURES, Aim, Table, best, number
+from tools.bench.measuring import COMMAND, Aim, Table, best, number, release_archives
 from tools.models import built
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def with_rows(folder: Path) -> Iterator[Table | Aim]:
         filled = [[*COMMAND, *(word.format(paths[name], **out) for word in words)] for name in names]
         measured = {name: costs(command) for name, command in zip(names, filled, strict=True)}
         seconds = [span for span, _ in measured.values()]
-        growth = exponent(seconds[-2] - base, seconds[-1] - base, (1, ROWS[names[-1]] / ROWS[names[-2]]))
+        growth = exponent(seconds[-2] - base, seconds[-1] - base, (ROWS[names[-2]], ROWS[names[-1]]))
         spans = [f"{span:.2f} s" for span in seconds]
         spans += [""] * (len(ROWS) - len(spans))
         largest, (_, peak) = names[-1], measured[names[-1]]
@@ -100,7 +100,7 @@ def _inflated(path: Path) -> int:
 
 def with_archives(folder: Path) -> Iterator[Table | Aim]:
     """``verify`` and ``digest`` of folders of small archives."""
-    paths = sorted(path for path in (FIXTURES / "releases").rglob("*.pt*") if path.suffix in {".pt", ".ptl"})
+    paths = release_archives()
     rows: list[tuple[object, ...]] = []
     for verb in ("verify", "digest"):
         spans = []

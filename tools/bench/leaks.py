@@ -111,7 +111,7 @@ def leaks(folder: Path) -> Iterator[Table | Aim]:
     ):
         path = written(folder / "model.pt2", "model", members())
         size = archive.leaks(path).read / 1e6
-        strings = partial(run, STRINGS, "-n", "4", path) if STRINGS else partial(path.read_bytes)
+        strings = partial(run, STRINGS, "-n", "4", path) if STRINGS else path.read_bytes
         ours, peer = in_turn(partial(archive.leaks, path), strings, rounds=ROUNDS)
         ratio = f"{ours / peer:.1f}x" if STRINGS else "no `strings` here"
         rows.append((title, f"{size:,.1f} MB", f"{size / ours:,.0f} MB/s", ratio))
@@ -138,7 +138,7 @@ def proof(folder: Path) -> Iterator[Table | Aim]:
             )
         rows.append((f"{count:,}", f"{size / ours:,.0f} MB/s", f"{ours / peer:.2f}x"))
         yield Aim(f"the proof, {count:,} texts", size / ours, 200, " MB/s", more=True, reason=IN_TENSORS)
-    yield Table("The proof of `redact`, 270 MB", ("texts", "speed", "of SHA-256"), rows)
+    yield Table(f"The proof of `redact`, {size:,.0f} MB", ("texts", "speed", "of SHA-256"), rows)
 
 
 def measure(_: Path) -> Iterator[Table | Aim]:

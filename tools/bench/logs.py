@@ -16,7 +16,7 @@ from archive.companion.parse import parse_companion
 from archive.failures.explainer import LogExplainer
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
-from tools.bench.measuring import FIXTURES, Aim, Table, best, in_turn
+from tools.bench.measuring import FIXTURES, ORACLES, Aim, Table, best, in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +91,7 @@ def failures(models: Sequence[Path], name: str, repeated: int) -> float:
 
 def measure(folder: Path) -> Iterator[Table | Aim]:
     """Both."""
-    with archive.open(FIXTURES / "oracles" / "plain_stack.ptl") as opened:
+    with archive.open(ORACLES / "plain_stack.ptl") as opened:
         loop, search, ours = in_turn(
             line_loop, block_search, partial(explain, LogExplainer.of(opened), QUIET)
         )

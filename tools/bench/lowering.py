@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from archive.backend import Delegate, lower, save_lowered
-from tools.bench.measuring import ROOT, Aim, Table, in_turn
+from tools.bench.measuring import ROOT, Aim, Table, in_turn, ms
 from tools.models import TOKENS, bert_model, resnet50, saved, traced
 
 if TYPE_CHECKING:
@@ -47,11 +47,6 @@ peak = int(next(line for line in open("/proc/self/status") if line.startswith("V
 print((peak - now) / 1024)
 """
 """MiB that saving takes beside the model, at its peak: Linux forgets the earlier peak when asked to."""
-
-
-def ms(seconds: float) -> str:
-    """Milliseconds."""
-    return f"{seconds * 1e3:.2f} ms"
 
 
 def lowering() -> Iterator[Table | Aim]:

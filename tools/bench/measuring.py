@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures"
+ORACLES = FIXTURES / "oracles"
 COMMAND = (sys.executable, "-m", "archive")
 """How a new process runs ``debug-archive``."""
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -82,6 +83,22 @@ class Aim(NamedTuple):
 def number(value: float) -> str:
     """A number with three digits, or all of a larger one, with commas."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"  # noqa: PLR2004
+
+
+def ms(seconds: float) -> str:
+    """Milliseconds."""
+    return f"{seconds * 1e3:.2f} ms"
+
+
+def us(seconds: float) -> str:
+    """Microseconds."""
+    return f"{seconds * 1e6:.2f} µs"
+
+
+def release_archives() -> list[Path]:
+    """The archives that PyTorch's releases wrote."""
+    paths = (FIXTURES / "releases").rglob("*.pt*")
+    return sorted(path for path in paths if path.suffix in {".pt", ".ptl"})
 
 
 def in_turn(*ways: Callable[[], object], rounds: int = 5, calls: int = 1, warm: int = 1) -> list[float]:

@@ -7,7 +7,6 @@ imports PyTorch and runs the failing call.
 
 from __future__ import annotations
 
-import io
 import linecache
 import pickle
 import subprocess
@@ -15,19 +14,22 @@ import sys
 import tracemalloc
 import types
 import warnings
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
 import archive
-from archive.base.limits import Limits
+from archive.base.limits import unbounded
 from archive.formats.callstack_map import build_callstack_map, generation, parse_callstack_map
+from archive.formats.record_kinds import CALLSTACK_MAP
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
 from archive.pickles.scan import Pickle, scan
 from archive.pickles.tree import read_trees
 from tests.support import slow_reader
-from tools.bench.measuring import COMMAND, FIXTURES, Aim, Table, best, in_turn, run
+from tools.bench.measuring import COMMAND, ORACLES, Aim, Table, best, in_turn, run
+from tools.models import inline_texts, saved, saved_lite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     Cells = tuple[str, str, str, str]
 
 OPS = 20_000
-ORACLES = FIXTURES / "oracles"
 BY_TORCH = """
 import warnings; warnings.simplefilter("ignore")
 import torch
@@ -49,7 +50,7 @@ try:
 except RuntimeError as error:
     print(error)
 """
-UNBOUNDED = Limits(memory=1 << 62).allowance(0)
+UNBOUNDED = unbounded()
 
 
 class Long(torch.nn.Module):
@@ -62,18 +63,11 @@ class Long(torch.nn.Module):
         return x
 
 
-def saved(*, string_table: bool, lite: bool = False) -> bytes:
-    """A traced model, saved."""
+def long_model(*, string_table: bool, lite: bool = False) -> bytes:
+    """A traced model of many operations, saved."""
     traced = torch.jit.trace(Long(), torch.ones(1), check_trace=False)
-    torch._C._set_should_use_format_with_string_table(string_table)
-    try:
-        if lite:
-            return bytes(traced._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True))
-        buffer = io.BytesIO()
-        torch.jit.save(traced, buffer)
-        return buffer.getvalue()
-    finally:
-        torch._C._set_should_use_format_with_string_table(True)
+    with nullcontext() if string_table else inline_texts():
+        return saved_lite(traced) if lite else saved(traced)
 
 
 def fake_builders() -> None:
@@ -120,9 +114,9 @@ def peak(work: Callable[[], object]) -> int:
 
 def plainly() -> Iterator[Cells]:
     """Decoding in columns against the plain way: a stack machine of Python objects."""
-    with archive.open(saved(string_table=True, lite=True)) as opened:
+    with archive.open(long_model(string_table=True, lite=True)) as opened:
         ranges = max(opened.range_records, key=lambda one: opened.records[one].size)
-        texts = [bytes(opened.records[name].view()) for name in (ranges, "callstack_debug_map.pkl")]
+        texts = [bytes(opened.records[name].view()) for name in (ranges, CALLSTACK_MAP)]
     ways: list[tuple[str, bytes, Callable[[bytes], object], Callable[[list[Pickle]], object]]] = [
         ("source ranges", texts[0], slow_reader.source_ranges, read_ranges),
         ("call-stack map", texts[1], slow_reader.callstack_map, read_handles),
@@ -144,7 +138,7 @@ def records() -> Iterator[Cells]:
     """Decoding and encoding of large records."""
     fake_builders()
     for string_table, title in ((True, "string table"), (False, "inline rows")):
-        with archive.open(saved(string_table=string_table)) as opened:
+        with archive.open(long_model(string_table=string_table)) as opened:
             record = max(opened.range_records, key=lambda one: opened.records[one].size)
             data = opened.records[record].view()
             rows = len(opened.ranges(record))
@@ -154,8 +148,8 @@ def records() -> Iterator[Cells]:
             encode = best(lambda: build_source_ranges(ranges, number), 3)  # noqa: B023 (used at once)
             exact = build_source_ranges(ranges, number) == data
             yield f"{title}: encode", f"{encode / rows * 1e6:.1f} µs a row", "", f"exact: {exact}"
-    with archive.open(saved(string_table=True, lite=True)) as opened:
-        data = opened.records["callstack_debug_map.pkl"].view()
+    with archive.open(long_model(string_table=True, lite=True)) as opened:
+        data = opened.records[CALLSTACK_MAP].view()
         handles = opened.handle_table
         assert handles is not None
         yield from decoding(f"call-stack map, {len(handles):,} rows", data, read_handles)
@@ -179,11 +173,8 @@ def long_source() -> bytes:
     sys.modules["wordy"] = types.ModuleType("wordy")
     sys.modules["wordy"].__file__ = name
     exec(compile(code, name, "exec"), space)  # noqa: S102 (our own source, under a file name of its own)
-    buffer = io.BytesIO()
-    torch._C._set_should_use_format_with_string_table(False)
-    torch.jit.save(torch.jit.script(space["Wordy"]()), buffer)
-    torch._C._set_should_use_format_with_string_table(True)
-    return buffer.getvalue()
+    with inline_texts():
+        return saved(torch.jit.script(space["Wordy"]()))
 
 
 def memory() -> Iterator[Cells]:

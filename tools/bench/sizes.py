@@ -18,20 +18,20 @@ import numpy as np
 import zstandard
 
 import archive
-from archive.base.limits import Limits
+from archive.base.limits import unbounded
 from archive.base.mapped import Mapped
 from archive.companion.build import build_companion
 from archive.companion.contents import Contents
 from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
 from archive.container.write import deflated_as_by_pytorch
-from archive.formats.record_kinds import kind_of
+from archive.formats.record_kinds import CALLSTACK_MAP, KINDS_IN_COLUMNS, METHOD_HANDLES, kind_of
 from archive.normalform.builder import FormBuilder
 from archive.reader.collect import collect
 from archive.reader.companion import Companion
 from archive.rewrite.shrink import shrink
 from archive.rewrite.split import split
-from tools.bench.measuring import FIXTURES, Aim, Table, best
+from tools.bench.measuring import ORACLES, Aim, Table, best
 from tools.models import built
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ OFFSETS = "offsets in generated code take 0.4 KB"
 SOURCE_TEXT = "of scripted models, source text is most of it"
 TENSORS_AND_HEADERS = "tensors and zip headers take 0.12"
 MANY = 20_000
-ORACLES = FIXTURES / "oracles"
 PEAK = """
 import sys
 import archive
@@ -70,7 +69,7 @@ before = peak()
 look(sys.argv[3], sys.argv[4])
 print(peak() - before)
 """
-UNBOUNDED = Limits(memory=1 << 62).allowance(0)
+UNBOUNDED = unbounded()
 
 
 def debug_records(opened: Archive) -> list[bytes]:
@@ -155,8 +154,8 @@ def call_stacks(folder: Path) -> Iterator[Row | Aim]:
         facts = collect(opened)
         whole = len(build_companion(facts))
         for what, tables, record in (
-            ("call-stack map", ("handle", "frame", "module"), "callstack_debug_map.pkl"),
-            ("method handles", ("method", "instruction"), "mobile_debug_handles.pkl"),
+            ("call-stack map", ("handle", "frame", "module"), CALLSTACK_MAP),
+            ("method handles", ("method", "instruction"), METHOD_HANDLES),
         ):
             left = {key: facts.columns[key] for key in facts.columns if key.partition(".")[0] not in tables}
             rest = len(build_companion(facts.with_columns(left)))
@@ -175,7 +174,9 @@ def whole_files(folder: Path) -> Iterator[Row | Aim]:
         with tempfile.TemporaryDirectory() as place:
             out, companion = Path(place) / "out", Path(place) / "companion"
             compact = shrink(source, out, force=True)
-            before, after = (sum(compact.kinds.get(kind, (0, 0))[side] for kind in DEBUG) for side in (0, 1))
+            before, after = (
+                sum(compact.kinds.get(kind, (0, 0))[side] for kind in KINDS_IN_COLUMNS) for side in (0, 1)
+            )
             apart = split(source, out, companion, force=True)
             dropped = split(source, out, companion, handles="drop" if lite else None, force=True).out_size
             embedded = shrink(source, out, level="embed", force=True).out_size
@@ -191,9 +192,6 @@ def whole_files(folder: Path) -> Iterator[Row | Aim]:
                 yield Aim(
                     f"{name}, {what}, of the file", size / len(source), goal, "x", reason=TENSORS_AND_HEADERS
                 )
-
-
-DEBUG = {"source ranges", "delegated source ranges", "call-stack map", "method handles", "module paths"}
 
 
 def encoded(opened: Archive) -> Contents:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 import archive
-from tools.bench.measuring import FIXTURES, Aim, Table, in_turn
+from tools.bench.measuring import Aim, Table, in_turn, release_archives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,12 +33,6 @@ GOALS = {
 ROUNDS = 2
 EVERY = 4
 """Of the archives, one in so many is measured."""
-
-
-def archives() -> list[Path]:
-    """Some of the archives that PyTorch's releases wrote."""
-    paths = sorted(path for path in (FIXTURES / "releases").rglob("*.pt*") if path.suffix in {".pt", ".ptl"})
-    return paths[::EVERY]
 
 
 def tables(path: Path) -> None:
@@ -99,7 +93,7 @@ def over(work: Callable[[Path], object], paths: list[Path]) -> None:
 def measure(folder: Path) -> Iterator[Table | Aim]:
     """Milliseconds an archive."""
     warnings.simplefilter("ignore")
-    paths = archives()
+    paths = release_archives()[::EVERY]
     folder.mkdir(parents=True, exist_ok=True)
     works = PEERS | verbs(folder, paths[0])
     times = in_turn(*(partial(over, work, paths) for work in works.values()), rounds=ROUNDS)

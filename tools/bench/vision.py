@@ -22,9 +22,9 @@ from torch.jit.mobile import _load_for_lite_interpreter
 
 import archive
 from archive.check.verify import verify
-from archive.formats.record_kinds import kind_of
 from archive.rewrite.shrink import shrink
 from archive.rewrite.split import split
+from tools.bench.sizes import stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,7 +95,7 @@ def measured(path: Path, faults: list[str]) -> list[int]:
     """The numbers of a row."""
     companion, small, compact, embed = (path.with_name(f"{part}-{path.name}") for part in HEADINGS[3:])
     with archive.open(path) as opened:
-        debug = sum(record.stored_size for record in opened.records.values() if kind_of(record.name).is_debug)
+        debug = stored(opened)
     split(path, small, companion)
     shrink(path, compact)
     shrink(path, embed, level="embed")
