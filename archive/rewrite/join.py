@@ -14,6 +14,7 @@ import numpy as np
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, ImpossibleError, NothingToDoError
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import same_bytes
 from archive.companion.members import DIGEST_BYTES, ORIGIN_BY_NAME, MemberKind, Origin, digest_value
 from archive.companion.parse import parse_companion
 from archive.container.serialization_id import RECORD_NAME, serialization_id
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
     from archive.container.write import Member
     from archive.formats.elf.model import SectionTable
     from archive.reader.archive import Archive
-
-
-PIECE = 1 << 16
-"""Bytes that are compared at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +174,9 @@ class _Comparison:
         self.left, self.same = expected, True
 
     def write(self, data: bytes | memoryview, /) -> int:
-        """Compare some bytes: as ``bytes``, piece by piece, because views are compared byte by byte."""
+        """Compare some bytes."""
         expected, self.left = self.left[: len(data)], self.left[len(data) :]
-        pieces = range(0, len(data), PIECE)
-        self.same = self.same and len(expected) == len(data)
-        self.same = self.same and all(
-            bytes(expected[at : at + PIECE]) == bytes(data[at : at + PIECE]) for at in pieces
-        )
+        self.same = self.same and same_bytes(expected, data)
         return len(data)
 
 

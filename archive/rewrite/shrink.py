@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import same_bytes
 from archive.check.loading import refusals_as_before
 from archive.companion.build import build_companion
 from archive.container.write import member_from, new_member, write_archive
@@ -166,7 +167,7 @@ def _compact(work: Rewriting, kept: KeptHandles) -> Shrinkage:
         untouched = (*opened.programs.records.values(), *opened.spare.records)
         check_same_id(opened.archive_id, after.archive_id, opened.file)
         for name in untouched:
-            if name not in there or records[name].view() != there[name].view():
+            if name not in there or not same_bytes(records[name].view(), there[name].view()):
                 raise ArchiveError("would change; nothing is written", file=opened.file, record=name)
         tags = mended(opened.handle_table, opened.range_table)[1]
         return _shrinkage(

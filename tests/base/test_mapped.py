@@ -18,7 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archive.base.errors import ArchiveError
-from archive.base.mapped import UNRETURNED, FileInMemory, Mapped, PartsRead, in_memory, unchanged
+from archive.base.mapped import (
+    PIECE,
+    UNRETURNED,
+    FileInMemory,
+    Mapped,
+    PartsRead,
+    in_memory,
+    same_bytes,
+    unchanged,
+)
 from archive.base.ranged import RangedBytes
 from archive.base.remote import Location
 from archive.container.container import Container
@@ -398,6 +407,18 @@ def test_a_mapped_file_gives_its_memory_back(tmp_path: Path) -> None:
     assert mapped.data.tobytes() == path.read_bytes()
     mapped.close()
     parts.add(memoryview(b"in memory"))
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE])
+def test_bytes_are_the_same_if_all_of_them_are(size: int) -> None:
+    data = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    assert same_bytes(memoryview(data), data)
+    assert not same_bytes(data, data + b"x")
+    assert not same_bytes(memoryview(data + b"x"), data)
+    for place in {0, PIECE - 1, PIECE, size - 1} & {*range(size)}:
+        other = bytearray(data)
+        other[place] ^= 1
+        assert not same_bytes(data, memoryview(other))
 
 
 def test_small_parts_of_several_files_are_given_back_together(

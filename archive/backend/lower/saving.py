@@ -36,7 +36,7 @@ from archive.backend.lower.links import FAILING_OPERATOR
 from archive.backend.lower.lowering import EFFECTS_STATE
 from archive.backend.pytorch import shown, temporary_archive
 from archive.base.errors import ArchiveError, one_line
-from archive.base.mapped import PartsRead
+from archive.base.mapped import PartsRead, same_bytes
 from archive.base.output import replacing
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, renewed_id
@@ -162,8 +162,6 @@ def _model_source(said: bytes, opened: Archive) -> SourceRange | None:
 
 CHANGED = (BYTECODE, EFFECTS)
 """Records of the model, not of its debug info, that saving changes."""
-PIECE = 1 << 20
-"""Bytes that are compared at once."""
 NO_CONTEXTS = "ENTER is not supported"
 """PyTorch's words about ``with`` statements, which the lite interpreter lacks."""
 LOST = (
@@ -376,11 +374,7 @@ def _same(record: Record, other: Record, compared: PartsRead) -> bool:
         ArchiveError: a record has another crc than its archive declares.
     """
     views = record.view(), other.view()
-    data, other_data = (np.frombuffer(view, np.uint8) for view in views)
-    same = len(data) == len(other_data) and all(
-        np.array_equal(data[at : at + PIECE], other_data[at : at + PIECE])
-        for at in range(0, len(data), PIECE)
-    )
+    same = same_bytes(*views)
     for view in views:
         compared.add(view)
     return same

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from archive.base.errors import ImpossibleError
+from archive.base.mapped import same_bytes
 from archive.container.serialization_id import RECORD_NAME, renewed_id, serialization_id
 from archive.container.write import member_from, new_member
 from archive.debuginfo.mending import completed, mended
@@ -338,6 +339,6 @@ def _member(name: str, records: Mapping[str, Record], rewritten: Mapping[str, by
     """A record of the result: the original's, compressed as it was, unless its bytes change."""
     if name not in rewritten:
         return member_from(records[name])
-    if name in records and records[name].view() == rewritten[name]:
+    if name in records and same_bytes(records[name].view(), rewritten[name]):
         return member_from(records[name])
     return new_member(name, rewritten[name])
