@@ -10,7 +10,7 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.container import names as deflated_names
+from archive.container import names as container_names
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.effects import EFFECTS
 
@@ -26,7 +26,7 @@ CONSTANTS, ATTRIBUTES = "constants.pkl", "attributes.pkl"
 BYTECODE = "bytecode.pkl"
 """The methods of the lite interpreter: :mod:`archive.formats.bytecode`."""
 
-CALLSTACK_MAP = deflated_names.CALLSTACK_MAP
+CALLSTACK_MAP = container_names.CALLSTACK_MAP
 """The operation of each debug handle: :mod:`archive.formats.callstack_map`."""
 
 METHOD_HANDLES, MODULE_PATHS = "mobile_debug_handles.pkl", "mobile_debug.pkl"
@@ -35,7 +35,7 @@ METHOD_HANDLES, MODULE_PATHS = "mobile_debug_handles.pkl", "mobile_debug.pkl"
 HANDLE_RECORDS = {CALLSTACK_MAP, METHOD_HANDLES}
 """The records that name debug handles."""
 
-RANGES_SUFFIX, DELEGATED = ".debug_pkl", deflated_names.DELEGATED
+RANGES_SUFFIX, DELEGATED = ".debug_pkl", container_names.DELEGATED
 """What a record of source ranges has behind the name of its code, and the record of those of lowered modules:
 :mod:`archive.formats.source_ranges`."""
 
@@ -48,11 +48,14 @@ BYTEORDER = "byteorder"
 LEGACY_TREE = "model.json"
 """The module tree of PyTorch 1.0 to 1.2."""
 
-CODE_FOLDERS = deflated_names.CODE_FOLDERS
+CODE_FOLDERS = container_names.CODE_FOLDERS
 """Where archives have their code, and where ``torch.package`` puts that of its TorchScript modules."""
 
-LEGACY_CODE, LEGACY_DEBUG = (CODE_FOLDERS[0], ".py"), ("debug/", ".pkl")
-"""Folder and ending of code and of its source ranges in PyTorch 1.2."""
+CODE = (CODE_FOLDERS[0], ".py")
+"""Folder and ending of an archive's code."""
+
+LEGACY_DEBUG = ("debug/", ".pkl")
+"""Folder and ending of its source ranges in PyTorch 1.2."""
 
 PACKAGE_CODE = CODE_FOLDERS[1]
 """The folder of code and its source ranges in a ``torch.package``."""
@@ -208,6 +211,9 @@ DEBUG_RECORDS = (
 DEBUG_KINDS = {record.kind for record in DEBUG_RECORDS}
 KINDS_IN_COLUMNS = {record.kind for record in DEBUG_RECORDS if record.has_columns}
 KINDS_TO_SOURCE = {record.kind for record in DEBUG_RECORDS if record.leads_to_source}
+
+PICKLED_KINDS = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
+"""Kinds of records of the model that are pickles where their names end in ``.pkl``."""
 
 KIND_BY_NAME = {
     **{record.name: record.kind for record in DEBUG_RECORDS if record.name is not None},
@@ -367,7 +373,7 @@ def kind_in_etrecord(name: str) -> RecordKind:
 
 def is_code(name: str) -> bool:
     """Whether a record is generated code, which has source ranges."""
-    return name.startswith(CODE_FOLDERS) and name.endswith(LEGACY_CODE[1])
+    return name.startswith(CODE_FOLDERS) and name.endswith(CODE[1])
 
 
 def holds_ranges(name: str) -> bool:
@@ -382,14 +388,20 @@ def is_legacy(name: str) -> bool:
 
 def range_records_of(code: str) -> tuple[str, str]:
     """The names that the source ranges of a code record may have; PyTorch 1.2's is the last."""
-    inner = code.removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1])
+    inner = code.removeprefix(CODE[0]).removesuffix(CODE[1])
     return code + RANGES_SUFFIX, LEGACY_DEBUG[0] + inner + LEGACY_DEBUG[1]
 
 
 def module_of(code: str) -> str:
     """The module whose code a record has, with dots: ``__torch__.models.resnet``."""
-    folder = PACKAGE_CODE if code.startswith(PACKAGE_CODE) else LEGACY_CODE[0]
-    return code.removeprefix(folder).removesuffix(LEGACY_CODE[1]).replace("/", ".")
+    folder = PACKAGE_CODE if code.startswith(PACKAGE_CODE) else CODE[0]
+    return code.removeprefix(folder).removesuffix(CODE[1]).replace("/", ".")
+
+
+def code_record(module: str) -> str:
+    """The record of a module's code in an archive that is no ``torch.package``."""
+    folder, ending = CODE
+    return folder + module.replace(".", "/") + ending
 
 
 def code_of(debug: str) -> str:
@@ -397,4 +409,4 @@ def code_of(debug: str) -> str:
     if debug.endswith(RANGES_SUFFIX):
         return debug.removesuffix(RANGES_SUFFIX)
     inner = debug.removeprefix(LEGACY_DEBUG[0]).removesuffix(LEGACY_DEBUG[1])
-    return LEGACY_CODE[0] + inner + LEGACY_CODE[1]
+    return CODE[0] + inner + CODE[1]

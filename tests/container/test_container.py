@@ -29,10 +29,10 @@ from archive.container.write import (
 from archive.formats.record_kinds import (
     BYTECODE,
     CALLSTACK_MAP,
+    CODE,
     CONSTANTS,
     DATA,
     DELEGATED,
-    LEGACY_CODE,
     METHOD_HANDLES,
     PACKAGE_CODE,
 )
@@ -364,7 +364,7 @@ def test_up_to_three_bytes_are_stored_even_where_deflating_is_asked_for() -> Non
 
 
 def test_pytorch_deflates_code_source_ranges_and_call_stacks() -> None:
-    code = [f"{folder}a.py.debug_pkl" for folder in (LEGACY_CODE[0], PACKAGE_CODE)]
+    code = [f"{folder}a.py.debug_pkl" for folder in (CODE[0], PACKAGE_CODE)]
     for name in (*code, CALLSTACK_MAP, DELEGATED):
         assert deflated_by_pytorch(name)
     for name in (DATA, CONSTANTS, BYTECODE, METHOD_HANDLES):

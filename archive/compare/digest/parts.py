@@ -52,6 +52,7 @@ from archive.formats.record_kinds import (
     DATA,
     DATA_FOLDER,
     PACKAGED,
+    PICKLED_KINDS,
     STORAGE,
     RecordKind,
     is_code,
@@ -122,7 +123,6 @@ def _ends(name: str) -> Iterator[int]:
 
 # --- parts
 
-PICKLED = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
 WARN = "WARN"
 TOKEN_BYTES = 80
 """Bytes of memory that a character of code costs, as a part of names that wait."""
@@ -173,7 +173,9 @@ class _ModelParts:
         texts = {
             module_of(name): str(record.view(), "utf-8", "surrogateescape") for name, record in code.items()
         }
-        pickles = [name for name in self._records if self._kind_of(name) in PICKLED and name.endswith(".pkl")]
+        pickles = [
+            name for name in self._records if self._kind_of(name) in PICKLED_KINDS and name.endswith(".pkl")
+        ]
         self._archive.allowance.take(TOKEN_BYTES * sum(map(len, texts.values())), "names in code")
         values = {name: shared_value(self._archive, name) for name in sorted(pickles)}
         definitions = Definitions(texts)

@@ -17,7 +17,7 @@ from archive.base.globs import check_amount, wild
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.leaks.vocabulary import OTHERWISE, PATHS, LeakKind
 from archive.privacy.pieces.piece import MAPPED
-from archive.reader.recognition import PROGRAM_KINDS, REDACTED_KINDS, FileKind
+from archive.reader.recognition import HASHED_KINDS, PROGRAM_KINDS, REDACTED_KINDS, FileKind
 
 if TYPE_CHECKING:
     import re
@@ -226,8 +226,6 @@ NEW_ROOT = "`redact --paths basename` calls the folder `archive`"
 NO_TIMES = "`redact` writes no times"
 NEW_IDS = "`redact --ids anew` numbers ids of exported programs anew"
 CHECKSUM = "PyTorch computes it of the other records; any change of these changes it"
-HASHED_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE}
-"""Files whose names ``redact --names hash`` changes."""
 HASHED = "`redact --names hash` hashes names that loading does not need"
 
 

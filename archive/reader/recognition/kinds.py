@@ -84,6 +84,9 @@ PACKAGE_KINDS = {FileKind.PACKAGE, FileKind.PYTHON_PACKAGE}
 REDACTED_KINDS = ARCHIVE_KINDS | SAVED_KINDS | PACKAGE_KINDS | PROGRAM_KINDS
 """Files that ``redact`` works on."""
 
+HASHED_KINDS = {FileKind.TORCHSCRIPT, FileKind.LITE}
+"""Files in whose code ``redact --names hash`` changes names."""
+
 JOINED_KINDS = SPLIT_KINDS | REDACTED_KINDS
 """Files that ``join`` makes whole again."""
 

@@ -33,7 +33,7 @@ from archive.backend.profile.places import (
 )
 from archive.backend.pytorch import is_pytorchs
 from archive.base.errors import one_line
-from archive.formats.record_kinds import LEGACY_CODE, code_of, module_of
+from archive.formats.record_kinds import CODE, code_of, code_record, module_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -164,8 +164,7 @@ class GeneratedCode:
     def type_of(self, type_name: str, path: Path) -> str:
         """The class of the module that attributes lead to from a module of a class; "" if unknown."""
         for attribute in path:
-            folder, ending = LEGACY_CODE
-            record = self.record(f"{folder}{type_name.rpartition('.')[0].replace('.', '/')}{ending}")
+            record = self.record(code_record(type_name.rpartition(".")[0]))
             type_name = "" if record is None else record.types.get(type_name, {}).get(attribute, "")
         return type_name
 
@@ -318,7 +317,7 @@ class StockPlaces:
     def _step(self, entry: str) -> StackStep | None:
         """The step of an entry of a call stack; None if it is none of the archive's."""
         place = STACK_ENTRY.fullmatch(entry)
-        if place is None or not place["record"].startswith(LEGACY_CODE[0]):
+        if place is None or not place["record"].startswith(CODE[0]):
             return None
         record = self._code.record(place["record"])
         if record is None:

@@ -20,13 +20,16 @@ import numpy as np
 from archive.base.errors import ImpossibleError, in_file
 from archive.companion.hashed_names import SALT_BYTES
 from archive.formats.record_kinds import (
-    LEGACY_CODE,
+    CODE,
     LEGACY_TREE,
+    PICKLED_KINDS,
     RecordKind,
     code_of,
+    code_record,
     holds_ranges,
     is_code,
     kind_of,
+    module_of,
     range_records_of,
 )
 from archive.privacy.redact.names.code import NameKind, parse_code, renamed_uses
@@ -35,7 +38,7 @@ from archive.privacy.redact.names.programs import note_programs
 from archive.privacy.redact.names.words import WORDS, ModelNames, note_code
 from archive.privacy.redact.rules import LIBRARY
 from archive.privacy.redact.sources import called
-from archive.reader.recognition import FileKind
+from archive.reader.recognition import HASHED_KINDS, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +48,6 @@ if TYPE_CHECKING:
     from archive.privacy.redact.removed import Removed
     from archive.reader.archive import Archive
 
-SCRIPTED = {FileKind.TORCHSCRIPT, FileKind.LITE}
-"""The kinds of files in which names become hashes."""
 PROGRAMS = {FileKind.EXPORTED, FileKind.LEGACY_EXPORTED, FileKind.ETRECORD}
 """The kinds of files with exported programs, in whose metadata names become hashes."""
 FOLDERS = ("__torch__.", "torch.")
@@ -54,7 +55,6 @@ FOLDERS = ("__torch__.", "torch.")
 BOUND = "__torch__.torch.classes."
 """Begins the names of C++'s classes."""
 SETS_STATE = "__getstate__"
-PICKLES = {RecordKind.MODULES, RecordKind.CONSTANTS, RecordKind.BYTECODE}
 STAY = {
     FileKind.PACKAGE: "its Python source runs by them",
     FileKind.PYTHON_PACKAGE: "its Python source runs by them",
@@ -97,24 +97,23 @@ class Renamed:
         return self.words.new(name.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
-def with_hashes(opened: Archive, removed: Removed, salt: bytes | None = None) -> Renamed:
+def with_hashes(opened: Archive, removed: Removed) -> Renamed:
     """An archive with hashes in place of names.
 
     Of exported programs, those of classes and functions are found, and no records made.
 
     Args:
         removed: takes the names that are gone, and those that stay.
-        salt: makes its hashes differ from others'; a random one by default.
 
     Raises:
         ImpossibleError: the archive is of a kind whose names stay, or a name stands where it cannot change.
         ArchiveError: code or a pickle is not as PyTorch writes it.
         LimitError: it costs more memory than allowed.
     """
-    words = ModelNames(salt or os.urandom(SALT_BYTES))
+    words = ModelNames(os.urandom(SALT_BYTES))
     for name in opened.container.records:
         follows_code = is_code(name) or holds_ranges(name)
-        words.spoken.update(WORDS.findall(LEGACY_CODE[0] if follows_code else name))
+        words.spoken.update(WORDS.findall(CODE[0] if follows_code else name))
     with in_file(opened.file):
         if opened.recognised.kind in PROGRAMS:
             renamed = Renamed(words, {}, {}, {})
@@ -137,12 +136,12 @@ class _Renaming:
         self._pickles = [
             name
             for name in self._records
-            if (kind_of(name) in PICKLES and name.endswith(".pkl")) or name in (*TABLES, TRACED)
+            if (kind_of(name) in PICKLED_KINDS and name.endswith(".pkl")) or name in (*TABLES, TRACED)
         ]
 
     def renamed(self) -> Renamed:
         words, top = self._words, self._opened.qualified_top
-        modules = {_module(name): code for name, code in self._codes.items()}
+        modules = {module_of(name): code for name, code in self._codes.items()}
         with_state = {
             f"{module}.{class_name}"
             for module, code in modules.items()
@@ -180,18 +179,18 @@ class _Renaming:
         words = self._words
         for name, code in self._codes.items():
             text = self._texts[name]
-            words.note_dotted(_module(name))
+            words.note_dotted(module_of(name))
             for use in code.uses:
                 old = text[use.start : use.end].decode()
                 if use.kind == NameKind.WORD:
                     words.found.add(old)
                 else:
-                    words.note_dotted(old if use.kind == NameKind.DOTTED else f"{_module(name)}.{old}")
+                    words.note_dotted(old if use.kind == NameKind.DOTTED else f"{module_of(name)}.{old}")
             words.spoken.update(word for spoken in code.spoken for word in [spoken, *WORDS.findall(spoken)])
 
     def _code(self, name: str, code: CodeNames) -> tuple[bytes, list[tuple[int, int]]]:
         """A record of code with other names."""
-        text, module, words = self._texts[name], _module(name), self._words
+        text, module, words = self._texts[name], module_of(name), self._words
 
         def new(use: NameUse) -> bytes:
             old = text[use.start : use.end].decode()
@@ -206,7 +205,7 @@ class _Renaming:
         """The names of records of code, and of their source ranges, that change."""
         names = {}
         for name in self._codes:
-            new = f"{LEGACY_CODE[0]}{self._words.dotted(_module(name)).replace('.', '/')}{LEGACY_CODE[1]}"
+            new = code_record(self._words.dotted(module_of(name)))
             if new != name:
                 names[name] = new
                 ranges, new_ranges = (range_records_of(record)[0] for record in (name, new))
@@ -224,7 +223,7 @@ def _check(opened: Archive) -> None:
     """
     if opened.recognised.kind is FileKind.SPLIT:
         raise ImpossibleError("its companion leads to the names: `join` them, redact that, and split it then")
-    if opened.recognised.kind not in SCRIPTED:
+    if opened.recognised.kind not in HASHED_KINDS:
         kind = opened.recognised.kind
         raise _refusal(f"names in a file of this kind stay ({kind}): {STAY.get(kind, READ_BY_OTHERS)}")
     names = opened.container.records
@@ -233,17 +232,12 @@ def _check(opened: Archive) -> None:
     for name in names:
         if kind_of(name) is RecordKind.EFFECTS:
             raise _refusal("names of a model with side effects stay: replay changes attributes by them", name)
-        if is_code(name) and not f"{_module(name)}.".startswith(FOLDERS):
+        if is_code(name) and not f"{module_of(name)}.".startswith(FOLDERS):
             raise _refusal("names of code outside of __torch__ stay", name)
 
 
 def _refusal(why: str, record: str | None = None) -> ImpossibleError:
     return ImpossibleError(f"{why}; {WAY_OUT}", record=record)
-
-
-def _module(record: str) -> str:
-    """The module that a record of code is of."""
-    return record.removeprefix(LEGACY_CODE[0]).removesuffix(LEGACY_CODE[1]).replace("/", ".")
 
 
 def _moved(offset: np.ndarray, longer: list[tuple[int, int]]) -> np.ndarray:
