@@ -34,8 +34,7 @@ def tags_of(ranges: RangeTable) -> Ints:
     """The tags that source ranges have, sorted; layouts without tags count for nothing."""
     tagged = np.array([layout not in UNTAGGED for layout in ranges.layouts], np.bool_)
     rows = np.repeat(tagged, np.diff(ranges.first))
-    tags: Ints = distinct_values(ranges.tag[rows])
-    return tags
+    return distinct_values(ranges.tag[rows])
 
 
 def rows_without_range(handles: HandleTable, tags: Ints) -> Ints:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.columns import firsts
+from archive.base.columns import distinct_values, firsts
 from archive.base.errors import ArchiveError, LimitError
 from archive.debuginfo.model import NO_TAG, Generation, RangeLayout
 from archive.normalform.columns import (
@@ -83,7 +83,7 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
         _check_order(columns)
         _check_rows(columns)
         _check_names(columns)
-    if "handle.place" in columns and len(np.unique(columns["handle.place"])) != sizes["handle"]:
+    if "handle.place" in columns and len(distinct_values(columns["handle.place"])) != sizes["handle"]:
         raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from archive.base.columns import firsts, numbered, spread
+from archive.base.columns import distinct_values, firsts, numbered, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,7 +194,7 @@ def _together(texts: PiecedTexts) -> PiecedTexts:
     run[piece[at]] = np.arange(len(at))
     known: dict[bytes, int] = {}
     number = np.zeros(len(strings), np.int64)
-    for number_of_run in np.unique(run[piece[at]]).tolist():
+    for number_of_run in distinct_values(run[piece[at]]).tolist():
         members = piece[at[number_of_run] : stop[number_of_run]].tolist()
         number[members[0]] = known.setdefault(b"".join(map(strings.__getitem__, members)), len(known))
     return PiecedTexts(list(known), firsts(begins.astype(np.int64))[first], number[piece[at]])

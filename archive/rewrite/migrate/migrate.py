@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archive.base.bounded import bounded
+from archive.base.columns import distinct_values
 from archive.base.errors import ArchiveError, ImpossibleError, in_file
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped, same_bytes
@@ -102,7 +103,7 @@ def _same_rescued(before: Archive, after: Archive, code: str, cuts: Sequence[Cut
     old, new = (_steps(archive.range_table, names[0]) for archive in (before, after))
     begins = np.array([begin for begin, _ in cuts], np.int64)
     at = np.concatenate(([0], after_cuts(begins, cuts), after_cuts(old[0], cuts), new[0]))
-    at = np.unique(at[(at >= 0) & (at < after.records[code].size)])  # between these, nothing changes
+    at = distinct_values(at[(at >= 0) & (at < after.records[code].size)])  # between these, nothing changes
     was = _rows_at(old, before_cuts(at, cuts))
     now = _rows_at(new, at)
     lost = np.flatnonzero((was < 0) != (now < 0))
