@@ -68,10 +68,8 @@ TABLE = Keyed(
     constants=Sequence(Value()),
 )
 METHOD = Opening("a method: name and table", name=TEXT, table=TABLE)
-METHODS = {
-    versioned: Sequence(METHOD, head=Int() if versioned else None, expected="a tuple of methods")
-    for versioned in (True, False)
-}
+VERSIONED_METHODS = Sequence(METHOD, head=Int(), expected="a tuple of methods")
+UNVERSIONED_METHODS = Sequence(METHOD, expected="a tuple of methods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +139,8 @@ def _methods(tree: Tree, pickle: int) -> tuple[int, memoryview]:
     root = int(tree.roots[pickle])
     first = first_item(tree, root)
     if first is not None and tree.kind(first) == ValueKind.INT:
-        return int(tree.value[first]), METHODS[True].nodes(tree, root)
-    return UNVERSIONED, METHODS[False].nodes(tree, root)
+        return int(tree.value[first]), VERSIONED_METHODS.nodes(tree, root)
+    return UNVERSIONED, UNVERSIONED_METHODS.nodes(tree, root)
 
 
 def _named(tree: Tree, methods: memoryview, allowance: Allowance) -> Iterator[tuple[str, int]]:

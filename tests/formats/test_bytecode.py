@@ -11,7 +11,8 @@ import archive
 from archive import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.formats.bytecode import (
-    METHODS,
+    UNVERSIONED_METHODS,
+    VERSIONED_METHODS,
     InstructionTable,
     LiteInstruction,
     parse_bytecode,
@@ -80,8 +81,8 @@ def test_the_declaration_describes_itself() -> None:
     instructions = '("instructions", ((opcode: str, x: value, ...), ...))'
     operators = '("operators", ((name: str, overload: value, ...), ...))'
     table = f'({instructions}, {operators}, ("constants", (value, ...)), ...)'
-    assert str(METHODS[False]) == f"((name: str, table: {table}, ...), ...)"
-    assert str(METHODS[True]) == f"(int, (name: str, table: {table}, ...), ...)"
+    assert str(UNVERSIONED_METHODS) == f"((name: str, table: {table}, ...), ...)"
+    assert str(VERSIONED_METHODS) == f"(int, (name: str, table: {table}, ...), ...)"
 
 
 def test_a_model_calls_what_its_code_says() -> None:

@@ -124,7 +124,7 @@ class Links:
     items: Any
 
 
-class Mismatch(Exception):  # noqa: N818 (becomes an ArchiveError at once)
+class Mismatch(Exception):  # noqa: N818 (leaves `formats` as an ArchiveError, or not at all)
     """Value ``index`` of those given is not as declared.
 
     Args:
@@ -172,10 +172,7 @@ def parse(schema: Schema, tree: Tree, pickles: Ints, allowance: Allowance) -> An
     try:
         return schema.take(tree, tree.roots[pickles], allowance)
     except Mismatch as mismatch:
-        name = tree.tokens.pickles[int(pickles[mismatch.index])].name
-        place = ", ".join(mismatch.path) or f"byte {tree.tokens.place(mismatch.node)[1]}"
-        found = found_at(tree, mismatch.node)
-        raise ArchiveError(record=name, place=place, expected=mismatch.expected, found=found) from None
+        raise _fault(tree, mismatch, ", ".join(mismatch.path)) from None
     except LimitError as error:
         raise error.within(record=tree.tokens.pickles[int(pickles[0])].name) from None
 
@@ -190,9 +187,14 @@ def at_byte(tree: Tree) -> Iterator[None]:
     try:
         yield
     except Mismatch as mismatch:
-        name, at = tree.tokens.place(mismatch.node)
-        found = found_at(tree, mismatch.node)
-        raise ArchiveError(record=name, place=f"byte {at}", expected=mismatch.expected, found=found) from None
+        raise _fault(tree, mismatch) from None
+
+
+def _fault(tree: Tree, mismatch: Mismatch, place: str = "") -> ArchiveError:
+    """The error of a mismatch; its place is the byte if no other is given."""
+    name, at = tree.tokens.place(mismatch.node)
+    found = found_at(tree, mismatch.node)
+    return ArchiveError(record=name, place=place or f"byte {at}", expected=mismatch.expected, found=found)
 
 
 def build(schema: Schema, columns: Any, strings: Strings, allowance: Allowance) -> bytes:  # noqa: ANN401
