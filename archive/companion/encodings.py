@@ -134,11 +134,9 @@ def is_varied(values: Ints) -> bool:
 
 
 def residuals_by(transform: Transform, values: Ints) -> Ints | None:
-    """The residuals of a column; None where the transform cannot hold it, and of SAME, which has none."""
+    """The residuals of a column by a transform that has some: any but SAME; None where it cannot hold it."""
     if transform is Transform.FLAT:
         return values
-    if transform is Transform.SAME:
-        return None
     residuals = np.zeros(len(values), np.int64)
     if transform is Transform.DELTA:
         residuals[1:] = values[1:] - values[:-1]
@@ -162,10 +160,11 @@ def residuals_by(transform: Transform, values: Ints) -> Ints | None:
 def encoded_by(transform: Transform, values: Ints, residuals: Ints | None = None) -> EncodedColumn:
     """A column in a transform that can hold it; its residuals are computed unless they are at hand."""
     start = int(values[0]) if len(values) and transform is not Transform.FLAT else 0
+    if transform is Transform.SAME:
+        return EncodedColumn(transform, zigzag=False, width=0, start=start, data=b"")
     if residuals is None:
         residuals = residuals_by(transform, values)
-    if residuals is None:
-        return EncodedColumn(Transform.SAME, zigzag=False, width=0, start=start, data=b"")
+    assert residuals is not None, transform.name  # noqa: S101 (callers ask for what can hold the column)
     zigzag = bool(residuals.min() < 0)
     signed = residuals
     if zigzag:

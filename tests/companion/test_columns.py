@@ -29,7 +29,7 @@ from archive.companion.codecs import (
     texts_of_programs,
     zstd,
 )
-from archive.companion.encodings import EncodedColumn, Transform, decoded, encodings
+from archive.companion.encodings import EncodedColumn, Transform, decoded, encoded_by, encodings
 from archive.companion.modelling import MODELLED, modelled, restored
 from archive.companion.templates import Templates, cut, templated
 from archive.normalform.columns import COLUMNS
@@ -109,6 +109,17 @@ def test_each_transform_is_as_its_specification_says(
 def test_references_back_need_new_values_that_count_up() -> None:
     assert Transform.BACK not in transforms(4, 6, 4)
     assert Transform.BACK not in {one.transform for one in encodings(column([4, 5, 4]), whole=False)}
+
+
+@pytest.mark.parametrize(
+    ("transform", "column_values"),
+    [(Transform.PEAK, [0, 1 << 61]), (Transform.PEAK, [-1 << 61, 0]), (Transform.BACK, [4, 6, 4])],
+)
+def test_a_column_never_gets_another_transform_than_the_one_asked_for(
+    transform: Transform, column_values: list[int]
+) -> None:
+    with pytest.raises(AssertionError, match=transform.name):
+        encoded_by(transform, column(column_values))
 
 
 def bits(encoded: EncodedColumn) -> int:
