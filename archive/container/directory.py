@@ -95,8 +95,8 @@ def read_end(data: Bytes, size: int | None = None) -> EndRecord:
     if located >= 0 and data[located : located + 4] == ZIP64_LOCATOR.magic:
         at, end = _read_zip64_end(data, located, end)
     if end.disk or end.directory_disk or end.entries_here != end.entries:
-        refuse(at, "an archive in one part", "one of several")
-    expect("the directory to end at byte", at, end.directory_position + end.directory_size, at)
+        _refuse(at, "an archive in one part", "one of several")
+    _expect("the directory to end at byte", at, end.directory_position + end.directory_size, at)
     return end
 
 
@@ -123,17 +123,28 @@ def _read_zip64_end(data: Bytes, located: int, end: EndRecord) -> tuple[int, End
     locator = ZIP64_LOCATOR.read(data, located)
     wide = ZIP64_END.read(data, locator.position, located)
     behind = locator.position + ZIP64_END.offset("made_by") + wide.length
-    expect("the zip64 end record to end at byte", located, behind, locator.position)
+    _expect("the zip64 end record to end at byte", located, behind, locator.position)
     if locator.disk or locator.disks > 1:
-        refuse(located, "an archive in one part", "one of several")
+        _refuse(located, "an archive in one part", "one of several")
     for what, narrow, true, most in (
         ("number of entries", end.entries, wide.entries, U16_MAX),
         ("directory size", end.directory_size, wide.directory_size, U32_MAX),
         ("directory position", end.directory_position, wide.directory_position, U32_MAX),
     ):
         if narrow != most:
-            expect(what, true, narrow, located + ZIP64_LOCATOR.size)
+            _expect(what, true, narrow, located + ZIP64_LOCATOR.size)
     return locator.position, EndRecord(*wide[3:], end.comment_length)
+
+
+def _expect(what: str, expected: int, found: int, at: int) -> None:
+    """Refuse a number that is not the expected one; ``at``: the byte of the place, for the message."""
+    if found != expected:
+        _refuse(at, f"{what} {expected}", str(found))
+
+
+def _refuse(at: int, expected: str, found: str) -> NoReturn:
+    """Raise an error at a byte of the file."""
+    raise ArchiveError(place=f"byte {at}", expected=expected, found=found)
 
 
 # --- the directory
@@ -246,13 +257,13 @@ def _read_entries(
             entry = _entry(header, raw_path, extra, inside(root, path, rooted=rooted))
             listed = PlacedEntry(entry, read_place(data, entry, stop) if placed else None, stop)
             if placed_entries.setdefault(entry.name, listed) is not listed:
-                refuse(entry.start, "every name once", shown(entry.name))
+                _refuse(entry.start, "every name once", shown(entry.name))
             behind = listed.end
             if behind > stop:
-                expect("its bytes to end before what follows, at byte", stop, behind, entry.start)
+                _expect("its bytes to end before what follows, at byte", stop, behind, entry.start)
             used += behind - entry.start
             if used > stop:  # at once: reading many that overlap could take very long
-                refuse(entry.start, f"records of {stop} bytes together", str(used))
+                _refuse(entry.start, f"records of {stop} bytes together", str(used))
         except ArchiveError as problem:
             problem.within(record=one_line(path.removeprefix(f"{root}/")), place=f"byte {at}")
             raise
@@ -278,21 +289,21 @@ def central_headers(
         extra = path + header.name_length
         comment = extra + header.extra_length
         if comment + header.comment_length > stop:
-            expect("the directory to end at byte", stop, comment + header.comment_length, at)
+            _expect("the directory to end at byte", stop, comment + header.comment_length, at)
         yield at, header, bytes(data[path:extra]), data[extra:comment]
         at = comment + header.comment_length
-    expect("the directory to end at byte", stop, at, at)
+    _expect("the directory to end at byte", stop, at, at)
 
 
 def _entry(header: CentralHeader, path: bytes, extra: memoryview, name: str) -> DirectoryEntry:
     """The entry of a central header; refuses encryption, unknown methods, several parts, two sizes."""
     size, stored_size, start = widened((header.size, header.stored_size, header.position), extra)
     if header.flags & FLAGS_ENCRYPTED:
-        refuse(start, "no encryption", f"flags {header.flags:#06x}")
+        _refuse(start, "no encryption", f"flags {header.flags:#06x}")
     if header.method not in (STORED, DEFLATED):
-        refuse(start, "method 0 (stored) or 8 (deflated)", str(header.method))
+        _refuse(start, "method 0 (stored) or 8 (deflated)", str(header.method))
     if header.disk:
-        refuse(start, "an archive in one part", "one of several")
+        _refuse(start, "an archive in one part", "one of several")
     entry = DirectoryEntry(
         name=name,
         path=path,
@@ -304,9 +315,9 @@ def _entry(header: CentralHeader, path: bytes, extra: memoryview, name: str) -> 
         modified=header.modified,
     )
     if not entry.deflated:
-        expect("a stored size of", size, stored_size, start)
+        _expect("a stored size of", size, stored_size, start)
     if entry.is_folder:
-        expect("a folder's size to be", 0, size, start)
+        _expect("a folder's size to be", 0, size, start)
     return entry
 
 
@@ -327,10 +338,10 @@ def read_place(data: Bytes, entry: DirectoryEntry, stop: int) -> StoredSpan:
     begin = after_name + local.extra_length
     end = begin + entry.stored_size
     if end > stop:
-        expect("its bytes to end before what follows, at byte", stop, end, start)
+        _expect("its bytes to end before what follows, at byte", stop, end, start)
     path = data[start + LOCAL.size : after_name]
     if path != entry.path:
-        refuse(start, "the same name in both headers", one_line(decoded(bytes(path))))
+        _refuse(start, "the same name in both headers", one_line(decoded(bytes(path))))
     if local.flags & FLAG_DESCRIPTOR:
         end += _descriptor_length(data[end : min(end + DESCRIPTOR_BYTES, stop)], entry)
     _check_local(entry, local, data[after_name:begin])
@@ -347,8 +358,8 @@ def _descriptor_length(data: memoryview, entry: DirectoryEntry) -> int:
 
 def _check_local(entry: DirectoryEntry, local: LocalHeader, extra: memoryview) -> None:
     """Refuse a local header that contradicts the central one; what it leaves to the descriptor may be 0."""
-    expect("the method to be", DEFLATED if entry.deflated else STORED, local.method, entry.start)
-    expect("encryption flags to be", 0, local.flags & FLAGS_ENCRYPTED, entry.start)
+    _expect("the method to be", DEFLATED if entry.deflated else STORED, local.method, entry.start)
+    _expect("encryption flags to be", 0, local.flags & FLAGS_ENCRYPTED, entry.start)
     if local.flags & FLAG_DESCRIPTOR and not (local.crc32 or local.size or local.stored_size):
         return
     size, stored_size = widened((local.size, local.stored_size), extra)
@@ -359,7 +370,7 @@ def _check_local(entry: DirectoryEntry, local: LocalHeader, extra: memoryview) -
         ("the stored size to be", stored_size, entry.stored_size),
     ):
         if said != unknown:
-            expect(what, true, said, entry.start)
+            _expect(what, true, said, entry.start)
 
 
 def _check_apart(entries: Iterable[PlacedEntry]) -> None:
@@ -373,17 +384,3 @@ def _check_apart(entries: Iterable[PlacedEntry]) -> None:
                 expected=f"to start behind {one_line(first.entry.name)}, at byte {first.end} or later",
                 found=f"byte {first.stop}",
             )
-
-
-# --- what is refused
-
-
-def expect(what: str, expected: int, found: int, at: int) -> None:
-    """Refuse a number that is not the expected one; ``at``: the byte of the place, for the message."""
-    if found != expected:
-        refuse(at, f"{what} {expected}", str(found))
-
-
-def refuse(at: int, expected: str, found: str) -> NoReturn:
-    """Raise an error at a byte of the file."""
-    raise ArchiveError(place=f"byte {at}", expected=expected, found=found)
