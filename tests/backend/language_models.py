@@ -154,6 +154,8 @@ class ListInPlace(nn.Module):
 
 
 class Unread(nn.Module):
+    """Writes an attribute for others to read, which nobody can on a lowered module."""
+
     def __init__(self) -> None:
         super().__init__()
         self.last = torch.zeros(1)

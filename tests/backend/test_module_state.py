@@ -15,6 +15,7 @@ from torch import nn
 
 from archive.backend import Delegate, LoweringError, load_archive, lower, lowered_archive, save_lowered
 from archive.backend.lower.codegen import CHANGES_STATE
+from tests.backend.language_models import Unread
 from tests.support.processes import run_fresh
 
 if TYPE_CHECKING:
@@ -281,18 +282,6 @@ def test_an_archive_that_is_saved_again_goes_on_from_the_state(tmp_path: Path) -
     save_lowered(loaded, tmp_path / "twice.ptl")
     lite = torch.jit.mobile._load_for_lite_interpreter(str(tmp_path / "twice.ptl"))
     assert torch.equal(lite(X, 2), scripted(X, 2))
-
-
-class Unread(nn.Module):
-    """Writes an attribute for others to read, which nobody can on a lowered module."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = torch.zeros(1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.last = x.detach()
-        return x
 
 
 class Appending(nn.Module):
