@@ -215,16 +215,17 @@ class Members:
         file: str,
     ) -> None:
         self._root = root
-        graphs = [own(tensor) for tensor in tensors]
+        of_graph = [own(tensor) for tensor in tensors]
         self._rows = rows = [
             # A backend may keep what the graph reads in a form of its own.
             row._replace(number=ODD)
-            if row.detail == READ and 0 <= row.number < len(graphs) and graphs[row.number] is None
+            if row.detail == READ and 0 <= row.number < len(of_graph) and of_graph[row.number] is None
             else row
             for row in rows
         ]
         held = [
-            tensor if in_graph is None else in_graph for tensor, in_graph in zip(tensors, graphs, strict=True)
+            tensor if in_graph is None else in_graph
+            for tensor, in_graph in zip(tensors, of_graph, strict=True)
         ]
         self._table = table
         self._objects = {"": root}

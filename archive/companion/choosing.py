@@ -31,7 +31,7 @@ LONG, QUICK = 1 << 12, 6
 
 AT_ONCE, ESTIMATE_BYTES, COUNTS_BYTES = 1 << 14, 300, 1 << 15
 """Rows of columns that are estimated at once; the bytes of memory that each costs, and each column."""
-BYTES = 256
+BYTE_VALUES = 256
 BIT = 256
 """Bits are counted in so many parts, as integers: sums of fractions differ from machine to machine."""
 NEW_BYTE, HAS_START = 24 * BIT, 8 * BIT
@@ -94,16 +94,20 @@ def _estimated(columns: list[Ints]) -> Iterator[EncodedColumn]:
     largest = np.maximum.reduceat(coded, begin, axis=1)
     choices = np.arange(len(CHOICES))[:, None]
     groups = choices * len(columns) + np.arange(len(columns))  # of the bytes of each column by each transform
-    counts, total = np.zeros(groups.size * BYTES, np.int64), np.zeros(groups.shape, np.int64)
+    counts, total = np.zeros(groups.size * BYTE_VALUES, np.int64), np.zeros(groups.shape, np.int64)
     for plane in range(VALUE_BYTES):
         used = (largest >> np.uint64(8 * plane) > 0) if plane else np.ones(groups.shape, np.bool_)
         if not used.any():
             break
         byte = (coded >> np.uint64(8 * plane)).astype(np.uint8)
-        counts += np.bincount((groups[:, column] * BYTES + byte)[used[:, column]], minlength=len(counts))
+        counts += np.bincount(
+            (groups[:, column] * BYTE_VALUES + byte)[used[:, column]], minlength=len(counts)
+        )
         total += used * rows
     there = np.flatnonzero(counts)
-    saved = np.bincount(there // BYTES, _bits(counts[there]) - NEW_BYTE, groups.size).reshape(groups.shape)
+    saved = np.bincount(there // BYTE_VALUES, _bits(counts[there]) - NEW_BYTE, groups.size).reshape(
+        groups.shape
+    )
     cost = _bits(total) - saved + HAS_START * (choices > 0)
     best = np.where(possible, cost, np.inf).argmin(axis=0)
     for values, first, choice in zip(columns, begin.tolist(), best.tolist(), strict=True):

@@ -63,7 +63,7 @@ PART_BYTES, PAIR_BYTES = 9, 60
 """Bytes of memory that each part takes in its container, and each key and value in a dict besides."""
 _NEW, _OPENED = object(), object()
 """A node that was not met, and one that was met but has no value yet."""
-STORAGE = 5
+STORAGE_PARTS = 5
 """Elements of a storage's persistent id."""
 METADATA = 2
 """Arguments of a tensor between its strides and the dict of its bits."""
@@ -234,7 +234,7 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: All
             expected="a tensor: storage, offset, shape, strides",
             found=", ".join(_brief(argument) for argument in arguments[:4]),
         )
-    _, kind, key, device, elements = storage[0][:STORAGE]
+    _, kind, key, device, elements = storage[0][:STORAGE_PARTS]
     requires_grad = rest[0] if rest and isinstance(rest[0], bool) else None
     bits = rest[METADATA] if len(rest) > METADATA else None
     return TensorInfo(
@@ -252,9 +252,9 @@ def _tensor(tree: Tree, node: int, arguments: tuple[object, ...], allowance: All
 
 def _is_storage(value: object) -> bool:
     """Whether a value is ``("storage", type, key, device, elements)``, perhaps with more behind."""
-    if not isinstance(value, tuple) or len(value) < STORAGE:
+    if not isinstance(value, tuple) or len(value) < STORAGE_PARTS:
         return False
-    _, kind, key, device, elements = value[:STORAGE]
+    _, kind, key, device, elements = value[:STORAGE_PARTS]
     return (
         isinstance(kind, Global)
         and isinstance(key, str | int)

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 # --- texts of values, as ``operator<<`` of ``aten/src/ATen/core/ivalue.cpp`` makes them
 
 PERCENT_FORMAT = re.compile(r"(?:[^%]|%[sdifeEgGc%])*", re.DOTALL)
-INT64 = 1 << 63
+INT64_END = 1 << 63
 
 
 def shown(value: object) -> str:
     """The text of a value. Whole floats end in a point, others have 17 digits; texts have no quotes."""
     if isinstance(value, float):
-        is_whole = abs(value) < INT64 and value == int(value)
+        is_whole = abs(value) < INT64_END and value == int(value)
         return f"{int(value)}." if is_whole else f"{value:.17g}"
     if type(value) is list:
         return f"[{', '.join(map(shown, value))}]"

@@ -120,8 +120,8 @@ def _joined(reason: str, place: str) -> str:
 def _reason(said: str) -> str:
     """PyTorch's words in one line, without addresses, and without the operators that a call does not mean."""
     for pattern, words in WORDS:
-        if said_otherwise := re.fullmatch(pattern, said):
-            return said_otherwise.expand(words)
+        if match := re.fullmatch(pattern, said):
+            return match.expand(words)
     variant = VARIANTS.match(said)
     if variant:
         said = f"{variant['op']} does not take these arguments: {variant['why'].strip()}"

@@ -20,7 +20,7 @@ from archive.base.cores import Cores
 from archive.base.errors import ArchiveError, in_file
 from archive.compare.sameness import properties_of
 from archive.debuginfo.model import Global, Inert
-from archive.formats.inert_values import STORAGE
+from archive.formats.inert_values import STORAGE_PARTS
 from archive.formats.python_pickle import PyValue, bytes_of, set_of
 from archive.formats.record_kinds import DATA_FOLDER
 from archive.formats.tensors.elements import READ_BYTES, READ_TIMES, elements
@@ -161,7 +161,7 @@ class ValueBytes:
 def _is_storage(items: object) -> bool:
     return (
         isinstance(items, list | tuple)
-        and len(items) >= STORAGE
+        and len(items) >= STORAGE_PARTS
         and items[0] == "storage"
         and isinstance(items[1], Global)
     )

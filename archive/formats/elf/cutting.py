@@ -69,7 +69,7 @@ def why_whole(data: memoryview) -> str:
 
 
 def _why_whole(made: SharedObject) -> str:
-    if not made.is_compiled_models or made.machine != X86_64:
+    if not made.has_form_of_models or made.machine != X86_64:
         return f"{made}{UNTRIED}"
     if made.kind != SHARED or not made.loads:
         return "no shared object"

@@ -146,7 +146,7 @@ class SharedObject:
         return f"ELF for {machine}, {self.bits} bits, {'little' if self.order == LITTLE else 'big'}-endian"
 
     @property
-    def is_compiled_models(self) -> bool:
+    def has_form_of_models(self) -> bool:
         """Whether it has the form of compiled models' objects: 64 bits, little-endian."""
         return (self.bits, self.order) == (64, LITTLE)
 

@@ -49,7 +49,7 @@ class ObjectText(NamedTuple):
 
 def source_texts(data: memoryview, made: SharedObject) -> list[ObjectText]:
     """The paths of source files and lines of code in an object's read-only data, in order."""
-    if not made.is_compiled_models:
+    if not made.has_form_of_models:
         return []
     texts: list[ObjectText] = []
     for start, end in _read_only(data, made):

@@ -51,7 +51,7 @@ def weights_span(data: memoryview) -> Span | None:
         made = parse_object(data)
     except ArchiveError:  # `verify` tells
         return None
-    if not made.is_compiled_models:
+    if not made.has_form_of_models:
         return None
     between = next(_between(data, made), None)
     if between is None or not 0 <= between[0] <= between[1] <= len(data):
