@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import archive
 from archive.debuginfo.unique_handles import (
     DIGITS,
     LEAST_PREFIX,
@@ -18,6 +19,7 @@ from archive.debuginfo.unique_handles import (
     prefix_for,
     unique,
 )
+from tests.support.corpus import RELEASES
 
 PREFIXES = st.integers(10**9, 10**10 - 1)
 HANDLES = st.integers(0, 10**8 - 1)
@@ -94,3 +96,19 @@ def test_digits_that_may_be_another_archives_handles_are_told() -> None:
     assert PLAIN.foreign("273450992100001494") == other
     for digits in ("", "1494", "034509921000014940", "173450992100001494", "-1" * 12):
         assert form.foreign(digits) == ""
+
+
+@pytest.mark.parametrize("release", ["1.8.0", "2.13.0"])
+def test_an_archive_with_unique_handles_says_the_same_otherwise(release: str) -> None:
+    with archive.open(RELEASES / f"torch-{release}" / "nested.ptl") as opened:
+        renumbered = opened.with_unique_handles(1_234_567_890)
+        record = opened.range_records[0].removesuffix(".debug_pkl")
+        places = range(0, len(opened.records[record].view()), 50)
+        found = [opened.locate(record, place) for place in places]
+        assert any(found)
+        assert [renumbered.locate(record, place) for place in places] == found
+        assert renumbered.range_records == opened.range_records
+        assert renumbered.range_table is opened.range_table
+        assert renumbered.path_table is opened.path_table
+        assert len(renumbered.handles) == len(opened.handles)
+        assert not set(renumbered.handles) & set(opened.handles)
