@@ -48,7 +48,7 @@ FURTHER = {
         "tests/cli/test_cli.py",
     ),
     "batches": ("tests/cli/test_batches.py", "tests/cli/test_reading_many.py", "tests/cli/test_elsewhere.py"),
-    "cli": ("tests/report",),
+    "cli": ("tests/render",),
     "debuginfo": ("tests/formats", "tests/reader", "tests/rewrite/split/test_splitting.py"),
     "formats": (
         "tests/effects/test_record.py",

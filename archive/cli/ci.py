@@ -14,13 +14,13 @@ import click
 from archive.base.errors import one_line
 from archive.base.urls import is_url
 from archive.cli import printing
-from archive.report.ci import MOST, Annotation, SarifResult
+from archive.render.ci import MOST, Annotation, SarifResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.batches.inputs import InputFile
-    from archive.report.ci import AnnotationSeverity, SarifLevel
+    from archive.render.ci import AnnotationSeverity, SarifLevel
 
 GITHUB, NONE = "github", "none"
 MOST_LINES = 10

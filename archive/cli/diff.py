@@ -19,7 +19,7 @@ from archive.cli.status import ExitStatus
 from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
 from archive.reader.recognition import OPENED_KINDS, FileKind
-from archive.report.diff import diff_text, summary_line
+from archive.render.diff import diff_text, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from archive.base.output import STANDARD_OUTPUT
 from archive.base.problems import problem_of
 from archive.cli import printing
 from archive.cli.status import ExitStatus
-from archive.report.texts import for_terminal
+from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,7 +20,7 @@ from archive.failures.log.recoding import unpacked
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in, models_of, store_at
 from archive.reader.recognition import READ_KINDS
-from archive.report.symbolicate import causes_facts, causes_text
+from archive.render.symbolicate import causes_facts, causes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

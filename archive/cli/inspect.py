@@ -13,7 +13,7 @@ from archive.cli.status import ExitStatus
 from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import ZipListing, listed
 from archive.reader.recognition import OPENED_KINDS, READ_KINDS, FileKind, recognise
-from archive.report.inspect import effects_text, inspection_text, listing_text, summary_text, total_text
+from archive.render.inspect import effects_text, inspection_text, listing_text, summary_text, total_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from archive.cli.status import ExitStatus
 from archive.privacy.leaks import SCANNED_KINDS, LeakKind, leaks
 from archive.privacy.leaks.findings import project_patterns
 from archive.reader.recognition import FileKind
-from archive.report.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies
+from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,8 +34,8 @@ from archive.cli.progress import tracker
 from archive.cli.reading import note_left_out
 from archive.cli.status import ExitStatus
 from archive.companion.build import DEFAULT_LEVEL
-from archive.report import making, migrate, redact
-from archive.report.making import Sized
+from archive.render import making, migrate, redact
+from archive.render.making import Sized
 from archive.rewrite.kept import KINDS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from archive.cli.status import ExitStatus
 from archive.failures.lookups import kernels, nodes
 from archive.reader.lacking import why_no_traces
 from archive.reader.recognition import READ_KINDS
-from archive.report.symbolicate import instruction_facts, kernel_facts, node_facts
+from archive.render.symbolicate import instruction_facts, kernel_facts, node_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line
 from archive.base.output import STANDARD_OUTPUT, write_all
-from archive.report.texts import for_terminal
+from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def write_json(facts: object, *, aside: bool = False) -> None:
     Raises:
         OSError: it cannot be written; the error names it.
     """
-    from archive.report.as_json import as_json, json_escape  # noqa: PLC0415 (texts do without)
+    from archive.render.as_json import as_json, json_escape  # noqa: PLC0415 (texts do without)
 
     text = as_json(facts) + "\n"
     if (sys.stderr if aside else sys.stdout).isatty():
@@ -83,7 +83,7 @@ class JsonParts:
         Raises:
             OSError: it cannot be written; the error names standard output.
         """
-        from archive.report.as_json import as_json, json_escape  # noqa: PLC0415 (texts do without)
+        from archive.render.as_json import as_json, json_escape  # noqa: PLC0415 (texts do without)
 
         text = as_json(part)
         inner = ("," if self._end else text[0]) + text[1:-2]
@@ -134,7 +134,7 @@ def show(renderable: RenderableType, *, soft_wrap: bool = False, aside: bool = F
     """
     from rich.console import Console  # noqa: PLC0415 (most of a start-up, and not for all output)
 
-    from archive.report.fitted_table import Harmless  # noqa: PLC0415 (imports rich)
+    from archive.render.fitted_table import Harmless  # noqa: PLC0415 (imports rich)
 
     terminal = (sys.stderr if aside else sys.stdout).isatty()
     console = Console(stderr=aside, width=None if terminal else UNLIMITED_WIDTH, highlight=False)

@@ -13,7 +13,7 @@ from archive.base.output import check_target
 from archive.cli import options, printing
 from archive.cli.status import ExitStatus
 from archive.describe.profiles import VIEWS, compared, is_saved_profile, read_profile, saved_profile
-from archive.report.profile import comparison_text, rows_text
+from archive.render.profile import comparison_text, rows_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,7 +25,7 @@ from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.options import json_option, limit_option, no_map_option
 from archive.cli.progress import tracker
 from archive.cli.status import ExitStatus
-from archive.report.ci import sarif
+from archive.render.ci import sarif
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from archive.batches.inputs import InputFile
     from archive.batches.reading import FoundFiles, Reading
     from archive.reader.recognition import FileKind
-    from archive.report.ci import SarifResult
+    from archive.render.ci import SarifResult
 
 FactsT = TypeVar("FactsT")
 FEW = 32

@@ -15,7 +15,7 @@ from archive.cli.status import ExitStatus
 from archive.privacy.redact import Redaction
 from archive.privacy.redact.companions import CompanionRedaction
 from archive.reader.recognition import FileKind, recognise
-from archive.report.redact import redact_refusal_text
+from archive.render.redact import redact_refusal_text
 
 if TYPE_CHECKING:
     from archive.cli.making import FileMaker

@@ -20,8 +20,8 @@ from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, Totals, measure
 from archive.reader import recognition
-from archive.report.sizes import changed_files_text, difference_text, files_text, sizes_text
-from archive.report.texts import first_of
+from archive.render.sizes import changed_files_text, difference_text, files_text, sizes_text
+from archive.render.texts import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

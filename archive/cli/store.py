@@ -19,7 +19,7 @@ from archive.cli.reading import Row, files_argument, problem_line, status_of, ta
 from archive.cli.status import ExitStatus
 from archive.failures.models.sources import store_at
 from archive.reader.recognition import FileKind
-from archive.report.store import (
+from archive.render.store import (
     added_line,
     added_total,
     cleaned_line,

@@ -20,8 +20,8 @@ from archive.cli.status import ExitStatus
 from archive.debuginfo.symbolicate import Style
 from archive.failures.lookups.handles import Lookups
 from archive.reader.recognition import PROGRAM_KINDS, READ_KINDS, FileKind, recognise
-from archive.report.symbolicate import symbolication_facts
-from archive.report.texts import runs
+from archive.render.symbolicate import symbolication_facts
+from archive.render.texts import runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from archive.base.diagnostics import Severity
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
-    from archive.report.ci import SarifLevel
+    from archive.render.ci import SarifLevel
 
 LISTED_KINDS = CHECKED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that are checked. A pointer may stand for a model, so it gets a row."""

@@ -24,8 +24,8 @@ from archive.debuginfo.symbolicate import Style
 from archive.failures.log.recoding import unpacked
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_of
-from archive.report.as_json import as_json
-from archive.report.symbolicate import causes_facts, symbolication_facts
+from archive.render.as_json import as_json
+from archive.render.symbolicate import causes_facts, symbolication_facts
 from archive.server.settings import (
     INFLATED_A_BYTE,
     LEAST_INFLATED,

@@ -12,7 +12,7 @@ import pytest
 
 from archive.container.serialization_id import RECORD_NAME
 from archive.privacy.leaks import LeakKind
-from archive.report.ci import Annotation, SarifResult, sarif
+from archive.render.ci import Annotation, SarifResult, sarif
 from tests.support.commands import called, run
 from tests.support.corpus import KINDS, RELEASES
 from tests.support.tampering import STACK, tampered

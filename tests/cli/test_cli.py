@@ -14,7 +14,7 @@ from rich.console import Console
 
 import archive
 from archive.describe.inspect import inspect
-from archive.report.inspect import inspection_text
+from archive.render.inspect import inspection_text
 from tests.support.commands import process, run
 from tests.support.corpus import DELEGATED, FIXTURES, ORACLES, oracle
 

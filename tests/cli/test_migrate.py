@@ -14,7 +14,7 @@ from rich.console import Console
 import archive
 from archive import ArchiveError
 from archive.reader.provenance import Evidence
-from archive.report.migrate import migration_facts, plan_text
+from archive.render.migrate import migration_facts, plan_text
 from tests.support.commands import called, files, outcomes, row, run, size, told, well
 from tests.support.corpus import RELEASES
 from tests.support.migrations import (

@@ -21,7 +21,7 @@ import archive
 from archive.cli import main
 from archive.container.write import new_member
 from archive.formats.record_kinds import kind_of
-from archive.report.texts import for_terminal
+from archive.render.texts import for_terminal
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
 from tests.support.tampering import PLAIN, packed, tampered

@@ -19,7 +19,7 @@ from archive.backend import Effectful, lower, lowered_archive
 from archive.describe.effects import inspect_effects
 from archive.effects import CaptureError, GuardError, capture, capture_entries
 from archive.effects.capture.graph import guards
-from archive.report.inspect import effects_text
+from archive.render.inspect import effects_text
 from tests.effects import entry_models as models
 from tests.effects.comparison import Comparing, named, picture, shown, state_in, state_of
 from tests.effects.made_modules import Made, Statement, check_entries, made

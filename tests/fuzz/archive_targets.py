@@ -24,7 +24,7 @@ from archive.container.write import new_member, write_archive
 from archive.describe.inspect import inspect
 from archive.describe.sizes import sizes
 from archive.privacy.leaks import leaks
-from archive.report.diff import diff_text
+from archive.render.diff import diff_text
 from archive.rewrite.join import join, restore
 from archive.rewrite.migrate.migrate import migrate
 from archive.rewrite.shrink import shrink

@@ -15,7 +15,7 @@ from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits
 from archive.companion.layout import CompanionProfile, SectionLine, written
 from archive.normalform.columns import RAW
-from archive.report.store import day_of
+from archive.render.store import day_of
 from archive.store.adding import TakenError
 from archive.store.kept import HEADER, NOTHING, KeptHeader
 from archive.store.store import Store

@@ -29,7 +29,7 @@ from archive.cli.demo.stock import (
     shown_lines,
 )
 from archive.failures.explainer import LogExplainer
-from archive.report.making import Sized, split_text
+from archive.render.making import Sized, split_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from archive.base.errors import counted, one_line, shown
 from archive.container.serialization_id import PLATFORMS
 from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition import FileKind
-from archive.report.fitted_table import FittedTable
-from archive.report.texts import first_of, runs
+from archive.render.fitted_table import FittedTable
+from archive.render.texts import first_of, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

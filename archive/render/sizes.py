@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import one_line
-from archive.report.fitted_table import TOTAL, FittedTable
-from archive.report.texts import share
+from archive.render.fitted_table import TOTAL, FittedTable
+from archive.render.texts import share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted, one_line
-from archive.report.fitted_table import FittedTable
+from archive.render.fitted_table import FittedTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

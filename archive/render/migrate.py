@@ -10,12 +10,12 @@ from rich.text import Text
 
 from archive.base.errors import one_line
 from archive.formats.record_kinds import MIGRATED
-from archive.report.making import SAME_FILE, SAME_RECORDS
+from archive.render.making import SAME_FILE, SAME_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from archive.report.making import Sized
+    from archive.render.making import Sized
     from archive.rewrite.migrate.migrate import Migration
     from archive.rewrite.migrate.plan import MigrationPlan
 

@@ -8,8 +8,8 @@ from rich.console import Group
 from rich.text import Text
 
 from archive.base.errors import counted, one_line
-from archive.report.fitted_table import TOTAL, FittedTable
-from archive.report.texts import share
+from archive.render.fitted_table import TOTAL, FittedTable
+from archive.render.texts import share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

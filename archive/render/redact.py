@@ -12,14 +12,14 @@ from archive.base.errors import counted, one_line
 from archive.privacy.leaks import LeakKind
 from archive.privacy.pieces.encoded import searched
 from archive.privacy.pieces.piece import MAPPED
-from archive.report.making import SAME_FILE, SAME_RECORDS, size_line, sizes_table
+from archive.render.making import SAME_FILE, SAME_RECORDS, size_line, sizes_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from archive.privacy.redact import Redaction
     from archive.privacy.redact.companions import CompanionRedaction
-    from archive.report.making import Sized
+    from archive.render.making import Sized
 
 CARRIED = (
     "`--names hash` hashes those of classes, `--paths none` takes out those of files; others are the model's"

@@ -20,10 +20,10 @@ import archive
 from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.describe.sizes import View, sizes
-from archive.report.fitted_table import FittedTable, in_the_middle, shortened
-from archive.report.inspect import inspection_text
-from archive.report.making import Sized, join_text, shrink_text, split_text
-from archive.report.sizes import difference_text, sizes_text
+from archive.render.fitted_table import FittedTable, in_the_middle, shortened
+from archive.render.inspect import inspection_text
+from archive.render.making import Sized, join_text, shrink_text, split_text
+from archive.render.sizes import difference_text, sizes_text
 from archive.rewrite.join import Join
 from archive.rewrite.shrink import shrink
 from archive.rewrite.split import Split

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from archive.base.strings import HeldStrings, StringView, Text
 from archive.batches.manifest import built
-from archive.report.as_json import as_json
+from archive.render.as_json import as_json
 from tests.support.commands import run
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.text import Text
 
-from archive.report.texts import for_terminal
+from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -107,7 +107,7 @@ def causes_text(explainer: LogExplainer, top: int | None) -> Group:
     from rich.console import Group  # noqa: PLC0415 (most of a start-up, and not for JSON)
     from rich.text import Text  # noqa: PLC0415 (the same)
 
-    from archive.report.fitted_table import FittedTable  # noqa: PLC0415 (the same)
+    from archive.render.fitted_table import FittedTable  # noqa: PLC0415 (the same)
 
     causes = explainer.causes.top(top)
     table = FittedTable([("failures", "number"), ("lines", "number"), ("place", "name"), ("cause", "text")])

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import counted, one_line
-from archive.report.fitted_table import FittedTable
+from archive.render.fitted_table import FittedTable
 from archive.store.entries import ID_SHOWN, entry_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.report.fitted_table import Holds
+    from archive.render.fitted_table import Holds
     from archive.store.entries import Addition, ServerEntry, StoreEntry
     from archive.store.upkeep import Cleaned
 
