@@ -179,7 +179,7 @@ def entries(data: bytes, strings: bytes, words: Sequence[bytes]) -> Iterator[Det
                         yield Detection(kind, at, value)
     if words:
         yield from _keys_of_entries(data, words)
-    if PRIVATE_KEY in data:
+    if PRIVATE_KEY in strings:
         for key in BODY.finditer(data):
             for line in LINE.finditer(data, *key.span()):
                 yield Detection(LeakKind.KEY, line.start(1), line[1])

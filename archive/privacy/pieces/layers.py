@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.privacy.pieces.stretches import of_ascii, of_wide_letters
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -117,7 +119,7 @@ CLASSES = bytes(
 WIDTHS = (2, 4)
 """Bytes of a letter in UTF-16, and in UTF-32."""
 FEWEST_WIDE = {width: (b"a" + bytes(width - 1)) * 5 for width in WIDTHS}
-WIDE = {width: re.compile(rb"(?:[ab]\0{%d}){5,}+" % (width - 1)) for width in WIDTHS}
+WIDE = {width: re.compile(rb"(?:[\t\n\r -~\xa0-\xff]\0{%d}){5,}+" % (width - 1)) for width in WIDTHS}
 FEWEST_LONG = b"a" * 12
 LONG = re.compile(b"a++")
 """Text in the bytes of tensors, in :data:`CLASSES`; in those of random numbers it is rare."""
@@ -139,7 +141,7 @@ class WideLayer(Layer):
     def first(self) -> Mapping[bytes, int]:
         """Where each string begins that is there first."""
         first: dict[bytes, int] = {}
-        for start, text in _wide_texts(self.data, self.data.translate(CLASSES), self._width):
+        for start, text in _wide_texts(self.data, of_wide_letters(self.data), self._width):
             first.setdefault(text, start)
         return first
 
@@ -174,12 +176,15 @@ def of_numbers(data: bytes, allowance: Allowance) -> SpanLayer:
         LimitError: they would take more memory than allowed.
     """
     with allowance.lent(len(data), "classes of bytes"):
-        classes, spans = data.translate(CLASSES), []
-        at = classes.find(FEWEST_LONG)
-        while at >= 0:
-            text = LONG.match(classes, at)
-            spans.append((at, text.end() if text else at + len(FEWEST_LONG)))
-            at = classes.find(FEWEST_LONG, spans[-1][1])
+        spans = []
+        for low, high in of_ascii(data):
+            classes = data[low:high].translate(CLASSES)
+            at = classes.find(FEWEST_LONG)
+            while at >= 0:
+                text = LONG.match(classes, at)
+                end = text.end() if text else at + len(FEWEST_LONG)
+                spans.append((low + at, low + end))
+                at = classes.find(FEWEST_LONG, end)
         places = np.array(spans or np.zeros((0, 2)), np.int64)
         return SpanLayer(data, places[:, 0], places[:, 1], allowance, int)
 
@@ -201,30 +206,37 @@ def of_wide(data: bytes, allowance: Allowance, outer: Outer) -> list[WideLayer]:
     if b"\0" not in data:
         return []
     with allowance.lent(len(data), "classes of bytes"):
-        classes = data.translate(CLASSES)
-        widths = [width for width in WIDTHS if FEWEST_WIDE[width] in classes]
-        texts = {width: [text for _, text in _wide_texts(data, classes, width)] for width in widths}
-        return [WideLayer(data, counted(some, allowance), outer, width) for width, some in texts.items()]
+        stretches = of_wide_letters(data)
+        layers = []
+        for width in WIDTHS:
+            texts = [text for _, text in _wide_texts(data, stretches, width)]
+            if texts:
+                layers.append(WideLayer(data, counted(texts, allowance), outer, width))
+        return layers
 
 
-def _wide_texts(data: bytes, classes: bytes, width: int) -> Iterator[tuple[int, bytes]]:
-    """The strings of letters of a width, in UTF-8, and where they begin.
+def _wide_texts(data: bytes, stretches: Iterable[tuple[int, int]], width: int) -> Iterator[tuple[int, bytes]]:
+    """The strings of letters of a width, in UTF-8, and where they begin; all begin in some stretches.
 
     They come with the letter behind, too, where that may be the last big-endian one.
     """
     fewest, pattern, beside = FEWEST_WIDE[width], WIDE[width], bytes(width - 1)
-    at = classes.find(fewest)
-    while at >= 0:
-        letters = pattern.match(classes, at)
-        start, end = at, letters.end() if letters else at + len(fewest)
-        ends = [end]
-        if start >= width - 1 and classes[start - width + 1 : start] == beside:
-            ends += [end + 1] * (classes[end : end + 1] in (b"a", b"b"))
-        for stop in ends:
-            text = data[start:stop:width].decode("latin-1").encode()
-            if len(text) >= SHORTEST:
-                yield start, text
-        at = classes.find(fewest, end)
+    end = 0
+    for low, high in stretches:
+        classes = data[low:high].translate(CLASSES)
+        at = classes.find(fewest, max(end - low, 0))
+        while at >= 0:
+            start = low + at
+            letters = pattern.match(data, start)
+            end = letters.end() if letters else start + len(fewest)
+            ends = [end]
+            if start >= width - 1 and data[start - width + 1 : start] == beside:
+                ends += [end + 1] * (data[end : end + 1].translate(CLASSES) in (b"a", b"b"))
+            for stop in ends:
+                text = data[start:stop:width].decode("latin-1").encode()
+                if len(text) >= SHORTEST:
+                    yield start, text
+            at = classes.find(fewest, end - low)
 
 
 # --- escapes

@@ -121,7 +121,8 @@ LOAD = 8
 """Bytes that are compared at once, where a word was found."""
 MOST_BITS, SPARE_BITS = 20, 8
 """Bits of a place in a table, at most; and how many more than those that count its numbers."""
-MIX = np.uint64(0x9E3779B97F4A7C15)
+MIXES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+"""Odd factors, by which numbers are mixed: the upper bits of a product tell its place in a table."""
 
 
 class Search:
@@ -159,7 +160,7 @@ class _WordGroup:
         self._lengths: dict[bytes, set[int]] = defaultdict(set)
         for text in texts:
             self._lengths[text[: self._head]].add(len(text))
-        self._words, self._heads = _BitTable(width * len(texts)), _BitTable(len(self._lengths))
+        self._words, self._heads = _BitTable(width * len(texts), width), _BitTable(len(self._lengths), LOAD)
         for shift in range(width):
             words = b"".join({text[shift : shift + width] for text in texts})
             self._words.add(np.frombuffer(words, self._type), 1 << shift)
@@ -203,32 +204,30 @@ class _BitTable:
 
     Args:
         count: how many numbers will get bits, at most. Few take a table that stays in a cache.
+        width: bytes of a number. They are mixed at this width: wider products take several times as long.
     """
 
-    def __init__(self, count: int) -> None:
-        self._width = min(MOST_BITS, count.bit_length() + SPARE_BITS)
-        self._bits = np.zeros((2, 1 << self._width), np.uint8)
+    def __init__(self, count: int, width: int) -> None:
+        number = np.dtype(f"<u{width}").type
+        place_bits = min(MOST_BITS, count.bit_length() + SPARE_BITS, 8 * width)
+        self._mixes = [number(mix & ((1 << 8 * width) - 1)) for mix in MIXES]
+        self._shift = number(8 * width - place_bits)
+        self._bits = np.zeros((2, 1 << place_bits), np.uint8)
 
     def add(self, numbers: np.ndarray, bits: int) -> None:
         """Give bits to some numbers."""
-        for table, places in zip(self._bits, self._places(numbers), strict=True):
-            table[places] |= np.uint8(bits)
+        for table, mix in zip(self._bits, self._mixes, strict=True):
+            table[self._places(numbers, mix)] |= np.uint8(bits)
 
     def look_up(self, numbers: np.ndarray) -> tuple[Ints, np.ndarray]:
         """The positions of numbers that have bits, and these."""
-        positions = np.flatnonzero(self._bits[0][_mixed(numbers) >> np.uint64(64 - self._width)])
-        first, second = self._places(numbers[positions])
+        positions = np.flatnonzero(self._bits[0][self._places(numbers, self._mixes[0])] != 0)
+        first, second = (self._places(numbers[positions], mix) for mix in self._mixes)
         bits = self._bits[0][first] & self._bits[1][second]
         is_known = bits != 0
         return positions[is_known], bits[is_known]
 
-    def _places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Two places for each number."""
-        mixed = _mixed(numbers)
-        first, both = mixed >> np.uint64(64 - self._width), mixed >> np.uint64(64 - 2 * self._width)
-        return first, both & np.uint64((1 << self._width) - 1)
-
-
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    mixed: np.ndarray = numbers.astype(np.uint64) * MIX
-    return mixed
+    def _places(self, numbers: np.ndarray, mix: np.unsignedinteger) -> Ints:
+        """A place for each number."""
+        places: Ints = (numbers * mix >> self._shift).astype(np.intp)
+        return places
