@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.backend.errors import BackendError
+from archive.backend.lower.loading import check_loading
 from archive.backend.lower.reloading import reloaded
-from archive.backend.lower.saving import check_loading, write_lowered
+from archive.backend.lower.saving import write_lowered
 from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.effects.errors import LoweringError
@@ -78,7 +79,7 @@ def lite(
             saved = write_lowered(module, draft, opened.file, lite=True, plain=True, extra=extra)
             # PyTorch made a new file: it has an allowance of its own.
             with open_archive(draft, name=opened.file) as lite_archive:
-                check_loading(draft, lite_archive, lite=True)
+                check_loading(draft, lite_archive, module, lite=True)
                 return Lite(opened.size, saved.size, len(lite_archive.handles), calls)
         except (LoweringError, BackendError) as error:
             raise ArchiveError(str(error), file=opened.file) from error

@@ -16,7 +16,10 @@ import torch.jit.mobile
 from torch import Tensor, nn
 
 from archive.backend import LoweringError, lower, lowered_archive, save_lowered
+from archive.backend.lower import loading
 from archive.check.verify import verify
+from archive.container.container import Container
+from archive.container.write import member_from, new_member, write_archive
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
@@ -163,3 +166,110 @@ def test_handles_without_a_place_do_not_keep_pytorch_from_loading() -> None:
         "Traceback of TorchScript (most recent call last):\n"
     )
     assert nothing in shown, "no line is made up"
+
+
+class Looking(nn.Module):
+    """Code that looks a number up in weights when it is loaded; without numbers, it finds anything."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__()
+        self.place = torch.tensor([place])
+        self.found = torch.zeros(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.found
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[Tensor, Tensor]:
+        return self.place, torch.arange(8.0)
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[Tensor, Tensor]) -> None:
+        self.place = state[0]
+        self.found = state[1].index_select(0, state[0])
+        self.training = False
+
+
+def looking(place: int) -> torch.jit.ScriptModule:
+    made: torch.jit.ScriptModule = torch.jit.script(nn.Sequential(lower(Doubled(), "aten"), Looking(place)))
+    return made
+
+
+class Weighted(nn.Module):
+    """Weights of several types."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.register_buffer("scale", torch.ones(8, dtype=torch.half))
+        self.register_buffer("turned", torch.ones(8, dtype=torch.complex128))
+        self.register_buffer("chosen", torch.ones(8, dtype=torch.bool))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.where(self.chosen, self.linear(x), (self.scale * self.turned).abs().float())
+
+
+def packed() -> nn.Module:
+    """Weights that C++ packs when they are loaded."""
+    return torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(8, 8)).eval(), {nn.Linear})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("lite", [False, True])
+@pytest.mark.parametrize(
+    ("made", "places"),
+    [
+        (lambda: lower(Weighted(), "aten"), ["meta"]),
+        (lambda: lower(packed(), "aten"), [None]),
+        (lambda: looking(0), [None]),
+    ],
+    ids=["weights", "packed weights", "code that computes"],
+)
+def test_weights_are_only_loaded_if_something_computes_with_them(
+    made: Callable[[], torch.jit.ScriptModule],
+    places: list[str | None],
+    lite: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str | None] = []
+
+    def watched(load: Callable[..., Any]) -> Callable[..., Any]:
+        def loads(file: object, place: str | None = None) -> Any:  # noqa: ANN401
+            asked.append(place)
+            return load(file, place)
+
+        return loads
+
+    monkeypatch.setattr(torch.jit, "load", watched(torch.jit.load))
+    lite_load = watched(torch.jit.mobile._load_for_lite_interpreter)
+    monkeypatch.setattr(torch.jit.mobile, "_load_for_lite_interpreter", lite_load)
+    lowered_archive(made(), lite=lite)
+    assert asked == places
+
+
+@pytest.mark.parametrize("lite", [False, True])
+def test_what_cannot_be_loaded_with_these_weights_is_refused(lite: bool) -> None:  # noqa: FBT001
+    with pytest.raises(LoweringError, match=r"PyTorch does not load what it saved.*index out of range"):
+        lowered_archive(looking(8), lite=lite)
+
+
+def test_a_weight_of_another_size_or_at_another_place_is_loaded() -> None:
+    module = lower(Weighted(), "aten")
+    data = lowered_archive(module)
+    with archive.open(data) as opened:
+        weights = loading.weights_left_out(opened, module)
+        assert sorted(weights.values()) == [8, 16, 32, 128, 256]
+        assert loading._finds(io.BytesIO(data), opened, weights)
+    shorter, moved = io.BytesIO(), io.BytesIO()
+    with Container.open(data) as container:
+        records = container.records
+        members = [member_from(record) for record in records.values()]
+        cut = new_member("data/0", bytes(records["data/0"].view())[:-4])
+        write_archive(
+            shorter, container.root, [cut if member.name == "data/0" else member for member in members]
+        )
+        write_archive(moved, container.root, [new_member("extra/first", bytes(100)), *members])
+    with archive.open(shorter) as opened:
+        assert not loading.weights_left_out(opened, module)
+    with archive.open(moved) as opened:
+        assert not loading._finds(io.BytesIO(data), opened, loading.weights_left_out(opened, module))

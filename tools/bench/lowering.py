@@ -30,7 +30,6 @@ SIDES = (32, 64, 128)
 DEPTHS = (2, 4, 8)
 MEGABYTES = 200
 DEFINED = "PyTorch compiles the generated statements, which takes twice what script and save do"
-LOADED = "PyTorch loads the archive, to check what was written"
 ALLOCATOR = "PyTorch's own profiler notes what its allocator does"
 PEAK = """
 import sys, torch
@@ -131,7 +130,7 @@ def peaks() -> Iterator[Table | Aim]:
     grown = float(done.stdout) / MEGABYTES
     rows = [("`save_lowered`", f"{MEGABYTES} MB", f"{grown:.2f}x")]
     yield Table("Memory of saving", ("what", "weights", "memory besides, in weights"), rows)
-    yield Aim("memory of `save_lowered` beside the model, in weights", grown, 0.1, "x", reason=LOADED)
+    yield Aim("memory of `save_lowered` beside the model, in weights", grown, 0.1, "x")
 
 
 def recorded(delegate: Delegate, inputs: tuple[torch.Tensor, ...], *, memory: bool) -> object:

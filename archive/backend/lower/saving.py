@@ -10,17 +10,15 @@ PyTorch writes the archive; then its debug records are changed:
 - PyTorch numbers the handles of instructions, and warnings, by counters of its process. They are numbered
   again in the order of instructions, so that the same model gives the same bytes.
 
-Last, PyTorch loads the archive in the way in which it will be used.
+Last, PyTorch loads the archive (:mod:`archive.backend.lower.loading`).
 """
 
 from __future__ import annotations
 
 import io
-import re
-import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, count
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,11 +28,12 @@ import torch.jit.mobile
 
 from archive.backend.graph.attributes import ENTER
 from archive.backend.lower.carried import Carried, read_table
-from archive.backend.lower.codegen import UNAVAILABLE, padding
+from archive.backend.lower.codegen import padding
 from archive.backend.lower.handles import NULL_SPAN, has_source, placed, shown_range, with_owners
 from archive.backend.lower.links import FAILING_OPERATOR
+from archive.backend.lower.loading import check_loading
 from archive.backend.lower.lowering import EFFECTS_STATE
-from archive.backend.pytorch import shown, temporary_archive
+from archive.backend.pytorch import temporary_archive
 from archive.base.errors import ArchiveError, one_line
 from archive.base.mapped import PartsRead, same_bytes
 from archive.base.output import replacing
@@ -46,7 +45,7 @@ from archive.effects.errors import LoweringError
 from archive.formats import bytecode
 from archive.formats.archive_id import WOULD_CHANGE, counts
 from archive.formats.effects import EFFECTS
-from archive.formats.record_kinds import BYTECODE, VERSION_RECORDS, range_records_of
+from archive.formats.record_kinds import BYTECODE, VERSION_RECORDS
 from archive.normalform.builder import FormBuilder
 from archive.normalform.records import DebugRecords
 from archive.normalform.relocate import Attachment
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from archive.base.output import Target
     from archive.container.record import Record
     from archive.container.write import Member
-    from archive.debuginfo.model import SourceRange
     from archive.debuginfo.sites import Site
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
@@ -105,57 +103,6 @@ def _few_in_memory(members: Iterable[Member]) -> Iterator[Member]:
     for member in members:
         yield member
         written.add(member.data)
-
-
-# --- loading what was saved
-
-GENERATED_FRAME = re.compile(rb'  File "(code/[^"\n]+)", line (\d+).*\n(?:(?! *~).*\n)*?( *)~')
-"""A frame in generated code, as PyTorch shows it. Groups: record, line number, blanks before the ``~~~``."""
-
-
-def check_loading(file: BinaryIO, opened: Archive, *, lite: bool) -> None:
-    """Have PyTorch load an archive, which ``opened`` is, too. One whose backend is not available here passes.
-
-    Raises:
-        LoweringError: PyTorch refuses the archive. The error has PyTorch's message, and the model's source if
-            the message names a line of generated code.
-    """
-    load = torch.jit.mobile._load_for_lite_interpreter if lite else torch.jit.load
-    file.seek(0)
-    place: BinaryIO | str = file
-    try:
-        file.flush()
-        name = f"/proc/self/fd/{file.fileno()}"  # by a name, PyTorch reads tensor by tensor
-        place = name if Path(name).exists() else file
-    except OSError:  # a file in memory
-        pass
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch gave the same warnings when it saved the archive
-            load(place)
-    except Exception as error:  # of any kind, as code generated from the model runs
-        said = str(error).strip()
-        if any(line.endswith(UNAVAILABLE) for line in said.splitlines()):
-            return
-        # PyTorch's message without frames: the text before them, or the last line if they come first.
-        before, _, places = said.partition('\n  File "')
-        last = places.rstrip().rpartition("\n")[2]
-        reason = last if before.startswith("The following") else before.rstrip(":\n ")
-        message = f"PyTorch does not load what it saved; nothing is written: {reason}"
-        source = shown(_model_source(said.encode(), opened))
-        raise LoweringError(f"{message}. Source code: {source}" if source else message) from error
-
-
-def _model_source(said: bytes, opened: Archive) -> SourceRange | None:
-    """The model's source for the last frame in generated code that PyTorch shows; None if it shows none."""
-    span = None
-    for name, line, blanks in GENERATED_FRAME.findall(said):
-        record = name.decode("utf-8", "surrogateescape")
-        if record in opened.records and any(ranges in opened.records for ranges in range_records_of(record)):
-            lines = bytes(opened.records[record].view()).split(b"\n")
-            starts = list(accumulate((len(text) + 1 for text in lines), initial=0))
-            span = opened.locate(record, starts[int(line) - 1] + len(blanks))
-    return span
 
 
 # --- saving
@@ -204,7 +151,7 @@ def save_lowered(module: torch.jit.ScriptModule, path: Target, *, force: bool = 
     with replacing(path, force=force) as file:
         saved = write_lowered(module, file, str(path), lite=lite)
         with open_archive(file, name=str(path)) as opened:
-            check_loading(file, opened, lite=lite)
+            check_loading(file, opened, module, lite=lite)
         return saved
 
 
@@ -219,7 +166,7 @@ def lowered_archive(module: torch.jit.ScriptModule, *, lite: bool = False) -> by
     name = "the lowered module"
     write_lowered(module, buffer, name, lite=lite)
     with open_archive(buffer, name=name) as opened:
-        check_loading(buffer, opened, lite=lite)
+        check_loading(buffer, opened, module, lite=lite)
     return buffer.getvalue()
 
 
