@@ -7,11 +7,12 @@ PyTorch refuses to load, and the files of a store.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from archive.base.bounded import EXHAUSTED
 from archive.base.errors import ArchiveError, ExhaustedError, one_line
+from archive.base.facts import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

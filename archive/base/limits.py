@@ -7,10 +7,11 @@ values 120 deep.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
+from archive.base.facts import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,10 @@ that are not UTF-8 are kept, and shown escaped (``\xff``).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from sys import getsizeof
 from typing import TYPE_CHECKING, Protocol, overload
+
+from archive.base.facts import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

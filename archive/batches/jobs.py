@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.base.output import STANDARD_OUTPUT as OUTPUT_NAME
 from archive.base.urls import name_of
 from archive.batches import places

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.base.problems import problem_of
 from archive.base.urls import name_of
 from archive.batches.inputs import InputFile, names_several, other_files, recognised

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
@@ -26,6 +26,7 @@ from archive.base.errors import (
     UnfitOptionsError,
     one_line,
 )
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import in_memory
 from archive.base.output import EXISTS, FORCE, check_target, is_path, replacing_only

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 import archive
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.places import exists, is_folder, joined

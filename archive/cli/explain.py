@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from select import select
 from stat import S_ISCHR
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.base.errors import ArchiveError, counted
+from archive.base.facts import dataclass
 from archive.cli import printing
 from archive.cli.status import ExitStatus
 from archive.failures.explainer import LogExplainer

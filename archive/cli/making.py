@@ -10,7 +10,7 @@ import os
 import sys
 from collections import Counter
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.output import STANDARD_OUTPUT
 from archive.base.urls import name_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial, wraps
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,6 +15,7 @@ import click
 
 from archive import __version__
 from archive.base.errors import one_line
+from archive.base.facts import dataclass
 from archive.base.mapped import source_of
 from archive.batches.inputs import counts, names_several
 from archive.batches.reading import listing, readings

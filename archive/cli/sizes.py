@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from archive.base.errors import ArchiveError, counted, one_line
+from archive.base.facts import dataclass
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.inputs import InputFile

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import click
 
 from archive.base.diagnostics import diagnostic_of
 from archive.base.errors import ArchiveError, counted
+from archive.base.facts import dataclass
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
 from archive.batches.inputs import InputFile

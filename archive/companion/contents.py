@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from archive.base.columns import firsts
 from archive.base.errors import ArchiveError, shown
+from archive.base.facts import dataclass
 from archive.container.names import decoded
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.normalform.pool import Pool, record_names

@@ -18,7 +18,6 @@ apart.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ import numpy as np
 
 from archive.base.columns import firsts, ordinals
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from archive.base.facts import dataclass
 from archive.compare.sameness import Level
 
 if TYPE_CHECKING:

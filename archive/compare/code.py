@@ -10,11 +10,11 @@ Functions that differ only in names of variables, which PyTorch numbers, get row
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from archive.base.facts import dataclass
 from archive.compare.alignment import unified
 from archive.compare.changes import added, changed, gone, renamed, several, text_changed
 from archive.compare.debug import SourceTexts

@@ -10,10 +10,11 @@ however they were aligned.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from archive.base.facts import dataclass
 from archive.compare.alignment import paired
 from archive.formats.exported.sites import Scope, named_values
 

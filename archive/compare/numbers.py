@@ -10,13 +10,13 @@ only pairs of two signs are looked at, which one bit tells.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from threading import local
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.facts import dataclass
 from archive.formats.tensors.dtypes import WIDTHS
 from archive.formats.tensors.numbers import INTEGERS, MOVED, computed_type, exact, into
 

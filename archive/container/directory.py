@@ -13,11 +13,11 @@ file that is read by ranges, each when its record is first used, or asked for: s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from archive.base.errors import ArchiveError, LimitError, one_line, shown
+from archive.base.facts import dataclass
 from archive.container.headers import (
     CENTRAL,
     DEFLATED,

@@ -8,13 +8,13 @@ when it is first used, and its local header with them.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file, one_line
+from archive.base.facts import dataclass
 from archive.base.ranged import AT_ONCE, RangedBytes
 from archive.container.deflate import inflate
 from archive.container.directory import PlacedEntry, StoredSpan, read_place

@@ -11,10 +11,11 @@ if a number needs them.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from archive.base.errors import ArchiveError, one_line
+from archive.base.facts import dataclass
 from archive.container.headers import (
     CENTRAL,
     DEFLATED,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.facts import dataclass
 from archive.base.strings import StringView
 from archive.debuginfo.model import (
     Generation,

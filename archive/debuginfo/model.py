@@ -10,11 +10,11 @@ Facts are made on demand from columns (:mod:`archive.debuginfo.tables`). All pos
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NewType
 
 from archive.base.bounded import bounded_members
+from archive.base.facts import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from archive.base.facts import dataclass
 
 SELF = "SELF"
 """TorchScript's name for a module that calls a method of its own, in place of the attribute that holds it."""

@@ -19,12 +19,13 @@ neither function nor operator names: ``Style.V1_9``.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, LimitError
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits, Steps
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import cost_of, excerpt

@@ -8,7 +8,7 @@ Columns are ``int64``; strings are indices into a :class:`~archive.base.strings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -17,6 +17,7 @@ import numpy as np
 from archive.base.bounded import bounded_members
 from archive.base.columns import firsts, spread, windows
 from archive.base.errors import counted
+from archive.base.facts import dataclass
 from archive.base.strings import MANY, StringView, Text
 from archive.debuginfo.model import (
     RangeLayout,

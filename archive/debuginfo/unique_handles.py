@@ -14,11 +14,12 @@ PyTorch numbers handles from 0 on in each process, so a number says nothing abou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from archive.base.facts import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,11 +6,11 @@ Of many files, a summary each.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME, writers

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import by_ranges
 from archive.describe.program_facts import (

@@ -10,10 +10,10 @@ A saved profile is what ``debug-archive profile --json`` prints::
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError, one_line
+from archive.base.facts import dataclass
 from archive.base.mapped import Mapped
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from json import dumps
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,10 +9,10 @@ of their answer is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
+from archive.base.facts import dataclass
 from archive.base.spending import Spending
 from archive.debuginfo.symbolicate import Style
 from archive.failures.answers import ArchiveAnswers

@@ -17,9 +17,9 @@ If several places call the kernel, the explanation shows all of them. Source: Py
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.failures.failure import Answer, Cause, Failure, innermost
 from archive.failures.lookups.kernels import CalledKernel, why_unrecorded

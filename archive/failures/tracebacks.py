@@ -16,12 +16,12 @@ PyTorch 1.4 and older print other tracebacks, which are not read here.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from archive.base.errors import LimitError
+from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.debuginfo.excerpt import CONTEXT, bounded_excerpt
 from archive.failures.code_records import CodeLines, FrameCode, problem_of

@@ -15,13 +15,13 @@ by one, and only the instructions of a table as columns.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from archive.base.columns import distinct_values
+from archive.base.facts import dataclass
 from archive.base.limits import unbounded
 from archive.base.strings import charged
 from archive.formats.record_kinds import BYTECODE

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import pickletools
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.debuginfo.model import Global
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ The bytecode's version is ``kProducedBytecodeVersion`` in ``caffe2/serialize/ver
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.debuginfo.model import Generation, RangeLayout
 
 Number = tuple[int, int]

@@ -15,12 +15,13 @@ String tables and memo entries are left out: they follow from PyTorch's rules.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.columns import firsts, numbered, ordinals
+from archive.base.facts import dataclass
 from archive.base.limits import Allowance, unbounded
 from archive.container.names import encoded
 from archive.normalform.columns import NO_ROW, RANGE_LAYOUTS

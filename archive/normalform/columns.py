@@ -6,9 +6,9 @@ A column's name is ``table.field``. The columns of a table are equally long: the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from archive.base.facts import dataclass
 from archive.debuginfo.model import Generation, RangeLayout
 from archive.debuginfo.unique_handles import LEAST_PREFIX, PREFIX_BOUND
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from archive.base.facts import dataclass
 from archive.base.limits import Allowance, unbounded
 from archive.normalform.handles import unpack_handles, unpack_methods, unpack_paths
 from archive.normalform.range_records import RangeRecords

@@ -13,7 +13,6 @@ table has texts of its own; all others share theirs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from archive.base.columns import firsts, largest_window, numbered, spread, sums_along, table_with, windows
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeSummary, RangeTable, SourceTable
 from archive.formats.schema import Gathered, Indexed, Ragged, Repeated

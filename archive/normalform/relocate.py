@@ -21,12 +21,13 @@ these pieces get the range of the call.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.columns import firsts
+from archive.base.facts import dataclass
 from archive.debuginfo.model import Generation, RangeLayout
 from archive.formats.record_kinds import DELEGATED
 from archive.normalform.columns import CALLSTACK_LAYOUTS, NO_ROW, RANGE_LAYOUTS

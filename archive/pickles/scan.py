@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from struct import Struct, pack
 from sys import getsizeof
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,6 +36,7 @@ import numpy as np
 
 from archive.base.columns import firsts, spread
 from archive.base.errors import ArchiveError, LimitError
+from archive.base.facts import dataclass
 from archive.pickles.ops import (
     BINGET,
     BINPUT,

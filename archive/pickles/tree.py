@@ -6,11 +6,11 @@ parents. Plainly, as Python objects made by a stack machine: ``load`` in ``tests
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.facts import dataclass
 from archive.base.strings import StringTable
 from archive.pickles.ops import BINUNICODE, BINUNICODE8, KIND, KINDS, ValueKind, lookup
 from archive.pickles.scan import STATE_BYTES, Pickle, Tokens, scan

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.columns import distinct_values
+from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo.unique_handles import SPAN, HandleForm

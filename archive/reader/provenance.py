@@ -8,10 +8,10 @@ are reported, because they show a change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
 from archive.debuginfo.model import Generation, RangeLayout

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, ImpossibleError
+from archive.base.facts import dataclass
 from archive.base.mapped import Mapped, unchanged
 from archive.base.output import is_path, replacing, replacing_all
 from archive.container.container import Container

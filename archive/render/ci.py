@@ -11,9 +11,9 @@ is OASIS's "Static Analysis Results Interchange Format (SARIF) Version 2.1.0".
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from archive.base.facts import dataclass
 from archive.base.urls import is_url
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ stay whole. Where that does not suffice, each row becomes a name with its other 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +15,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.text import Text
 
+from archive.base.facts import dataclass
 from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ TOTAL = "total"
 """The name in a table's last row, where that sums up the others."""
 
 
-@dataclass
+@dataclass()
 class FittedTable:
     """A table whose columns hold names, numbers or texts; a renderable of rich.
 
@@ -223,7 +224,7 @@ def _whole(name: str, _: int) -> str:
     return name
 
 
-@dataclass
+@dataclass()
 class Harmless:
     """A renderable of rich without the characters of its text that a terminal obeys.
 

@@ -7,11 +7,12 @@ is computed again. All else stays: the archive id is the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.base.json_text import is_exact, read_json
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.container.serialization_id import RECORD_NAME

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile

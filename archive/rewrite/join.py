@@ -6,13 +6,14 @@ The file is the same to the byte where that is possible: see :mod:`archive.rewri
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError, ImpossibleError, NothingToDoError
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import same_bytes
 from archive.companion.members import DIGEST_BYTES, ORIGIN_BY_NAME, MemberKind, Origin, digest_value

@@ -13,12 +13,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import same_bytes
 from archive.check.loading import refusals_as_before

@@ -13,10 +13,10 @@ the file's digest in the companion, and a join checks it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.bounded import bounded
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.check.loading import refusals_as_before
 from archive.companion.build import build_companion

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hmac
 import json
 import re
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +19,7 @@ from starlette.responses import Response
 
 from archive.base.digests import digest_of
 from archive.base.errors import ArchiveError, shown
+from archive.base.facts import dataclass
 from archive.reader.facts import MAX_ID
 from archive.server import work
 from archive.server.problems import JSON, HttpProblem, documented

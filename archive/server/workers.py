@@ -11,13 +11,13 @@ import asyncio
 import signal
 from concurrent.futures import CancelledError as Cancelled
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
+from archive.base.facts import dataclass
 from archive.server import work as worker
 from archive.server.problems import HttpProblem
 from archive.server.settings import SECONDS_OF_START, SECONDS_TO_NEXT_START

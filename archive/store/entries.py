@@ -5,11 +5,12 @@ The JSON of a server is a stranger's: each value is checked for its type and its
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from archive.base.errors import ArchiveError, shown
+from archive.base.facts import dataclass
 from archive.formats.archive_id import ID_TEXT, ID_WORDS
 from archive.reader.facts import Facts
 

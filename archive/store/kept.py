@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64decode, b64encode
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
 
 from archive.base.digests import DIGEST_BYTES, digest_of
 from archive.base.errors import ArchiveError, one_line
+from archive.base.facts import dataclass
 from archive.base.layout import U8, U32, U64, BinaryLayout, Bytes16
 from archive.companion.codecs import unzstd
 from archive.companion.layout import check_crc

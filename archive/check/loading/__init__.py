@@ -19,12 +19,12 @@ Not listed:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.diagnostics import Diagnostic
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.check.loading import checks
 from archive.check.loading.checks import Fault, ParsedRecords
 from archive.debuginfo.mending import tags_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import linecache
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -18,6 +18,7 @@ from rich.console import Console
 import archive
 from archive.backend import BackendError, Delegate, LoweringError, example, save_lowered
 from archive.backend.profile.profile import duration
+from archive.base.facts import dataclass
 from archive.base.output import check_target
 from archive.cli.demo.stock import (
     PRINTED_HANDLES,

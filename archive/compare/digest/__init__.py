@@ -23,11 +23,11 @@ part                          what it is of
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from archive.base.bounded import bounded
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped
 from archive.compare.digest.parts import model_parts

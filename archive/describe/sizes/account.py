@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.facts import dataclass
 from archive.formats.record_kinds import DEBUG_KINDS, MetadataKind, SpareKind
 
 if TYPE_CHECKING:

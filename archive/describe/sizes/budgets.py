@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from archive.base import settings
 from archive.base.errors import ArchiveError, one_line, shown
+from archive.base.facts import dataclass
 from archive.base.globs import Globs, check_amount
 from archive.base.urls import is_url
 from archive.describe.sizes.account import STRUCTURE, Part, View

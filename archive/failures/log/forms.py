@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from archive.base.facts import dataclass
 from archive.failures.log.encodings import NUMBERS as LISTED
 from archive.failures.log.encodings import Entities, of_numbers, quoted, unquoted
 from archive.failures.log.lines import STRING, without_end

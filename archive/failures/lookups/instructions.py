@@ -22,12 +22,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ArchiveError, one_line, shown
+from archive.base.facts import dataclass
 from archive.base.json_text import read_json
 from archive.base.limits import Steps
 from archive.failures.lookups.nodes import ProgramNode

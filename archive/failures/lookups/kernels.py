@@ -7,10 +7,10 @@ of PyTorch shows (``graph_0_cpp_fused_relu_0``), stand for all places that call 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
+from archive.base.facts import dataclass
 from archive.failures.lookups.nodes import found_in, why_none
 from archive.formats.record_kinds import KERNELS, label_in
 

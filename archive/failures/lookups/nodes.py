@@ -8,10 +8,10 @@ and nodes that it makes then (``getitem``), have the source of the node that the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from archive.base.errors import one_line, shown
+from archive.base.facts import dataclass
 from archive.base.strings import scoped
 from archive.formats.exported.loaded import OPERATORS
 from archive.formats.record_kinds import label_in

@@ -12,9 +12,9 @@ The record is there if the model was compiled with ``trace.provenance_tracking_l
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 
+from archive.base.facts import dataclass
 from archive.formats.exported.schema import DictOf, JsonClass, ListOf, checked
 from archive.formats.exported.traces import Trace, parse_trace
 

@@ -9,9 +9,10 @@ Everything here is plain data, safe to read from any file; nothing is looked up 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from archive.base.facts import dataclass
 
 Literal: TypeAlias = "bool | int | float | str | bytes | tuple[Literal, ...] | None"
 """The value of a constant."""

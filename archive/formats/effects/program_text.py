@@ -15,9 +15,10 @@ Sources below temporaries did not exist before, and are read where they stand. N
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from archive.base.facts import dataclass
 from archive.formats.effects.containers import FACTORIES
 from archive.formats.effects.hooks import functions_of, hooks_of
 from archive.formats.effects.known_calls import CATEGORIES

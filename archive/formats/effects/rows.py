@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.errors import ArchiveError, LimitError, shown
+from archive.base.facts import dataclass
 from archive.formats.effects.containers import CONTAINER_KINDS
 from archive.formats.effects.hooks import HOOK_KINDS
 from archive.formats.effects.model import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.facts import dataclass
 from archive.base.layout import LITTLE
 from archive.formats.elf.headers import DYNAMIC_64
 

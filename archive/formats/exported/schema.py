@@ -11,11 +11,11 @@ compiled models.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.base.diagnostics import Diagnostic, wrong
 from archive.base.errors import ArchiveError, shown
+from archive.base.facts import dataclass
 from archive.base.json_text import MAX_DEPTH, words
 
 if TYPE_CHECKING:

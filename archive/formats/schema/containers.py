@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from archive.base.columns import firsts, spread
+from archive.base.facts import dataclass
 from archive.formats.schema.core import (
     GATHER_BYTES,
     NUMBER_BYTES,

@@ -7,13 +7,13 @@ tag``, then ``row 17``. ``parse`` makes an ``ArchiveError`` of it.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError, one_line, shown
+from archive.base.facts import dataclass
 from archive.pickles.ops import ValueKind
 from archive.pickles.write import Writer
 

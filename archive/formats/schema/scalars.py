@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archive.base.facts import dataclass
 from archive.formats.schema.core import NUMBER_BYTES, Mismatch, distinct, expect, gathering
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind

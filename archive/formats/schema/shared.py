@@ -7,13 +7,13 @@ from then on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from archive.base.columns import sums_along
 from archive.base.errors import LimitError
+from archive.base.facts import dataclass
 from archive.formats.schema.containers import Tuple, brackets
 from archive.formats.schema.core import NUMBER_BYTES, Indexed, Links, Mismatch, distinct
 from archive.pickles.ops import BYTE_OF, ValueKind

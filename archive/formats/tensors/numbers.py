@@ -8,11 +8,11 @@ PyTorch 2.13.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from archive.base.facts import dataclass
 from archive.formats.tensors.dtypes import WIDTHS
 
 INTEGERS = {"bool": "u1", "qint8": "i1", "quint8": "u1", "qint32": "<i4"} | {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 from archive.formats.tensors.dtypes import WIDTHS
 
 MOST_DIMENSIONS = 1024

@@ -8,11 +8,12 @@ allow = ["/opt/*", "URL=https://example.com/*"]
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from archive.base import settings
 from archive.base.errors import ArchiveError, shown
+from archive.base.facts import dataclass
 from archive.base.globs import check_amount, wild
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.leaks.vocabulary import OTHERWISE, PATHS, LeakKind

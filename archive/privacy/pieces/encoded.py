@@ -12,11 +12,11 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from archive.base.facts import dataclass
 from archive.privacy.pieces.layers import ESCAPES
 from archive.privacy.pieces.packed import PACKED
 from archive.privacy.pieces.pickle_strings import OLD, OLD_FIRST, is_pickle

@@ -9,13 +9,13 @@ of that depth before it: an earlier one has been closed.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.errors import ArchiveError, LimitError
+from archive.base.facts import dataclass
 from archive.formats.elf.parse import is_elf, parse_object
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.pieces.layers import unescaped

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from archive.base.errors import one_line
+from archive.base.facts import dataclass
 from archive.base.mapped import Mapped
 from archive.base.strings import decoded
 from archive.container.names import encoded

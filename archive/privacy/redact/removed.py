@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
+from archive.base.facts import dataclass
 from archive.privacy.leaks.vocabulary import NAMES
 from archive.privacy.redact.rules import ABSOLUTE, LEAST_FOLDERS, SEPARATOR
 from archive.privacy.redact.search import SHORTEST, Search, name_around

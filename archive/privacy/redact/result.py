@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from archive.base.errors import ImpossibleError, one_line
+from archive.base.facts import dataclass
 from archive.base.strings import decoded
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from archive.base.errors import ArchiveError, shown
+from archive.base.facts import dataclass
 from archive.privacy.leaks.vocabulary import PACKAGES, home_of
 
 if TYPE_CHECKING:

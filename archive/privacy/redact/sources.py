@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.facts import dataclass
 from archive.privacy.leaks.vocabulary import CALL
 
 if TYPE_CHECKING:

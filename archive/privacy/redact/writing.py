@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archive.base.facts import dataclass
 from archive.companion.build import build_companion
 from archive.container.names import encoded
 from archive.container.serialization_id import RECORD_NAME

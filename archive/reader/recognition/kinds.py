@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from archive.base.errors import ArchiveError, ImpossibleError
+from archive.base.facts import dataclass
 from archive.formats.record_kinds import (
     BYTEORDER,
     DATA,

@@ -12,13 +12,13 @@ takes two bytes instead of five, and the same few entries again and again help d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
+from archive.base.facts import dataclass
 from archive.formats.schema.containers import INTLIST
 from archive.pickles.ops import CODE_OF, SIZE, lookup
 from archive.pickles.write import BYTE

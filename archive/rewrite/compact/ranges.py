@@ -12,12 +12,12 @@ becomes the null source. To PyTorch, which reads both as "", "" and 0, they are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from archive.base.columns import firsts, numbered, spread
+from archive.base.facts import dataclass
 from archive.debuginfo.model import RangeLayout
 from archive.formats.source_ranges import MARKER, ROWS
 from archive.pickles.write import BYTE

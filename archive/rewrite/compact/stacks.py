@@ -10,12 +10,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.columns import firsts, numbered
+from archive.base.facts import dataclass
 from archive.debuginfo.model import Generation
 from archive.pickles.write import BYTE
 from archive.rewrite.compact.instructions import (

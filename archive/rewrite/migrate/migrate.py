@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import io
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from archive.base.bounded import bounded
 from archive.base.columns import distinct_values
 from archive.base.errors import ArchiveError, ImpossibleError, in_file
+from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.base.mapped import Mapped, same_bytes
 from archive.base.output import scratch

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from archive.base.facts import dataclass
 from archive.formats.releases import LATEST, shown
 
 if TYPE_CHECKING:

@@ -23,13 +23,13 @@ alone. Where a method calls another one of the same object, call stacks have the
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.columns import firsts
+from archive.base.facts import dataclass
 from archive.container.names import encoded
 from archive.debuginfo.model import NO_TAG, Generation, RangeLayout
 from archive.debuginfo.symbolicate import UNKNOWN_FUNCTION

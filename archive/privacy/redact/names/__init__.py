@@ -12,12 +12,13 @@ the companion has the records as they were.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archive.base.errors import ImpossibleError, in_file
+from archive.base.facts import dataclass
 from archive.companion.hashed_names import SALT_BYTES
 from archive.formats.record_kinds import (
     CODE,

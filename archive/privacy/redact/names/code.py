@@ -19,13 +19,14 @@ import ast
 import keyword
 import re
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from itertools import product
 from string import ascii_letters
 from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.errors import ArchiveError
+from archive.base.facts import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

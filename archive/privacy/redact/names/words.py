@@ -14,10 +14,11 @@ from __future__ import annotations
 import keyword
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from archive.base.errors import ImpossibleError, counted, shown
+from archive.base.facts import dataclass
 from archive.companion.hashed_names import SALT_BYTES, hashed
 
 if TYPE_CHECKING:
