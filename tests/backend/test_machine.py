@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from archive.backend import BackendError, Delegate, lower
-from archive.backend.aten.machine import allocations
+from archive.backend.aten.machine import noted
 from archive.backend.aten.program import EACH, JUMP, JUMP_UNLESS, MOVE
 from archive.backend.errors import OperationError
 from tests.backend.machines import Containers, Listed, Recording, made, same
@@ -196,7 +196,7 @@ def test_memory_inside_operators_is_recorded_as_pytorch_s_profiler_sees_it() -> 
         with torch.autograd.profiler.profile(profile_memory=True) as eager:
             model(x)
         total = peak = 0
-        for _, size, _ in sorted(allocations(eager.kineto_results)):
+        for _, size, _ in noted(eager.kineto_results)[1]:
             total += size
             peak = max(peak, total)
         delegate = Delegate.of(lower(model, "aten"))

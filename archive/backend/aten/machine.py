@@ -19,14 +19,13 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left, bisect_right
-from contextlib import nullcontext
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import torch
-from torch._C._profiler import _RecordFunctionFast
+from torch._C._profiler import RecordScope, _ExtraFields_Allocation
 
 from archive.backend.aten.constants import copied, resolved
 from archive.backend.aten.operators import PYTHON_CALLS, kind_of, prepared
@@ -36,7 +35,6 @@ from archive.backend.graph.graphs import UNPACKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
     from archive.backend.aten.program import MachineInstruction, MachineProgram
 
@@ -63,14 +61,18 @@ if TYPE_CHECKING:
 
 # --- memory
 
-MARK = "debug-archive: an operation"
+MARK, ALLOCATION = "debug-archive: an operation", "[memory]"
+"""The names of marks around operations, and of PyTorch's events of its allocator."""
+begin_mark, end_mark = (
+    torch._C._autograd._record_function_with_args_enter,
+    torch._C._autograd._record_function_with_args_exit,
+)
 
 
 class AllocatorEvents:
-    """The allocator's events in a ``with`` block, within which operations run in ``mark``.
+    """The allocator's events in a ``with`` block, in which each operation runs between two marks.
 
-    Attributes:
-        mark: a context for each operation.
+    Of what else PyTorch's profiler knows, it notes nothing: each event that it notes takes some 3 µs.
 
     Raises:
         RuntimeError: PyTorch's profiler runs already; there is one in a process.
@@ -79,28 +81,30 @@ class AllocatorEvents:
     def __init__(self) -> None:
         if torch._C._autograd._profiler_enabled():
             raise RuntimeError("memory is recorded by torch.profiler, which runs already")
-        self.mark = _RecordFunctionFast(MARK)
         self._profiler = torch.autograd.profiler.profile(profile_memory=True)
+        self._results: Any = None
 
     def __enter__(self) -> Self:
-        self._profiler.__enter__()
+        config, activities = self._profiler.config(), self._profiler.kineto_activities
+        enable: Any = torch._C._autograd._enable_profiler  # its third argument is no part of its stub
+        torch._C._autograd._prepare_profiler(config, activities)
+        enable(config, activities, {RecordScope.USER_SCOPE})
         return self
 
-    def __exit__(self, *failure: object) -> None:
-        self._profiler.__exit__(*failure)
+    def __exit__(self, *_: object) -> None:
+        self._results = torch._C._autograd._disable_profiler()
 
     def events(self, operations: Sequence[TimedOperation]) -> Iterator[MemoryEvent]:
         """The events; memory from before the run does not count.
 
         Args:
-            operations: those that have run in ``mark``, in their order.
+            operations: those that have run between marks, in their order.
         """
-        results: Any = self._profiler.kineto_results
-        marks = [(event.start_ns(), event.end_ns()) for event in results.events() if event.name() == MARK]
+        marks, changes = noted(self._results)
         starts = [start for start, _ in marks][: len(operations)]
         live: dict[int, int] = {}
         total = 0
-        for at_time, size, address in sorted(allocations(results)):
+        for at_time, size, address in changes:
             if size < 0 and address not in live:
                 continue  # it was allocated before
             live[address] = size
@@ -114,14 +118,23 @@ class AllocatorEvents:
                 yield start + inside + max(0, at_time - marks[at][1]), handle, size, total, address
 
 
-def allocations(results: Any) -> Iterator[tuple[int, int, int]]:  # noqa: ANN401 (PyTorch's own)
-    """The events of the CPU's allocator that a profiler has recorded: time in its own ns, bytes, address."""
+def noted(results: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:  # noqa: ANN401 (PyTorch's own)
+    """What a profiler has noted: start and end of each mark, and the events of the CPU's allocator.
+
+    Of these events: time in the profiler's own ns, bytes, address.
+    """
+    marks, changes = [], []
     left = [*results.experimental_event_tree()]
     while left:
         event = left.pop()
         left += event.children
-        if event.tag.name == "Allocation" and event.extra_fields.device.type == "cpu":
-            yield event.start_time_ns, event.extra_fields.alloc_size, event.extra_fields.ptr
+        if event.name == MARK:
+            marks.append((event.start_time_ns, event.end_time_ns))
+        elif event.name == ALLOCATION:
+            extra = event.extra_fields
+            if isinstance(extra, _ExtraFields_Allocation) and extra.device.type == "cpu":
+                changes.append((event.start_time_ns, extra.alloc_size, extra.ptr))
+    return sorted(marks), sorted(changes)
 
 
 # --- blocks
@@ -321,12 +334,12 @@ class Machine:
         """
         registers = self._start(inputs)
         if memory is None:
-            return self._observed(registers, operations, nullcontext())
+            return self._observed(registers, operations, (_unmarked, _unmarked))
         before = len(operations)
         allocator = AllocatorEvents()
         try:
             with allocator:
-                return self._observed(registers, operations, allocator.mark)
+                return self._observed(registers, operations, (begin_mark, end_mark))
         finally:
             memory.extend(allocator.events(operations[before:]))
 
@@ -334,14 +347,14 @@ class Machine:
         self,
         registers: list[Any],
         operations: list[tuple[int, int, int, str]],
-        mark: AbstractContextManager[object],
+        marking: tuple[Callable[[str], object], Callable[[Any], object]],
     ) -> Any:  # noqa: ANN401
-        """Run the program from its first block on, each recorded operation within ``mark``.
+        """Run the program from its first block on, each recorded operation between two marks.
 
         Raises:
             OperationError: an operation failed.
         """
-        record, clock = operations.append, time.perf_counter_ns
+        record, clock, (begin, finish) = operations.append, time.perf_counter_ns, marking
         block: BasicBlock | None = self._first
         handle, with_gradients = NO_HANDLE, torch.is_grad_enabled()
         try:
@@ -351,10 +364,13 @@ class Machine:
                     if kind is None:
                         value = call(*given)
                     else:
-                        with mark:
+                        mark = begin(MARK)
+                        try:
                             start = clock()
                             value = call(*given)
                             end = clock()
+                        finally:  # before the profiler ends: the error's traceback keeps the mark
+                            finish(mark)
                         record((start, end, handle, kind))
                     del given
                     if outs is None:
@@ -386,6 +402,10 @@ class Machine:
         for number, value in self._fresh:
             registers[number] = copied(value)
         return registers
+
+
+def _unmarked(_: object) -> None:
+    """Nothing, in the place of a mark."""
 
 
 def _scatter(registers: list[Any], outs: tuple[int, ...], values: Sequence[Any]) -> None:

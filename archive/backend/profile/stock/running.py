@@ -22,7 +22,7 @@ import torch
 import torch.jit.mobile
 from torch.autograd.profiler import profile, record_function
 
-from archive.backend.aten.machine import allocations
+from archive.backend.aten.machine import noted
 from archive.backend.profile.places import UNKNOWN_PLACE, common_place
 from archive.backend.profile.profile import Profile
 from archive.backend.profile.stock.places import StockPlaces
@@ -221,7 +221,7 @@ def runs_of(results: Any, mark: str, scope: int) -> Iterator[ProfiledRun]:  # no
         scope: the scope of the operations to keep.
     """
     events = [event for event in results.events() if not event.is_python_function()]
-    changes = sorted(allocations(results))
+    _, changes = noted(results)
     for run in (event for event in events if event.name() == mark and event.is_user_annotation()):
         start, end = run.start_ns(), run.end_ns()
         inside = [
