@@ -31,6 +31,7 @@ COPIES = 8
 """Times that a byte of JSON is held at most: in the record, as a character, in a text, in another record."""
 WIDE = 2
 """The same where characters take up to four bytes."""
+COSTLESS = bytes(set(range(1 << 8)) - set(b"".join(COSTS)))
 CHUNK_BYTES = 1 << 20
 """Bytes that are looked at together, so that hardly any are copied."""
 KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "nothing"} | {
@@ -85,7 +86,8 @@ def json_cost(data: bytes | memoryview) -> int:
     cost, copies = 0, COPIES
     for at in range(0, len(data), CHUNK_BYTES):
         held = bytes(data[at : at + CHUNK_BYTES])
-        cost += sum(each * held.count(character) for character, each in COSTS.items())
+        costly = held.translate(None, COSTLESS)
+        cost += sum(each * costly.count(character) for character, each in COSTS.items())
         if not held.isascii() or b"\\u" in held or held.endswith(b"\\"):
             copies = WIDE * COPIES
     return copies * len(data) + cost
@@ -93,7 +95,7 @@ def json_cost(data: bytes | memoryview) -> int:
 
 def is_exact(value: object, data: memoryview) -> bool:
     """Whether ``json.dumps`` gives the bytes of a record again."""
-    return json.dumps(value).encode() == data
+    return json.dumps(value).encode() == bytes(data)  # a view is compared item by item
 
 
 def check_values(data: bytes, most: int) -> None:

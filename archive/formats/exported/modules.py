@@ -25,7 +25,7 @@ import re
 from typing import NamedTuple
 
 SELF = "L__self__"
-KEY = re.compile(r"(?P<base>.*?)(?:@(?P<call>0|[1-9][0-9]{0,8}))?", re.DOTALL)
+CALL = re.compile(r"0|[1-9][0-9]{0,8}")
 ID = re.compile(r"0|[1-9][0-9]{0,17}")
 BRACKET = re.compile(r"[()\[\]]")
 PARTS = 3
@@ -82,10 +82,10 @@ def build_modules(instances: tuple[Instance, ...]) -> str:
 
 def parse_key(text: str, path: str) -> Key:
     """The key of an instance at a path."""
-    match = KEY.fullmatch(text)
-    assert match is not None  # noqa: S101 (every text is a base, if nothing else)
-    base, call = match["base"], match["call"]
-    number = None if call is None else int(call)
+    base, at, call = text.rpartition("@")
+    number = int(call) if at and CALL.fullmatch(call) else None
+    if number is None:
+        base = text
     if base == SELF + path:
         return Key(None, None, number)
     if ID.fullmatch(base):

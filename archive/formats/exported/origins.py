@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from archive.base.json_text import MAX_DEPTH
 
 KEYS = ["name", "target", "graph_id", "pass_name", "action", "from_node"]
+KINDS = [str, str, int, str, str]
 
 
 class NodeOrigin(NamedTuple):
@@ -45,7 +46,7 @@ def parse_origins(text: str) -> tuple[NodeOrigin, ...] | None:
     except (ValueError, RecursionError):
         return None
     origins = _origins(tree, 0)
-    return origins if origins is not None and build_origins(origins) == text else None
+    return origins if origins is not None and json.dumps(tree) == text else None
 
 
 def build_origins(origins: tuple[NodeOrigin, ...]) -> str:
@@ -65,11 +66,9 @@ def _origin(value: object, depth: int) -> NodeOrigin | None:
         return None
     *plain, inner = value.values()
     origins = _origins(inner, depth + 1)
-    kinds = (str, str, int, str, str)
-    if origins is None or any(type(fact) is not kind for fact, kind in zip(plain, kinds, strict=True)):
+    if origins is None or [*map(type, plain)] != KINDS:
         return None
-    name, target, graph, made_by, action = plain
-    return NodeOrigin(name, target, graph, made_by, action, origins)
+    return NodeOrigin(*plain, origins)
 
 
 def _tree(origins: tuple[NodeOrigin, ...]) -> list[dict[str, Any]]:
