@@ -32,6 +32,7 @@ LAYERS = 12
 WIDTH = 16
 X = torch.ones(1, WIDTH)
 GOAL = 3
+ENTRIES = (1, 2, 4, 8)
 FIXED = "0.35 µs for each effect and 0.6 for each call, where the change itself takes 0.1 or 0.2"
 
 
@@ -191,12 +192,52 @@ def replaying() -> Iterator[Table | Aim]:
         ways: list[Callable[[], object]] = [partial(eager.change, X)]
         ways += [partial(ready.replay, state, made, arguments) for state in states]
         ways.append(partial(ready.inputs, states[1], arguments))
-        plain, on_live, on_loaded, read = in_turn(*ways, rounds=30, calls=2_000)
+        plain, on_live, on_loaded, read = in_turn(*ways, rounds=15, calls=2_000)
         cells = (us(plain), *(f"{us(ours)} ({ours / plain:.2f}x)" for ours in (on_live, on_loaded)), us(read))
         rows.append((name, *cells))
         yield Aim(f"replay of {name}, on the live module, of eager", on_live / plain, GOAL, "x", reason=FIXED)
     headings = ("changes", "eager", "replayed on the live module", "on a loaded state", "reading the inputs")
     yield Table("Replaying effects", headings, rows)
+
+
+class Phases(nn.Module):
+    """Does each of so many things in turn: a call of each is an entry of its own."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+        self.phase = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """What is next."""
+        phase = self.phase
+        self.phase = (phase + 1) % self.count
+        for number in range(self.count):
+            if phase == number:
+                return torch.relu(x)
+        return x
+
+
+def choosing() -> Iterator[Table | Aim]:
+    """Whole calls of a method with several entries, of which each call takes another one."""
+    ways: list[Callable[[], object]] = []
+    for count in ENTRIES:
+        model = Phases(count).eval()
+        data = lowered_archive(lower(model, "aten", effects=True, example_inputs=(X,)))
+        ways += [
+            partial(model, X),
+            *(partial(Effectful.load(data, stock=stock), X) for stock in (False, True)),
+        ]
+    with torch.no_grad():
+        times = in_turn(*ways, rounds=15, calls=800)
+    rows = [
+        (count, *map(us, times[at : at + 3]))
+        for count, at in zip(ENTRIES, range(0, len(times), 3), strict=True)
+    ]
+    headings = ("entries of a method", "a call, eager", "the backend's own machine", "TorchScript")
+    yield Table("Choosing among entries", headings, rows)
+    yield Aim(f"a call of a method of {ENTRIES[-1]} entries, TorchScript", times[-1] * 1e6, 12, " µs")
+    yield Aim(f"a call of a method of {ENTRIES[-1]} entries, the machine", times[-2] * 1e6, 12, " µs")
 
 
 def capturing() -> Iterator[Table | Aim]:
@@ -211,7 +252,7 @@ def capturing() -> Iterator[Table | Aim]:
             lower(model, "aten", effects=True, example_inputs=(X,))
         ),
     }
-    call, trace, *_ = times = in_turn(*ways.values())
+    call, trace, *_ = times = in_turn(*ways.values(), rounds=3)
     rows = [
         (name, ms(time), f"{time / trace:.2f}x", f"{time / call:.0f}x")
         for name, time in zip(ways, times, strict=True)
@@ -254,12 +295,12 @@ def sizes() -> Iterator[Table | Aim]:
     ]
     made += [(f"a counter in each of {layers} layers", Model(layers), layers) for layers in (few, many)]
     rows: list[tuple[object, ...]] = []
+    taken = []
     for name, model, count in made:
-        whole, small, _ = size(model)
+        taken.append(size(model))
+        whole, small, _ = taken[-1]
         rows.append((name, count, whole, small, f"{whole / count:.1f}", f"{small / count:.1f}"))
-    record, deflated, file = (
-        (long - short) / (many - few) for short, long in zip(size(Model(few)), size(Model(many)), strict=True)
-    )
+    record, deflated, file = ((long - short) / (many - few) for short, long in zip(*taken[-2:], strict=True))
     note = (
         f"One more counter in one more layer: {record:.1f} bytes, {deflated:.1f} deflated; "
         f"the archive grows by {file:.0f} bytes a layer."
@@ -273,5 +314,5 @@ def measure(_: Path) -> Iterator[Table | Aim]:
     """All of these."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    for part in (replaying, capturing, running, sizes):
+    for part in (replaying, choosing, capturing, running, sizes):
         yield from part()

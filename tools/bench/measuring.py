@@ -36,17 +36,19 @@ class Table(NamedTuple):
         headings: of its columns.
         rows: their cells.
         note: what a reader has to know.
+        behind: the same, behind the table.
     """
 
     title: str
     headings: tuple[str, ...]
     rows: Sequence[tuple[object, ...]]
     note: str = ""
+    behind: str = ""
 
     def __str__(self) -> str:
         lines = [self.headings, ("---",) * len(self.headings), *self.rows]
         table = "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)
-        return "\n\n".join(filter(None, (f"## {self.title}", self.note, table)))
+        return "\n\n".join(filter(None, (f"## {self.title}", self.note, table, self.behind)))
 
 
 class Aim(NamedTuple):
@@ -58,7 +60,8 @@ class Aim(NamedTuple):
         goal: the most that it should be; the least, if ``more`` is better.
         unit: of both, with a blank before it if there should be one.
         more: whether more is better.
-        reason: why it is missed, if it is, and what was tried.
+        reason: why it is missed, if it is.
+        tried: what was tried to reach it, and what that gave.
     """
 
     what: str
@@ -67,17 +70,35 @@ class Aim(NamedTuple):
     unit: str
     more: bool = False
     reason: str = ""
+    tried: str = ""
 
     @property
     def is_met(self) -> bool:
         """Whether the goal is reached."""
         return self.measured >= self.goal if self.more else self.measured <= self.goal
 
-    def row(self) -> tuple[str, str, str, str]:
-        """The cells: what, goal, measured, and whether it is missed."""
-        verdict = "" if self.is_met else f"missed{self.reason and f': {self.reason}'}"
-        bound = f"{'≥' if self.more else '≤'} {number(self.goal)}{self.unit}"
-        return self.what, bound, f"{number(self.measured)}{self.unit}", verdict
+    @property
+    def why(self) -> str:
+        """A sentence on why it is missed, and one on what was tried; "" if it is met, or nothing is known."""
+        sentences = (self.reason, self.tried and f"tried: {self.tried}")
+        said = [f"{text[:1].upper()}{text[1:]}." for text in sentences if text]
+        return "" if self.is_met else " ".join(said)
+
+
+def aims_table(aims: Sequence[Aim]) -> Table:
+    """All aims, each miss with the number of its reason, which several may share; and the reasons."""
+    reasons = {
+        why: number for number, why in enumerate(dict.fromkeys(filter(None, (aim.why for aim in aims))), 1)
+    }
+    rows = []
+    for aim in aims:
+        verdict = f"missed, {reasons[aim.why]}" if aim.why else "missed"
+        bound = f"{'≥' if aim.more else '≤'} {number(aim.goal)}{aim.unit}"
+        rows.append((aim.what, bound, f"{number(aim.measured)}{aim.unit}", "" if aim.is_met else verdict))
+    missed = sum(not aim.is_met for aim in aims)
+    note = f"{len(aims) - missed} of {len(aims)} are reached. Numbers lead to the reasons below."
+    behind = "\n".join(f"{number}. {why}" for why, number in reasons.items())
+    return Table("Aims, and what is missed", ("what", "aim", "measured", ""), rows, note, behind)
 
 
 def number(value: float) -> str:
