@@ -21,7 +21,7 @@ from archive.base.limits import DEFAULT_LIMITS, unbounded
 from archive.companion.build import build_companion
 from archive.companion.layout import CompanionProfile
 from archive.companion.parse import parse_companion
-from archive.store.adding import NoDebugInfoError, TakenError, made_of
+from archive.store.adding import MadeCompanion, NoDebugInfoError, TakenError, made_of
 from archive.store.plain import plain_of, recipe_of
 from archive.store.store import Store
 from tools import team_releases
@@ -62,16 +62,26 @@ class Sizes(NamedTuple):
     packed_blocks: int
 
 
-def measured(files: Sequence[Path], folder: Path) -> Sizes:
-    """Sizes of the companions of some archives; archives of one id count once."""
-    made, store = [], Store.open(folder, create=True)
+def companions_of(files: Sequence[Path]) -> list[MadeCompanion]:
+    """The companions of some archives, in their order."""
+    companions = []
     for file in files:
-        with suppress(NoDebugInfoError, TakenError):
-            store.add(file)
-            made.append(made_of(file, "", DEFAULT_LIMITS).companion)
+        with suppress(NoDebugInfoError):
+            companions.append(made_of(file, "", DEFAULT_LIMITS))
+    return companions
+
+
+def measured(companions: Sequence[MadeCompanion]) -> Sizes:
+    """Sizes of some companions; those of one id count once."""
+    made: list[bytes] = []
+    with TemporaryDirectory() as place, Store.open(Path(place) / "store", create=True) as store:
+        for companion in companions:
+            with suppress(TakenError):
+                store.add(companion)
+                made.append(companion.companion)
+        kept = [entry.kept_size for entry in store.entries()]
     mapped = [build_companion(parsed(one), CompanionProfile.MAPPED) for one in made]
     plain = [plain_of(memoryview(one), recipe_of(memoryview(one), unbounded()), unbounded()) for one in made]
-    kept = [entry.kept_size for entry in store.entries()]
     return Sizes(
         len(made),
         sum(map(len, made)),
@@ -110,17 +120,8 @@ def sizes(folder: Path) -> Iterator[Table | Aim]:
     if not releases.exists():
         releases.mkdir(parents=True)
         team_releases.make(releases, max(COUNTS))
-    archives = {
-        f"{count} releases of one model, .{form}": sorted(releases.glob(f"*.{form}"))[:count]
-        for form in ("pt", "ptl")
-        for count in COUNTS
-    }
-    for name in ("nested.ptl", "nested.pt"):
-        archives[f"{name}, saved by releases of PyTorch"] = sorted((FIXTURES / "releases").glob(f"*/{name}"))
     rows = []
-    for name, files in archives.items():
-        with TemporaryDirectory() as place:
-            bytes_of = measured(files, Path(place) / "store")
+    for name, bytes_of in _sizes(releases):
         share = bytes_of.kept / bytes_of.packed
         ratios = (f"{share:.3f}", f"{bytes_of.blocks / bytes_of.packed_blocks:.3f}")
         rows.append((name, *(f"{size:,}" for size in bytes_of[:5]), *ratios))
@@ -128,6 +129,16 @@ def sizes(folder: Path) -> Iterator[Table | Aim]:
             yield Aim(f"a store of {name}, of packed companions", share, 0.1, "x", reason=ONE_BASE)
     headings = ("companions of", "n", "packed", "mapped", "zstd, trained", "store", "of packed", "in blocks")
     yield Table("Stores: bytes", headings, rows)
+
+
+def _sizes(releases: Path) -> Iterator[tuple[str, Sizes]]:
+    for form in ("pt", "ptl"):
+        companions = companions_of(sorted(releases.glob(f"*.{form}")))
+        for count in COUNTS:
+            yield f"{count} releases of one model, .{form}", measured(companions[:count])
+    for name in ("nested.ptl", "nested.pt"):
+        files = sorted((FIXTURES / "releases").glob(f"*/{name}"))
+        yield f"{name}, saved by releases of PyTorch", measured(companions_of(files))
 
 
 def times(folder: Path) -> Iterator[Table | Aim]:
