@@ -68,7 +68,8 @@ def _origin(value: object, depth: int) -> NodeOrigin | None:
     origins = _origins(inner, depth + 1)
     if origins is None or [*map(type, plain)] != KINDS:
         return None
-    return NodeOrigin(*plain, origins)
+    name, target, graph, made_by, action = plain
+    return NodeOrigin(name, target, graph, made_by, action, origins)
 
 
 def _tree(origins: tuple[NodeOrigin, ...]) -> list[dict[str, Any]]:
