@@ -20,6 +20,7 @@ from archive.compare.sameness import Level
 from archive.formats.record_kinds import holds_ranges
 from archive.reader.recognition import OPENED_KINDS, FileKind
 from archive.render.diff import diff_text, summary_line
+from archive.render.documents import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from archive.batches.inputs import InputFile
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
+    from archive.render.documents import DiffFacts
 
 IGNORABLE = (Level.EXTRAS, Level.DEBUG, Level.LAYOUT, Level.IDS, Level.FORMAT)
 COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
@@ -56,7 +58,7 @@ COMPARED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
 )
 @click.option("--stat", is_flag=True, help="Count lines instead of showing them.")
 @options.most_option("Differences of each level to show; 0 for all, with all of their lines.")
-@takes_reader(json="Print all differences as JSON; a list for folders.")
+@takes_reader()
 def command(
     old: str,
     new: str,
@@ -95,7 +97,7 @@ def command(
         return _folders(old, question, reader, rows, stat=stat)
     diff = question.of_pair(old, new)
     if reader.as_json:
-        printing.write_json(_facts(diff))
+        printing.write_document(_facts(diff))
     else:
         printing.show_lines(diff_text(diff, rows, stat=stat))
     return _status(diff)
@@ -107,11 +109,11 @@ def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *
     def row(reading: Reading[Diff | None]) -> Row:
         name, diff = reading.file.relative, reading.facts
         if reading.error:
-            part = [{"file": name, "error": reading.error}]
-            return Row(status_of(reading), part, notes=[problem_line(reading)])
+            unread = Unread(file=name, error=reading.error)
+            return Row(status_of(reading), unread, notes=[problem_line(reading)])
         if diff is None:
-            return Row(ExitStatus.FINDINGS, [{"file": name, "status": "gone"}], [f"{name}: gone"])
-        facts = [{"file": name} | _facts(diff)]
+            return Row(ExitStatus.FINDINGS, {"file": name, "status": "gone"}, [f"{name}: gone"])
+        facts: DiffFacts = {"file": name, **_facts(diff)}
         if stat or not diff.changes:
             return Row(_status(diff), facts, [f"{name}: {summary_line(diff)}"])
         return Row(_status(diff), facts, styled=diff_text(diff, rows))
@@ -120,9 +122,7 @@ def _folders(old: str, question: _PairQuestion, reader: FileReader, rows: int, *
     paths = {file.relative for file in files.files}
     others = reader.listing([question.new], COMPARED_KINDS).files
     added = [file.relative for file in others if file.relative not in paths]
-    more = [
-        Row(ExitStatus.FINDINGS, [{"file": name, "status": "added"}], [f"{name}: added"]) for name in added
-    ]
+    more = [Row(ExitStatus.FINDINGS, {"file": name, "status": "added"}, [f"{name}: added"]) for name in added]
     return reader.several(files, question.of, "comparing", row, more=more)
 
 
@@ -130,7 +130,7 @@ def _status(diff: Diff) -> ExitStatus:
     return ExitStatus.FINDINGS if diff.changes else ExitStatus.WELL
 
 
-def _facts(diff: Diff) -> dict[str, object]:
+def _facts(diff: Diff) -> DiffFacts:
     """A difference as JSON: its fields, and what follows from them."""
     return {
         "old": {"file": diff.old, "kind": diff.old_kind},

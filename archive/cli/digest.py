@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
     from archive.compare.digest import Of
+    from archive.render.documents import DigestFacts
 
 KINDS = OPENED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that have digests. A pointer may stand for a model, so it gets a row."""
@@ -55,7 +56,7 @@ class Expected(NamedTuple):
     type=click.Path(exists=True, dir_okay=False),
     help="Compare the files in a list that this command printed, or sha256sum, with their digests in it.",
 )
-@takes_reader(json="Print facts as JSON.")
+@takes_reader()
 def command(
     files: tuple[str, ...], *, of: Of, parts: bool, checked: str | None, reader: FileReader
 ) -> ExitStatus:
@@ -91,13 +92,15 @@ def command(
     def row(reading: Reading[Digest]) -> Row:
         nonlocal wrong
         digest, name = reading.facts, reading.file.label
-        facts: dict[str, object] = {"file": name}
+        facts: DigestFacts = {"file": name}
         lines, notes = [], []
         if digest is None:
             notes = [problem_line(reading)]
             facts["error"] = notes[0]
         else:
-            facts |= {"of": digest.of, "digest": str(digest)} | ({"parts": digest.parts} if parts else {})
+            facts |= {"of": digest.of, "digest": str(digest)}
+            if parts:
+                facts["parts"] = digest.parts
             mark = "" if escaped_name(name) == name else "\\"
             lines = [f"{mark}{digest}  {escaped_name(name)}"]
             lines += [f"{value}  {part}" for part, value in digest.parts.items()] if parts else []
@@ -107,7 +110,7 @@ def command(
             wrong += digest is not None and not same
             facts |= {"expected": value, "same": same}
             lines = [f"{name}: {'OK' if same else 'FAILED'}"]
-        return Row(status_of(reading), [facts], lines, notes=notes)
+        return Row(status_of(reading), facts, lines, notes=notes)
 
     work = partial(_digest, of=of, expected=expected, limits=reader.limits, mapped=reader.mapped)
     status = reader.several(listing, work, "hashing", row)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from archive import Limits
     from archive.debuginfo.symbolicate import Style
     from archive.failures.models.models import Models
+    from archive.render.documents import LogCauses
 
 PIECE = 1 << 16
 """Bytes of a log that are read at once, or fewer where no more have arrived."""
@@ -95,7 +96,9 @@ def explain_log(log: LogTask, files: Sequence[str], companion: str | None, *, is
             if log.top is None and not log.as_json:
                 printing.write(piece)
     if log.as_json:
-        printing.write_json(causes_facts(explainer, log.top, 1 if models is None else len(models)))
+        many = 1 if models is None else len(models)
+        causes: LogCauses = {"file": log.file or "-", **causes_facts(explainer, log.top, many)}
+        printing.write_document(causes)
     elif log.top is not None:
         printing.show(causes_text(explainer, log.top))
     printing.flush()

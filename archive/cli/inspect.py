@@ -13,6 +13,7 @@ from archive.cli.status import ExitStatus
 from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import ZipListing, listed
 from archive.reader.recognition import OPENED_KINDS, READ_KINDS, FileKind, recognise
+from archive.render.documents import Unread
 from archive.render.inspect import effects_text, inspection_text, listing_text, summary_text, total_text
 
 if TYPE_CHECKING:
@@ -45,16 +46,17 @@ def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Exi
     \b
     Examples:
       debug-archive inspect model.ptl
-      debug-archive inspect model.ptl --json | jq .generations
+      debug-archive inspect model.ptl --json | jq '.files[].generations'
       debug-archive inspect model.ptl --effects
       debug-archive inspect state_dict.pth
       debug-archive inspect s3://bucket/model.ptl
       debug-archive inspect models/ -j 8
-      debug-archive inspect models/ --json | jq -r '.[] | .file + " " + .archive_id'
+      debug-archive inspect models/ --json | jq -r '.files[] | .file + " " + .archive_id'
     """  # noqa: D301 (click reads the backspace)
-    if not is_single(files):
-        if effects:
-            raise click.UsageError("--effects is of one file")
+    single = is_single(files)
+    if effects and not single:
+        raise click.UsageError("--effects is of one file")
+    if not effects and (reader.as_json or not single):
         return _several(files, reader)
     source, limits = reader.source(files[0]), reader.limits
     if effects:
@@ -63,15 +65,12 @@ def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Exi
         with archive.open(source, limits=limits, kinds=READ_KINDS) as opened:
             side_effects = inspect_effects(opened)
             if reader.as_json:
-                printing.write_json(side_effects)
+                printing.write_document(side_effects)
             else:
                 printing.show(effects_text(side_effects), soft_wrap=True)
         return ExitStatus.WELL
     facts = _contents(source, limits=limits)
-    if reader.as_json:
-        printing.write_json(facts)
-    else:
-        printing.show(listing_text(facts) if isinstance(facts, ZipListing) else inspection_text(facts))
+    printing.show(listing_text(facts) if isinstance(facts, ZipListing) else inspection_text(facts))
     return ExitStatus.WELL
 
 
@@ -83,9 +82,9 @@ def _several(inputs: Sequence[str], reader: FileReader) -> ExitStatus:
         name, facts = reading.file.label, reading.facts
         if facts is None:
             why = problem_line(reading)
-            return Row(status_of(reading), [{"file": name, "error": why}], notes=[why])
+            return Row(status_of(reading), Unread(file=name, error=why), notes=[why])
         if not isinstance(facts, Summary):
-            return Row(part=[facts])
+            return Row(facts=facts)
         summaries.append(facts)
         return Row(lines=[f"{name}: {summary_text(facts)}"])
 

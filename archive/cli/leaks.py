@@ -16,6 +16,7 @@ from archive.cli.status import ExitStatus
 from archive.privacy.leaks import SCANNED_KINDS, LeakKind, leaks
 from archive.privacy.leaks.findings import project_patterns
 from archive.reader.recognition import FileKind
+from archive.render.documents import Unread
 from archive.render.leaks import leaks_facts, leaks_line, leaks_table, listed_only, remedies
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def command(
     read = reader.of_bytes(leaks, deep=deep, allow=allowed)
     run = _LeakSearch(reader, [LeakKind(kind) for kind in kinds])
     with reader.annotations.behind():
-        if is_single(files) and not reader.as_sarif:
+        if is_single(files) and not (reader.as_json or reader.as_sarif):
             return run.single(name_of(files[0]), read(InputFile(files[0], "")), examples)
         rules = {UNREAD: "the file was not searched"} | {kind: kind.remedy for kind in LeakKind}
         listing = reader.listing(files, LISTED_KINDS)
@@ -114,11 +115,8 @@ class _LeakSearch:
         self._statuses: list[ExitStatus] = []
 
     def single(self, name: str, leaks: Leaks, examples: int) -> ExitStatus:
-        """Print what a single file gives away: a table with some texts of each kind, or facts."""
+        """Print what a single file gives away: a table with some texts of each kind."""
         shown = self._counted(name, leaks)
-        if self._reader.as_json:
-            printing.write_json(leaks_facts(leaks, shown))
-            return self._statuses[-1]
         if shown:
             printing.show(leaks_table(shown, examples))
             printing.write_line("")
@@ -145,7 +143,7 @@ class _LeakSearch:
             self._reader.annotations.add("error", name, "leaks", [why])
             self._statuses.append(status_of(reading))
             result = sarif_result(reading.file, UNREAD, "error", why)
-            return Row(self._statuses[-1], [{"file": name, "error": why}], notes=[why], results=[result])
+            return Row(self._statuses[-1], Unread(file=name, error=why), notes=[why], results=[result])
         shown = self._counted(name, leaks)
         results = (
             sarif_result(
@@ -159,7 +157,7 @@ class _LeakSearch:
         )
         return Row(
             self._statuses[-1],
-            [leaks_facts(leaks, shown)] if self._reader.as_json else (),
+            leaks_facts(leaks, shown) if self._reader.as_json else None,
             [f"{name}: {leaks_line(shown)}"],
             notes=() if self._reader.as_sarif else [f"{name}: {trouble}" for trouble in leaks.problems],
             results=results,

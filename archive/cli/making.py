@@ -40,13 +40,14 @@ from archive.render.making import Sized
 from archive.rewrite.kept import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from click.decorators import FC
     from rich.console import RenderableType
 
     from archive.batches.jobs import FilePlan, Outcome
     from archive.batches.working import Task
+    from archive.render.documents import Made
 
 # --- texts
 
@@ -176,22 +177,25 @@ class FileMaker:
         """Work on a single file and print its summary or facts; an error is raised."""
         job = work.jobs[0]
         streamed = job.streamed and not task.dry_run
-        if streamed:  # written once it is complete; its summary goes to standard error
-            if sys.stdout.isatty():
-                raise ArchiveError("is a terminal, and models are no text", file=STANDARD_OUTPUT)
-            with printing.naming(STANDARD_OUTPUT):
-                outcome = perform(task, job, sys.stdout.buffer)
-        else:
-            doing = Text(f"{texts.doing} {one_line(name_of(job.file))}")
-            try:
-                with Console(stderr=True).status(doing) if sys.stderr.isatty() else nullcontext():
-                    outcome = perform(task, job)
-            except ImpossibleError as refusal:
-                if task.dry_run and not self.as_json:
-                    _print_plan(refusal.facts, name_of(job.file), texts)
-                raise
+        if streamed and sys.stdout.isatty():
+            raise ArchiveError("is a terminal, and models are no text", file=STANDARD_OUTPUT)
+        doing = Text(f"{texts.doing} {one_line(name_of(job.file))}")
+        bar = Console(stderr=True).status(doing) if sys.stderr.isatty() and not streamed else nullcontext()
+        naming = printing.naming(STANDARD_OUTPUT) if streamed else nullcontext()
+        try:
+            with bar, naming:  # what is streamed is written once it is complete; its summary goes aside
+                outcome = perform(task, job, sys.stdout.buffer if streamed else None)
+        except ArchiveError as error:
+            facts = error.facts if isinstance(error, ImpossibleError) else None
+            if self.as_json:
+                kind = OutcomeKind.IMPOSSIBLE if isinstance(error, ImpossibleError) else OutcomeKind.FAILED
+                refused: Made = {"file": name_of(job.file), "outcome": kind, "reason": str(error)}
+                printing.write_document(refused | _own_facts(facts, texts), aside=streamed)
+            elif task.dry_run and isinstance(error, ImpossibleError):
+                _print_plan(facts, name_of(job.file), texts)
+            raise
         if self.as_json:
-            printing.write_json(_facts(outcome, texts), aside=streamed)
+            printing.write_document(_facts(outcome, texts), aside=streamed)
         elif self.dry_run:
             _print_plan(outcome.facts, name_of(outcome.file), texts)
             for line in _targets(outcome):
@@ -218,7 +222,7 @@ class FileMaker:
                     lines.write_line(self._line(outcome, texts))
         note_left_out(work.others)
         if self.as_json:
-            printing.write_json([_facts(outcome, texts) for outcome in finished])
+            printing.write_document(*(_facts(outcome, texts) for outcome in finished))
         else:
             kinds = Counter(outcome.kind for outcome in finished)
             sizes = [outcome.sizes for outcome in finished if outcome.sizes]
@@ -282,13 +286,18 @@ def _sizes(outcome: Outcome) -> list[Sized]:
     return [Sized(name_of(path), size) for path, size in zip(paths, outcome.sizes, strict=False)]
 
 
-def _facts(outcome: Outcome, texts: CommandTexts) -> dict[str, object]:
+def _facts(outcome: Outcome, texts: CommandTexts) -> Mapping[str, object]:
     """An outcome for JSON."""
     paths = dict(zip(("file", "out", "companion"), (file.name for file in _sizes(outcome)), strict=False))
-    facts = {"file": name_of(outcome.file), **paths, "outcome": outcome.kind}
+    made: dict[str, object] = {"file": name_of(outcome.file), **paths, "outcome": outcome.kind}
     if outcome.reason:
-        facts["reason"] = outcome.reason
-    return {**facts, **(texts.facts(outcome.facts) if outcome.facts is not None else {})}
+        made["reason"] = outcome.reason
+    return made | _own_facts(outcome.facts, texts)
+
+
+def _own_facts(facts: object, texts: CommandTexts) -> dict[str, Any]:
+    """The keys of a command's own result."""
+    return {} if facts is None else texts.facts(facts)
 
 
 # --- options
@@ -427,6 +436,5 @@ def takes_maker(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]
         maker = FileMaker(jobs, force, as_json, mapped, limits, dry_run, dask, manifest)
         return command(**others, maker=maker)
 
-    to_json = json_option("Print facts as JSON; a list for several files.")
-    told = no_map_option(limit_option(to_json(with_maker)))
+    told = no_map_option(limit_option(json_option()(with_maker)))
     return _jobs_option(_dask_option(_manifest_option(force_option(_dry_run_option(told)))))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import archive
 from archive.base.errors import shown
+from archive.base.urls import name_of
 from archive.cli import printing
 from archive.cli.status import ExitStatus
 from archive.failures.lookups import kernels, nodes
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from archive.failures.lookups.instructions import MethodInstruction
     from archive.failures.lookups.kernels import CalledKernel
     from archive.failures.lookups.nodes import ProgramNode
+    from archive.render.documents import NamedSources
 
 
 def print_nodes(
@@ -42,26 +44,23 @@ def print_nodes(
         why = why_no_traces(opened) if untraced else ""
         lost += [f"{file}: no source is recorded for {label}{why and f': {why}'}" for label in untraced]
         if as_json:
-            facts: dict[str, object] = {
+            facts: NamedSources = {
+                "file": name_of(file),
                 "symbolications": [
-                    {"asked": name} | node_facts(node)
-                    for name, node in every
-                    if isinstance(node, nodes.ProgramNode)
-                ]
+                    node_facts(name, node) for name, node in every if isinstance(node, nodes.ProgramNode)
+                ],
             }
             if opened.compiled:
                 facts["kernels"] = [
-                    {"asked": name} | kernel_facts(kernel)
+                    kernel_facts(name, kernel)
                     for name, kernel in every
                     if isinstance(kernel, kernels.CalledKernel)
                 ]
             if places:
                 facts["instructions"] = [
-                    {"asked": name} | instruction_facts(place)
-                    for name, some in places.items()
-                    for place in some
+                    instruction_facts(name, place) for name, some in places.items() for place in some
                 ]
-            printing.write_json(facts)
+            printing.write_document(facts)
         else:
             for _, source in every:  # of several, each below a title, with an empty line behind it
                 is_titled = len(every) > 1 and isinstance(source, nodes.ProgramNode)

@@ -62,7 +62,7 @@ no_map_option = click.option(
 force_option = click.option("--force", is_flag=True, help="Replace existing files.")
 
 
-def json_option(words: str = "Print facts as JSON.") -> Callable[[FC], FC]:
+def json_option(words: str = "Print facts as JSON; docs/schemas describes it.") -> Callable[[FC], FC]:
     """``--json``, with its help text; the command takes it as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help=words)
 

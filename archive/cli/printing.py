@@ -11,12 +11,15 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+import click
+
+from archive import __version__
 from archive.base.errors import one_line
 from archive.base.output import STANDARD_OUTPUT, write_all
 from archive.render.texts import for_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
     from typing import TextIO
 
     from rich.console import RenderableType
@@ -57,46 +60,67 @@ def write_line(text: str) -> None:
     write(f"{one_line(text)}\n".encode())
 
 
-def write_json(facts: object, *, aside: bool = False) -> None:
-    """Write facts as JSON to standard output, or aside to standard error; JSON has escapes of its own.
+def write_json(facts: object) -> None:
+    """Write JSON of a form that others have laid down to standard output.
+
+    Raises:
+        OSError: it cannot be written; the error names standard output.
+    """
+    from archive.render.as_json import as_json  # noqa: PLC0415 (texts do without)
+
+    _put_json(as_json(facts) + "\n", aside=False)
+
+
+def write_document(*files: object, aside: bool = False) -> None:
+    """Write the document of a command whose facts are all there; see :class:`JsonDocument`.
+
+    Args:
+        files: the facts of each file.
+        aside: write to standard error, for standard output takes a file.
 
     Raises:
         OSError: it cannot be written; the error names it.
     """
-    from archive.render.as_json import as_json, json_escape  # noqa: PLC0415 (texts do without)
-
-    text = as_json(facts) + "\n"
-    if (sys.stderr if aside else sys.stdout).isatty():
-        text = for_terminal(text, json_escape)
-    _put_text(text, aside=aside)
+    document = JsonDocument(aside=aside)
+    for facts in files:
+        document.add(facts)
+    document.end()
 
 
-class JsonParts:
-    """A list or an object, written to standard output as :func:`write_json` does, but a part at a time."""
+class JsonDocument:
+    """The document of the command that runs, written a file at a time: :mod:`archive.render.documents`."""
 
-    def __init__(self) -> None:
-        self._end = ""
+    def __init__(self, *, aside: bool = False) -> None:
+        from archive.render.documents import Document  # noqa: PLC0415 (texts do without)
 
-    def add(self, part: Sequence[object] | Mapping[str, object]) -> None:
-        """Write a part: a list of one element, or a mapping of one key.
+        names = click.get_current_context().command_path.split(" ")[1:]
+        self._document = Document(" ".join(names), __version__)
+        self._aside = aside
+
+    def add(self, facts: object) -> None:
+        """Write the facts of a file.
 
         Raises:
-            OSError: it cannot be written; the error names standard output.
+            OSError: it cannot be written; the error names it.
         """
-        from archive.render.as_json import as_json, json_escape  # noqa: PLC0415 (texts do without)
-
-        text = as_json(part)
-        inner = ("," if self._end else text[0]) + text[1:-2]
-        self._end = text[-2:]
-        _put_text(for_terminal(inner, json_escape) if sys.stdout.isatty() else inner, aside=False)
+        _put_json(self._document.entry(facts), aside=self._aside)
 
     def end(self) -> None:
-        """Write what ends the list or object, after at least one part.
+        """Write what ends the document.
 
         Raises:
-            OSError: it cannot be written; the error names standard output.
+            OSError: it cannot be written; the error names it.
         """
-        _put_text(f"{self._end}\n", aside=False)
+        _put_json(self._document.end(), aside=self._aside)
+
+
+def _put_json(text: str, *, aside: bool) -> None:
+    """Write JSON; what a terminal obeys gets JSON's own escapes there."""
+    if (sys.stderr if aside else sys.stdout).isatty():
+        from archive.render.as_json import json_escape  # noqa: PLC0415 (files and pipes do without)
+
+        text = for_terminal(text, json_escape)
+    _put_text(text, aside=aside)
 
 
 def _put_text(text: str, *, aside: bool) -> None:

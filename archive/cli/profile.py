@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from archive.base.output import check_target
+from archive.base.urls import name_of
 from archive.cli import options, printing
 from archive.cli.status import ExitStatus
 from archive.describe.profiles import VIEWS, compared, is_saved_profile, read_profile, saved_profile
@@ -120,7 +121,7 @@ def command(
     if is_saved_profile(file):
         if inputs or outputs or view == SOURCE:
             raise click.UsageError("a saved profile is shown as a table or compared, nothing else")
-        return _show_saved(read_profile(file, file), before, view, rows, as_json=as_json)
+        return _show_saved(file, read_profile(file, file), before, view, rows, as_json=as_json)
     if before is not None and view == SOURCE:
         raise click.UsageError("--base compares modules, lines or operators")
     stock = _stock()
@@ -145,9 +146,9 @@ def command(
         printing.note(many + ("" if companion else "; -c gives a companion, if it was split off"))
     facts: Mapping[str, Any] = made.facts() | {"runs": runs}
     if before is not None:
-        return _show_saved(saved_profile(facts), before, view, rows, as_json=as_json)
+        return _show_saved(file, saved_profile(facts), before, view, rows, as_json=as_json)
     if as_json:
-        printing.write_json(facts)
+        printing.write_document({"file": name_of(file), **facts})
     else:
         text = made.listing() if view == SOURCE else made.table(by=view, most=rows or ALL_ROWS)
         printing.write(f"{text or NO_TEXT}\n".encode())
@@ -155,7 +156,7 @@ def command(
 
 
 def _show_saved(
-    profile: SavedProfile, before: SavedProfile | None, view: str, rows: int, *, as_json: bool
+    file: str, profile: SavedProfile, before: SavedProfile | None, view: str, rows: int, *, as_json: bool
 ) -> ExitStatus:
     """Print a saved profile, or what changed since another one."""
     if before is None:
@@ -165,7 +166,7 @@ def _show_saved(
         text = comparison_text(before, profile, changes, view, rows)
         facts = {"before_ns": before.total_ns, "after_ns": profile.total_ns, "changes": changes}
     if as_json:
-        printing.write_json(facts)
+        printing.write_document({"file": name_of(file), **facts})
     else:
         printing.write(f"{text}\n".encode())
     return ExitStatus.WELL

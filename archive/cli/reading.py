@@ -57,7 +57,7 @@ class Row:
 
     Attributes:
         status: the exit status that the file stands for.
-        part: with ``--json``: a list of one element, or a mapping of one key.
+        facts: with ``--json``: its object in the document.
         lines: lines of standard output, without ``--json`` and ``--sarif``.
         styled: the same with a style each, which a terminal shows.
         notes: lines of standard error.
@@ -65,7 +65,7 @@ class Row:
     """
 
     status: ExitStatus = ExitStatus.WELL
-    part: Sequence[object] | Mapping[str, object] = ()
+    facts: object = None
     lines: Iterable[str] = ()
     styled: Iterable[tuple[str, str]] = ()
     notes: Iterable[str] = ()
@@ -132,7 +132,8 @@ class FileReader:
         """
         count = len(files.files)
         workers = self.jobs or (1 if count <= FEW else os.cpu_count() or 1)
-        json, status = printing.JsonParts(), ExitStatus.WELL
+        status = ExitStatus.WELL
+        document = printing.JsonDocument() if self.as_json else None
         results: list[SarifResult] = []
 
         def write(row: Row, note: Callable[[str], None], write_line: Callable[[str], None]) -> None:
@@ -142,8 +143,9 @@ class FileReader:
                 note(line)
             if self.as_sarif:
                 results.extend(row.results)
-            elif self.as_json:
-                json.add(row.part)
+            elif document is not None:
+                if row.facts is not None:
+                    document.add(row.facts)
             else:
                 for line in row.lines:
                     write_line(line)
@@ -162,8 +164,8 @@ class FileReader:
             write(row, printing.note, printing.write_line)
         if self.as_sarif:
             printing.write_json(sarif(__version__, rules or {}, results))
-        elif self.as_json:
-            json.end()
+        elif document is not None:
+            document.end()
         return status
 
 
@@ -172,7 +174,6 @@ def takes_reader(
     annotations: bool = False,
     sarif: bool = False,
     mapped: bool = True,
-    json: str = "Print facts as JSON; a list for several files.",
 ) -> Callable[[Callable[..., ExitStatus]], Callable[..., ExitStatus]]:
     """Let a command take the options of :class:`FileReader` as one ``reader``; the innermost decorator.
 
@@ -180,11 +181,10 @@ def takes_reader(
         annotations: whether there is ``--annotations``.
         sarif: whether there is ``--sarif``.
         mapped: whether there is ``--no-map``.
-        json: the help text of ``--json``.
     """
     options = [_jobs_option]
     options += [annotations_option] * annotations + [no_map_option] * mapped + [limit_option]
-    options += [sarif_option] * sarif + [json_option(json)]
+    options += [sarif_option] * sarif + [json_option()]
 
     def decorated(command: Callable[..., ExitStatus]) -> Callable[..., ExitStatus]:
         @wraps(command)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from archive.base.errors import ArchiveError, ImpossibleError
-from archive.batches.jobs import OutcomeKind
 from archive.cli import making, printing
 from archive.cli.status import ExitStatus
 from archive.privacy.redact import Redaction
@@ -187,10 +185,7 @@ def command(
     except ImpossibleError as refusal:
         if not isinstance(refusal.facts, Redaction | CompanionRedaction):
             raise
-        if maker.as_json:
-            told = {"file": refusal.file, "outcome": OutcomeKind.IMPOSSIBLE}
-            printing.write_json(told | asdict(refusal.facts))
-        elif not maker.dry_run:
+        if not maker.as_json and not maker.dry_run:
             printing.show(redact_refusal_text(refusal.facts), aside=True)
         printing.note(f"{refusal.file}: not clean, so nothing is written; --partial writes it all the same")
         return ExitStatus.FINDINGS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +20,7 @@ from archive.describe.sizes import View
 from archive.describe.sizes.budgets import BudgetFile, SizeBudget
 from archive.describe.sizes.measure import Question, Totals, measure
 from archive.reader import recognition
+from archive.render.documents import Unread
 from archive.render.sizes import changed_files_text, difference_text, files_text, sizes_text
 from archive.render.texts import first_of
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.describe.sizes.budgets import BudgetRule
     from archive.describe.sizes.measure import Judged, Measures
+    from archive.render.documents import ChangesFacts, FileHead, SizesFacts, VerdictFacts
 
 MEASURED_KINDS = READ_KINDS | recognition.OPENED_KINDS
 """The kinds of files in folders that are measured."""
@@ -176,7 +178,7 @@ class _Measuring:
                 raise click.UsageError(judged.verdict.problem)
         self._gate.take(name_of(name), measures)
         if self._reader.as_json:
-            printing.write_json(self._facts(measures))
+            printing.write_document(self._facts(measures))
         else:
             self._show(measures.size, measures.base.size if measures.base else 0, measures)
         return self._gate.tell(has_base=measures.base is not None, many=False)
@@ -211,10 +213,10 @@ class _Measuring:
         if measures is None:
             why = problem_line(reading)
             self._reader.annotations.add("error", name, "sizes", [why])
-            return Row(status_of(reading), [{"file": name, "error": why}], notes=[why])
+            return Row(status_of(reading), Unread(file=name, error=why), notes=[why])
         self._totals.add(measures)
         self._gate.take(name, measures)
-        return Row(part=[self._facts(measures)] if self._reader.as_json else ())
+        return Row(facts=self._facts(measures) if self._reader.as_json else None)
 
     def _check(self, files: FoundFiles) -> None:
         """Refuse what cannot be compared file by file.
@@ -249,20 +251,18 @@ class _Measuring:
         else:
             printing.show(difference_text(old, new, measures.changes, view, self._rows))
 
-    def _facts(self, measures: Measures) -> dict[str, Any]:
+    def _facts(self, measures: Measures) -> SizesFacts | ChangesFacts:
         """The sizes, or the changes since an old file, and the verdicts on budgets, for JSON."""
-        facts = _head(measures) | {"by": self._asked.question.view}
+        head, view = _head(measures), self._asked.question.view
+        budgets = [_verdict_facts(judged) for judged in measures.judged]
         if self._asked.base is None:
-            facts["labels"] = measures.labels
-        else:
-            facts["base"] = _head(measures.base) if measures.base else None
-            facts["labels"] = measures.changes
-        if measures.judged:
-            facts["budgets"] = [_verdict_facts(judged) for judged in measures.judged]
-        return facts
+            sizes: SizesFacts = {**head, "by": view, "labels": measures.labels, "budgets": budgets}
+            return sizes
+        base = _head(measures.base) if measures.base else None
+        return {**head, "by": view, "base": base, "labels": measures.changes, "budgets": budgets}
 
 
-def _head(measures: Measures) -> dict[str, Any]:
+def _head(measures: Measures) -> FileHead:
     return {"file": measures.file, "size": measures.size, "debug_bytes": measures.debug_bytes}
 
 
@@ -334,7 +334,7 @@ class _Gate:
             yield from (f"{place}: fits no file" for place in self._file.idle())
 
 
-def _verdict_facts(judged: Judged) -> dict[str, Any]:
+def _verdict_facts(judged: Judged) -> VerdictFacts:
     """The outcome of a budget for JSON."""
     verdict, budget = judged.verdict, judged.verdict.budget
     return {

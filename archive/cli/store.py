@@ -124,7 +124,7 @@ class _Adding(NamedTuple):
 @added_store_option
 @wait_option
 @click.option("--replace", is_flag=True, help="Let a companion take the place of another of its archive id.")
-@takes_reader(mapped=False, json="Print facts as JSON.")
+@takes_reader(mapped=False)
 def add(
     files: tuple[str, ...], *, path: str, waiting: Waiting, replace: bool, reader: FileReader
 ) -> ExitStatus:
@@ -155,14 +155,14 @@ def add(
         counts[outcome] += 1
         facts = {"file": label, "outcome": outcome}
         if reading.error:
-            part = [facts | {"reason": reading.error}]
-            return Row(status_of(reading), part, notes=[problem_line(reading)])
+            unread = facts | {"reason": reading.error}
+            return Row(status_of(reading), unread, notes=[problem_line(reading)])
         if addition is None:
             note = f"{label}: no debug info in it, and left out"
-            return Row(part=[facts], notes=[] if files_to_add.searched else [note])
+            return Row(facts=facts, notes=[] if files_to_add.searched else [note])
         # The entry's own file is a name without its folder; `file` stands first, as for all files.
-        part = [facts | entry_facts(addition.entry) | {"file": label}]
-        return Row(part=part, lines=[added_line(label, addition)])
+        added = facts | entry_facts(addition.entry) | {"file": label}
+        return Row(facts=added, lines=[added_line(label, addition)])
 
     add_one = partial(_add, adding=_Adding(path, limits, waiting.most, replace))
     status = reader.several(files_to_add, add_one, "adding", row)
@@ -217,7 +217,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
     for other in contents.foreign:
         printing.note(f"{one_line(str(other))}: no file of a store; it is left alone")
     if as_json:
-        printing.write_json([entry_facts(entry) for entry in entries])
+        printing.write_document(*map(entry_facts, entries))
     elif entries:
         printing.show(entries_table(entries))
         printing.write_line("")
@@ -270,7 +270,7 @@ def get(word: str, *, out: str, path: str, force: bool, limits: Limits, as_json:
     else:
         printing.write_file(data)
     if as_json:
-        printing.write_json({"output": out, "exact": is_exact, **entry_facts(entry)})
+        printing.write_document({"output": out, "exact": is_exact, **entry_facts(entry)})
     elif not is_exact:
         printing.note(f"{entry.label}: the facts that were added, compressed to other bytes")
     return ExitStatus.WELL
@@ -297,7 +297,7 @@ def check(*, path: str, limits: Limits, as_json: bool) -> ExitStatus:
         if not as_json:
             printing.write_line(f"{path}: {diagnostic.severity}: {diagnostic}")
     if as_json:
-        printing.write_json(diagnostics)
+        printing.write_document({"file": path, "diagnostics": diagnostics})
     elif not diagnostics:
         printing.write_line(f"{path}: {counted(len(store.entries()), 'companion')}, well")
     wrong = any(diagnostic.severity in {"error", "warning"} for diagnostic in diagnostics)
@@ -327,7 +327,7 @@ def rm(words: tuple[str, ...], *, path: str, waiting: Waiting, limits: Limits, a
             if not as_json:
                 printing.write_line(f"{archive_id} removed")
     if as_json:
-        printing.write_json([{"archive_id": archive_id, "outcome": "removed"} for archive_id in ids])
+        printing.write_document(*({"archive_id": archive_id, "outcome": "removed"} for archive_id in ids))
     return ExitStatus.WELL
 
 
@@ -347,7 +347,7 @@ def gc(*, path: str, waiting: Waiting, limits: Limits, as_json: bool) -> ExitSta
     with Store.open(path, limits=limits, waiting=waiting) as store:
         cleaned = store.gc()
     if as_json:
-        printing.write_json(cleaned._asdict())
+        printing.write_document({"file": path, **cleaned._asdict()})
     else:
         printing.write_line(f"{path}: {cleaned_line(cleaned)}")
     return ExitStatus.WELL

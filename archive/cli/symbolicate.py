@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from archive import Archive, Limits, Symbolication
     from archive.failures.lookups.handles import Position
+    from archive.render.documents import Symbolications
 
 HANDLE_CHAIN = re.compile(r"[0-9]{1,19}(,[0-9]{1,19})*")
 """Handles of 64 bits, never too long for ``int()``."""
@@ -224,15 +225,15 @@ def command(
         positions = [answers.position(record, byte) for record, byte in places]
         if as_json:
             texts = [None if position.span is None else answers.text(position) for position in positions]
-            printing.write_json(
-                {
-                    "symbolications": list(map(symbolication_facts, symbolications)),
-                    "positions": [
-                        {"record": position.record, "byte": position.byte, "text": text}
-                        for position, text in zip(positions, texts, strict=True)
-                    ],
-                }
-            )
+            sources: Symbolications = {
+                "file": opened.file,
+                "symbolications": list(map(symbolication_facts, symbolications)),
+                "positions": [
+                    {"record": position.record, "byte": position.byte, "text": text}
+                    for position, text in zip(positions, texts, strict=True)
+                ],
+            }
+            printing.write_document(sources)
         else:
             _print_text(symbolications, positions, answers)
         return _note_unknown(opened, symbolications, positions)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
     from archive.render.ci import SarifLevel
+    from archive.render.documents import Verified
 
 LISTED_KINDS = CHECKED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that are checked. A pointer may stand for a model, so it gets a row."""
@@ -49,7 +50,7 @@ LEVELS: Mapping[Severity, SarifLevel] = {"warning": "warning", "note": "note"}
 @click.command("verify")
 @files_argument
 @click.option("-q", "--quiet", is_flag=True, help="No warnings and notes.")
-@takes_reader(annotations=True, sarif=True, json="Print facts as JSON.")
+@takes_reader(annotations=True, sarif=True)
 def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitStatus:
     """Check files: structure, checksums, and that all debug records agree with each other.
 
@@ -71,14 +72,11 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
     check = partial(_check, limits=reader.limits, mapped=reader.mapped)
     run = _Verification(reader, quiet=quiet)
     with reader.annotations.behind():
-        if is_single(files) and not reader.as_sarif:
+        if is_single(files) and not (reader.as_json or reader.as_sarif):
             name, checked = name_of(files[0]), check(InputFile(files[0], ""))
             diagnostics = run.take(name, checked)
-            if reader.as_json:
-                printing.write_json({name: diagnostics})
-            else:
-                for line in _lines(name, diagnostics):
-                    printing.write_line(line)
+            for line in _lines(name, diagnostics):
+                printing.write_line(line)
             return checked.status
         listing = reader.listing(files, LISTED_KINDS)
         status = reader.several(listing, check, "verifying", run.row, rules=RULES)
@@ -155,7 +153,8 @@ class _Verification:
             )
             for diagnostic in shown
         )
-        return Row(checked.status, {name: shown}, _lines(name, shown), results=results)
+        facts: Verified = {"file": name, "diagnostics": shown}
+        return Row(checked.status, facts, _lines(name, shown), results=results)
 
     def total(self) -> str:
         """The last line: how many files came out how."""

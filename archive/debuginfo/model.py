@@ -11,7 +11,7 @@ Facts are made on demand from columns (:mod:`archive.debuginfo.tables`). All pos
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING, NamedTuple, NewType
 
 from archive.base.bounded import bounded_members
 from archive.base.facts import dataclass
@@ -66,6 +66,21 @@ class Source:
     is_null: bool = False
 
 
+class Position(NamedTuple):
+    """A character of a source's file: its line and its column, both from 1."""
+
+    line: int
+    column: int
+
+
+def _position(source: Source, text: bytes, byte: int) -> Position:
+    """The position of the character that a byte is part of; bytes that are no UTF-8 count one by one."""
+    first = text.rfind(b"\n", 0, byte) + 1
+    before = text[first : byte + 1].decode("utf-8", "surrogateescape")
+    line = source.starting_line + text.count(b"\n", 0, first)
+    return Position(line, max(len(before), 1))
+
+
 @bounded_members
 @dataclass(frozen=True, slots=True)
 class SourceRange:
@@ -84,6 +99,13 @@ class SourceRange:
     def text(self) -> bytes:
         """The bytes of the range."""
         return bytes(self.source.text)[self.start : self.end]
+
+    @property
+    def ends(self) -> tuple[Position, Position]:
+        """The first and the last character of the range; both the first, where it is empty."""
+        text = bytes(self.source.text)
+        last = max(self.end, self.start + 1) - 1
+        return _position(self.source, text, self.start), _position(self.source, text, last)
 
 
 @dataclass(frozen=True, slots=True)

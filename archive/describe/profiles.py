@@ -1,10 +1,12 @@
 """Profiles that were saved as JSON: read, and compared, without PyTorch.
 
-A saved profile is what ``debug-archive profile --json`` prints::
+A saved profile is what ``debug-archive profile --json`` prints, whose only file is::
 
-    {"backend": "lite interpreter", "runs": 1, "operations": 11, "total_ns": 148180, "peak_bytes": 6144,
-     "module": [{"name": "down.0", "text": "Block", "self_ns": 12, "total_ns": 30, "calls": 2,
-                 "share": 0.1, "allocated": 4096, "at_peak": 0}, …], "line": […], "operator": […]}
+    {"file": "model.ptl", "backend": "lite interpreter", "runs": 1, "operations": 11, "total_ns": 148180,
+     "peak_bytes": 6144,
+     "module": [{"name": "down.0", "text": "Block", "self_ns": 12, "total_ns": 30, "calls": 2, "share": 0.1,
+                 "allocated": 4096, "at_peak": 0}, …],
+     "line": […], "operator": […]}
 """
 
 from __future__ import annotations
@@ -108,8 +110,9 @@ def read_profile(source: Source, name: str) -> SavedProfile:
     try:
         if len(mapped.data) > MOST_BYTES:
             raise ArchiveError(f"a profile of more than {MOST_BYTES >> 20} MiB", file=name)
-        return saved_profile(json.loads(bytes(mapped.data)))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        facts = json.loads(bytes(mapped.data))
+        return saved_profile(facts["files"][0] if "files" in facts else facts)  # without: of 0.1.0
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise ArchiveError("no profile as `debug-archive profile --json` prints", file=name) from error
     finally:
         mapped.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, one_line
 from archive.render.fitted_table import FittedTable
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from archive.privacy.leaks import Finding, LeakKind, Leaks, Place
+    from archive.render.documents import FoundAt, LeaksFacts
 
 STEPS = 3
 """Steps of a path in JSON that a table shows."""
@@ -90,28 +91,34 @@ def _number(kind: LeakKind, some: Sequence[Finding]) -> str:
     return f"{kind} {len(some):,}"
 
 
-def leaks_facts(leaks: Leaks, findings: Iterable[Finding]) -> dict[str, Any]:
+def leaks_facts(leaks: Leaks, findings: Iterable[Finding]) -> LeaksFacts:
     """What a file gives away for JSON; ``counted`` tells what makes the exit status 1."""
     counts = {id(finding) for finding in findings}
-    facts = []
-    for finding in leaks.findings:
-        places = [
-            {"record": place.record, "byte": place.byte} | ({"within": place.within} if place.within else {})
-            for place in finding.places
-        ]
-        how = {"counted": id(finding) in counts, "allowed": finding.allowed, "remedy": finding.remedy}
-        facts.append(
-            {"kind": finding.kind, "text": finding.data, "count": finding.count, "places": places} | how
-        )
     return {
         "file": leaks.file,
         "kind": leaks.kind,
-        "findings": facts,
+        "findings": [
+            {
+                "kind": finding.kind,
+                "text": finding.data,
+                "count": finding.count,
+                "places": list(map(_found_at, finding.places)),
+                "counted": id(finding) in counts,
+                "allowed": finding.allowed,
+                "remedy": finding.remedy,
+            }
+            for finding in leaks.findings
+        ],
         "more": {str(kind): count for kind, count in leaks.more.items()},
         "read": leaks.read,
         "passed_over": leaks.passed_over,
         "problems": leaks.problems,
     }
+
+
+def _found_at(place: Place) -> FoundAt:
+    found: FoundAt = {"record": place.record, "byte": place.byte}
+    return {**found, "within": place.within} if place.within else found
 
 
 def by_kind(findings: Iterable[Finding]) -> dict[LeakKind, list[Finding]]:

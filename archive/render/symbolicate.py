@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archive.base.errors import counted, one_line
 
@@ -14,10 +14,19 @@ if TYPE_CHECKING:
     from archive.failures.lookups.instructions import MethodInstruction
     from archive.failures.lookups.kernels import CalledKernel
     from archive.failures.lookups.nodes import ProgramNode
-    from archive.formats.exported.traces import Trace
+    from archive.formats.exported.traces import FrameMark, Trace
+    from archive.render.documents import (
+        Causes,
+        Frame,
+        InstructionFacts,
+        KernelFacts,
+        Mark,
+        NodeFacts,
+        SymbolicationFacts,
+    )
 
 
-def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:
+def symbolication_facts(symbolication: Symbolication) -> SymbolicationFacts:
     """A symbolication as ``as_json`` takes it."""
     return {
         "handles": symbolication.handles,
@@ -29,10 +38,11 @@ def symbolication_facts(symbolication: Symbolication) -> dict[str, object]:
     }
 
 
-def node_facts(node: ProgramNode) -> dict[str, object]:
-    """A node of an exported program as ``as_json`` takes it: the keys of a symbolication, and its own."""
+def node_facts(asked: str, node: ProgramNode) -> NodeFacts:
+    """A node of an exported program: the keys of a symbolication, and its own."""
     site = node.site
     return {
+        "asked": asked,
         "program": node.program.name,
         "node": site.key,
         "target": site.target,
@@ -42,14 +52,14 @@ def node_facts(node: ProgramNode) -> dict[str, object]:
         "frames": frames_facts(site.frames),
         "text": node.text,
         "modules": [{"path": module.path, "class": module.class_name} for module in site.modules],
-        "trace": site.trace,
     }
 
 
-def kernel_facts(called: CalledKernel) -> dict[str, object]:
-    """A kernel as ``as_json`` takes it, with the tracebacks of all nodes that it was made of."""
+def kernel_facts(asked: str, called: CalledKernel) -> KernelFacts:
+    """A kernel, with the tracebacks of all nodes that it was made of."""
     kernel = called.kernel
     return {
+        "asked": asked,
         "model": called.model.name,
         "kernel": kernel.name,
         "handle": kernel.handle,
@@ -64,10 +74,11 @@ def kernel_facts(called: CalledKernel) -> dict[str, object]:
     }
 
 
-def instruction_facts(place: MethodInstruction) -> dict[str, object]:
-    """An instruction of an ETRecord's method as ``as_json`` takes it."""
+def instruction_facts(asked: str, place: MethodInstruction) -> InstructionFacts:
+    """An instruction of an ETRecord's method."""
     delegate = place.instruction.delegate
     return {
+        "asked": asked,
         "instruction": place.label,
         "method": place.method,
         "handles": place.instruction.handles,
@@ -76,7 +87,7 @@ def instruction_facts(place: MethodInstruction) -> dict[str, object]:
     }
 
 
-def frames_facts(trace: Trace | None) -> list[dict[str, object]]:
+def frames_facts(trace: Trace | None) -> list[Frame]:
     """The frames of a stack trace, with the keys of a symbolication's, and the mark below the source."""
     return [
         {
@@ -84,22 +95,35 @@ def frames_facts(trace: Trace | None) -> list[dict[str, object]]:
             "file": frame.file,
             "line": frame.line,
             "source": frame.code,
-            "mark": None if frame.mark is None else frame.mark._asdict(),
+            "mark": None if frame.mark is None else _mark(frame.mark),
         }
         for frame in ([] if trace is None else trace.frames)
     ]
 
 
-def _frame(frame: TracebackFrame) -> dict[str, object]:
+def _mark(mark: FrameMark) -> Mark:
+    return {"start": mark.start, "before": mark.before, "carets": mark.carets, "after": mark.after}
+
+
+def _frame(frame: TracebackFrame) -> Frame:
     span = frame.range
+    function = _decoded(frame.function)
     if span is None or span.source.is_null:
-        return {"function": frame.function, "file": None, "line": None, "source": None}
+        return {"function": function, "file": None, "line": None, "source": None}
+    first, last = span.ends
     return {
-        "function": frame.function,
+        "function": function,
         "file": None if span.source.filename is None else str(span.source.filename),
-        "line": span.line,
-        "source": span.text,
+        "line": first.line,
+        "first_column": first.column,
+        "last_line": last.line,
+        "last_column": last.column,
+        "source": _decoded(span.text),
     }
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode(errors="surrogateescape")
 
 
 def causes_text(explainer: LogExplainer, top: int | None) -> Group:
@@ -125,8 +149,14 @@ def causes_text(explainer: LogExplainer, top: int | None) -> Group:
     return Group(table, Text(""), *map(Text, below))
 
 
-def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> dict[str, Any]:
-    """The causes as JSON shows them."""
+def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> Causes:
+    """The causes of a log's failures.
+
+    Args:
+        explainer: has read it.
+        top: how many causes; None for all.
+        models: how many models there are.
+    """
     return {
         "failures": explainer.explained + explainer.unknown,
         "models": models,
@@ -139,7 +169,10 @@ def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> dict[
                 "first_line": group.first,
                 "last_line": group.last,
                 "models": list(group.models),
-                **group.cause._asdict(),
+                "file": group.cause.file,
+                "line": group.cause.line,
+                "where": group.cause.where,
+                "message": group.cause.message,
             }
             for group in explainer.causes.top(top)
         ],

@@ -358,8 +358,12 @@ def add(body: Path, answer: Path, sent: Sent) -> bool:
 def _explain(request: LogRequest, models: Models, out: BinaryIO) -> Explained:
     explainer = explainer_of(models, ids=request.id, names=request.model)
     text = b"".join(_bounded(explainer.explain([request.log.encode()])))
-    facts = causes_facts(explainer, request.top, len(models))
-    facts |= {"caveat": explainer.caveat, "unread": models.unread, "log": text}
+    facts = {
+        **causes_facts(explainer, request.top, len(models)),
+        "caveat": explainer.caveat,
+        "unread": models.unread,
+        "log": text,
+    }
     out.write(as_json(facts).encode())
     return _counts(explainer, models)
 

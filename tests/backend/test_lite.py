@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections import Counter
 from operator import attrgetter
@@ -26,6 +25,7 @@ from archive.rewrite.split import split
 from tests.support.backend_models import Branching
 from tests.support.commands import called
 from tests.support.corpus import FIXTURES
+from tests.support.documents import files_of
 from tests.support.sampling import sampled
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def test_the_command_writes_one_file_or_a_folder(tmp_path: Path) -> None:
     again = called("lite", model, "-o", target)
     assert "the file exists" in str(again.exception)
     many = called("lite", model, RELEASES / "torch-1.4.0/nested.pt", "-o", folder, "-j", 1, "--json")
-    assert [one["outcome"] for one in json.loads(many.stdout)] == ["done", "done"]
+    assert [one["outcome"] for one in files_of(many.stdout)] == ["done", "done"]
     assert (folder / "model.pt").read_bytes() == target.read_bytes()
 
 

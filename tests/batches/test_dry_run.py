@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -11,6 +10,7 @@ import pytest
 import archive
 from tests.support.commands import called, files
 from tests.support.corpus import RELEASES
+from tests.support.documents import files_of
 from tests.support.faults import fill
 from tests.support.sampling import sampled
 
@@ -93,8 +93,8 @@ def test_after_the_work_a_dry_run_says_that_nothing_is_left(folder: Path) -> Non
     (folder / "out" / "b.ptl").unlink()
     before = snapshot(folder)
     dry = called(*words, "--dry-run", "--json")
-    assert [one["outcome"] for one in json.loads(dry.stdout)] == ["same", "to do"]
-    assert json.loads(dry.stdout)[1]["reason"] == "done again: the result was gone"
+    assert [one["outcome"] for one in files_of(dry.stdout)] == ["same", "to do"]
+    assert files_of(dry.stdout)[1]["reason"] == "done again: the result was gone"
     assert "bytes; done again: the result was gone\n" in called(*words, "--dry-run").stdout
     assert snapshot(folder) == before
 

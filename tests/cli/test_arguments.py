@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import pytest
 from tests.cli.test_lost_output import commands
 from tests.support.commands import called, told, well
 from tests.support.corpus import ORACLES
+from tests.support.documents import file_of
 from tests.support.many_archives import STACK, numbered
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def test_old_and_new_are_the_same_to_diff_and_to_sizes(tmp_path: Path) -> None:
     new = tmp_path / "new.ptl"
     new.write_bytes(numbered(1))
     for one, other, status in ((STACK, new, "added"), (new, STACK, "gone")):
-        changes = json.loads(called("diff", one, other, "--json").stdout)["changes"]
+        changes = file_of(called("diff", one, other, "--json").stdout)["changes"]
         assert [row["status"] for row in changes if row["name"] == "extra/number"] == [status]
-        facts = json.loads(well("sizes", other, "--base", one, "--json"))
+        facts = file_of(well("sizes", other, "--base", one, "--json"))
         assert (facts["size"], facts["base"]["size"]) == (other.stat().st_size, one.stat().st_size)
 
 

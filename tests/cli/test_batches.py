@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import shutil
@@ -17,6 +16,7 @@ import pytest
 from archive import ArchiveError
 from tests.support.commands import called, files, outcomes, row, run, size, well
 from tests.support.corpus import ORACLES, RELEASES
+from tests.support.documents import files_of
 from tests.support.processes import becomes
 from tests.support.sampling import sampled
 
@@ -100,7 +100,7 @@ def test_several_files_as_json_are_a_list_in_their_order(models: Path, tmp_path:
     inputs = [models / "deep" / "nested.ptl", models / "broken.pt", models / "plain_stack.ptl"]
     done = called("split", *inputs, "-o", tmp_path / "small", "-c", tmp_path / "dbg", "--json", "-j", 1)
     assert done.exit_code == 2
-    first, broken, last = json.loads(done.stdout)
+    first, broken, last = files_of(done.stdout)
     assert [one["file"] for one in (first, broken, last)] == [str(path) for path in inputs]
     assert first["out_size"] == (tmp_path / "small" / "nested.ptl").stat().st_size
     assert list(broken) == ["file", "outcome", "reason"]
@@ -172,7 +172,7 @@ def test_an_internal_error_in_a_plan_is_told_apart_too(models: Path, tmp_path: P
     with mock.patch("archive.rewrite.migrate.migrate.check_archive", side_effect=KeyError("nope")):
         done = run("migrate", models, "-o", tmp_path / "new", "--to", "1.9", "--dry-run", "--json", "-j", 1)
     assert done.returncode == 70
-    reasons = [one["reason"] for one in json.loads(done.stdout)]
+    reasons = [one["reason"] for one in files_of(done.stdout)]
     assert sorted("internal error" in reason for reason in reasons) == [False] + [True] * 3
     done = run("migrate", models, "-o", tmp_path / "new", "--to", "1.9", "--dry-run", "-j", 1)
     assert done.returncode == 2

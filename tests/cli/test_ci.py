@@ -15,6 +15,7 @@ from archive.privacy.leaks import LeakKind
 from archive.render.ci import Annotation, SarifResult, sarif
 from tests.support.commands import called, run
 from tests.support.corpus import KINDS, RELEASES
+from tests.support.documents import file_of
 from tests.support.tampering import STACK, tampered
 from tests.support.zips import zipped
 
@@ -244,7 +245,7 @@ def test_a_file_that_cannot_be_measured_is_annotated(workflow: Path) -> None:
 def test_with_json_they_are_on_standard_error(workflow: Path) -> None:
     shutil.copy(NESTED, workflow)
     done = called("sizes", "nested.ptl", "--budget", "1B", "--json")
-    assert json.loads(done.stdout)["budgets"][0]["over"] == 9_880
+    assert file_of(done.stdout)["budgets"][0]["over"] == 9_880
     assert [one.data for one in obeyed(done.stderr.splitlines())] == [
         "9,881 bytes, 9,880 over the budget of 1"
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from archive.describe.inspect import inspect
 from archive.render.inspect import inspection_text
 from tests.support.commands import process, run
 from tests.support.corpus import DELEGATED, FIXTURES, ORACLES, oracle
+from tests.support.documents import file_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,7 +141,7 @@ def test_a_position_without_source_is_a_finding() -> None:
 
 def test_symbolicate_as_json() -> None:
     done = run("symbolicate", ORACLES / "plain_stack.ptl", 1445, 9, "--json")
-    found, missing = json.loads(done.stdout)["symbolications"]
+    found, missing = file_of(done.stdout)["symbolications"]
     assert found["module_hierarchy"].endswith("fc(Linear)::forward.aten::linear")
     assert found["ops"] == ["aten::linear"]
     assert (found["frames"][0]["file"], found["frames"][0]["line"]) == ("models/plain.py", 39)
@@ -158,7 +158,7 @@ def test_the_style_of_1_9() -> None:
 
 
 def test_inspect_as_json() -> None:
-    facts = json.loads(run("inspect", NESTED, "--json").stdout)
+    facts = file_of(run("inspect", NESTED, "--json").stdout)
     assert facts["root"] == "nested"
     assert facts["records"]["callstack_debug_map.pkl"]["compression"] == "deflated"
     assert facts["generations"]["callstack_debug_map.pkl"] == "call-stack map, 4 elements"
@@ -257,7 +257,7 @@ def test_a_closed_pipe_is_no_traceback() -> None:
         capture_output=True,
         check=True,
     )
-    assert done.stdout == b'{\n  "file"'
+    assert done.stdout == b'{\n  "schem'
     assert b"Traceback" not in done.stderr
 
 
@@ -271,7 +271,7 @@ def test_ranges_of_the_backend_s_code_have_no_positions() -> None:
     words = ("symbolicate", ORACLES / "lowered_shape.ptl", "--at", f"{DELEGATED}:7")
     done = run(*words, "--json", "--at", f"{DELEGATED}:7")
     position = {"record": DELEGATED, "byte": 7, "text": None}
-    assert (done.returncode, json.loads(done.stdout)["positions"]) == (1, [position, position])
+    assert (done.returncode, file_of(done.stdout)["positions"]) == (1, [position, position])
     assert f"no source is recorded for {DELEGATED}, byte 7" in done.stderr.decode()
     assert run(*words).stdout == b""
 
@@ -279,7 +279,7 @@ def test_ranges_of_the_backend_s_code_have_no_positions() -> None:
 def test_json_of_a_log_is_its_causes() -> None:
     done = run("symbolicate", NESTED, "--json", stdin=b"a log")
     assert (done.returncode, done.stderr) == (0, b"")
-    facts = json.loads(done.stdout)
+    facts = file_of(done.stdout)
     assert (facts["failures"], facts["causes"], facts["notes"]) == (0, [], [])
 
 

@@ -23,6 +23,7 @@ from archive.backend import LoweringError, example
 from archive.base.errors import ArchiveError
 from archive.cli.demo import command, stock, stock_program
 from tests.support.commands import called, files, told
+from tests.support.documents import file_of
 from tests.support.processes import run_fresh
 
 pytestmark = pytest.mark.torch
@@ -91,7 +92,8 @@ def facts(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
         return subprocess.CompletedProcess(command, 0, done.stdout.encode(), b"")
 
     with mock.patch.object(stock, "subprocess", SimpleNamespace(run=forked)):
-        return told("demo", "--backend", "-o", folder)
+        facts: Any = told("demo", "--backend", "-o", folder)
+        return {**facts, **facts["steps"]}
 
 
 def sources(facts: dict[str, Any]) -> list[str]:
@@ -100,12 +102,12 @@ def sources(facts: dict[str, Any]) -> list[str]:
 
 def test_the_files_are_made_and_their_sizes_told(facts: dict[str, Any], folder: Path) -> None:
     assert files(folder) == FILES
-    assert (facts["folder"], facts["kept"], facts["problem"]) == (str(folder), True, None)
+    assert (facts["file"], facts["kept"], facts["problem"]) == (str(folder), True, None)
     assert facts["saved"]["lowered"] == {"features": "aten"}
     for made in facts["saved"]["files"]:
         assert Path(made["path"]).stat().st_size == made["bytes"]
     assert (folder / "device.ptl").stat().st_size == facts["split"]["out_size"]
-    assert list(facts["seconds"]) == [*facts][2:-2]
+    assert list(facts["seconds"]) == list(facts["steps"])
 
 
 def test_stock_pytorch_gives_the_same_result_and_the_model_s_lines(facts: dict[str, Any]) -> None:
@@ -198,7 +200,7 @@ def test_what_does_not_hold_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "(largest difference: 0.5)"
     )
     assert (done.exit_code, done.stderr) == (1, f"debug-archive: {problem}\n")
-    facts = json.loads(done.stdout)
+    facts = file_of(done.stdout)
     assert (facts["problem"], [*facts["seconds"]]) == (problem, ["saved"])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import pytest
 import archive
 from tests.support.commands import called
 from tests.support.corpus import RELEASES
+from tests.support.documents import file_of, files_of
 from tests.support.tampering import tampered
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_rows_and_lines_are_limited() -> None:
 
 
 def test_json_has_all_facts(edited: Path) -> None:
-    facts = json.loads(called("diff", NESTED, edited, "--json").stdout)
+    facts = file_of(called("diff", NESTED, edited, "--json").stdout)
     assert (facts["identical"], facts["same_model"], facts["unchecked"]) == (False, False, [])
     change = next(one for one in facts["changes"] if one["level"] == "model")
     assert (change["what"], change["name"], change["changed"], change["bits"]) == ("tensor", "first.w", 1, 1)
@@ -82,7 +82,7 @@ def test_folders_are_compared_by_relative_path(edited: Path, tmp_path: Path) -> 
         "in/edited.pt: differences: 1 of model",
         "same.pt: identical, to the byte",
     ]
-    facts = json.loads(called("diff", old, new, "--json").stdout)
+    facts = files_of(called("diff", old, new, "--json").stdout)
     assert {one["file"]: one.get("status") for one in facts} == {
         "gone.pt": "gone",
         "in/edited.pt": None,

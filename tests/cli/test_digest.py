@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 import archive
 from tests.support.commands import called
 from tests.support.corpus import FIXTURES, RELEASES
+from tests.support.documents import files_of
 from tests.support.sampling import examples
 
 NEW = RELEASES / "torch-2.13.0"
@@ -111,7 +111,7 @@ def test_a_list_is_checked_with_what_each_digest_is_of(tmp_path: Path) -> None:
 
 def test_facts_are_json(tmp_path: Path) -> None:
     folder = filled(tmp_path / "models")
-    told = json.loads(called("digest", folder, "--json", "--parts").stdout)
+    told = files_of(called("digest", folder, "--json", "--parts").stdout)
     assert [sorted(one) for one in told] == [
         ["digest", "file", "of", "parts"],
         ["error", "file"],

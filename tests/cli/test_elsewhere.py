@@ -11,6 +11,7 @@ import pytest
 from archive.batches.places import below
 from tests.support.commands import run
 from tests.support.corpus import ORACLES
+from tests.support.documents import files_of
 from tests.support.range_server import served
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def test_globs_elsewhere(folder: str) -> None:
         run("verify", f"{folder}/*.ptl").stdout
         == b"memory://in/a.ptl: well\n1 file: 1 well, 0 with findings, 0 not checked\n"
     )
-    found = json.loads(run("sizes", f"{folder}/**/*.ptl", "--json").stdout)
+    found = files_of(run("sizes", f"{folder}/**/*.ptl", "--json").stdout)
     assert [one["file"] for one in found] == ["memory://in/a.ptl", "memory://in/sub/c.ptl"]
     done = run("verify", f"{folder}/*.onnx")
     assert (done.returncode, done.stderr) == (2, b"debug-archive: memory://in/*.onnx: nothing matches\n")
@@ -161,7 +162,7 @@ def test_http_takes_no_folders_either(folder: str, url: str) -> None:
 def test_what_cannot_be_read_is_told_and_the_other_files_are_read(url: str) -> None:
     gone = url.replace("m.ptl", "gone.ptl")
     done = run("verify", url, gone, "--json")
-    found = json.loads(done.stdout)
+    found = files_of(done.stdout)
     assert done.returncode == 2
-    assert found[url] == []
-    assert [one["message"] for one in found[gone]] == ["No such file or directory"]
+    assert [one["file"] for one in found] == [url, gone]
+    assert [one["message"] for file in found for one in file["diagnostics"]] == ["No such file or directory"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import archive
 from archive.formats.effects import EFFECTS
 from archive.formats.effects.model import Constant, Effect, EffectTable, MethodEffects, Op, Output
 from tests.support.commands import called, told, well
+from tests.support.documents import file_of
 from tests.support.effect_tables import COUNTING, SELF, attribute, with_effects
 from tests.support.tampering import STACK, tampered
 
@@ -80,7 +80,7 @@ def test_a_handle_of_0_is_one_and_a_negative_one_is_none(tmp_path: Path) -> None
 
 
 def test_effects_as_json(model: Path) -> None:
-    facts = json.loads(well("inspect", "--effects", "--json", model))
+    facts = file_of(well("inspect", "--effects", "--json", model))
     (method,) = facts["methods"]
     assert (method["method"], method["graph"], method["result"]) == (
         "forward",

@@ -11,6 +11,7 @@ import pytest
 from tests.support.canaries import planted
 from tests.support.commands import called, row, run, well
 from tests.support.corpus import FIXTURES, ORACLES
+from tests.support.documents import file_of, files_of
 from tests.support.halves import halves
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def test_allowed_texts_do_not_count() -> None:
 
 def test_json_has_every_finding_with_its_places() -> None:
     done = called("leaks", SHOP, "--json")
-    facts = json.loads(done.stdout)
+    facts = file_of(done.stdout)
     assert done.exit_code == 1
     assert facts["kind"] == "exported program"
     assert facts["passed_over"] == 352
@@ -100,12 +101,12 @@ def test_a_folder_is_a_line_a_file_and_the_total(tmp_path: Path) -> None:
     assert "left out: 1 (unknown: 1)" in done.stderr
 
 
-def test_json_of_a_folder_is_a_list(tmp_path: Path) -> None:
+def test_json_of_a_folder_has_an_object_for_each_file(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     (folder / "cut.pt").write_bytes(STACK.read_bytes()[:500])
     done = called("leaks", folder, "--json")
     assert done.exit_code == 2
-    facts = json.loads(done.stdout)
+    facts = files_of(done.stdout)
     assert [one["file"].rpartition("/")[2] for one in facts] == ["clean.pt", "cut.pt", "planted.ptl"]
     assert "cut short" in facts[1]["error"]
 
@@ -132,7 +133,7 @@ def test_findings_are_annotated() -> None:
 
 
 def counted_kinds(*arguments: object) -> set[str]:
-    facts = json.loads(called("leaks", *arguments, "--json").stdout)
+    facts = file_of(called("leaks", *arguments, "--json").stdout)
     return {one["kind"] for one in facts["findings"] if one["counted"]}
 
 

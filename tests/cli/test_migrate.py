@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from archive.reader.provenance import Evidence
 from archive.render.migrate import migration_facts, plan_text
 from tests.support.commands import called, files, outcomes, row, run, size, told, well
 from tests.support.corpus import RELEASES
+from tests.support.documents import files_of
 from tests.support.migrations import (
     NEW_ARCHIVE,
     OLD_ARCHIVE,
@@ -248,7 +248,7 @@ def test_a_folder_is_migrated_and_one_broken_file_stops_nothing(models: Path, ou
 def test_a_folder_as_json_is_a_list_in_the_order_of_its_files(models: Path, out: Path) -> None:
     done = called("migrate", models, "-o", out, "--to", "2.13", "--json", "-j", 1)
     assert done.exit_code == 2
-    facts = json.loads(done.stdout)
+    facts = files_of(done.stdout)
     assert [one["file"] for one in facts] == [
         str(models / name) for name in ("broken.pt", "old.ptl", "deep/new.ptl", "deep/deeper/older.PTH")
     ]
@@ -293,7 +293,7 @@ def test_a_dry_run_of_a_folder_is_a_line_a_file(models: Path, out: Path) -> None
     ]
     as_json = called("migrate", models, "-o", out, "--to", "2.13", "--dry-run", "--json", "-j", 1)
     assert as_json.exit_code == 2
-    facts: list[Mapping[str, Any]] = json.loads(as_json.stdout)
+    facts: list[Mapping[str, Any]] = files_of(as_json.stdout)
     assert [one["outcome"] for one in facts] == ["failed", "failed", "to do", "nothing to do", "to do"]
     assert facts[2]["plan"]["rescues"][0]["count"] == 202
     assert not out.exists()

@@ -18,6 +18,7 @@ import pytest
 from archive import ArchiveError
 from tests.support.commands import called, files, outcomes, well
 from tests.support.corpus import RELEASES
+from tests.support.documents import files_of
 from tests.support.many_archives import beside
 from tests.support.migrations import (
     NEW_ARCHIVE,
@@ -94,7 +95,7 @@ def test_what_is_done_is_not_done_again(models: Path, out: Path) -> None:
 def test_as_json_each_file_is_told_as_the_same(models: Path, out: Path) -> None:
     done = again(models, out, "--json")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert [(one["file"], one["outcome"]) for one in json.loads(done.stdout)] == [
+    assert [(one["file"], one["outcome"]) for one in files_of(done.stdout)] == [
         (str(models / name), "same") for name in ("old.ptl", "deep/new.ptl", "deep/older.pt")
     ]
 
@@ -112,7 +113,7 @@ def test_a_file_that_failed_is_tried_again(models: Path, out: Path) -> None:
     for _ in range(2):
         done = again(models, out, "--json")
         assert done.exit_code == 2
-        found = {one["file"]: one["outcome"] for one in json.loads(done.stdout)}
+        found = {one["file"]: one["outcome"] for one in files_of(done.stdout)}
         assert found.pop(str(models / "late.pt")) == "failed"
         assert set(found.values()) == {"same"}
     shutil.copy(OLD_ARCHIVE, models / "late.pt")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.commands import run, well
+from tests.support.documents import file_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,7 @@ def test_saved_profiles_are_compared_a_run(tmp_path: Path) -> None:
         "                   0.1 µs      +0.1 µs     new  m.py:4                       x = y",
         "                               +0.0 µs          [1 others]",
     ]
-    facts = json.loads(well("profile", after, "--base", before, "--by", "operator", "--json"))
+    facts = file_of(well("profile", after, "--base", before, "--by", "operator", "--json"))
     assert (facts["before_ns"], facts["after_ns"]) == (6500, 3050)
     assert facts["changes"][0]["after"]["self_ns"] == 1000
     assert facts["changes"][1]["after"] is None
@@ -53,7 +54,7 @@ def test_a_saved_profile_is_shown(tmp_path: Path) -> None:
         "      1.5 µs  75.0%        1            64  m.py:1                       x = y",
         "      0.5 µs  25.0%        1            64  m.py:2                       x = y",
     ]
-    assert json.loads(well("profile", path, "--by", "line", "--json"))["line"][0]["self_ns"] == 1500
+    assert file_of(well("profile", path, "--by", "line", "--json"))["line"][0]["self_ns"] == 1500
     assert well("profile", path, "--base", path, "--by", "line").count("same") == 3
 
 
@@ -94,7 +95,7 @@ def test_a_run_is_shown_saved_and_compared(model: Path, tmp_path: Path) -> None:
     assert modules.startswith("backend lite interpreter: ")
     assert {line.split()[-2] for line in modules.splitlines()[3:] if "Linear" in line} == {"left", "right"}
     trace, stacks = tmp_path / "x.json", tmp_path / "x.folded"
-    facts = json.loads(well(*given, "--runs", "2", "--json", "-o", trace, "-o", stacks))
+    facts = file_of(well(*given, "--runs", "2", "--json", "-o", trace, "-o", stacks))
     assert (facts["runs"], facts["backend"]) == (2, "lite interpreter")
     assert json.loads(trace.read_bytes())["traceEvents"]
     assert "top(Deciding);left(Linear);" in stacks.read_text("utf-8")

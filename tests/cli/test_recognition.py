@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import zipfile
@@ -17,6 +16,7 @@ from archive.container.write import new_member
 from archive.reader.recognition import READ_KINDS, recognise
 from tests.support.commands import called, files, told, well
 from tests.support.corpus import KINDS, NAMED, OTHERS, RELEASES, SHOWN, ZIPS
+from tests.support.documents import file_of
 from tests.support.halves import halves, rezipped
 from tests.support.tampering import STACK, packed
 
@@ -138,11 +138,12 @@ def test_verify_calls_nothing_well_or_broken_that_it_did_not_check(name: str) ->
         assert lines == [f"{KINDS / name}: {finding.severity}: {finding}", f"{STACK}: well"]
         counts = "1 with findings, 0 not checked" if damaged else "0 with findings, 1 not checked"
         assert total == f"2 files: 1 well, {counts}"
-    facts = json.loads(called("verify", KINDS / name, "--json").stdout)
+    facts = file_of(called("verify", KINDS / name, "--json").stdout)
     assert facts == {
-        str(KINDS / name): [
+        "file": str(KINDS / name),
+        "diagnostics": [
             {"severity": finding.severity, "record": "", "place": "", "message": finding.message}
-        ]
+        ],
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,7 @@ from archive.describe.sizes.budgets import SizeBudget
 from archive.formats.record_kinds import MetadataKind, SpareKind
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, KINDS, RELEASES, ZIPS
+from tests.support.documents import file_of
 from tests.support.halves import halves
 from tests.support.zips import zipped
 
@@ -68,7 +68,7 @@ def test_a_single_row_more_is_shown_itself() -> None:
 
 @pytest.mark.parametrize("view", ["kind", "part", "record", "module", "source"])
 def test_json_has_all_rows_of_each_view(view: str) -> None:
-    facts = json.loads(sizes(NESTED, "--by", view, "-n", 1, "--json").stdout)
+    facts = file_of(sizes(NESTED, "--by", view, "-n", 1, "--json").stdout)
     account = archive.sizes(NESTED)
     assert (facts["file"], facts["size"], facts["by"]) == (str(NESTED), account.size, view)
     assert facts["debug_bytes"] == account.debug_bytes
@@ -95,7 +95,7 @@ def test_the_difference_of_two_files(tmp_path: Path) -> None:
         ["version", "96", "96", "0"],
         ["total", "406", "375", "-31", "-7.6%"],
     ]
-    facts = json.loads(sizes(new, "--base", old, "--by", "record", "--json").stdout)
+    facts = file_of(sizes(new, "--base", old, "--by", "record", "--json").stdout)
     assert facts["base"]["size"] == 406
     assert facts["labels"]["extra/a"] == {"old": 96, "new": None}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 
 from tests.support.commands import run
 from tests.support.corpus import RELEASES
+from tests.support.documents import file_of
 from tests.support.faults import fill
 
 NESTED = RELEASES / "torch-2.13.0" / "nested.ptl"
@@ -42,7 +42,7 @@ def test_standard_output_takes_the_file_and_standard_error_the_summary(verb: str
     said = streamed.stderr.decode().replace("standard output", "out")
     assert said.replace("─", "").split() == written.stdout.decode().replace("─", "").split()
     assert sorted(folder.iterdir()) == before
-    facts = json.loads(run(verb, *COMMANDS[verb], "-o", "-", "--json").stderr)
+    facts = file_of(run(verb, *COMMANDS[verb], "-o", "-", "--json").stderr)
     assert facts["out"] == "standard output"
 
 

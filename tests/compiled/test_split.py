@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import struct
 import sys
@@ -16,6 +15,7 @@ from archive.base.errors import ArchiveError, NothingToDoError
 from archive.companion.layout import CompanionProfile
 from archive.formats.elf.parse import parse_object
 from tests.support.commands import run, well
+from tests.support.documents import file_of
 from tests.support.elf_files import AARCH64, elf_file
 from tests.support.exported import PACKAGES, changed_package, member, package, package_halves, written
 from tests.support.hostile_companions import hostile
@@ -132,7 +132,7 @@ def test_the_command_tells_what_stayed_and_what_came_back(tmp_path: Path) -> Non
     assert "byte for byte" in told
     told = well("join", small, "-c", aside, "-o", back)
     assert "with its 3 debug records and all of 1 shared object again" in told
-    facts = json.loads(well("join", small, "-c", aside, "-o", back, "--force", "--json"))
+    facts = file_of(well("join", small, "-c", aside, "-o", back, "--force", "--json"))
     assert (facts["objects"], facts["records"]) == (1, 3)
 
 
@@ -298,7 +298,7 @@ def test_the_command_tells_what_was_cut_and_what_was_not_checked(tmp_path: Path)
     assert "sources stayed" in told
     assert "`debug-archive restore` gives the original file, byte for byte" in told
     assert well("symbolicate", tmp_path / "embed", LABEL) == well("symbolicate", path, LABEL)
-    facts = json.loads(well("shrink", path, "-o", tmp_path / "json", "--json"))
+    facts = file_of(well("shrink", path, "-o", tmp_path / "json", "--json"))
     assert (facts["is_compiled"], facts["is_exported"], facts["cut"]) == (True, False, 2232)
 
 
@@ -336,5 +336,5 @@ def test_inspect_shows_the_kernels_in_a_companion(tmp_path: Path) -> None:
     told = well("inspect", tmp_path / "small.ptdbg")
     assert "3 records, 3 of debug info" in told
     assert "kernel information" in told
-    facts = json.loads(well("inspect", tmp_path / "small.ptdbg", "--json"))
+    facts = file_of(well("inspect", tmp_path / "small.ptdbg", "--json"))
     assert facts["compiled"]["model"]["kernels"] == 6

@@ -17,6 +17,7 @@ from archive.failures.explainer import LogExplainer
 from archive.failures.lookups.instructions import InstructionNodes
 from tests.support.commands import well
 from tests.support.cost import loops_below
+from tests.support.documents import file_of
 from tests.support.exported import ETRECORDS, changed_record, record
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def test_of_many_methods_the_first_are_shown_and_others_counted(tmp_path: Path) 
     table = [line.split() for line in well("inspect", tmp_path / "many").splitlines()]
     assert ["method_999", "2", "2"] in table
     assert ["[4", "more", "methods]", "6", "6"] in table
-    assert len(json.loads(well("inspect", tmp_path / "many", "--json"))["methods"]) == 1004
+    assert len(file_of(well("inspect", tmp_path / "many", "--json"))["methods"]) == 1004
     told = well("inspect", tmp_path / "many", "--limit", "work=1000")
     assert "methods are not known: debug_handle_map: work is limited to 1,000, found 1,003" in told
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from archive.failures.lookups.instructions import InstructionNodes, runs
 from archive.formats.etrecord import DelegateCall, Instruction, node_handles
 from archive.formats.record_kinds import programs_in
 from tests.support.commands import run
+from tests.support.documents import file_of
 from tests.support.exported import ETRECORDS, INSPECTED, changed_record, inspected, record
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def test_an_instruction_is_asked_for_by_its_number() -> None:
 
 
 def test_of_several_methods_each_is_told_or_the_one_that_is_named() -> None:
-    told = json.loads(run("symbolicate", record("methods"), "0:0", "words/0:0", "--json").stdout)
+    told = file_of(run("symbolicate", record("methods"), "0:0", "words/0:0", "--json").stdout)
     assert [(one["asked"], one["instruction"], one["nodes"]) for one in told["instructions"]] == [
         ("0:0", "forward/0:0", ["aten_embedding_default"]),
         ("0:0", "later/0:0", ["aten_add_tensor"]),
@@ -225,7 +225,7 @@ def test_a_call_of_a_backend_without_nodes_is_told_once(tmp_path: Path) -> None:
 
 
 def test_inspect_counts_instructions_and_calls_of_backends() -> None:
-    facts = json.loads(run("inspect", record("xnnpack"), "--json").stdout)
+    facts = file_of(run("inspect", record("xnnpack"), "--json").stdout)
     assert facts["methods"] == {
         "forward": {"instructions": 4, "handles": 6, "backends": {"XnnpackBackend": 2}}
     }

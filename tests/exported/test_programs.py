@@ -20,6 +20,7 @@ from archive.formats.exported.program import MAX_SCOPES, Program
 from archive.formats.record_kinds import programs_in
 from archive.reader.recognition import FileKind, recognise
 from tests.support.commands import run
+from tests.support.documents import file_of
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
 from tests.support.hostile_companions import hostile
 from tests.support.sampling import sampled
@@ -280,7 +281,7 @@ def test_its_nodes_are_looked_up_like_those_of_today() -> None:
 
 
 def test_inspect_and_sizes_show_its_records() -> None:
-    facts = json.loads(run("inspect", LEGACY, "--json").stdout)
+    facts = file_of(run("inspect", LEGACY, "--json").stdout)
     assert facts["programs"]["model"]["traced"] == 26
     assert {name: record["kind"] for name, record in facts["records"].items()} == {
         "serialized_exported_program.json": "exported program",

@@ -19,6 +19,7 @@ from archive.container.write import member_from, new_member
 from archive.formats.record_kinds import EMBEDDED_IN_EXPORTED
 from archive.store.store import Store
 from tests.support.commands import run
+from tests.support.documents import file_of
 from tests.support.exported import EXPORTED, PROGRAMS
 from tests.support.sampling import crossed, sampled
 from tests.support.zips import written
@@ -98,7 +99,7 @@ def test_nodes_and_logs_are_explained_from_inside(tmp_path: Path) -> None:
     assert run("symbolicate", small, "embedding_1").stdout == run("symbolicate", SHOP, "embedding_1").stdout
     log = (EXPORTED / "shop.interpreter.stripped.txt").read_bytes()
     assert run("symbolicate", small, stdin=log).stdout == (EXPORTED / "shop.interpreter.txt").read_bytes()
-    told = [json.loads(run("inspect", path, "--json").stdout)["programs"] for path in (SHOP, small)]
+    told = [file_of(run("inspect", path, "--json").stdout)["programs"] for path in (SHOP, small)]
     assert told[0] == told[1]
 
 

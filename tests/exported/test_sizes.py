@@ -24,6 +24,7 @@ from archive.formats.exported.places import MetadataSize, NodeBytes, node_bytes
 from archive.formats.exported.program import left_of
 from archive.formats.record_kinds import is_program
 from tests.support.corpus import FIXTURES
+from tests.support.documents import files_of
 from tests.support.exported import EXPORTED, PROGRAMS, nodes, trees
 from tests.support.sampling import examples
 from tests.support.strategies import patient
@@ -306,7 +307,7 @@ def test_a_folder_counts_programs_as_models(tmp_path: Path) -> None:
     models = (SEVERAL, SHOP, *OTHERS[:2], FIXTURES / "compiled" / "several.pt2")
     for number, path in enumerate(models):
         (tmp_path / f"{number}.bin").write_bytes(path.read_bytes())
-    facts = json.loads(sizes(tmp_path, "--json").stdout)
+    facts = files_of(sizes(tmp_path, "--json").stdout)
     assert [one["debug_bytes"] for one in facts] == [archive.sizes(path).debug_bytes for path in models]
     assert sizes(tmp_path, "--base", tmp_path, "--budget", "traces=+0").exit_code == 0
     assert sizes(tmp_path, "--budget", "traces=7KB").stderr.count("over the budget") == 1

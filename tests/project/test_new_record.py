@@ -117,7 +117,7 @@ class Library:
         return done.stderr if is_error else done.stdout
 
     def json(self, *words: object, status: int = 0) -> Any:  # noqa: ANN401 (read by its keys)
-        return json.loads(self.run(*words, "--json", status=status))
+        return json.loads(self.run(*words, "--json", status=status))["files"][0]
 
 
 def with_notes(path: Path, notes: object) -> Path:

@@ -64,7 +64,7 @@ def test_a_reader_who_types_the_commands_of_the_readme_sees_what_it_shows(tmp_pa
 
 def test_there_are_blocks_to_compare() -> None:
     found = [block for page in PAGES for block in blocks(text_of(page))]
-    assert len(found) == 101
+    assert len(found) == 103
     assert sum("~~~~ <--- HERE" in block for block in found) == 11
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +30,7 @@ from tests.support import slow_reader
 from tests.support.commands import told, well
 from tests.support.corpus import ARCHIVES, CALLSTACKS, DELEGATED, HANDLES, PATHS, raw_records
 from tests.support.corpus import RELEASES as FOLDER
+from tests.support.documents import file_of
 from tests.support.migrations import LEGACY, layouts, migrated, original, records, release_of
 from tests.support.sampling import sampled
 from tests.support.tampering import tampered
@@ -355,7 +355,7 @@ def test_inspect_tells_where_an_archive_comes_from(tmp_path: Path) -> None:
     count = len(of(odd).evidence)
     assert lines[2].endswith(f"as {count - 1} of {count} signs say")
     assert lines[3] == "  but 1 source-range record: pair rows (1.3 to 1.8)"
-    origin = json.loads(well("inspect", odd, "--json"))["origin"]
+    origin = file_of(well("inspect", odd, "--json"))["origin"]
     assert [one["says"] for one in origin["against"]] == ["pair rows"]
 
 

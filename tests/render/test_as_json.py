@@ -16,6 +16,7 @@ from archive.base.strings import HeldStrings, StringView, Text
 from archive.batches.manifest import built
 from archive.render.as_json import as_json
 from tests.support.commands import run
+from tests.support.documents import file_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +64,6 @@ def test_two_records_have_two_names_in_json(tmp_path: Path) -> None:
         for name in names:
             target.writestr(name.replace("\udcff", "#"), b"mail %d@zqcorpxz.com" % len(name))
     (tmp_path / "m.zip").write_bytes(out.getvalue().replace(b"a#", b"a\xff"))
-    facts = json.loads(run("leaks", tmp_path / "m.zip", "--json", "--kind", "e-mail address").stdout)
+    facts = file_of(run("leaks", tmp_path / "m.zip", "--json", "--kind", "e-mail address").stdout)
     found = {place["record"] for one in facts["findings"] for place in one["places"]}
     assert {read_back(name) for name in found} == set(names)

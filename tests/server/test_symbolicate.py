@@ -11,6 +11,7 @@ import pytest
 
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.commands import explained_by, run
+from tests.support.documents import file_of
 
 if TYPE_CHECKING:
     from tests.support.servers import Running
@@ -60,7 +61,7 @@ def test_a_pattern_names_the_models(server: Running) -> None:
 def test_json_gives_causes_counts_and_the_log(server: Running) -> None:
     log = b"".join(PLAIN.splitlines(keepends=True)[:300])
     facts = asked(server, log=log.decode(), top=2)
-    expected = json.loads(run("symbolicate", FLEET, "--json", "--top", 2, stdin=log).stdout)
+    expected = file_of(run("symbolicate", FLEET, "--json", "--top", 2, stdin=log).stdout)
     assert facts.pop("log") == run("symbolicate", FLEET, stdin=log).stdout.decode()
     assert facts.pop("unread") == {}
     assert "43 failures are explained because nothing contradicts it" in str(facts.pop("caveat"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import pytest
 from archive.store.store import Store
 from tests.support.commands import process, run
 from tests.support.corpus import FIXTURES
+from tests.support.documents import file_of, files_of
 from tests.support.kin import id_of, kin
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_one_that_is_refused_hinders_no_other(path: Path, tmp_path: Path) -> Non
         lines("add", *files, status=2, error="is kept already with other debug info")[-1]
         == "4 files: 2 added, 2 failed"
     )
-    told = json.loads("\n".join(lines("add", *files, "--json", status=2)))
+    told = files_of("\n".join(lines("add", *files, "--json", status=2)))
     assert [one["outcome"] for one in told] == ["same", "failed", "same", "failed"]
     assert [one["file"] for one in told] == [str(file) for file in files]
     assert told[3]["reason"].startswith(f"{files[3]}: no known kind of file")
@@ -89,20 +89,20 @@ def test_one_that_is_refused_hinders_no_other(path: Path, tmp_path: Path) -> Non
     assert Store.open(path).companion(id_of(1)) == kin(1, line=2)
 
 
-@pytest.mark.usefixtures("path")
-def test_facts_are_printed_as_json() -> None:
-    added = json.loads("\n".join(lines("add", FLEET, "--json")))
+def test_facts_are_printed_as_json(path: Path) -> None:
+    added = files_of("\n".join(lines("add", FLEET, "--json")))
     assert [(one["outcome"], one["top"]) for one in added] == [
         ("added", "Detector"),
         ("added", "Encoder"),
         ("added", "Ranker"),
     ]
-    listed = json.loads("\n".join(lines("ls", "--json")))
+    listed = files_of("\n".join(lines("ls", "--json")))
     known = {one["archive_id"]: one for one in listed}[RANKER]
     assert (known["prefix"], known["added"], known["size"]) == (2597103980, 1760000000, 3727)
     assert known["handles"] == [[0, 1152]]
-    assert json.loads("\n".join(lines("check", "--json"))) == []
-    assert json.loads("\n".join(lines("gc", "--json"))) == {
+    assert file_of("\n".join(lines("check", "--json")))["diagnostics"] == []
+    assert file_of("\n".join(lines("gc", "--json"))) == {
+        "file": str(path),
         "drafts": 0,
         "bases": 0,
         "repacked": 0,
@@ -188,16 +188,16 @@ def test_redacted_ids_are_listed_and_found(tmp_path: Path) -> None:
     lines("add", FLEET / "Ranker.ptdbg")
     assert "redacted id" not in lines("ls")[0]
     lines("add", companion)
-    known = json.loads("".join(lines("ls", "Stack", "--json")))[0]
+    known = files_of("".join(lines("ls", "Stack", "--json")))[0]
     redacted = known["redacted_id"]
     assert redacted != known["archive_id"]
     assert lines("ls")[0].split()[:4] == ["archive", "id", "redacted", "id"]
     assert any(line.split()[:2] == [known["archive_id"][:12], redacted[:12]] for line in lines("ls"))
     assert len(lines("ls", f"{redacted[:8]}*")) == len(lines("ls", "Stack"))
-    told = json.loads("".join(lines("get", redacted[:12], "-o", exact, "--json")))
+    told = file_of("".join(lines("get", redacted[:12], "-o", exact, "--json")))
     assert told == {"output": str(exact), "exact": True} | known
     assert exact.read_bytes() == companion.read_bytes()
     lines("get", redacted[:12], "-o", "-", "--json", status=2, error="give a file")
-    removed = json.loads("".join(lines("rm", "Stack", "--json")))
+    removed = files_of("".join(lines("rm", "Stack", "--json")))
     assert removed == [{"archive_id": known["archive_id"], "outcome": "removed"}]
-    assert len(json.loads("".join(lines("ls", "--json")))) == 1
+    assert len(files_of("".join(lines("ls", "--json")))) == 1

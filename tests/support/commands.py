@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archive.cli.main import group, main
+from tests.support.documents import file_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def well(*arguments: object) -> str:
 
 
 def told(*arguments: object) -> dict[str, object]:
-    facts = json.loads(well(*arguments, "--json"))
+    facts = file_of(well(*arguments, "--json"))
     assert isinstance(facts, dict)
     return facts
 

@@ -17,6 +17,8 @@ from archive.cli.status import ExitStatus
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from archive.render.documents import DemoFacts
+
 
 @click.command("demo")
 @click.option("--backend", is_flag=True, help="A part of a model lowered to a backend. Needs PyTorch.")
@@ -69,7 +71,7 @@ def _backend_steps() -> ModuleType:
 
 def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: bool) -> ExitStatus:
     """Do all steps; print each as it is done, or the facts of all of them as JSON."""
-    facts: dict[str, object] = {"folder": str(folder), "kept": kept}
+    facts: dict[str, object] = {}
     seconds: dict[str, float] = {}
     problem = ""
     started = time.perf_counter()
@@ -85,7 +87,14 @@ def _show(shown: ModuleType, folder: Path, *, kept: bool, force: bool, as_json: 
     except shown.FAILURES as error:
         problem = one_line(str(error))
     if as_json:
-        printing.write_json({**facts, "seconds": seconds, "problem": problem or None})
+        told: DemoFacts = {
+            "file": str(folder),
+            "kept": kept,
+            "steps": facts,
+            "seconds": seconds,
+            "problem": problem or None,
+        }
+        printing.write_document(told)
     elif not problem:
         where = f"are in {folder.absolute()}." if kept else "are removed; -o FOLDER keeps them."
         printing.write(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 from tests.failures.models.test_three_models import FAILURES, FLEET
 from tests.support.commands import called, run
 from tests.support.corpus import FIXTURES
+from tests.support.documents import file_of
 from tests.support.reports import case
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def test_causes_are_shown_as_a_table_or_as_json() -> None:
     table = called("symbolicate", FLEET, "--log", log, "--top", "3").stdout
     assert "models/ranker.py:91" in table
     assert "197 of other causes" in table
-    facts = json.loads(called("symbolicate", FLEET, "--log", log, "--json").stdout)
+    facts = file_of(called("symbolicate", FLEET, "--log", log, "--json").stdout)
     assert (facts["failures"], facts["explained"], facts["models"]) == (200, 200, 3)
     assert sum(cause["count"] for cause in facts["causes"]) == 200
     first = facts["causes"][0]
