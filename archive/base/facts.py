@@ -38,7 +38,12 @@ if not TYPE_CHECKING:
         """
 
         def declared(cls: type) -> type:
-            cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+            # Python looks whether a class and those that it inherits from are frozen alike.
+            inherits = any(_is_frozen(base) for base in cls.__mro__[1:])
+            cls = dataclasses.dataclass(
+                init=False, repr=False, eq=False, frozen=frozen and inherits, slots=slots, kw_only=kw_only
+            )(cls)
+            cls.__dataclass_params__.frozen = frozen
             _give(cls, __init__=_initialiser(cls, frozen=frozen), __repr__=_repr)
             if eq:
                 _give_equality(cls, frozen=frozen)
@@ -49,6 +54,11 @@ if not TYPE_CHECKING:
             return cls
 
         return declared
+
+
+def _is_frozen(cls: type) -> bool:
+    """Whether a class is a frozen dataclass."""
+    return getattr(getattr(cls, "__dataclass_params__", None), "frozen", False)
 
 
 def _give(cls: type, **methods: object) -> None:

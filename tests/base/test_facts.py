@@ -168,6 +168,20 @@ def modules() -> Iterator[ModuleType]:
             yield importlib.import_module(found.name)
 
 
+@pytest.mark.parametrize("frozen", [True, False])
+@pytest.mark.parametrize("decorator", DECORATORS.values(), ids=list(DECORATORS))
+def test_who_inherits_is_frozen_alike(decorator: Callable[..., Any], frozen: bool) -> None:  # noqa: FBT001
+    base: type = facts.dataclass(frozen=frozen, slots=True)(type("Base", (), {"__annotations__": {"x": int}}))
+    body = {"__annotations__": {"y": int}}
+    made = decorator(frozen=frozen, slots=True)(type("Derived", (base,), body))(1, 2)
+    assert (made.x, made.y) == (1, 2)
+    if frozen:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            made.x = 3
+    with pytest.raises(TypeError, match="cannot inherit"):
+        dataclasses.dataclass(frozen=not frozen)(type("Other", (base,), dict(body)))
+
+
 def test_each_class_is_declared_as_python_would() -> None:
     count = 0
     for module in modules():
