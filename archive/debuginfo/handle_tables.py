@@ -139,10 +139,10 @@ class MethodTable:
         Of several instructions with the handle, it is the last one.
         """
         values, order = self._by_value
-        at = int(np.searchsorted(values, handle))
+        at = int(values.searchsorted(handle))
         if at == len(values) or values[at] != handle:
             return None
-        method = int(np.searchsorted(self.first, order[at], "right")) - 1
+        method = int(self.first.searchsorted(order[at], "right")) - 1
         return method, int(order[at] - self.first[method])
 
     def values(self, method: int) -> list[int]:

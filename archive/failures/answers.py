@@ -65,7 +65,7 @@ class ArchiveAnswers:
         # A profile has a row of the same kernel for each call.
         self._kernel_source = lru_cache(maxsize=256)(partial(source_of, archive.compiled))
 
-    def saw(self, line: bytes, number: int) -> None:
+    def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Nothing: which model failed is known."""
 
     def is_quiet(self, lines: bytes) -> bool:

@@ -148,12 +148,12 @@ class LogExplainer:
                 yield line.unchanged(line.output)
                 continue
             if line.count > 1:
-                self.answers.saw(next(line.parted()).data, line.number)  # it tells where another log begins
+                self.answers.saw(b"", line.number)  # it tells where another log begins
                 above.add_last(line.data)
                 yield line.data
                 continue
-            self.answers.saw(line.data, line.number)
             is_plain = not has_failure(line.data)
+            self.answers.saw(line.data, line.number, is_failing=not is_plain)
             written = self.answers.named(line.data) if is_plain else self._line(line, lines, nested, above)
             yield line.unchanged(written)
             above.add(line.data)
@@ -161,13 +161,12 @@ class LogExplainer:
     def _line(self, line: LogLine, lines: Lines, nested: int, above: Above) -> bytes:
         """What is written in the place of a line that may have a failure."""
         beginning = Beginning.of(line, lines) if line.is_whole else None
-        plainly = Beginning.plainly(line, lines)
         written = None if beginning is None else self._failure(beginning, above)
         if written is None:
             written = self._strings(line, nested, above)
         if written is None and line.is_whole:
             if beginning is None:
-                written = self._failure(plainly, above)
+                written = self._failure(Beginning.plainly(line, lines), above)
             if written is None and begins_failure(line.data):
                 return self._left(line, UNREAD_NOTE)
         return line.data if written is None else written

@@ -146,8 +146,8 @@ class Answer:
 class Answers(Protocol):
     """One model, or many, that failures are explained by."""
 
-    def saw(self, line: bytes, number: int) -> None:
-        """Take note of a line of the log, whether or not a failure begins in it."""
+    def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
+        """Take note of a line of the log, and whether a failure may begin in it."""
 
     def is_quiet(self, lines: bytes) -> bool:
         """Whether there is nothing to take note of in lines, and nothing to name; false if unsure."""

@@ -28,7 +28,7 @@ time: see ``tests/failures/ambiguous_models.py``. Where several readings are equ
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from archive.base.limits import Steps
-    from archive.debuginfo.handle_tables import HandleTable
+    from archive.debuginfo.handle_tables import HandleTable, MethodTable
     from archive.formats.bytecode import LiteInstruction
     from archive.reader.archive import Archive
 
@@ -108,6 +108,8 @@ class HandleSplits:
 
     def likeliest(self, readings: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
         """The readings that rank first; several if the rules do not tell them apart."""
+        if len(readings) == 1:
+            return [*readings]
         ranks = {reading: self._rank(reading) for reading in readings}
         best = min(ranks.values(), default=None)
         return [reading for reading, rank in ranks.items() if rank == best]
@@ -154,61 +156,67 @@ class HandleSplits:
         """All readings, those with few handles first.
 
         Readings of n handles form a tree that grows with every digit, and most of its branches end before the
-        last digit. ``leads_on`` asks whether a branch ends well before it is followed. The steps of a state,
-        and the answers, are cached: there are few states, though many readings.
+        last digit. So the states are found first, of which there are few, and how many handles may follow on
+        each; only branches that reach the end are followed.
         """
+        start = ReadingState(0, b"", in_methods=False)
+        ahead = {start: self._steps(digits, start, steps)}
+        states = [start]
+        for state in states:  # it grows meanwhile
+            for _, step in ahead[state]:
+                if step not in ahead:
+                    ahead[step] = self._steps(digits, step, steps)
+                    states.append(step)
+        # The numbers of handles that may follow on a state, each a bit.
+        left = dict[ReadingState, int]()
+        for state in sorted(states, reverse=True):
+            is_end = state.at == len(digits.text) and state.in_methods
+            left[state] = int(is_end)
+            for _, step in ahead[state]:
+                left[state] |= left[step] << 1
 
-        @cache
-        def steps_of(state: ReadingState) -> list[tuple[int, ReadingState]]:
-            return list(self._steps(digits, state, steps))
-
-        @cache
-        def leads_on(state: ReadingState, left: int) -> bool:
-            if state.at == len(digits.text):
-                return state.in_methods and not left
-            return left > 0 and any(leads_on(step, left - 1) for _, step in steps_of(state))
-
-        def readings(state: ReadingState, handles: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
-            if state.at == len(digits.text):
+        def readings(state: ReadingState, handles: tuple[int, ...], count: int) -> Iterator[tuple[int, ...]]:
+            if not count:
                 yield handles
                 return
-            ahead = steps_of(state)
-            steps.take(len(ahead))
-            for handle, step in ahead:
-                if leads_on(step, left - 1):
-                    yield from readings(step, (*handles, handle), left - 1)
+            steps.take(len(ahead[state]))
+            for handle, step in ahead[state]:
+                if left[step] >> (count - 1) & 1:
+                    yield from readings(step, (*handles, handle), count - 1)
 
-        start = ReadingState(0, b"", in_methods=False)
-        # With one handle more than digits, all states are known, and no reading is left.
-        for count in range(1, min(MAX_HANDLES, len(digits.text) + 1) + 1):
-            if leads_on(start, count):
+        for count in range(1, MAX_HANDLES + 1):
+            if left[start] >> count & 1:
                 yield from readings(start, (), count)
 
-    def _steps(self, digits: Digits, state: ReadingState, steps: Steps) -> Iterator[tuple[int, ReadingState]]:
+    def _steps(self, digits: Digits, state: ReadingState, steps: Steps) -> list[tuple[int, ReadingState]]:
         """The handles that may come next, each with the state behind it."""
         known, at = self.operations, state.at
+        if at == len(digits.text):
+            return []
         if at >= digits.plain:
             ends = range(at + DIGITS, at + DIGITS + 1)
         else:
             longest = 1 if digits.text[at] == "0" else known.most_digits
             ends = range(at + 1, min(at + longest, digits.plain) + 1)
+        steps.take(len(ends))
+        behind = []
         for end in ends:
             handle = self._form.known_as(int(digits.text[at:end]))
-            steps.take()
             if handle not in known:
                 continue
             operation = known[handle]
             if known.has_methods and operation.method < 0:
                 # No instruction's handle: a delegated operation, if no method's instruction came before.
                 if not state.in_methods and end <= digits.plain:
-                    yield handle, ReadingState(end, EXECUTE_METHOD, in_methods=False)
+                    behind.append((handle, ReadingState(end, EXECUTE_METHOD, in_methods=False)))
             # The innermost handle may be any instruction's; a further one must call what is inside of it.
             elif end <= digits.plain and digits.has_unique:
                 continue  # an instruction's handle is unique here
             elif not at or (
                 operation.may_call and operation.instruction in (None, (INTERFACE_CALL, state.callee))
             ):
-                yield handle, ReadingState(end, operation.method_name.rpartition(b".")[2], in_methods=True)
+                behind.append((handle, ReadingState(end, operation.callee, in_methods=True)))
+        return behind
 
     def _rank(self, handles: tuple[int, ...]) -> tuple[bool, bool]:
         """The rank of a reading by the module's two rules; the likeliest has the smallest."""
@@ -239,12 +247,14 @@ class HandleOperation(NamedTuple):
     Attributes:
         method: the number of the method whose instruction has it; -1 where none is known.
         method_name: the method's qualified name; b"" where none is known.
+        callee: its last part, by which an instruction calls it.
         may_call: whether it may be a call's: its row names no operator, or a call.
         instruction: its instruction; None where the bytecode does not tell.
     """
 
     method: int
     method_name: bytes
+    callee: bytes
     may_call: bool
     instruction: LiteInstruction | None
 
@@ -257,6 +267,8 @@ class HandleOperations:
         self._table = archive.handle_table
         self._methods = archive.method_table
         self._facts = Recent[int, HandleOperation](FACTS_KEPT)
+        self._names = Recent[int, tuple[bytes, bytes]](FACTS_KEPT)
+        self._operators = Recent[int, tuple[str, bool]](FACTS_KEPT)
         self._modules: dict[int, int] = {}
 
     def __contains__(self, handle: int) -> bool:
@@ -289,16 +301,17 @@ class HandleOperations:
         known = self._facts.get(handle)
         if known is not None:
             return known
-        operator, methods = self._operator(handle), self._methods
-        may_call = operator is None or operator[: len(CALLS)] == CALLS
+        methods = self._methods
         place = None if methods is None else methods.place_of(handle)
         if methods is None or place is None:
-            return self._facts.keep(handle, HandleOperation(-1, b"", may_call, None), 1)
+            operation = HandleOperation(-1, b"", b"", self._operator(handle)[1], None)
+            return self._facts.keep(handle, operation, 1)
         method, number = place
-        text = methods.strings.data(int(methods.name[method]))
-        name, table = bytes(text) if len(text) <= MAX_NAME else b"", self._archive.instruction_table
+        name, callee = self._method_names(methods, method)
+        table = self._archive.instruction_table
         instruction = None if table is None else table.at(name, number)
-        return self._facts.keep(handle, HandleOperation(method, name, may_call, instruction), 1)
+        operation = HandleOperation(method, name, callee, self._operator(handle)[1], instruction)
+        return self._facts.keep(handle, operation, 1)
 
     def runs_nothing(self, handle: int) -> bool:
         """Whether a handle is known to be an instruction's that calls neither an operator nor a method."""
@@ -307,8 +320,7 @@ class HandleOperations:
 
     def operator(self, handle: int) -> str:
         """The name of a known handle's operator; "" where none is recorded, or too long a name."""
-        name = self._operator(handle) or b""
-        return decoded(name) if len(name) <= MAX_NAME else ""
+        return self._operator(handle)[0]
 
     def module_type(self, handle: int) -> str:
         """The class of the innermost module in a known handle's call stack; "" where there is none."""
@@ -324,9 +336,26 @@ class HandleOperations:
         name = memoryview(b"") if module < 0 else table.strings.data(int(table.module_type[module]))
         return decoded(name) if len(name) <= MAX_NAME else ""
 
-    def _operator(self, handle: int) -> memoryview | None:
+    def _operator(self, handle: int) -> tuple[str, bool]:
+        """The name of a known handle's operator, as :meth:`operator` gives it, and whether it may call."""
         op = int(self._known.op[self._known.rows[handle]])
-        return None if op < 0 else self._known.strings.data(op)
+        if op < 0:
+            return "", True
+        known = self._operators.get(op)
+        if known is None:
+            name = self._known.strings.data(op)
+            shown = decoded(name) if len(name) <= MAX_NAME else ""
+            known = self._operators.keep(op, (shown, name[: len(CALLS)] == CALLS), 1)
+        return known
+
+    def _method_names(self, methods: MethodTable, method: int) -> tuple[bytes, bytes]:
+        """The qualified name of a method, b"" for too long a one, and its last part."""
+        known = self._names.get(method)
+        if known is None:
+            text = methods.strings.data(int(methods.name[method]))
+            name = bytes(text) if len(text) <= MAX_NAME else b""
+            known = self._names.keep(method, (name, name.rpartition(b".")[2]), 1)
+        return known
 
     @property
     def _known(self) -> HandleTable:

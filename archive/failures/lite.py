@@ -68,8 +68,8 @@ class LiteFailure(Failure):
 
     @property
     def key(self) -> object:
-        """The same for the same handles and message."""
-        return self.digits, self.is_joined, self.message
+        """The same for the same handles and messages of one wording."""
+        return self.digits, self.is_joined, wording(self.message)
 
     def may_be_of(self, facts: Facts) -> bool:
         """Whether a model may have these handles."""

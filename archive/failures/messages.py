@@ -108,6 +108,7 @@ def known_message(line: str) -> str:
     return next((part.strip() for part in parts(line) if wording(part) in families().printed_by), "")
 
 
+@lru_cache(maxsize=1024)
 def cannot_print(operator: str, message: str) -> bool:
     """Whether only other operators print a message, as far as measured.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archive.base.columns import distinct_values
+from archive.base.columns import STEP, distinct_values
 from archive.base.facts import dataclass
 from archive.base.strings import decoded
 from archive.container.serialization_id import RECORD_NAME
@@ -16,10 +18,12 @@ from archive.debuginfo.unique_handles import SPAN, HandleForm
 from archive.formats.record_kinds import CODE_FOLDERS, code_of, is_code
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from archive.reader.archive import Archive
 
+OWNERS_KEPT = 1 << 12
+"""Handles whose owners are kept, a bit for each model."""
 MAX_ID = 64
 """Bytes of a serialization id that is read."""
 
@@ -68,22 +72,71 @@ class Facts:
             digits: handles as they are printed, one behind the other.
         """
         digits, _ = HandleForm(self.prefix).split(digits)
-        if not (digits + "0").isdecimal() or not self.handles:
-            return False
-        ends, most = {0}, len(str(self.handles[-1][-1]))
-        for at in range(len(digits)):
-            if at in ends:
-                longest = 1 if digits[at] == "0" else most
-                for end in range(at + 1, min(at + longest, len(digits)) + 1):
-                    handle = int(digits[at:end])
-                    run = bisect_right(self.handles, handle, key=lambda handles: handles.start)
-                    if run > 0 and handle in self.handles[run - 1]:
-                        ends.add(end)
-        return len(digits) in ends
+        return bool(self.handles and having_all(digits, len(str(self.handles[-1][-1])), self._has))
+
+    def _has(self, handle: int) -> int:
+        run = bisect_right(self.handles, handle, key=lambda handles: handles.start)
+        return run > 0 and handle in self.handles[run - 1]
 
     def may_have_code(self, names: Collection[str]) -> bool:
         """Whether the model has code records of all these names."""
         return self.code.issuperset(names)
+
+
+def having_all(digits: str, most: int, having: Callable[[int], int]) -> int:
+    """Who has all handles of digits, split in any way.
+
+    Args:
+        digits: plain handles, one behind the other.
+        most: the digits of the longest handle.
+        having: who has a handle: a set, each member a bit.
+
+    Returns:
+        The set of those who have every handle of one of the ways; of no digits, that is everyone.
+    """
+    if not (digits + "0").isdecimal():
+        return 0
+    ends = {0: -1}
+    for at in range(len(digits)):
+        if so_far := ends.pop(at, 0):
+            longest = 1 if digits[at] == "0" else most
+            for end in range(at + 1, min(at + longest, len(digits)) + 1):
+                if owners := so_far & having(int(digits[at:end])):
+                    ends[end] = ends.get(end, 0) | owners
+    return ends.get(len(digits), 0)
+
+
+class HandleOwners:
+    """Tells which of many models may have printed some digits: asks the facts of all of them at once.
+
+    Args:
+        facts: of each model; None where they are not known.
+    """
+
+    def __init__(self, facts: Sequence[Facts | None]) -> None:
+        runs = [() if known is None else known.handles for known in facts]
+        self._owner = np.repeat(np.arange(len(facts)), [*map(len, runs)])
+        self._first = np.array([run[0] for handles in runs for run in handles], np.int64)
+        self._last = np.array([run[-1] for handles in runs for run in handles], np.int64)
+        self._largest = int(self._last.max(initial=-1))
+        self._count = len(facts)
+        self._having = lru_cache(maxsize=OWNERS_KEPT)(self._owners_of)
+
+    def of(self, digits: str) -> list[int]:
+        """The numbers of the models that may have printed plain handles, in order.
+
+        Args:
+            digits: the handles, one behind the other; no unique ones of these models are among them.
+        """
+        owners = having_all(digits, len(str(self._largest)), self._having)
+        return [number for number, bit in enumerate(reversed(f"{owners:b}")) if bit == "1"]
+
+    def _owners_of(self, handle: int) -> int:
+        if handle > self._largest:
+            return 0
+        has = np.zeros(self._count, bool)
+        has[self._owner[(self._first <= handle) & (handle <= self._last)]] = True
+        return int.from_bytes(np.packbits(has, bitorder="little").tobytes(), "little")
 
 
 def facts_of(opened: Archive) -> Facts:
@@ -122,3 +175,41 @@ def _handles(opened: Archive) -> tuple[range, ...]:
     handles = distinct_values(table.handle % SPAN if has_prefix else table.handle)
     runs = np.split(handles, np.flatnonzero(np.diff(handles) != 1) + 1)
     return tuple(range(int(run[0]), int(run[-1]) + 1) for run in runs)
+
+
+OF_ONE_FILE = {"file.prefix", "file.digest", "member.kind", "member.modified"}
+"""Columns of a companion that no answer to its handles depends on."""
+
+
+def handle_digest(opened: Archive) -> bytes:
+    """A digest of all that a companion says of its handles: those with an equal one say the same of each.
+
+    They are of models that were trained anew, say: their weights differ, and so do ids and prefixes. A unique
+    handle says more, and is of one of them.
+
+    Returns:
+        16 bytes; none for an archive with code, whose instructions count, too.
+
+    Raises:
+        ArchiveError: the companion is broken.
+    """
+    companion = opened.companion
+    if companion is None or opened.has_code:
+        return b""
+    from archive.base.digests import digest_of  # noqa: PLC0415 (only where several may have failed so)
+
+    columns, strings, form = companion.contents.columns, companion.contents.strings, opened.handle_form
+    ends = [*range(0, len(strings), STEP), len(strings)]
+    return digest_of(
+        digest_of(repr((opened.limits, form.tabled, form.prefix > 0)).encode()),
+        *(
+            digest_of(f"{name}\0".encode(), _bytes(columns[name]))
+            for name in sorted(columns.keys() - OF_ONE_FILE)
+        ),
+        digest_of(_bytes(strings.length)),
+        *(digest_of(*strings.copies(slice(low, high))) for low, high in pairwise(ends)),
+    )
+
+
+def _bytes(column: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(column, "<i8").data.cast("B")

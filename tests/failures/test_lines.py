@@ -137,15 +137,15 @@ def test_lines_without_a_failure_are_not_looked_at_one_by_one(
 def counted(explainer: LogExplainer, looks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Count the lines that are looked at, alone or together."""
     is_quiet: Callable[[bytes], bool] = explainer._is_quiet
-    saw: Callable[[bytes, int], None] = explainer.answers.saw
+    saw = explainer.answers.saw
 
     def quiet(lines: bytes) -> bool:
         looks[0] += 1
         return is_quiet(lines)
 
-    def seen(line: bytes, number: int) -> None:
+    def seen(line: bytes, number: int, *, is_failing: bool = False) -> None:
         looks[0] += 1
-        saw(line, number)
+        saw(line, number, is_failing=is_failing)
 
     monkeypatch.setattr(explainer, "_is_quiet", quiet)
     monkeypatch.setattr(explainer.answers, "saw", seen)

@@ -15,7 +15,7 @@ import archive
 from archive.debuginfo.symbolicate import Style
 from archive.failures.explainer import UNREAD_NOTE, CauseGroup, Causes, LogExplainer, explain
 from archive.failures.failure import Answer, Cause
-from tests.support.corpus import ORACLES
+from tests.support.corpus import ORACLES, RELEASES
 from tests.support.reports import case, cases, explained, printed, printed_by_213, without_original
 from tests.support.sampling import sampled
 
@@ -109,6 +109,18 @@ def test_each_release_has_its_own_words(line: bytes) -> None:
     report = case("plain_stack")
     text = bytes(archive.open(report.path).symbolicate(1445))
     assert explained(b"E: " + line + b" \xff", report.path).text == b"E: " + text + b" \xff"
+
+
+def test_a_single_handle_may_be_a_delegated_operation() -> None:
+    """The first releases print a backend's handle without that of the instruction that called it."""
+    opened = archive.open(RELEASES / "torch-1.10.0" / "lowered.ptl")
+    instructions = {handle for handles in opened.methods.values() for handle in handles}
+    delegated = opened.handles.keys() - instructions
+    assert delegated
+    assert instructions
+    for handle in delegated:
+        log = explained(b"Debug info for handle(s): %d, was not found." % handle, opened)
+        assert log.text == bytes(opened.symbolicate(handle))
 
 
 def test_words_for_a_single_handle_are_never_split() -> None:

@@ -348,14 +348,14 @@ class Preceding(NamedTuple):
 
 def preceding(stream: LogStream, above: Above) -> tuple[Preceding, Preceding]:
     """The lines of a stream above a failure, and those directly above it that differ in numbers, too."""
-    exact = (text for line in above.nearest() if (text := stream.text_of(line)) is not None)
+    known = (text for line in above.nearest() if (text := stream.text_of(line)) is not None)
+    exact = [*islice(known, MAX_TEXTS)]
+    if isinstance(stream, PlainStream):  # every line is one of its lines
+        lines = Preceding(stream, exact, bool(exact))
+        return lines, lines
     numbered = takewhile(lambda text: text is not None, map(stream.loosened.text_of, above.nearest()))
     near = [text for text in islice(numbered, MAX_TEXTS) if text is not None]
-    is_near = bool(near)
-    return (
-        Preceding(stream, list(islice(exact, MAX_TEXTS)), is_near),
-        Preceding(stream.loosened, near, is_near),
-    )
+    return Preceding(stream, exact, bool(near)), Preceding(stream.loosened, near, bool(near))
 
 
 def texts_above(head: bytes, tail: bytes, above: Above) -> Above:

@@ -174,19 +174,21 @@ class Splitter:
 
     def _whole(self, lines: bytes) -> Iterator[LogLine]:
         """Whole lines, those that are quiet together: what is not is sought in halves."""
-        middle = lines.find(b"\n", len(lines) // 2) + 1
-        if middle == len(lines):
-            middle = lines.rfind(b"\n", 0, -1) + 1
-        if not middle or self._is_quiet is None:
-            for line in lines.split(b"\n")[:-1]:
-                yield from self._ended(line + b"\n")
-        elif self._is_quiet(lines):
-            count = lines.count(b"\n")
-            yield LogLine(lines, self._number, count=count)
-            self._number += count
-        else:
-            yield from self._whole(lines[:middle])
-            yield from self._whole(lines[middle:])
+        waiting = [lines]
+        while waiting:
+            lines = waiting.pop()
+            middle = lines.find(b"\n", len(lines) // 2) + 1
+            if middle == len(lines):
+                middle = lines.rfind(b"\n", 0, -1) + 1
+            if not middle or self._is_quiet is None:
+                for line in lines.split(b"\n")[:-1]:
+                    yield from self._ended(line + b"\n")
+            elif self._is_quiet(lines):
+                count = lines.count(b"\n")
+                yield LogLine(lines, self._number, count=count)
+                self._number += count
+            else:
+                waiting += lines[middle:], lines[:middle]
 
     def _ended(self, end: bytes) -> Iterator[LogLine]:
         """The line that ends so, or its last pieces."""
@@ -232,7 +234,8 @@ def unsplit(lines: Iterator[LogLine]) -> Iterator[LogLine]:
     """Lines that a container runtime split, whole again. Pieces with lines of others between them stay."""
     pieces, size = list[LogLine](), 0
     for line in chain.from_iterable(read.parted() if pieces else (read,) for read in lines):
-        if not line.data or line.count > 1:  # a pause; or quiet lines, of which none is split
+        # A pause; or quiet lines, of which none is split; or one that neither is split nor may end one.
+        if not line.data or line.count > 1 or (not pieces and SPLITS not in line.data):
             yield line
             continue
         match = SPLIT.fullmatch(without_end(line.data)) if SPLITS in line.data or pieces else None

@@ -6,6 +6,8 @@ A failure is explained by
 2. the models that the log names: see :mod:`~archive.failures.models.naming`;
 3. among those left, the only one that nothing contradicts.
 
+Companions that say the same of all handles, with other ids, are *twins*: one of them is asked for all.
+
 A model is *contradicted* where it lacks the handle or the code, or where the handle's operator does not print
 the message. If several are left whose explanations are the same to the byte, that explanation holds. If they
 differ, the failure is ambiguous, and stays as it is. So does one that may be of a model that cannot be read.
@@ -27,15 +29,16 @@ from archive.failures.nodes import NodeFailure
 from archive.failures.printed import HEADED
 from archive.failures.redacted import Sign, is_as_it_was, sign_at
 from archive.failures.tracebacks import TORN_NOTE, SerializedFailure, TracebackFailure
+from archive.reader.facts import handle_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from archive.base.spending import Spending
     from archive.debuginfo.symbolicate import Style
-    from archive.failures.failure import Failure
+    from archive.failures.failure import Failure, LoggedLines
     from archive.failures.models.models import Model, Models
-    from archive.failures.models.naming import Naming
+    from archive.failures.models.naming import Naming, NamingLine
     from archive.reader.archive import Archive
 
 
@@ -84,9 +87,9 @@ class FleetAnswers:
         self._choices = Recent[tuple[object, ...], list["Model"]](CHOICES_KEPT)
         self._shared = Recent[tuple[object, ...], dict[str, Any]](TEXT_KEPT)
 
-    def saw(self, line: bytes, number: int) -> None:
+    def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
         """Take note of a line of the log, which may name a model."""
-        self._naming.saw(line, number)
+        self._naming.saw(line, number, is_failing=is_failing)
 
     def is_quiet(self, lines: bytes) -> bool:
         """Whether lines have nothing that may name a model."""
@@ -137,16 +140,15 @@ class FleetAnswers:
         naming = None if known else self._naming.named(failure.stream)
         models = known or (self.models.all if naming is None else naming.models)
         what = what if naming is None else f"{what}, and {naming}"
+        key = (failure.key, *models)
+        shared = self._shared.get(key) if self._is_shared(failure, naming) else None
+        if shared is not None:
+            return Answer(failure, **shared)
         if len(models) == 1:
             for candidate in self._asked(models, failure):
                 is_named = candidate.answer.is_named or naming is not None
-                return replace(candidate.answer, is_named=is_named, models=(candidate.model.file,))
-        key = (failure.key, *models)
-        # A model that could be read when an answer was kept, and cannot now, may have failed so.
-        if isinstance(failure, LiteFailure) and not self.models.unread:
-            shared = self._shared.get((what, *key))
-            if shared is not None:
-                return Answer(failure, **shared)
+                answer = replace(candidate.answer, is_named=is_named, models=(candidate.model.file,))
+                return answer if answer.text is None else self._kept(key, answer, naming)
         possible = self._possible(models, failure, key)
         if len(possible) > MOST_ASKED:
             why = f"no more than {MOST_ASKED} models are asked, and it may be of {len(possible):,}"
@@ -177,14 +179,22 @@ class FleetAnswers:
             first = left[0].answer
             files = tuple(candidate.model.file for candidate in left)
             answer = replace(first, is_named=first.is_named or naming is not None, models=files)
-            return self._kept((what, *key), answer)
+            return self._kept(key, answer, naming)
         note = f"{what}: {self._why(models, left)}"
         answer = Answer(failure, None, ((0, note),), is_possible=bool(left))
-        return self._kept((what, *key), answer) if left and None not in texts else answer
+        return self._kept(key, answer, naming) if left and None not in texts else answer
 
-    def _kept(self, key: tuple[object, ...], answer: Answer) -> Answer:
-        """The answer; one to handles is kept, those of other failures depend on more than their key."""
-        if isinstance(answer.failure, LiteFailure) and not self.models.unread:
+    def _is_shared(self, failure: LoggedLines, naming: NamingLine | None) -> bool:
+        """Whether failures with the same key get the same answer: it depends on nothing else.
+
+        Other failures than handles have more that counts, and a line that names a model is told by number.
+        A model that could be read when an answer was kept, and cannot now, may have failed so.
+        """
+        return isinstance(failure, LiteFailure) and naming is None and not self.models.unread
+
+    def _kept(self, key: tuple[object, ...], answer: Answer, naming: NamingLine | None) -> Answer:
+        """The answer, kept for failures that get the same."""
+        if self._is_shared(answer.failure, naming):
             size = len(answer.text or b"") + sum(len(note) for _, note in answer.notes) + KEY_BYTES * len(key)
             self._shared.keep(key, {name: getattr(answer, name) for name in OF_ANSWERS}, size)
         return answer
@@ -194,6 +204,9 @@ class FleetAnswers:
         chosen = self._choices.get(key)
         if chosen is not None:
             return chosen
+        if isinstance(failure, LiteFailure) and models is self.models.all:  # no prefix says which
+            owners = [models[number] for number in self.models.handle_owners.of(failure.digits)]
+            return [model for model in owners if model.file not in self.models.unread]
         found = []
         for model in models:
             with self.models.noting_unread(model):
@@ -202,16 +215,23 @@ class FleetAnswers:
         return found
 
     def _asked(self, models: Sequence[Model], failure: Failure) -> Iterator[Candidate]:
-        """The answers of the models that can be read, and have one."""
+        """The answers of the models that can be read, and have one; of twins, one answers for all."""
+        of_twins: dict[bytes, Answer] = {}
+        is_twice = isinstance(failure, LiteFailure) and len(models) > 1
         for model in models:
             if model.file in self.models.unread:
                 continue
-            answer = None
-            with (
-                self.models.noting_unread(model),
-                self.models.using(model, self, self._answers_of) as answers,
-            ):
-                answer = answers.answer(failure)
+            answer = of_twins.get(model.handle_digest)
+            if answer is None:
+                with (
+                    self.models.noting_unread(model),
+                    self.models.using(model, self, self._answers_of) as answers,
+                ):
+                    answer = answers.answer(failure)
+                    if answer is not None and is_twice:
+                        model.handle_digest = model.handle_digest or handle_digest(answers.archive)
+                        if model.handle_digest:
+                            of_twins[model.handle_digest] = answer
             # Behind the block: who takes the first answer only does not come back.
             if answer is not None:
                 yield Candidate(model, answer)

@@ -15,7 +15,7 @@ from archive.base.errors import ArchiveError
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.debuginfo.unique_handles import prefix_at_end
 from archive.reader import opening
-from archive.reader.facts import facts_of
+from archive.reader.facts import HandleOwners, facts_of
 from archive.reader.recognition import READ_KINDS, FileKind
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Model:
 
     Attributes:
         file: as given.
+        handle_digest: of all that it says of its handles, once someone has read them: see
+            :func:`~archive.reader.facts.handle_digest`; b"" until then.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Model:
         mapped: bool = True,
     ) -> None:
         self.file = os.fspath(file)
+        self.handle_digest = b""
         self._companion = companion
         self._limits = limits
         self._mapped = mapped
@@ -209,6 +212,15 @@ class Models:
     def by_name(self) -> Mapping[str, Sequence[Model]]:
         """The models that a log may call by a name."""
         return self._grouped(lambda model: model.names)
+
+    @cached_property
+    def handle_owners(self) -> HandleOwners:
+        """The models by their plain handles, in their order."""
+        known: dict[Model, Facts] = {}
+        for model in self.all:
+            with self.noting_unread(model):
+                known[model] = model.facts
+        return HandleOwners([*map(known.get, self.all)])
 
     def named_by(self, handles: Sequence[Sequence[int]]) -> Sequence[Model]:
         """The models that unique handles name, all of them the same; none where they name several or none.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.errors import ArchiveError, shown
 from archive.base.strings import decoded
 from archive.failures.log.forms import TIMES
-from archive.failures.log.quiet import has_failure
 from archive.formats.archive_id import ID_TEXT
 
 if TYPE_CHECKING:
@@ -204,8 +203,14 @@ class Naming:
             for data in between
         )
 
-    def saw(self, line: bytes, number: int) -> None:
-        """Take note of a line."""
+    def saw(self, line: bytes, number: int, *, is_failing: bool = False) -> None:
+        """Take note of a line.
+
+        Args:
+            line: the line.
+            number: its number.
+            is_failing: whether a failure may begin in it.
+        """
         if number < self._number:  # another log
             self._by_pattern.clear()
             self._near.clear()
@@ -225,7 +230,7 @@ class Naming:
         if ids := [word for word in hexadecimal if word in self._models.by_id]:
             models = [model for archive_id in ids for model in self._models.by_id[archive_id]]
             self._near.append(NamingLine(models, ids[-1], number, line[:MAX_SEARCHED]))
-        if has_failure(line):
+        if is_failing:
             self._failed.append((number, line[:MAX_SEARCHED]))
 
     def is_quiet(self, lines: bytes) -> bool:

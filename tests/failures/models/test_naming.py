@@ -170,7 +170,7 @@ def test_archive_ids_near_one_another_are_all_meant_until_a_failure() -> None:
     assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
     naming.saw(encoder.encode(), 3)
     assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
-    naming.saw(b"Debug info for handle(s): debug_handles:{8}, was not found.", 4)
+    naming.saw(b"Debug info for handle(s): debug_handles:{8}, was not found.", 4, is_failing=True)
     assert named(naming) == ["Ranker.ptdbg", "Encoder.ptdbg"]
     naming.saw(detector.encode(), 5)
     assert named(naming) == ["Detector.ptdbg"]
@@ -249,9 +249,9 @@ def id_of(name: str) -> str:
 def test_an_archive_id_names_no_model_of_a_second_failure() -> None:
     naming = Naming(MODELS)
     naming.saw(f"loaded {id_of('Ranker')}".encode(), 1)
-    naming.saw(FAILED, 2)
+    naming.saw(FAILED, 2, is_failing=True)
     assert named(naming) == ["Ranker.ptdbg"]
-    naming.saw(FAILED, 3)
+    naming.saw(FAILED, 3, is_failing=True)
     assert named(naming) is None
 
 

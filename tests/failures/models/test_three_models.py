@@ -11,7 +11,7 @@ import pytest
 
 from archive.failures.models.explaining import explainer_of
 from archive.failures.models.sources import models_in
-from archive.reader.facts import Facts
+from archive.reader.facts import Facts, HandleOwners
 from tests.support.corpus import FIXTURES, ORACLES, RELEASES
 from tests.support.sampling import sampled, whole_suite
 
@@ -205,6 +205,7 @@ def test_models_that_are_left_unasked_would_have_answered_no(monkeypatch: pytest
     some = [text for one in FAILURES[::25] for text in (one.unique, one.plain)]
     texts = [of_one(spared, text) for text in some]
     monkeypatch.setattr(Facts, "may_have_handles", lambda *_: True)
+    monkeypatch.setattr(HandleOwners, "of", lambda *_: range(len(models)))
     asked = explainer_of(models_in(models))
     assert [of_one(asked, text) for text in some] == texts
     assert (asked.explained, asked.ambiguous, asked.notes) == (
