@@ -21,7 +21,7 @@ from archive.container.directory import has_end
 from archive.container.serialization_id import RECORD_NAME
 from archive.formats.record_kinds import RecordKind
 from archive.privacy.leaks.addresses import addresses
-from archive.privacy.leaks.entries import entries, keys, variables, words_of_keys
+from archive.privacy.leaks.entries import TELLING, entries, keys, variables
 from archive.privacy.leaks.findings import Allowed, Collection, Finding, Leaks, Place, remedy
 from archive.privacy.leaks.paths import parted, paths
 from archive.privacy.leaks.sources import known_lines, names, of_nodes, sources
@@ -139,12 +139,12 @@ class Finder:
         strings = piece.strings
         data, kind = strings.data, piece.kind
         source = sources(kind, data, self._known.model)
-        words = words_of_keys(data)
+        words = TELLING.among(data)
         detectors = (
             paths(data),
             keys(data, words),
             addresses(data),
-            variables(data),
+            variables(data, words),
             source,
             names(kind, data),
         )
@@ -159,7 +159,7 @@ class Finder:
             if finding is not None:
                 finding.places.append(_place(piece, strings.place(at)))
         nodes = of_nodes(strings.json) if kind is RecordKind.PROGRAM and strings.json is not None else ()
-        in_bytes = chain(entries(piece.bytes, data, words), parted(strings))
+        in_bytes = chain(entries(piece.bytes, words), parted(strings))
         for (kind_found, byte, text), times in chain(zip(in_bytes, repeat(1)), nodes):
             finding = self._collection.add(kind_found, text, piece.record, times)
             if finding is not None:

@@ -22,10 +22,13 @@ from archive.privacy.leaks.vocabulary import (
     matched,
     places_of,
 )
+from archive.privacy.leaks.words import Words
 from archive.privacy.pieces.encoded import entropy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from archive.privacy.leaks.words import FoundWords
 
 # --- keys
 
@@ -91,21 +94,15 @@ BITS_OF_HEX = 3.0
 HEX = re.compile(rb"[a-f0-9]{32,}|[A-F0-9]{32,}")
 
 
-def words_of_keys(data: bytes) -> list[bytes]:
-    """The words that keys stand behind, of those in a text."""
-    lowered = data.lower()
-    return [word for word in WORDS if word in lowered]
-
-
-def keys(data: bytes, words: Sequence[bytes]) -> Iterator[Detection]:
-    """The key-like strings in a text, which has some words."""
+def keys(data: bytes, words: FoundWords) -> Iterator[Detection]:
+    """The key-like strings in a text, which has some words of ``TELLING``."""
     for word, pattern in ISSUED:
-        if word in data:
+        if word in words.exact:
             for match in matched(data, word, BEFORE.get(word, 0), re.compile(pattern)):
                 yield Detection(LeakKind.KEY, match.start(), match[0])
-    lowered = data.lower() if words else b""
+    lowered = data.lower() if words.in_any_case else b""
     end = 0
-    for at in sorted({at for word in words for at in places_of(lowered, word)}):
+    for at in sorted({at for word in words.in_any_case for at in places_of(lowered, word)}):
         called = CALLED_KEY.match(data, at) if at >= end else None
         end = called.end() if called else end
         if called and is_key(called[1]):
@@ -142,6 +139,7 @@ VARIABLES = {
     )
     for kind, names in CALLS.items()
 }
+PASSWORD_VARIABLE = b"PASSW"
 SECRET_VARIABLE = re.compile(rb"PASSW(?:OR)?D=[\"']?([^\s\"'\x00$(<]{6,200})")
 PASSWORD = re.compile(rb"(?i:passw(?:or)?d|passphrase|pwd|secret(?:_?key)?)\Z")
 PRIVATE_KEY = b"PRIVATE KEY"
@@ -158,42 +156,45 @@ KEY = re.compile(rb"(?:(?:Bearer|Basic|Token) )?([A-Za-z0-9+/_=.~-]{20,})")
 NO_NAMES = frozenset(b"localhost None none null str string unknown username hostname name".split())
 NO_SECRETS = frozenset(b"password passwd string secret required optional hidden private".split())
 WIDEST = 1 << 16
+TELLING = Words([*(word for word, _ in ISSUED), *USERS, *HOSTS, PASSWORD_VARIABLE, PRIVATE_KEY], WORDS)
+"""The words behind which something may stand, or that it has."""
 
 
-def entries(data: bytes, strings: bytes, words: Sequence[bytes]) -> Iterator[Detection]:
+def entries(data: bytes, words: FoundWords) -> Iterator[Detection]:
     """The entries in some bytes that give something away.
 
     Args:
         data: the bytes, as they stand in a record.
-        strings: the lines that are in them, each once: what these have not need not be looked for.
-        words: those of keys that are in the lines.
+        words: of ``TELLING`` in the lines that are in them: what these have not need not be looked for.
     """
     for kind, names in CALLS.items():
         for name in names:
-            if name not in strings:
+            if name not in words.exact:
                 continue
             for match in matched(data, name, 0, ENTRIES[kind]):
                 if _is_whole(data, match.start()):
                     at, value = _value(data, match)
                     if _is_name(value):
                         yield Detection(kind, at, value)
-    if words:
-        yield from _keys_of_entries(data, words)
-    if PRIVATE_KEY in strings:
+    if words.in_any_case:
+        yield from _keys_of_entries(data, words.in_any_case)
+    if PRIVATE_KEY in words.exact:
         for key in BODY.finditer(data):
             for line in LINE.finditer(data, *key.span()):
                 yield Detection(LeakKind.KEY, line.start(1), line[1])
 
 
-def variables(strings: bytes) -> Iterator[Detection]:
+def variables(strings: bytes, words: FoundWords) -> Iterator[Detection]:
     """The variables of an environment in lines of text that give something away: ``USER=ann``."""
     for kind, names in CALLS.items():
-        for name in filter(bytes.isupper, names):
-            for match in matched(strings, name, 0, VARIABLES[kind]):
-                if _is_whole(strings, match.start()) and _is_name(match[1]):
-                    yield Detection(kind, match.start(1), match[1])
-    for match in matched(strings, b"PASSW", 0, SECRET_VARIABLE):
-        yield Detection(LeakKind.KEY, match.start(1), match[1])
+        for name in names:
+            if name.isupper() and name in words.exact:
+                for match in matched(strings, name, 0, VARIABLES[kind]):
+                    if _is_whole(strings, match.start()) and _is_name(match[1]):
+                        yield Detection(kind, match.start(1), match[1])
+    if PASSWORD_VARIABLE in words.exact:
+        for match in matched(strings, PASSWORD_VARIABLE, 0, SECRET_VARIABLE):
+            yield Detection(LeakKind.KEY, match.start(1), match[1])
 
 
 def _is_whole(data: bytes, at: int) -> bool:

@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,16 +82,64 @@ class SpanLayer(Layer):
     """
 
     def __init__(self, data: bytes, begins: Ints, ends: Ints, allowance: Allowance, outer: Outer) -> None:
-        places = begins.tolist()
-        with allowance.lent(len(data) + PART * len(places), "strings of a record"):
-            strings = [data[begin:end] for begin, end in zip(places, ends.tolist(), strict=True)]
-            super().__init__(data, counted(strings, allowance), outer)
-            self._first = dict(zip(reversed(strings), reversed(places), strict=True))
+        counts: dict[bytes, int] = {}
+        self._first: dict[bytes, int] = {}
+        with allowance.lent(2 * len(data) + PART * len(begins), "strings of a record"):
+            for begin, end, times in merged(data, begins, ends):
+                string = data[begin:end]
+                if string in counts:
+                    counts[string] += times
+                else:
+                    counts[string] = times
+                    self._first[string] = begin
+            allowance.take(KEPT * len(counts), "distinct strings")
+        super().__init__(data, counts, outer)
 
     @property
     def first(self) -> Mapping[bytes, int]:
         """Where each string begins that is there first."""
         return self._first
+
+
+SHORT = 16
+"""Bytes of a stretch that its first and last 8 and its length tell whole."""
+FEWEST_COMPARED, AT_ONCE = 1 << 8, 1 << 14
+"""Stretches of which fewer are quicker cut out than compared; and those that are compared at once."""
+BYTES_OF_WORD = np.array([(1 << 8 * width) - 1 for width in range(9)], np.uint64)
+"""The bytes of a word that count, by their number."""
+HASH_BITS = 14
+MIX, SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - HASH_BITS)
+
+
+def merged(data: bytes, begins: Ints, ends: Ints) -> Iterator[tuple[int, int, int]]:
+    """Stretches of some bytes, in their order, and how many of those behind each are equal and left out.
+
+    Programs repeat words like ``"name"`` at each node: short ones are compared in columns, not cut out.
+
+    Returns:
+        Where a stretch begins and ends, and for how many it stands.
+    """
+    if len(begins) < FEWEST_COMPARED:
+        yield from zip(begins.tolist(), ends.tolist(), repeat(1))
+        return
+    words = np.ndarray((len(data) + 1,), "<u8", data + bytes(8), 0, (1,))
+    for low in range(0, len(begins), AT_ONCE):
+        begin, end = begins[low : low + AT_ONCE], ends[low : low + AT_ONCE]
+        length = end - begin
+        width = np.minimum(length, 8)
+        head, tail = words[begin] & BYTES_OF_WORD[width], words[end - width] & BYTES_OF_WORD[width]
+        place = ((head * MIX + tail + length.astype(np.uint64)) * MIX >> SHIFT).astype(np.intp)
+        numbers = np.arange(len(begin))
+        table = np.zeros(1 << HASH_BITS, np.intp)
+        table[place[::-1]] = numbers[::-1]  # of several in a place the last one stays, so the first stretch
+        first = table[place]
+        is_equal = (
+            (head == head[first]) & (tail == tail[first]) & (length == length[first]) & (length <= SHORT)
+        )
+        times = np.bincount(first[is_equal], minlength=len(begin))
+        times[~is_equal] = 1
+        left = np.flatnonzero(times)
+        yield from zip(begin[left].tolist(), end[left].tolist(), times[left].tolist(), strict=True)
 
 
 def counted(strings: Iterable[bytes], allowance: Allowance) -> dict[bytes, int]:

@@ -185,7 +185,7 @@ class JsonPlaces:
         quotes = quotes[cuts]
         outside = ~is_quote
         is_quote[is_quote] = cuts
-        outside &= np.cumsum(is_quote) % 2 == 0
+        outside &= np.cumsum(is_quote, dtype=np.uint8) % 2 == 0
         marks = marks[outside]
         code = codes[marks]
         depth = np.cumsum(STEP[code], dtype=np.int64)

@@ -267,7 +267,8 @@ class PieceStrings:
             string = StringInLayer(layer, raws[number])
             if number in latin and (file := from_latin(wholes[number])) is not None:
                 self.encoded.append(EncodedPart(file, "bytes", string, 0))
-            texts[number] = self._decoded(string, texts[number], ways.get(number, ()))
+            if number in ways:
+                texts[number] = self._decoded(string, texts[number], ways[number])
         self._add(layer, raws, texts, counts)
         numbers = list(escaped(joined, texts)) if depth < DEEPEST else []
         if numbers:

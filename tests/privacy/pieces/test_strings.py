@@ -6,7 +6,9 @@ import json
 import pickle
 import random
 import re
+from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 from archive import LeakKind, leaks
 from archive.base.limits import unbounded
 from archive.container.container import Container
+from archive.privacy.pieces import layers as layers_of_strings
 from archive.privacy.pieces.encoded import WAYS
+from archive.privacy.pieces.layers import SpanLayer
 from archive.privacy.pieces.pickle_strings import _of_python, _of_torch, of_pickle
 from archive.privacy.pieces.piece import JsonPlaces
 from archive.privacy.pieces.strings import PieceStrings, layers
@@ -49,6 +53,22 @@ def test_json_is_cut_at_its_quotes(inside: bytes) -> None:
         first = every.place(one, 0)
         assert data[first : first + len(one)] == one
         assert cut(data[:first])[-1] == b""
+
+
+SPANS = st.sampled_from(
+    [b"a", b"name", b"as_tens", b"as_tensor", b"as_tensors", b"x" * 16, b"x" * 15 + b"y", b"x" * 17]
+)
+
+
+@given(st.lists(SPANS | st.binary(min_size=1, max_size=17), max_size=60), st.integers(1, 20))
+def test_equal_stretches_are_counted_where_they_are_first(texts: list[bytes], at_once: int) -> None:
+    data, ends = b"".join(texts), np.cumsum([0, *map(len, texts)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layers_of_strings, "FEWEST_COMPARED", 0)
+        patch.setattr(layers_of_strings, "AT_ONCE", at_once)
+        layer = SpanLayer(data, ends[:-1], ends[1:], unbounded(), int)
+    assert list(layer.counts.items()) == list(Counter(texts).items())
+    assert layer.first == {text: ends[texts.index(text)] for text in texts}
 
 
 @given(st.lists(st.sampled_from([b"\0", b"\1", b"\n", b"abc", b"/tmp", b"a long text"]), max_size=30))
