@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 import archive
+from archive.base.errors import one_line
 from archive.cli import printing
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
 from archive.cli.status import ExitStatus
@@ -14,7 +15,7 @@ from archive.describe.inspect import Summary, inspect, summarise
 from archive.describe.listing import ZipListing, listed
 from archive.reader.recognition import OPENED_KINDS, READ_KINDS, FileKind, recognise
 from archive.render.documents import Unread
-from archive.render.inspect import effects_text, inspection_text, listing_text, summary_text, total_text
+from archive.render.inspect import effects_lines, inspection_text, listing_text, summary_text, total_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ def command(files: tuple[str, ...], *, effects: bool, reader: FileReader) -> Exi
             if reader.as_json:
                 printing.write_document(side_effects)
             else:
-                printing.show(effects_text(side_effects), soft_wrap=True)
+                printing.show_lines((one_line(line), "") for line in effects_lines(side_effects))
         return ExitStatus.WELL
     facts = _contents(source, limits=limits)
     printing.show(listing_text(facts) if isinstance(facts, ZipListing) else inspection_text(facts))

@@ -118,7 +118,7 @@ class _LeakSearch:
         """Print what a single file gives away: a table with some texts of each kind."""
         shown = self._counted(name, leaks)
         if shown:
-            printing.show(leaks_table(shown, examples))
+            printing.show([leaks_table(shown, examples)])
             printing.write_line("")
             for line in remedies(shown):
                 printing.write_line(line)

@@ -15,8 +15,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from archive.base.errors import ArchiveError, ImpossibleError, one_line
 from archive.base.facts import dataclass
@@ -31,7 +29,7 @@ from archive.batches.working import VERBS, perform, task_of
 from archive.cli import printing
 from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.options import force_option, json_option, limit_option, no_map_option
-from archive.cli.progress import tracker
+from archive.cli.progress import tracker, working
 from archive.cli.reading import note_left_out
 from archive.cli.status import ExitStatus
 from archive.companion.build import DEFAULT_LEVEL
@@ -43,11 +41,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from click.decorators import FC
-    from rich.console import RenderableType
 
     from archive.batches.jobs import FilePlan, Outcome
     from archive.batches.working import Task
     from archive.render.documents import Made
+    from archive.render.fitted_table import Printed
 
 # --- texts
 
@@ -66,10 +64,10 @@ class CommandTexts:
     """
 
     doing: str
-    text: Callable[..., RenderableType]
+    text: Callable[..., Printed]
     line: Callable[..., str]
     facts: Callable[..., dict[str, Any]] = asdict
-    planned: Callable[[Any, str], RenderableType] | None = None
+    planned: Callable[[Any, str], Printed] | None = None
     planned_line: Callable[[Any, str], str] | None = None
 
 
@@ -179,11 +177,10 @@ class FileMaker:
         streamed = job.streamed and not task.dry_run
         if streamed and sys.stdout.isatty():
             raise ArchiveError("is a terminal, and models are no text", file=STANDARD_OUTPUT)
-        doing = Text(f"{texts.doing} {one_line(name_of(job.file))}")
-        bar = Console(stderr=True).status(doing) if sys.stderr.isatty() and not streamed else nullcontext()
+        doing = f"{texts.doing} {name_of(job.file)}"
         naming = printing.naming(STANDARD_OUTPUT) if streamed else nullcontext()
         try:
-            with bar, naming:  # what is streamed is written once it is complete; its summary goes aside
+            with nullcontext() if streamed else working(doing), naming:  # what is streamed is written once it is complete; its summary goes aside
                 outcome = perform(task, job, sys.stdout.buffer if streamed else None)
         except ArchiveError as error:
             facts = error.facts if isinstance(error, ImpossibleError) else None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TextIO
 
-    from rich.console import RenderableType
+    from archive.render.fitted_table import Line, Printed
 
 STANDARD_ERROR = "standard error"
 """Its name in errors."""
@@ -145,41 +145,55 @@ def _put_aside(text: str) -> None:
         raise
 
 
-def show(renderable: RenderableType, *, soft_wrap: bool = False, aside: bool = False) -> None:
-    """Print tables and texts of rich to standard output, or aside to standard error.
+def show(printed: Printed, *, aside: bool = False) -> None:
+    """Print tables and lines to standard output, or aside to standard error.
 
     Args:
-        renderable: what is printed.
-        soft_wrap: whether the terminal wraps long lines.
+        printed: lines and tables.
         aside: print to standard error, for standard output takes a file.
 
     Raises:
         OSError: it cannot be written; the error names it.
     """
-    from rich.console import Console  # noqa: PLC0415 (most of a start-up, and not for all output)
+    from archive.render.fitted_table import lines_of  # noqa: PLC0415 (most of a start-up)
 
-    from archive.render.fitted_table import Harmless  # noqa: PLC0415 (imports rich)
+    if (sys.stderr if aside else sys.stdout).isatty():
+        from rich.console import Console  # noqa: PLC0415 (terminals only)
 
-    terminal = (sys.stderr if aside else sys.stdout).isatty()
-    console = Console(stderr=aside, width=None if terminal else UNLIMITED_WIDTH, highlight=False)
-    with console.capture() as captured:
-        console.print(Harmless(renderable) if terminal else renderable, soft_wrap=soft_wrap)
-    _put_text(captured.get(), aside=aside)
+        lines = lines_of(printed, Console(stderr=aside).width)
+        _show_styled(lines, aside=aside)
+        return
+    plain = ("".join(text for text, _ in line) for line in lines_of(printed, UNLIMITED_WIDTH))
+    _put_text("".join(f"{line}\n" for line in plain), aside=aside)
 
 
 def show_lines(lines: Iterable[tuple[str, str]]) -> None:
-    """Print lines with their styles, which only a terminal shows.
+    """Print lines with their styles, which only a terminal shows, and which that wraps.
 
     Raises:
         OSError: standard output cannot be written; the error names it.
     """
-    if not sys.stdout.isatty():
+    if sys.stdout.isatty():
+        _show_styled([line] for line in lines)
+    else:
         write_file("".join(f"{line}\n" for line, _ in lines).encode())
-        return
-    from rich.text import Text  # noqa: PLC0415 (most of a start-up)
 
-    text = Text("\n").join(Text(line, style) for line, style in lines)
-    show(text, soft_wrap=True)
+
+def _show_styled(lines: Iterable[Line], *, aside: bool = False) -> None:
+    """Print lines on a terminal, which wraps those that are wider."""
+    from rich.console import Console  # noqa: PLC0415 (most of a start-up)
+    from rich.segment import Segment, Segments  # noqa: PLC0415 (the same)
+
+    console = Console(stderr=aside, highlight=False)
+    segments: list[Segment] = []
+    for line in lines:
+        segments += (
+            Segment(for_terminal(text), console.get_style(style) if style else None) for text, style in line
+        )
+        segments.append(Segment.line())
+    with console.capture() as captured:
+        console.print(Segments(segments), crop=False)
+    _put_text(captured.get(), aside=aside)
 
 
 def flush() -> None:

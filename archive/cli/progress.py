@@ -22,18 +22,20 @@ class Tracker:
     """A bar on standard error, if that is a terminal, and lines that do not disturb it.
 
     Args:
-        bar: rich's.
+        bar: rich's; None where there is none.
         doing: the bar's text.
         total: how many items there will be.
     """
 
-    def __init__(self, bar: Progress, doing: str, total: int) -> None:
+    def __init__(self, bar: Progress | None, doing: str, total: int) -> None:
         self._bar = bar
         self._doing = doing
         self._total = total
 
     def track(self, items: Iterable[ItemT]) -> Iterable[ItemT]:
         """The items, counted as they come."""
+        if self._bar is None:
+            return items
         return self._bar.track(items, total=self._total, description=self._doing)
 
     def write_line(self, line: str) -> None:
@@ -45,10 +47,10 @@ class Tracker:
         self._write(f"debug-archive: {line}", sys.stderr)
 
     def _write(self, line: str, stream: TextIO) -> None:
-        from rich.text import Text  # noqa: PLC0415 (most of a start-up)
-
         line = one_line(line)
-        if stream.isatty() and not self._bar.disable:
+        if stream.isatty() and self._bar is not None:
+            from rich.text import Text  # noqa: PLC0415 (terminals only)
+
             self._bar.console.print(Text(line), soft_wrap=True)
         elif stream is sys.stdout:
             printing.write_line(line)
@@ -66,15 +68,25 @@ def tracker(doing: str, total: int, *, as_json: bool = False) -> Iterator[Tracke
         total: how many items there will be.
         as_json: whether standard output is JSON; then there is no bar where both are on one terminal.
     """
-    from rich.console import Console  # noqa: PLC0415 (most of a start-up)
+    if not sys.stderr.isatty() or (as_json and sys.stdout.isatty()):
+        yield Tracker(None, doing, total)
+        return
+    from rich.console import Console  # noqa: PLC0415 (terminals only)
     from rich.progress import Progress  # noqa: PLC0415 (the same)
 
-    bar = Progress(
-        console=Console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty() or (as_json and sys.stdout.isatty()),
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
+    bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
     with bar:
         yield Tracker(bar, doing, total)
+
+
+@contextmanager
+def working(doing: str) -> Iterator[None]:
+    """What is done meanwhile, on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # noqa: PLC0415 (terminals only)
+    from rich.text import Text  # noqa: PLC0415 (the same)
+
+    with Console(stderr=True).status(Text(one_line(doing))):
+        yield

@@ -193,7 +193,7 @@ class _Measuring:
         base, totals = self._asked.base, self._totals
         status = self._reader.several(files, self._asked.of, "measuring", self._row)
         if not self._reader.as_json:
-            printing.show((files_text if base is None else changed_files_text)(totals.files))
+            printing.show([(files_text if base is None else changed_files_text)(totals.files)])
             printing.write_line("")
             self._show(totals.size, totals.old_size, totals)
             if self._gate.total:
@@ -247,9 +247,9 @@ class _Measuring:
     def _show(self, new: int, old: int, measures: Measures | Totals) -> None:
         view = self._asked.question.view
         if self._asked.base is None:
-            printing.show(sizes_text(new, measures.labels, view, self._rows))
+            printing.show([sizes_text(new, measures.labels, view, self._rows)])
         else:
-            printing.show(difference_text(old, new, measures.changes, view, self._rows))
+            printing.show([difference_text(old, new, measures.changes, view, self._rows)])
 
     def _facts(self, measures: Measures) -> SizesFacts | ChangesFacts:
         """The sizes, or the changes since an old file, and the verdicts on budgets, for JSON."""

@@ -219,7 +219,7 @@ def ls(patterns: tuple[str, ...], *, path: str, limits: Limits, as_json: bool) -
     if as_json:
         printing.write_document(*map(entry_facts, entries))
     elif entries:
-        printing.show(entries_table(entries))
+        printing.show([entries_table(entries)])
         printing.write_line("")
         printing.write_line(entries_total(entries, 0 if patterns else contents.bases))
     if patterns and not entries:

@@ -6,26 +6,22 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rich.console import Group
-from rich.text import Text
-
 from archive.base.errors import counted, one_line, shown
 from archive.container.serialization_id import PLATFORMS
 from archive.formats.record_kinds import RecordKind
 from archive.reader.recognition import FileKind
-from archive.render.fitted_table import FittedTable
+from archive.render.fitted_table import Bold, FittedTable
 from archive.render.texts import first_of, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from rich.console import ConsoleRenderable, RenderableType
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive.describe.effects import EffectFacts, EffectsInspection, GuardFacts
     from archive.describe.inspect import Inspection, Summary
     from archive.describe.listing import ZipListing
     from archive.describe.program_facts import CompiledFacts, InstructionFacts, ProgramSummary
     from archive.reader.provenance import Provenance
+    from archive.render.fitted_table import Printed
 
 MAX_ROOT = 4096
 """Characters of the root folder's name that are shown."""
@@ -52,7 +48,7 @@ LONGEST_ALIGNED = 60
 # --- an archive
 
 
-def inspection_text(facts: Inspection) -> Group:
+def inspection_text(facts: Inspection) -> Printed:
     """An inspection as text: the archive as a whole, a table of its records, and its handles."""
     share = facts.debug_bytes / facts.size
     debug = sum(one.kind.is_debug or one.kind in OF_COMPILED for one in facts.records.values())
@@ -89,22 +85,18 @@ def inspection_text(facts: Inspection) -> Group:
     if facts.effects is not None:
         counts = [f"{method} {count:,}" for method, count in facts.effects.items()]
         tail.append(f"effects of {counted(len(counts), 'method')}: {first_of(counts, 'methods')}")
-    tables: list[ConsoleRenderable] = []
+    tables: list[str | FittedTable] = []
     if facts.programs:
-        tables += [programs_table(facts.programs), Text()]
+        tables += [programs_table(facts.programs), ""]
     if facts.compiled:
-        tables += [compiled_table(facts.compiled), Text()]
+        tables += [compiled_table(facts.compiled), ""]
     records = FittedTable(
         [("record", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text"), ("holds", "text")]
     )
     for name, record in facts.records.items():
-        kind = Text(record.kind, style="bold" if record.kind.is_debug else "")
-        records.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", kind, Text(record.holds))
-    return Group(*_texts(head), *tables, records, *_texts(tail))
-
-
-def _texts(lines: Iterable[str]) -> Iterator[Text]:
-    return (Text(one_line(line)) for line in lines)
+        kind = Bold(record.kind) if record.kind.is_debug else record.kind
+        records.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", kind, record.holds)
+    return [*head, *tables, records, *tail]
 
 
 def _identity(facts: Inspection) -> list[str]:
@@ -129,12 +121,12 @@ def _origin(origin: Provenance, *, migrated: bool) -> list[str]:
 # --- a zip that is no archive
 
 
-def listing_text(facts: ZipListing) -> Group:
+def listing_text(facts: ZipListing) -> Printed:
     """A listing as text: the zip's kind, its tensors, and its files."""
     head = [f"{facts.file}: {facts.size:,} bytes, {facts.what}", facts.advice]
     if facts.unread:
         head.append(f"its {HELD.get(facts.kind, 'tensors')} are not known: {facts.unread}")
-    tables: list[RenderableType] = []
+    tables: list[str | FittedTable] = []
     if facts.tensors:
         tensors = FittedTable(
             [
@@ -150,17 +142,17 @@ def listing_text(facts: ZipListing) -> Group:
             size = "" if tensor.bytes is None else f"{tensor.bytes:,}"
             name = one_line(path) or "(the object)"
             tensors.add(name, tensor.dtype, shape, size, one_line(tensor.storage))
-        tables += [tensors, Text()]
+        tables += [tensors, ""]
     if facts.programs:
-        tables += [programs_table(facts.programs), Text()]
+        tables += [programs_table(facts.programs), ""]
     if facts.compiled:
-        tables += [compiled_table(facts.compiled), Text()]
+        tables += [compiled_table(facts.compiled), ""]
     if facts.methods:
-        tables += [methods_table(facts.methods), Text()]
+        tables += [methods_table(facts.methods), ""]
     files = FittedTable([("file", "name"), ("bytes", "number"), ("stored", "number"), ("kind", "text")])
     for name, record in facts.records.items():
         files.add(one_line(name), f"{record.size:,}", f"{record.stored_size:,}", record.kind)
-    return Group(*_texts([*head, ""]), *tables, files)
+    return [*head, "", *tables, files]
 
 
 # --- programs, methods and compiled models
@@ -238,12 +230,8 @@ def _sizes(size: int, debug: int, handles: int) -> list[str]:
 # --- side effects
 
 
-def effects_text(facts: EffectsInspection) -> Text:
+def effects_lines(facts: EffectsInspection) -> Iterator[str]:
     """The side effects of an archive's methods, their guards, and the state at capture."""
-    return Text("\n".join(map(one_line, _effects_lines(facts))))
-
-
-def _effects_lines(facts: EffectsInspection) -> Iterator[str]:
     names = Counter(method.method for method in facts.methods)
     methods, places = counted(len(names), "method"), counted(len(facts.state), "place")
     yield f"{facts.file}: effects of {methods}, {places} of state"

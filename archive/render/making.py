@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Group
-from rich.text import Text
-
 from archive.base.errors import counted, one_line
 from archive.render.fitted_table import TOTAL, FittedTable
 from archive.render.texts import share
@@ -15,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from archive.backend.lite import Lite
+    from archive.render.fitted_table import Printed
     from archive.rewrite.canonicalise import Canonical
     from archive.rewrite.convert import Conversion
     from archive.rewrite.join import Join
@@ -40,18 +38,18 @@ class Sized(NamedTuple):
         return one_line(self.name)
 
 
-def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Group:
+def split_text(facts: Split, file: Sized, out: Sized, companion: Sized) -> Printed:
     """The summary of a split."""
     left = " and ".join(["model", *["debug handles"] * bool(facts.kept), *facts.kept_kinds])
-    return Group(
+    return [
         sizes_table(file.size, (file, "the original"), (out, left), (companion, "debug info")),
-        Text(""),
-        *(Text(line) for line in facts.refused),
-        *(Text(f"{name} stayed{_names(facts)}") for name in facts.kept),
-        *map(Text, _stayed(facts)),
-        *([Text(f"{NO_HANDLES}: {facts.no_handles}; {LITE}")] if facts.no_handles else []),
-        Text(f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"),
-    )
+        "",
+        *facts.refused,
+        *(f"{name} stayed{_names(facts)}" for name in facts.kept),
+        *_stayed(facts),
+        *([f"{NO_HANDLES}: {facts.no_handles}; {LITE}"] if facts.no_handles else []),
+        f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}",
+    ]
 
 
 def _stayed(facts: Split | Shrinkage) -> Iterator[str]:
@@ -77,18 +75,19 @@ def _names(facts: Split) -> str:
     return f": failures on a device still name their handles{but}"
 
 
-def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = None) -> Group:
+def join_text(facts: Join, file: Sized, out: Sized, companion: Sized | None = None) -> Printed:
     """The summary of a join, or of a restoration, which has no companion."""
     halves = [(file, "model with embedded debug info" if companion is None else "model")]
     halves += [] if companion is None else [(companion, "debug info")]
-    return Group(
+    return [
         sizes_table(
             out.size,
             *halves,
             (out, f"with {_came_back(facts)} again"),
         ),
-        Text(f"\n{out} {'is' if facts.exact or facts.another else 'has'} {_joined(facts)}"),
-    )
+        "",
+        f"{out} {'is' if facts.exact or facts.another else 'has'} {_joined(facts)}",
+    ]
 
 
 def _joined(facts: Join) -> str:
@@ -106,39 +105,41 @@ def _came_back(facts: Join) -> str:
     return ", ".join(parts[:-1]) + " and " * bool(parts[1:]) + "".join(parts[-1:])
 
 
-def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Group:
+def shrink_text(facts: Shrinkage, file: Sized, out: Sized) -> Printed:
     """The summary of a shrink: the bytes a kind of record, and who can read what is left."""
     table = FittedTable.of("kind", "before", "after", "%")
     kinds = sorted(facts.kinds.items(), key=lambda kind: max(kind[1]), reverse=True)
     for kind, (before, after) in kinds:
         table.add(kind, f"{before:,}", f"{after:,}", share(after, before))
     table.add(TOTAL, f"{file.size:,}", f"{out.size:,}", share(out.size, file.size), style="bold")
-    return Group(table, *(Text(line) for line in ("", *_readable(facts))))
+    return [table, "", *_readable(facts)]
 
 
-def convert_text(facts: Conversion, file: Sized, out: Sized) -> Group:
+def convert_text(facts: Conversion, file: Sized, out: Sized) -> Printed:
     """The summary of a conversion."""
-    return Group(sizes_table(file.size, (file, "debug info"), (out, f"the same, {facts.profile}")))
+    return [sizes_table(file.size, (file, "debug info"), (out, f"the same, {facts.profile}"))]
 
 
-def canonical_text(facts: Canonical, file: Sized, out: Sized) -> Group:
+def canonical_text(facts: Canonical, file: Sized, out: Sized) -> Printed:
     """The summary of an exported program that was written in its canonical form."""
     numbered = ", ".join(f"{count:,} {kind}" for kind, count in facts.ids.items())
-    return Group(
+    return [
         sizes_table(file.size, (file, "the original"), (out, "the same, in canonical form")),
-        Text(f"\nids numbered by first use: {numbered or 'there are none'}"),
-        *(Text(f"{one_line(name)} stayed: json.dumps writes other bytes") for name in facts.kept),
-    )
+        "",
+        f"ids numbered by first use: {numbered or 'there are none'}",
+        *(f"{name} stayed: json.dumps writes other bytes" for name in facts.kept),
+    ]
 
 
-def lite_text(facts: Lite, file: Sized, out: Sized) -> Group:
+def lite_text(facts: Lite, file: Sized, out: Sized) -> Printed:
     """The summary of an archive that was written for the lite interpreter."""
     handles = counted(facts.handles, "debug handle")
     calls = f"; {counted(facts.calls, 'call')} would be missing from PyTorch's own"
-    return Group(
+    return [
         sizes_table(file.size, (file, "TorchScript"), (out, "for the lite interpreter")),
-        Text(f"\n{handles}{calls if facts.calls else ''}"),
-    )
+        "",
+        f"{handles}{calls if facts.calls else ''}",
+    ]
 
 
 def size_line(facts: object, file: Sized, out: Sized, *companion: Sized) -> str:
@@ -158,9 +159,9 @@ def join_line(facts: Join, file: Sized, out: Sized, *_: Sized) -> str:
     return f"{file}: {file.size:,} -> {out.size:,} bytes, {_joined(facts)}"
 
 
-def copied_text(reason: str, file: Sized, out: Sized) -> Text:
+def copied_text(reason: str, file: Sized, out: Sized) -> Printed:
     """The summary of a file that was copied, for there was nothing to do."""
-    return Text(f"{file}: {one_line(reason)}; copied as it is to {out}: {out.size:,} bytes")
+    return [f"{file}: {reason}; copied as it is to {out}: {out.size:,} bytes"]
 
 
 def would_text(out: Sized, *, replaced: bool) -> str:

@@ -5,30 +5,28 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
-from rich.text import Text
-
 from archive.base.errors import one_line
 from archive.formats.record_kinds import MIGRATED
 from archive.render.making import SAME_FILE, SAME_RECORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from archive.render.fitted_table import Printed
     from archive.render.making import Sized
     from archive.rewrite.migrate.migrate import Migration
     from archive.rewrite.migrate.plan import MigrationPlan
 
 
-def plan_text(facts: Migration, file: str) -> Group:
+def plan_text(facts: Migration, file: str) -> Printed:
     """A planned migration of a single file."""
     lines = [_head(facts, file), *_against(facts), *_steps(facts)]
     if facts.plan.losses:
         lines += ["", "pass --lossy to go on without what is lost"]
-    return _group(lines)
+    return lines
 
 
-def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
+def migration_text(facts: Migration, file: Sized, out: Sized) -> Printed:
     """A migration of a single file that was done."""
     lines = [_head(facts, file.name), *_against(facts), *_steps(facts), ""]
     lines.append(f"{out}: {file.size:,} -> {out.size:,} bytes")
@@ -36,7 +34,7 @@ def migration_text(facts: Migration, file: Sized, out: Sized) -> Group:
     if facts.aside_size:
         back = f"is {SAME_FILE}" if facts.exact else f"has {SAME_RECORDS}"
         lines.append(f"{facts.aside_size:,} of them keep what it was: migrated back, it {back}")
-    return _group(lines)
+    return lines
 
 
 def plan_line(facts: Migration, file: str) -> str:
@@ -54,11 +52,6 @@ def migration_line(facts: Migration, file: Sized, out: Sized) -> str:
 def migration_facts(facts: Migration) -> dict[str, Any]:
     """A migration, planned or done, for JSON: without the bytes of the result."""
     return {name: value for name, value in asdict(facts).items() if name != "data"}
-
-
-def _group(lines: Iterable[str]) -> Group:
-    """Lines for rich, without control characters that would move a terminal's cursor."""
-    return Group(*(Text(one_line(line)) for line in lines))
 
 
 def _head(facts: Migration, file: str) -> str:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rich.console import Group
-from rich.text import Text
-
 from archive.base.errors import counted, one_line
 from archive.privacy.leaks import LeakKind
 from archive.privacy.pieces.encoded import searched
@@ -19,6 +16,7 @@ if TYPE_CHECKING:
 
     from archive.privacy.redact import Redaction
     from archive.privacy.redact.companions import CompanionRedaction
+    from archive.render.fitted_table import Printed
     from archive.render.making import Sized
 
 CARRIED = (
@@ -31,12 +29,12 @@ LISTED = 20
 """Texts of a kind that are listed; --json has all."""
 
 
-def redact_text(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> Group:
+def redact_text(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> Printed:
     """The summary of a redaction that was done."""
     kept = "debug info as it was" if facts.archive_id == facts.redacted_id else "what it was"
     table = sizes_table(file.size, (file, "the original"), (out, "redacted"), (companion, kept))
     joined = f"`debug-archive join` gives {SAME_FILE if facts.exact else SAME_RECORDS}"
-    return Group(table, *map(Text, ("", *_told(facts), joined)))
+    return [table, "", *_told(facts), joined]
 
 
 def redact_line(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> str:
@@ -44,13 +42,13 @@ def redact_line(facts: Redaction, file: Sized, out: Sized, companion: Sized) -> 
     return f"{size_line(facts, file, out, companion)}; {_summary(facts)}"
 
 
-def companion_redaction_text(facts: CompanionRedaction, file: Sized, out: Sized) -> Group:
+def companion_redaction_text(facts: CompanionRedaction, file: Sized, out: Sized) -> Printed:
     """The summary of the redaction of a companion."""
     table = sizes_table(file.size, (file, "debug info"), (out, "redacted, for others"))
-    told = [f"taken out: {one_line(what)}" for what in facts.gone]
+    told = [f"taken out: {what}" for what in facts.gone]
     told += _unclean(facts)
     told += _searched(facts)
-    return Group(table, *map(Text, ("", *told, *_kept(facts), *_too_short(facts))))
+    return [table, "", *told, *_kept(facts), *_too_short(facts)]
 
 
 def companion_redaction_line(facts: CompanionRedaction, file: Sized, out: Sized) -> str:
@@ -58,9 +56,9 @@ def companion_redaction_line(facts: CompanionRedaction, file: Sized, out: Sized)
     return f"{size_line(facts, file, out)}; {_proof(facts)}"
 
 
-def redact_plan_text(facts: Redaction, file: str) -> Group:
+def redact_plan_text(facts: Redaction, file: str) -> Printed:
     """A planned redaction of a single file."""
-    return Group(*map(Text, (f"{one_line(file)}: {facts.asked}", *_told(facts), "")))
+    return [f"{file}: {facts.asked}", *_told(facts), ""]
 
 
 def redact_plan_line(facts: Redaction, file: str) -> str:
@@ -68,14 +66,14 @@ def redact_plan_line(facts: Redaction, file: str) -> str:
     return f"{one_line(file)}: {facts.asked}; {_summary(facts)}"
 
 
-def redact_refusal_text(facts: Redaction | CompanionRedaction) -> Group:
+def redact_refusal_text(facts: Redaction | CompanionRedaction) -> Printed:
     """Why a redacted file is not clean."""
-    return Group(*map(Text, _unclean(facts)))
+    return _unclean(facts)
 
 
 def _told(facts: Redaction) -> Iterator[str]:
     """What is gone, what is not, and what was looked for."""
-    yield from (f"taken out: {one_line(what)}" for what in facts.gone)
+    yield from (f"taken out: {what}" for what in facts.gone)
     yield from facts.refused
     yield from _unclean(facts)
     yield from (f"stays: {what}" for what in facts.stays)

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from archive.base.errors import counted, one_line
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
     from archive.debuginfo.symbolicate import Symbolication, TracebackFrame
     from archive.failures.explainer import LogExplainer
     from archive.failures.lookups.instructions import MethodInstruction
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
         NodeFacts,
         SymbolicationFacts,
     )
+    from archive.render.fitted_table import Printed
 
 
 def symbolication_facts(symbolication: Symbolication) -> SymbolicationFacts:
@@ -126,12 +125,9 @@ def _decoded(text: bytes) -> str:
     return text.decode(errors="surrogateescape")
 
 
-def causes_text(explainer: LogExplainer, top: int | None) -> Group:
+def causes_text(explainer: LogExplainer, top: int | None) -> Printed:
     """The causes with most failures, as a table."""
-    from rich.console import Group  # noqa: PLC0415 (most of a start-up, and not for JSON)
-    from rich.text import Text  # noqa: PLC0415 (the same)
-
-    from archive.render.fitted_table import FittedTable  # noqa: PLC0415 (the same)
+    from archive.render.fitted_table import FittedTable  # noqa: PLC0415 (not for JSON)
 
     causes = explainer.causes.top(top)
     table = FittedTable([("failures", "number"), ("lines", "number"), ("place", "name"), ("cause", "text")])
@@ -141,12 +137,12 @@ def causes_text(explainer: LogExplainer, top: int | None) -> Group:
         place = f"{cause.file}:{cause.line}" if cause.file else "no single source line"
         place += f" ({', '.join(group.models)})" if group.models else ""
         text = ": ".join(part for part in (cause.where, cause.message) if part)
-        table.add(f"{group.count:,}", lines, one_line(place), Text(one_line(text)))
+        table.add(f"{group.count:,}", lines, one_line(place), one_line(text))
     shown = sum(group.count for group in causes)
     below = [f"{counted(explainer.explained, 'failure')} explained, {explainer.unknown:,} not"]
     if shown < explainer.explained:
         below.append(f"{explainer.explained - shown:,} of other causes")
-    return Group(table, Text(""), *map(Text, below))
+    return [table, "", *below]
 
 
 def causes_facts(explainer: LogExplainer, top: int | None, models: int) -> Causes:

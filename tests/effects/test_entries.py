@@ -19,7 +19,7 @@ from archive.backend import Effectful, lower, lowered_archive
 from archive.describe.effects import inspect_effects
 from archive.effects import CaptureError, GuardError, capture, capture_entries
 from archive.effects.capture.graph import guards
-from archive.render.inspect import effects_text
+from archive.render.inspect import effects_lines
 from tests.effects import entry_models as models
 from tests.effects.comparison import Comparing, named, picture, shown, state_in, state_of
 from tests.effects.made_modules import Made, Statement, check_entries, made
@@ -313,7 +313,7 @@ def test_entries_are_listed_with_their_numbers() -> None:
         facts = inspect_effects(opened)
     assert [(one.method, one.entry) for one in facts.methods] == [("forward", number) for number in (1, 2, 3)]
     assert "not len(self.history) + 1 > 3" in [one.text for one in facts.methods[1].guards]
-    assert effects_text(facts).plain.count("# forward, 2 of 3: a call for which") == 1
+    assert list(effects_lines(facts)).count("# forward, 2 of 3: a call for which") == 1
     with archive.open(FIXTURES / "effects" / "counting.pt") as opened:
         assert [one.entry for one in inspect_effects(opened).methods] == [0]
 
