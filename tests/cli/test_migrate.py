@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rich.console import Console
 
 import archive
 from archive import ArchiveError
 from archive.reader.provenance import Evidence
+from archive.render.fitted_table import lines_of
 from archive.render.migrate import migration_facts, plan_text
 from tests.support.commands import called, files, outcomes, row, run, size, told, well
 from tests.support.corpus import RELEASES
@@ -197,10 +197,7 @@ def test_foreign_names_do_not_reach_the_terminal_as_they_are() -> None:
     facts = archive.migrate(OLD_ARCHIVE, to="2.13", dry_run=True)
     against = Evidence("data.pkl, a\x1b[31m\nb\udcff", "old", (1, 9), (1, 9))
     odd = replace(facts, origin=replace(facts.origin, against=(against,)))
-    console = Console(width=200)
-    with console.capture() as captured:
-        console.print(plan_text(odd, "m\x1b]0;\udcfe.pt"))
-    head, but, *_ = captured.get().splitlines()
+    [(head, _)], [(but, _)], *_ = lines_of(plan_text(odd, "m\x1b]0;\udcfe.pt"), 200)
     assert head == "m\\x1b]0;\\xfe.pt, of PyTorch 1.9, for PyTorch 2.13"
     assert but == "  but data.pkl, a\\x1b[31m\\nb\\xff: old (1.9)"
 
