@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import click
 
 import archive
-from archive.cli.main import COMMANDS, group
+from archive.cli.commands import COMMANDS, group
 from archive.cli.status import ExitStatus
 from archive.companion.layout import VERSION
 from archive.formats.effects import record

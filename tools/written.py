@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 import archive
-from archive.cli.main import group
+from archive.cli.commands import group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

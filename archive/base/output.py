@@ -18,8 +18,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from archive.base.errors import ArchiveError, ExistsError
-from archive.base.mapped import placed
-from archive.base.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,6 +54,8 @@ def check_target(path: Target, *, force: bool) -> None:
         ArchiveError: the target is a folder, device, pipe or socket, or it exists and ``force`` is not given.
         OSError: the target cannot be looked at.
     """
+    from archive.base.mapped import placed  # noqa: PLC0415 (only those who write files pay for it)
+
     given, place = placed(path)
     if place is not None:
         place.check_writable()
@@ -83,6 +83,8 @@ def check_target(path: Target, *, force: bool) -> None:
 
 def _draft(path: Target) -> Draft | Upload:
     """A draft of a file, here or elsewhere."""
+    from archive.base.mapped import placed  # noqa: PLC0415 (only those who write files pay for it)
+
     given, place = placed(path)
     if place is None:
         from archive.base.drafts import Draft  # noqa: PLC0415 (only those who write files pay for it)
@@ -195,6 +197,8 @@ def _take_names(drafts: Sequence[tuple[str, Draft | Upload]], *, force: bool) ->
 @contextmanager
 def scratch(beside: Sink | None) -> Iterator[BinaryIO]:
     """A file for the time of the block: beside a target, or in memory where there is no target's path."""
+    from archive.base.urls import is_url  # noqa: PLC0415 (only those who write files pay for it)
+
     if is_url(beside):
         import tempfile  # noqa: PLC0415 (files elsewhere only)
 

@@ -1,6 +1,6 @@
 """The command ``debug-archive``: arguments → calls of the library, printed facts, exit status.
 
-``main`` finds a command by its name; each command has a file of its own. Commands that read many files share
+``commands`` finds a command by its name; each has a file of its own. Commands that read many files share
 ``reading``: a new one says how it reads a file, and which row it prints. Commands that make files out of
 files share ``making``. No other room prints.
 """

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -64,6 +62,8 @@ class Annotations:
         if not self._active or self._aside:
             yield
         else:
+            import secrets  # noqa: PLC0415 (only GitHub needs it)
+
             word = secrets.token_hex()
             printing.write_line(f"::stop-commands::{word}")
             printing.flush()  # before anything comes on standard error
@@ -83,6 +83,8 @@ def in_repository(file: str) -> str:
     repository = os.environ.get(REPOSITORY)
     if not repository or is_url(file):
         return file
+    from pathlib import Path  # noqa: PLC0415 (only GitHub needs it)
+
     place, top = Path(os.path.realpath(file)), os.path.realpath(repository)
     return place.relative_to(top).as_posix() if place.is_relative_to(top) else file
 

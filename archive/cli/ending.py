@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 from contextlib import contextmanager
 from io import StringIO
@@ -61,6 +60,8 @@ def held() -> Iterator[None]:
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
     """Let SIGTERM raise KeyboardInterrupt: nothing is left half written, and no process behind."""
+    import signal  # noqa: PLC0415 (a command about a single file does without)
+
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from archive.base.errors import counted
 from archive.base.urls import name_of
-from archive.batches.inputs import InputFile
 from archive.cli import options, printing
 from archive.cli.ci import sarif_result
 from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
@@ -90,14 +90,15 @@ def command(
       debug-archive leaks release/ --sarif > leaks.sarif
     """  # noqa: D301 (click reads the backspace)
     allowed = [*allow, *project_patterns(config)]
-    read = reader.of_bytes(leaks, deep=deep, allow=allowed)
+    search = partial(leaks, deep=deep, allow=allowed)
     run = _LeakSearch(reader, [LeakKind(kind) for kind in kinds])
     with reader.annotations.behind():
         if is_single(files) and not (reader.as_json or reader.as_sarif):
-            return run.single(name_of(files[0]), read(InputFile(files[0], "")), examples)
+            found = search(reader.source(files[0]), limits=reader.limits)
+            return run.single(name_of(files[0]), found, examples)
         rules = {UNREAD: "the file was not searched"} | {kind: kind.remedy for kind in LeakKind}
         listing = reader.listing(files, LISTED_KINDS)
-        status = reader.several(listing, read, "reading", run.row, rules=rules)
+        status = reader.several(listing, reader.of_bytes(search), "reading", run.row, rules=rules)
         if not (reader.as_json or reader.as_sarif):
             printing.write_line(run.total())
         return status

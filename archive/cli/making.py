@@ -177,10 +177,10 @@ class FileMaker:
         streamed = job.streamed and not task.dry_run
         if streamed and sys.stdout.isatty():
             raise ArchiveError("is a terminal, and models are no text", file=STANDARD_OUTPUT)
-        doing = f"{texts.doing} {name_of(job.file)}"
+        bar = nullcontext() if streamed else working(f"{texts.doing} {name_of(job.file)}")
         naming = printing.naming(STANDARD_OUTPUT) if streamed else nullcontext()
         try:
-            with nullcontext() if streamed else working(doing), naming:  # what is streamed is written once it is complete; its summary goes aside
+            with bar, naming:  # what is streamed is written once it is complete; its summary goes aside
                 outcome = perform(task, job, sys.stdout.buffer if streamed else None)
         except ArchiveError as error:
             facts = error.facts if isinstance(error, ImpossibleError) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from functools import partial, wraps
+from os.path import isfile
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -17,8 +18,7 @@ from archive import __version__
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
 from archive.base.mapped import source_of
-from archive.batches.inputs import counts, names_several
-from archive.batches.reading import listing, readings
+from archive.base.urls import is_url
 from archive.cli import printing
 from archive.cli.ci import Annotations, annotations_of, annotations_option, sarif_option
 from archive.cli.ending import sigterm_as_ctrl_c
@@ -105,6 +105,8 @@ class FileReader:
         self, inputs: Sequence[str], kinds: Collection[FileKind], skipped: Collection[str] = ()
     ) -> FoundFiles:
         """The files that are given or found; see :func:`archive.batches.reading.listing`."""
+        from archive.batches.reading import listing  # noqa: PLC0415 (a single file does without)
+
         return listing(inputs, skipped, kinds=kinds, mapped=self.mapped)
 
     def several(
@@ -130,6 +132,8 @@ class FileReader:
         Returns:
             The gravest status of a row.
         """
+        from archive.batches.reading import readings  # noqa: PLC0415 (a single file does without)
+
         count = len(files.files)
         workers = self.jobs or (1 if count <= FEW else os.cpu_count() or 1)
         status = ExitStatus.WELL
@@ -218,12 +222,18 @@ def _call_with_bytes(
 
 def is_single(files: Sequence[str]) -> bool:
     """Whether one file is given, and neither a folder nor a glob."""
+    if len(files) == 1 and not is_url(files[0]) and isfile(files[0]):  # noqa: PTH113 (pathlib costs start-up)
+        return True
+    from archive.batches.inputs import names_several  # noqa: PLC0415 (a single file does without)
+
     return len(files) == 1 and not names_several(files[0])
 
 
 def note_left_out(others: Mapping[FileKind, int]) -> None:
     """Note what a search has found and no command takes, if there is some."""
     if others:
+        from archive.batches.inputs import counts  # noqa: PLC0415 (a single file does without)
+
         printing.note(f"neither archives nor companions, and left out: {counts(others)}")
 
 

@@ -13,7 +13,6 @@ from archive.base.errors import ArchiveError, counted
 from archive.base.facts import dataclass
 from archive.base.mapped import source_of
 from archive.base.urls import name_of
-from archive.batches.inputs import InputFile
 from archive.check.verify import CHECKED_KINDS, Diagnostic, verify
 from archive.cli import printing
 from archive.cli.ci import sarif_result
@@ -22,10 +21,11 @@ from archive.cli.status import ExitStatus
 from archive.reader.recognition import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from archive import Limits
     from archive.base.diagnostics import Severity
+    from archive.batches.inputs import InputFile
     from archive.batches.reading import Reading
     from archive.cli.reading import FileReader
     from archive.render.ci import SarifLevel
@@ -73,13 +73,13 @@ def command(files: tuple[str, ...], *, quiet: bool, reader: FileReader) -> ExitS
     run = _Verification(reader, quiet=quiet)
     with reader.annotations.behind():
         if is_single(files) and not (reader.as_json or reader.as_sarif):
-            name, checked = name_of(files[0]), check(InputFile(files[0], ""))
+            name, checked = name_of(files[0]), check(files[0])
             diagnostics = run.take(name, checked)
             for line in _lines(name, diagnostics):
                 printing.write_line(line)
             return checked.status
         listing = reader.listing(files, LISTED_KINDS)
-        status = reader.several(listing, check, "verifying", run.row, rules=RULES)
+        status = reader.several(listing, partial(_check_input, check), "verifying", run.row, rules=RULES)
         if not (reader.as_json or reader.as_sarif):
             printing.write_line(run.total())
         return status
@@ -102,9 +102,13 @@ class _Checked:
         return ExitStatus.FINDINGS if "error" in severities else ExitStatus.WELL
 
 
-def _check(file: InputFile, *, limits: Limits, mapped: bool) -> _Checked:
+def _check_input(check: Callable[[str], _Checked], file: InputFile) -> _Checked:
+    return check(file.name)
+
+
+def _check(file: str, *, limits: Limits, mapped: bool) -> _Checked:
     try:
-        return _Checked(verify(source_of(file.name, mapped=mapped), limits=limits))
+        return _Checked(verify(source_of(file, mapped=mapped), limits=limits))
     except ArchiveError as error:  # of a file that cannot be read as a whole
         return _Checked([diagnostic_of(error)])
     except OSError as error:  # the other files are still checked

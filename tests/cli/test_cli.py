@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HELP = """
 import sys
-from archive.cli.main import group
+from archive.cli.commands import group
 group(["--help"], standalone_mode=False)
 sys.exit(bool({"torch", "numpy", "rich"} & set(sys.modules)))
 """

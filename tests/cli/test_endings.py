@@ -214,7 +214,7 @@ def test_the_statuses_are_in_the_help() -> None:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
 def test_commands_import_numpy_without_threads_and_leave_the_environment() -> None:
     code = (
-        "import os; from archive.cli.main import group; group.get_command(None, 'inspect'); import numpy;"
+        "import os; from archive.cli.commands import group; group.get_command(None, 'inspect'); import numpy;"
         "print(len(os.listdir('/proc/self/task')), 'OPENBLAS_NUM_THREADS' in os.environ)"
     )
     others = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}

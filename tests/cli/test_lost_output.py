@@ -18,7 +18,8 @@ from unittest import mock
 import click
 import pytest
 
-from archive.cli.main import group, main
+from archive.cli.commands import group
+from archive.cli.main import main
 from tests.support.commands import run
 from tests.support.corpus import FIXTURES, ORACLES
 from tests.support.sampling import crossed, sampled

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import archive
-from archive.cli.main import group
+from archive.cli.commands import group
 from archive.describe.listing import listed
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.budgets import SizeBudget

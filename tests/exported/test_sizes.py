@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import archive
 from archive.base.errors import ArchiveError, LimitError
 from archive.base.limits import Limits, unbounded
-from archive.cli.main import group
+from archive.cli.commands import group
 from archive.describe.inspect import inspect
 from archive.describe.sizes import Size, View
 from archive.formats.exported.places import MetadataSize, NodeBytes, node_bytes

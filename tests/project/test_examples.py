@@ -17,7 +17,7 @@ BATCHES = [path for path in PROGRAMS if "batch(" in path.read_text("utf-8")]
 WITHOUT_TORCH = """
 import os, runpy, sys
 sys.modules["torch"] = None
-import archive, archive.cli.main, archive.reader.opening
+import archive, archive.cli.commands, archive.reader.opening
 for program, out in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
     if not (child := os.fork()):
         os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT), 1)

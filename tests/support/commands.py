@@ -13,7 +13,8 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner, Result
 
-from archive.cli.main import group, main
+from archive.cli.commands import group
+from archive.cli.main import main
 from tests.support.documents import file_of
 
 if TYPE_CHECKING:

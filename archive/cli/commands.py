@@ -1,0 +1,153 @@
+"""The command group: finds commands by name, and gives back their status."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from archive.cli import ending
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from archive.cli.status import ExitStatus
+
+MATRIX_THREADS = "OPENBLAS_NUM_THREADS"
+"""The variable that says how many threads NumPy starts for products of matrices when it is imported."""
+
+
+class CommandEntry(NamedTuple):
+    """A command that is imported when it is run.
+
+    Attributes:
+        module: the module whose ``command`` it is.
+        summary: its line in the group's help.
+    """
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "inspect": CommandEntry(
+        "archive.cli.inspect", "What is in an archive: records, layouts, handles, sizes."
+    ),
+    "symbolicate": CommandEntry(
+        "archive.cli.symbolicate", "Model source for debug handles, code positions or a whole log."
+    ),
+    "verify": CommandEntry("archive.cli.verify", "Every inconsistency of archives, with its place."),
+    "leaks": CommandEntry("archive.cli.leaks", "What files tell strangers: paths, names, source text, keys."),
+    "sizes": CommandEntry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
+    "diff": CommandEntry("archive.cli.diff", "What differs between two files, from model to line."),
+    "digest": CommandEntry("archive.cli.digest", "Digests of models, whoever saved them."),
+    "split": CommandEntry("archive.cli.split", "The debug info out of archives, into companion files."),
+    "join": CommandEntry("archive.cli.join", "Archives and their companions made one file each again."),
+    "shrink": CommandEntry("archive.cli.shrink", "Smaller archives that PyTorch runs as before."),
+    "restore": CommandEntry("archive.cli.restore", "Archives as they were before `shrink --level embed`."),
+    "redact": CommandEntry("archive.cli.redact", "Paths and source text out of debug info, with proof."),
+    "migrate": CommandEntry(
+        "archive.cli.migrate", "Archives as another PyTorch release writes and reads them."
+    ),
+    "lite": CommandEntry(
+        "archive.cli.lite",
+        "Lite archives with all call stacks; needs PyTorch.",
+    ),
+    "profile": CommandEntry(
+        "archive.cli.profile", "Times and memory of a run at the model's source; needs PyTorch."
+    ),
+    "store": CommandEntry("archive.cli.store", "Companions of many models in one folder, found by a log."),
+    "convert": CommandEntry(
+        "archive.cli.convert", "Companions in another profile, programs in canonical form."
+    ),
+    "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),
+    "demo": CommandEntry(
+        "archive.cli.demo.command", "What lowering to a backend gives, step by step; needs PyTorch."
+    ),
+}
+
+
+class _Lazy(click.Group):
+    """Imports a command when it is run; ``--help`` imports none."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        if name not in COMMANDS:
+            return None
+        with _one_matrix_thread():
+            command = importlib.import_module(COMMANDS[name].module).command
+        assert isinstance(command, click.Command)  # noqa: S101 (the table above names only such)
+        return command
+
+    def make_context(self, *arguments: Any, **others: Any) -> click.Context:  # noqa: ANN401 (as click has it)
+        with ending.held():
+            return super().make_context(*arguments, **others)
+
+    def invoke(self, ctx: click.Context) -> object:
+        with ending.held():
+            return super().invoke(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="debug-archive", message="%(package)s %(version)s")
+def group() -> None:
+    """Debug information in PyTorch model archives (.pt, .ptl), without PyTorch.
+
+    \b
+    Examples:
+      debug-archive symbolicate model.ptl 42
+      debug-archive symbolicate model.ptl < report.log
+      debug-archive inspect model.ptl
+      debug-archive verify *.ptl
+      debug-archive leaks model.pt
+      debug-archive split model.ptl -o small.ptl -c model.ptdbg
+      debug-archive store add build/*.ptdbg --store symbols/
+      debug-archive shrink models/ -o small/
+      debug-archive migrate old.ptl -o new.ptl --to latest
+
+    \b
+    Exit status:
+      0    well
+      1    findings: a handle is unknown, an archive is inconsistent, a budget is exceeded
+      2    error: a broken file, a bound on its cost, a usage error, a full disk
+      70   internal error: a fault of this program; please report its line
+      130  interrupted
+      141  the reader of the output has closed the pipe
+    """  # noqa: D301 (click reads the backspace)
+
+
+@group.result_callback()
+@click.pass_context
+def leave(context: click.Context, status: ExitStatus) -> None:
+    """Let click give back the status that the command returned.
+
+    Raises:
+        Exit: always.
+    """
+    context.exit(status)
+
+
+@contextmanager
+def _one_matrix_thread() -> Generator[None]:
+    """Import NumPy without threads, which take as long to start as NumPy itself: no command multiplies."""
+    given = os.environ.get(MATRIX_THREADS)
+    os.environ.setdefault(MATRIX_THREADS, "1")
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ[MATRIX_THREADS]
+
+
+def run() -> int:
+    """Run the command that the arguments name; its status."""
+    return int(group.main(prog_name="debug-archive", standalone_mode=False))
