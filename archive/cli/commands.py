@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MATRIX_THREADS = "OPENBLAS_NUM_THREADS"
 """The variable that says how many threads NumPy starts for products of matrices when it is imported."""
+
+WIDEST_HELP, NARROWEST_HELP, MARGIN = 80, 52, 2
+"""Columns of help texts, with the margin that click leaves beside them."""
 
 
 class CommandEntry(NamedTuple):
@@ -86,7 +89,7 @@ class _Lazy(click.Group):
 
     def make_context(self, *arguments: Any, **others: Any) -> click.Context:  # noqa: ANN401 (as click has it)
         with ending.held():
-            return super().make_context(*arguments, **others)
+            return super().make_context(*arguments, terminal_width=help_width(), **others)
 
     def invoke(self, ctx: click.Context) -> object:
         with ending.held():
@@ -134,6 +137,17 @@ def leave(context: click.Context, status: ExitStatus) -> None:
         Exit: always.
     """
     context.exit(status)
+
+
+def help_width() -> int:
+    """The width of help texts, which click would import ``shutil`` for, a twentieth of ``--help``."""
+    columns = 0
+    with suppress(KeyError, ValueError):
+        columns = int(os.environ["COLUMNS"])
+    if columns <= 0:
+        with suppress(OSError):
+            columns = os.get_terminal_size().columns
+    return max(min(columns, WIDEST_HELP) if columns > 0 else WIDEST_HELP, NARROWEST_HELP) - MARGIN
 
 
 @contextmanager
