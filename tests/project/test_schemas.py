@@ -8,7 +8,7 @@ import click
 import pytest
 from jsonschema import ValidationError
 
-from archive.cli.main import group
+from archive.cli.commands import group
 from tests.support.documents import SCHEMAS, files_of
 from tools.schemas import main
 
