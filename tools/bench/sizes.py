@@ -212,14 +212,13 @@ def growth(folder: Path) -> Iterator[Row | Aim]:
     costs = ("encode, µs a row", "decode, µs a row", "mapped, bytes", "open mapped", "one range")
     yield ("model", "rows", *costs)
     for name in GROWTH:
-        packed: list[bytes] = []
         with archive.open(built(name, folder)) as opened:
             rows = rows_of(opened)
             rounds = 1 if rows > MANY else 3
-            encode = best(lambda: packed.append(build_companion(encoded(opened))), rounds)  # noqa: B023
-            facts = encoded(opened)
-        mapped = build_companion(facts, CompanionProfile.MAPPED)
-        decode = best(lambda: parse_companion(memoryview(packed[0]), UNBOUNDED), rounds)  # noqa: B023
+            encode = best(lambda: build_companion(encoded(opened)), rounds)
+            facts = collect(opened)
+        packed, mapped = build_companion(facts), build_companion(facts, CompanionProfile.MAPPED)
+        decode = best(lambda: parse_companion(memoryview(packed), UNBOUNDED), rounds)  # noqa: B023
         with tempfile.NamedTemporaryFile(suffix=".ptdbg") as file:
             file.write(mapped)
             file.flush()

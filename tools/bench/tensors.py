@@ -60,7 +60,7 @@ def resnet(folder: Path) -> Iterator[Table | Aim]:
     """``split`` of 100 MB of tensors with little debug information."""
     size = len(built("resnet", folder))
     with tempfile.TemporaryDirectory() as name:
-        source = str(folder / "resnet.pt")
+        source = str((folder / "resnet.pt").resolve())
         commands = {
             "sha256sum": ("sha256sum", source),
             "cp": ("cp", source, "copy.pt"),
