@@ -66,7 +66,7 @@ CALLSTACK_SCHEMAS: dict[Generation, Schema] = {
 def generation_of(tree: Tree, root: int) -> Generation:
     """The layout, by the first row's length; a map without rows counts as the newer one."""
     row = first_item(tree, root)
-    three = row is not None and tree.count[row] == 3  # noqa: PLR2004 (elements)
+    three = row is not None and len(tree.parts(row)) == 3  # noqa: PLR2004 (elements)
     return Generation.CALLSTACK_3 if three else Generation.CALLSTACK_4
 
 

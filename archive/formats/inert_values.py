@@ -22,7 +22,7 @@ import numpy as np
 from archive.base.errors import ArchiveError, LimitError, shown
 from archive.base.strings import charged
 from archive.debuginfo.model import Global, Inert, TensorInfo
-from archive.pickles.ops import NEWTRUE, ValueKind
+from archive.pickles.ops import HOLDERS, NEWTRUE, ValueKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,16 +85,17 @@ def inert_value(tree: Tree, root: int, allowance: Allowance) -> object:
     name = tree.tokens.place(root)[0]
     allowance.take(_bytes_of_values(tree), "values", record=name)
     with allowance.lent(
-        NODE_BYTES * len(tree.count) + CHILD_BYTES * len(tree.children), "values", record=name
+        NODE_BYTES * len(tree.value) + CHILD_BYTES * len(tree.children), "values", record=name
     ):
         return _valued(tree, root, allowance)
 
 
 def _bytes_of_values(tree: Tree) -> int:
     """Bytes of memory that the values of all nodes take, with texts and names as ASCII."""
-    kinds = tree.kinds(np.arange(len(tree.count)))
+    kinds = tree.kinds(np.arange(len(tree.value)))
     objects = int(SIZE[kinds].sum())
-    items = PART_BYTES * len(tree.children) + PAIR_BYTES * int(tree.count[kinds == ValueKind.DICT].sum())
+    in_dicts = tree.spans(np.flatnonzero(kinds == ValueKind.DICT))[1]
+    items = PART_BYTES * len(tree.children) + PAIR_BYTES * int(in_dicts.sum())
     names = int(tree.value[kinds == ValueKind.GLOBAL].sum())
     return objects + items + names + int(tree.strings.length.sum())
 
@@ -103,8 +104,8 @@ def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
     """The value of a node."""
     # Depth first without recursion, because a pickle may be deeper than Python's stack: a node is met twice,
     # first to put its parts on the stack, then to be made of them.
-    values: list[object] = [_NEW] * len(tree.count)
-    kinds = tree.kinds(np.arange(len(tree.count))).tobytes()
+    values: list[object] = [_NEW] * len(tree.value)
+    kinds = tree.kinds(np.arange(len(tree.value))).tobytes()
     stack = [root]
     depth = 0
     while stack:
@@ -113,7 +114,7 @@ def _valued(tree: Tree, root: int, allowance: Allowance) -> object:
         if not opened and values[node] is not _NEW:
             stack.pop()
             continue
-        parts = tree.items(node) if tree.count[node] else []
+        parts = tree.items(node) if kinds[node] in HOLDERS else []
         if node in tree.states:
             parts.append(tree.states[node])
         if not opened and depth >= allowance.limits.depth:

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.base.columns import column_bytes
+from archive.base.columns import column_bytes, largest_window, windows
 from archive.base.errors import ArchiveError
 from archive.base.limits import Allowance, unbounded
 from archive.debuginfo.model import RangeLayout
@@ -69,8 +69,10 @@ if TYPE_CHECKING:
 
 MARKER = "FORMAT_WITH_STRING_TABLE"
 
-ROW_BYTES, SOURCE_BYTES, PIECE_BYTES = 16, 96, 24
-"""Bytes of memory that a row, a source and a piece of a source cost besides the columns that are declared."""
+ROW_BYTES, SOURCE_BYTES = 16, 96
+"""Bytes of memory that a row and a source cost besides the columns that are declared."""
+PIECE_BYTES = 40
+"""Bytes of memory that a piece of a source costs while its string is looked up."""
 
 SOURCE = Shared(Tuple(text=String(), filename=Optional(String()), starting_line=Int()))
 PIECED = Shared(Tuple(text=IntList(), filename=Int(), starting_line=Int()))
@@ -142,8 +144,8 @@ def _table(tree: Tree, layout: RangeLayout, pickles: Ints, columns: Any, allowan
     sources = span["source"].items
     allowance.take(ROW_BYTES * len(offset) + SOURCE_BYTES * len(sources["starting_line"]), "columns")
     if layout is RangeLayout.STRING_TABLE:
-        allowance.take(PIECE_BYTES * len(sources["text"].items), "columns")
-        source_table = _pieced(tree, names, rows, table_first, table)
+        with allowance.lent(PIECE_BYTES * largest_window(sources["text"].first), "columns"):
+            source_table = _pieced(tree, names, rows, table_first, table)
         _check_texts(tree, pickles, rows, source_table, allowance)
     else:
         source_table = _inline(tree, sources)
@@ -182,10 +184,11 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
     record = np.zeros(len(line), np.int64)
     record[shared.index] = np.repeat(np.arange(len(names)), np.diff(rows.first))
     low, size, counts = table_first[record], np.diff(table_first)[record], np.diff(pieces.first)
-    for what, values, each in (("text", pieces.items, counts), ("filename", filename, np.ones_like(size))):
-        wrong = np.flatnonzero((values < 0) | (values >= np.repeat(size, each)))
+
+    def check(what: str, owner: Ints, values: Ints) -> None:
+        wrong = np.flatnonzero((values < 0) | (values >= size[owner]))
         if len(wrong):
-            source = int(np.searchsorted(np.cumsum(each), wrong[0], "right"))
+            source = int(owner[wrong[0]])
             row = int(np.flatnonzero(shared.index == source)[0])
             raise ArchiveError(
                 record=names[int(record[source])],
@@ -193,10 +196,15 @@ def _pieced(tree: Tree, names: tuple[str, ...], rows: Any, table_first: Ints, ta
                 expected=f"an index into a string table of {int(size[source])}",
                 found=str(int(values[wrong[0]])),
             )
-    at = np.repeat(low, counts)
-    at += pieces.items
+
+    for begin, end in windows(pieces.first):
+        part = pieces.items[int(pieces.first[begin]) : int(pieces.first[end])]
+        owner = np.repeat(np.arange(begin, end), counts[begin:end])
+        check("text", owner, part)
+        part[:] = table[low[owner] + part]
+    check("filename", np.arange(len(line)), filename)
     is_null = (counts == 0) & (filename == 0) & (line == 0)
-    return SourceTable(tree.strings, pieces.first, table[at], table[low + filename], line, is_null)
+    return SourceTable(tree.strings, pieces.first, pieces.items, table[low + filename], line, is_null)
 
 
 def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, allowance: Allowance) -> None:  # noqa: ANN401

@@ -51,6 +51,19 @@ class ValueKind(IntEnum):
     GET = 13  # a memo read: the value is another token's
 
 
+HOLDERS = frozenset(
+    {
+        ValueKind.TUPLE,
+        ValueKind.LIST,
+        ValueKind.DICT,
+        ValueKind.REDUCE,
+        ValueKind.OBJECT,
+        ValueKind.PERSISTENT,
+    }
+)
+"""The kinds of values that may have children."""
+
+
 class Takes(IntEnum):
     """How many values an opcode takes off the stack, where that is no fixed number from 0 to 3."""
 
@@ -155,6 +168,8 @@ LAYOUT = _table({op.code: op.argument for op in OPCODES}, np.uint8)
 KIND = _table({op.code: op.kind for op in OPCODES}, np.uint8)
 KINDS = tuple(map(ValueKind, KIND.tolist()))
 """The same for single codes, several times as fast."""
+HOLDS = _table({op.code: True for op in OPCODES if op.kind in HOLDERS}, np.bool_)
+"""Whether the value that an opcode makes may have children."""
 IS_PUT = _table({CODE_OF["BINPUT"]: True, CODE_OF["LONG_BINPUT"]: True}, np.bool_)
 
 

@@ -139,7 +139,8 @@ class Tokens:
         op: opcode (n tokens).
         at: position of the opcode in that one buffer (n).
         arg: the opcode's argument (n): an integer's value, a memo index, a text's length in bytes, a
-            float's bits, or the bytes of a global's two lines; of 32 bits where that suffices.
+            float's bits, or the bytes of a global's two lines; of 32 bits where that suffices. That of a
+            value with children is their number in ``ScannedValues.bounds``.
     """
 
     pickles: tuple[Pickle, ...]
@@ -166,16 +167,15 @@ class ScannedValues(NamedTuple):
     Attributes:
         tokens: the pickles' tokens (n).
         roots: the outermost value of each pickle (p nodes).
-        first: where a node's children begin in ``children`` (n).
-        size: how many children it has (n).
+        bounds: where the children of each node that has some begin in ``children``, in the order of its
+            number, and where the last ones end (h + 2). Number 0 is for nodes that have none.
         children: nodes, those of one node side by side.
         states: the state that an object was built with last, by node.
     """
 
     tokens: Tokens
     roots: np.ndarray
-    first: np.ndarray
-    size: np.ndarray
+    bounds: np.ndarray
     children: np.ndarray
     states: dict[int, int]
 
@@ -198,18 +198,22 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
         roots.append(_run(pickle, scanned))
         first.append(len(scanned.op))
     record = pickles[0].name if pickles else None
-    columns = 3 * scanned.at.itemsize * len(scanned.op)  # of arguments, and of first and how many children
-    allowance.take(columns, "pickle opcodes", record=record, place="byte 0")
+    columns = len(scanned.op) + len(scanned.part) + len(scanned.owner) + 2  # arguments, children and bounds
+    width = scanned.at.itemsize
+    allowance.take(width * columns, "pickle opcodes", record=record, place="byte 0")
     at = np.array(scanned.at)
     del scanned.at
     for number in range(1, len(pickles)):
         at[first[number] : first[number + 1]] += base[number]
+    children = np.array(scanned.part)
+    del scanned.part
     op = np.frombuffer(bytes(scanned.op), np.uint8)
+    del scanned.op
     tokens = Tokens(tuple(pickles), base, np.array(first), op, at, np.zeros(0, np.int32))
     arg = _arguments(tokens, scanned.longs)
     tokens = replace(tokens, arg=arg)
     return ScannedValues(
-        tokens, np.array(roots, np.int64), *_children(tokens, scanned, allowance), scanned.states
+        tokens, np.array(roots, np.int64), *_numbered(tokens, scanned, children, allowance), scanned.states
     )
 
 
@@ -483,46 +487,34 @@ def _put(column: np.ndarray, where: slice | np.ndarray, numbers: np.ndarray) -> 
     return column
 
 
-def _children(
-    tokens: Tokens, scanned: _Scanned, allowance: Allowance
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where each node's children begin (n), how many it has (n), and the children of all."""
+def _numbered(
+    tokens: Tokens, scanned: _Scanned, children: np.ndarray, allowance: Allowance
+) -> tuple[np.ndarray, np.ndarray]:
+    """Number the nodes that have children, in their arguments; where the children begin, and the children."""
     owner, size = np.asarray(scanned.owner), np.asarray(scanned.size)  # not copied
-    children = np.array(scanned.part)
-    del scanned.part
-    first, count = (np.zeros(len(tokens.op), children.dtype) for _ in range(2))
-    for owners, sizes, start in _steps(owner, size):
-        first[owners], count[owners] = start, sizes
-    for owners, sizes, start in _steps(owner, size):
-        again = np.flatnonzero((first[owners] != start) | (count[owners] != sizes))
+    for low in range(0, len(owner), NUMBERED):
+        tokens.arg[owner[low : low + NUMBERED]] = np.arange(low, min(low + NUMBERED, len(owner))) + 1
+    for low in range(0, len(owner), NUMBERED):
+        owners = owner[low : low + NUMBERED]
+        again = np.flatnonzero(tokens.arg[owners] != np.arange(low, low + len(owners)) + 1)
         if len(again):  # a container that was filled in several steps
             name, at = tokens.place(int(owners[again[0]]))
             sorting = STEP_BYTES * (len(owner) + len(children))
             with allowance.lent(sorting, "values of one container", record=name, place=f"byte {at}"):
-                return _by_owner(owner, size, children, len(first))
-    return first, count, children
-
-
-def _steps(owner: np.ndarray, size: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Owners, how many values each was given, and where these begin: a part of them at once.
-
-    numpy widens an index to 64 bits before it looks up.
-    """
-    total = 0
-    for low in range(0, len(owner), NUMBERED):
-        sizes = size[low : low + NUMBERED]
-        ends = np.cumsum(sizes) + total
-        yield owner[low : low + NUMBERED], sizes, ends - sizes
-        total = int(ends[-1])
+                owner, size, children = _by_owner(owner, size, children)
+                tokens.arg[owner] = np.arange(len(owner)) + 1
+            break
+    bounds = np.zeros(len(size) + 2, children.dtype)
+    np.cumsum(size, out=bounds[2:])
+    return bounds, children
 
 
 def _by_owner(
-    owner: np.ndarray, size: np.ndarray, children: np.ndarray, nodes: int
+    owner: np.ndarray, size: np.ndarray, children: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same where an owner stands several times: all that it was given, side by side, in its order."""
+    """Each owner once, with all that it was given, side by side, in its order."""
     order = np.argsort(owner, kind="stable")
     start = np.cumsum(size) - size
-    children = children[spread(start[order], size[order])]
-    count = np.zeros(nodes, children.dtype)
-    np.add.at(count, owner, size)
-    return (np.cumsum(count) - count).astype(children.dtype), count, children
+    ordered, sizes = owner[order], size[order]
+    begin = np.flatnonzero(np.diff(ordered, prepend=-1))
+    return ordered[begin], np.add.reduceat(sizes, begin), children[spread(start[order], sizes)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from archive.base.facts import dataclass
 from archive.base.strings import StringTable
-from archive.pickles.ops import BINUNICODE, BINUNICODE8, KIND, KINDS, ValueKind, lookup
+from archive.pickles.ops import BINUNICODE, BINUNICODE8, HOLDS, KIND, KINDS, ValueKind, lookup
 from archive.pickles.scan import STATE_BYTES, Pickle, Tokens, scan
 
 if TYPE_CHECKING:
@@ -31,19 +31,19 @@ class Tree:
     Attributes:
         tokens: the pickles' tokens (n); nodes are numbered like them.
         roots: the outermost value of each pickle (p nodes).
-        first: where a node's children begin in ``children`` (n).
-        count: how many children it has (n).
+        bounds: where the children of each node that has some begin in ``children``, by its number, and where
+            the last ones end (h + 2).
         children: nodes: the items of a tuple or list; the keys and values of a dict in turn; callee and
             arguments of an object.
         states: the state that an object was built with, by node.
         strings: the texts, in the order of their tokens.
-        value: an integer's value, a text's index in ``strings``, a float's bits (n); the tokens' arguments.
+        value: an integer's value, a text's index in ``strings``, a float's bits, a number in ``bounds`` (n);
+            the tokens' arguments.
     """
 
     tokens: Tokens
     roots: np.ndarray
-    first: np.ndarray
-    count: np.ndarray
+    bounds: np.ndarray
     children: np.ndarray
     states: dict[int, int]
     strings: StringTable
@@ -53,7 +53,7 @@ class Tree:
     def memory(self) -> int:
         """Bytes of memory that the columns and states take."""
         tokens, strings = self.tokens, self.strings
-        columns = (tokens.op, tokens.at, tokens.arg, self.first, self.count, self.children)
+        columns = (tokens.op, tokens.at, tokens.arg, self.bounds, self.children)
         texts = (strings.buffer, strings.start, strings.length)
         return sum(column.nbytes for column in columns + texts) + STATE_BYTES * len(self.states)
 
@@ -66,10 +66,24 @@ class Tree:
         """The kinds of some nodes, as numbers of ``ValueKind``."""
         return lookup(KIND, self.tokens.op[nodes])
 
+    def spans(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the children of some nodes begin in ``children``, and how many each has; others have 0."""
+        number = self.value[nodes]
+        number *= lookup(HOLDS, self.tokens.op[nodes])
+        first = self.bounds[number]
+        number += 1
+        return first, self.bounds[number] - first
+
+    def parts(self, node: int) -> np.ndarray:
+        """The children of a node as they lie in the tree: a list would take ten times the memory."""
+        if not HOLDS[self.tokens.op[node]]:
+            return self.children[:0]
+        number = self.value[node]
+        return self.children[self.bounds[number] : self.bounds[number + 1]]
+
     def items(self, node: int) -> list[int]:
         """The children of a node."""
-        first = int(self.first[node])
-        items: list[int] = self.children[first : first + int(self.count[node])].tolist()
+        items: list[int] = self.parts(node).tolist()
         return items
 
     def names(self, node: int) -> tuple[str, str]:

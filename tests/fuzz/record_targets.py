@@ -22,7 +22,7 @@ from archive.formats.python_pickle import plain_value
 from archive.formats.record_kinds import BYTECODE, DATA
 from archive.formats.source_ranges import build_source_ranges, parse_source_ranges
 from archive.pickles import scan, write
-from archive.pickles.ops import BINUNICODE, BINUNICODE8
+from archive.pickles.ops import BINUNICODE, BINUNICODE8, HOLDERS
 from archive.pickles.scan import Pickle
 from archive.pickles.tree import read_trees
 from tests.fuzz.companion_targets import look_up
@@ -231,14 +231,16 @@ def columns(tree: Tree, pickle: int = 0) -> list[object]:
         tokens.op[low:high].tolist(),
         (tokens.at[low:high].astype(int) - int(tokens.base[pickle])).tolist(),
         int(tree.roots[pickle]) - low,
-        [[child - low for child in tree.items(node)] if tree.count[node] else [] for node in nodes],
+        [[child - low for child in tree.items(node)] for node in nodes],
         {node - low: state - low for node, state in tree.states.items() if node in nodes},
         [_value(tree, node) for node in nodes],
     ]
 
 
 def _value(tree: Tree, node: int) -> object:
-    """A node's argument; a text instead of its number."""
+    """A node's argument; a text instead of its number, and of a value with children none."""
+    if tree.kind(node) in HOLDERS:
+        return None
     value = int(tree.value[node])
     return bytes(tree.strings.data(value)) if tree.tokens.op[node] in (BINUNICODE, BINUNICODE8) else value
 

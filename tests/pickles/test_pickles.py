@@ -166,7 +166,7 @@ def test_what_is_asked_for_is_what_a_tree_takes(
     records = [Pickle(f"record {number}", memoryview(data)) for number in range(pickles)]
     allowance = UNBOUNDED.allowance(0)
     tree, kept, peak = measured(records, allowance)
-    assert tree.first.dtype.itemsize * 8 == bits
+    assert tree.children.dtype.itemsize * 8 == bits
     assert 0.4 * allowance.peak < peak < allowance.peak + MIB // 8
     assert 0.8 * allowance.taken < kept < allowance.taken + MIB // 32
 

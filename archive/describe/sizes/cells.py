@@ -173,20 +173,15 @@ def _stretches(tree: Tree, pickle: int, table: RangeTable, files: Ints, owners: 
     if table.layouts[number] is RangeLayout.STRING_TABLE:
         _, before, outer = tree.items(outer)
         own = slice(int(table.table_first[number]), int(table.table_first[number + 1]))
-        starts += [_children(tree, before), np.array([before])]
+        starts += [tree.parts(before), np.array([before])]
         sources += [owners[table.table[own]], np.zeros(1, np.int64)]
     rows = table.rows(number)
     if rows:
         begin = _behind(tree, np.array([before])) + (tokens.op[outer] == TUPLE)  # its MARK
-        starts += [begin, _behind(tree, _children(tree, outer))]
+        starts += [begin, _behind(tree, tree.parts(outer))]
         sources += [files[table.source[rows.start : rows.stop]], np.zeros(1, np.int64)]
     start = np.clip(np.concatenate(starts), int(tokens.first[pickle]), stop)
     return np.maximum.accumulate(start), np.concatenate(sources)  # memo reads may lead back
-
-
-def _children(tree: Tree, node: int) -> Ints:
-    first = int(tree.first[node])
-    return tree.children[first : first + int(tree.count[node])]
 
 
 def _behind(tree: Tree, nodes: Ints) -> Ints:

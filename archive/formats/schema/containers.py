@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from archive.base.columns import firsts, spread
+from archive.base.columns import firsts, spread, windows
 from archive.base.facts import dataclass
 from archive.formats.schema.core import (
     GATHER_BYTES,
@@ -59,10 +59,9 @@ class Tuple:
     @gathering
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> dict[str, Any]:
         """The columns of each field, by its name."""
-        count, width = tree.count[nodes], len(self.fields)
+        (first, count), width = tree.spans(nodes), len(self.fields)
         fits = count >= width if self.more else count == width
         expect(nodes, (tree.kinds(nodes) == ValueKind.TUPLE) & fits, self.expected)
-        first = tree.first[nodes]
         columns = {}
         for place, (name, field) in enumerate(self.fields.items()):
             try:
@@ -74,11 +73,11 @@ class Tuple:
 
     def nodes(self, tree: Tree, node: int) -> list[int]:
         """The fields of one tuple, for readers that look at few of many values."""
-        count, width = int(tree.count[node]), len(self.fields)
+        parts, width = tree.parts(node), len(self.fields)
+        count = len(parts)
         if tree.kind(node) != ValueKind.TUPLE or count < width or (count > width and not self.more):
             raise Mismatch(0, self.expected, node)
-        first = int(tree.first[node])
-        fields: list[int] = tree.children[first : first + width].tolist()
+        fields: list[int] = parts[:width].tolist()
         return fields
 
     def emitter(self, writer: Writer, columns: dict[str, Any]) -> Emit:
@@ -142,7 +141,7 @@ class Keyed(Value):
         if tree.kind(node) != ValueKind.TUPLE:
             raise Mismatch(0, f"{self.owner}'s table", node)
         wanted = key.encode()
-        for entry in children(tree, node).data:
+        for entry in tree.parts(node).data:
             name, value = _PAIR.nodes(tree, entry)
             if tree.kind(name) == ValueKind.TEXT and tree.strings.data(int(tree.value[name])) == wanted:
                 return value
@@ -154,13 +153,6 @@ class Keyed(Value):
 
 
 _PAIR = Opening("a pair of key and value", key=Value(), value=Value())
-
-
-def children(tree: Tree, node: int) -> Ints:
-    """The items of a tuple, as they lie in the tree: a list would take ten times the memory."""
-    first = int(tree.first[node])
-    items: Ints = tree.children[first : first + int(tree.count[node])]
-    return items
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +176,21 @@ class Sequence:
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
         """The items of all sequences."""
         skip = int(self.head is not None)
-        good = (tree.kinds(nodes) == ValueKind.TUPLE) & (tree.count[nodes] >= skip)
+        first, count = tree.spans(nodes)
+        good = (tree.kinds(nodes) == ValueKind.TUPLE) & (count >= skip)
         expect(nodes, good, self.expected or ("a tuple with a head" if skip else "a tuple"))
-        head = (
-            None if self.head is None else self.head.take(tree, tree.children[tree.first[nodes]], allowance)
-        )
-        return replace(_take_items(self.item, tree, nodes, skip, allowance), head=head)
+        head = None if self.head is None else self.head.take(tree, tree.children[first], allowance)
+        first += skip
+        count -= skip
+        return replace(_take_items(self.item, tree, nodes, (first, count), allowance), head=head)
 
     def nodes(self, tree: Tree, node: int) -> memoryview:
         """The items of one sequence, for readers that look at few of many values."""
         skip = int(self.head is not None)
-        if tree.kind(node) != ValueKind.TUPLE or tree.count[node] < skip:
+        parts = tree.parts(node)
+        if tree.kind(node) != ValueKind.TUPLE or len(parts) < skip:
             raise Mismatch(0, self.expected or "a tuple", node)
-        return children(tree, node)[skip:].data
+        return parts[skip:].data
 
     def emitter(self, writer: Writer, columns: Ragged) -> Emit:
         """Writes the head, the items, and the end of the tuple."""
@@ -218,14 +212,20 @@ class Sequence:
         return emit
 
 
-def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, allowance: Allowance) -> Ragged:
-    """The columns of all children of some nodes, except the first ``skip`` of each."""
+def _take_items(
+    schema: Schema, tree: Tree, nodes: Ints, spans: tuple[Ints, Ints], allowance: Allowance
+) -> Ragged:
+    """The columns of children of some nodes.
+
+    Args:
+        spans: where those of each node begin in the tree's, and how many they are.
+    """
     allowance.take(3 * NUMBER_BYTES * len(nodes), "columns")
-    counts = tree.count[nodes] - skip
+    begin, counts = spans
     first = firsts(counts)
     name, at = tree.tokens.place(int(nodes[counts.argmax()])) if len(nodes) else ("", 0)
     with allowance.lent(GATHER_BYTES * int(first[-1]), "items", record=name, place=f"byte {at}"):
-        children = tree.children[spread(tree.first[nodes] + skip, counts)]
+        children = tree.children[spread(begin, counts)]
         try:
             return Ragged(first, schema.take(tree, children, allowance))
         except Mismatch as mismatch:
@@ -233,6 +233,26 @@ def _take_items(schema: Schema, tree: Tree, nodes: Ints, skip: int, allowance: A
             mismatch.path.insert(0, f"row {mismatch.index - int(first[owner])}")
             mismatch.index = owner
             raise
+
+
+def _take_integers(tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
+    """The integers in some lists, a part of the lists at a time: only they themselves are many."""
+    allowance.take(3 * NUMBER_BYTES * len(nodes), "columns")
+    begin, counts = tree.spans(nodes)
+    first = firsts(counts)
+    name, at = tree.tokens.place(int(nodes[counts.argmax()])) if len(nodes) else ("", 0)
+    allowance.take(NUMBER_BYTES * int(first[-1]), "items", record=name, place=f"byte {at}")
+    items = np.empty(int(first[-1]), np.int64)
+    for low, high in windows(first):
+        with allowance.part() as meanwhile:
+            try:
+                spans = begin[low:high], counts[low:high]
+                part = _take_items(Int(), tree, nodes[low:high], spans, meanwhile)
+            except Mismatch as mismatch:
+                mismatch.index += low
+                raise
+            items[int(first[low]) : int(first[high])] = part.items
+    return Ragged(first, items)
 
 
 class IntList:
@@ -247,15 +267,17 @@ class IntList:
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
         """The integers of all lists."""
         expect(nodes, tree.kinds(nodes) == ValueKind.REDUCE, "build_intlist([...])")
-        callee = tree.children[tree.first[nodes]]
-        for node in distinct(callee, allowance):
+        call, _ = tree.spans(nodes)
+        callee = tree.children[call]
+        for node in distinct(callee, allowance).tolist():
             if tree.kind(node) != ValueKind.GLOBAL or tree.names(node) != INTLIST:
                 raise Mismatch(int(np.flatnonzero(callee == node)[0]), "build_intlist([...])", node)
-        arguments = tree.children[tree.first[nodes] + 1]
-        expect(nodes, (tree.kinds(arguments) == ValueKind.TUPLE) & (tree.count[arguments] == 1), "one list")
-        lists = tree.children[tree.first[arguments]]
+        arguments = tree.children[call + 1]
+        first, count = tree.spans(arguments)
+        expect(nodes, (tree.kinds(arguments) == ValueKind.TUPLE) & (count == 1), "one list")
+        lists = tree.children[first]
         expect(lists, tree.kinds(lists) == ValueKind.LIST, "a list")
-        return _take_items(Int(), tree, lists, 0, allowance)
+        return _take_integers(tree, lists, allowance)
 
     def emitter(self, writer: Writer, columns: Ragged | Repeated) -> Emit:
         """Writes the list and the call that builds it."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from archive.base.columns import distinct_values
 from archive.base.errors import ArchiveError, LimitError, one_line, shown
 from archive.base.facts import dataclass
 from archive.pickles.ops import ValueKind
@@ -35,7 +36,7 @@ NUMBER_BYTES = 8
 """Bytes of a number in a column."""
 GATHER_BYTES = 24
 """Bytes of memory for each node while its children are found, gathered and read."""
-DISTINCT_BYTES = 170
+DISTINCT_BYTES = 72
 """Bytes of memory for each of some numbers while the distinct ones are found."""
 
 
@@ -211,15 +212,14 @@ def build(schema: Schema, columns: Any, strings: Strings, allowance: Allowance) 
 
 def first_item(tree: Tree, node: int) -> int | None:
     """The first item of a tuple; None where there is none. The others, however many, are not looked at."""
-    if tree.kind(node) != ValueKind.TUPLE or not tree.count[node]:
-        return None
-    return int(tree.children[tree.first[node]])
+    parts = tree.parts(node)
+    return int(parts[0]) if tree.kind(node) == ValueKind.TUPLE and len(parts) else None
 
 
-def distinct(numbers: Ints, allowance: Allowance) -> list[int]:
+def distinct(numbers: Ints, allowance: Allowance) -> Ints:
     """The distinct ones of some numbers, in rising order."""
     with allowance.lent(DISTINCT_BYTES * len(numbers), "columns"):
-        return sorted(set(numbers.tolist()))
+        return distinct_values(numbers)
 
 
 def found_at(tree: Tree, node: int) -> str:
@@ -230,7 +230,7 @@ def found_at(tree: Tree, node: int) -> str:
     if kind == ValueKind.TEXT:
         return shown(str(tree.strings[int(tree.value[node])]))
     if kind in (ValueKind.TUPLE, ValueKind.LIST):
-        return f"a {kind.name.lower()} of {int(tree.count[node])}"
+        return f"a {kind.name.lower()} of {len(tree.parts(node))}"
     if kind == ValueKind.GLOBAL:
         return one_line(".".join(tree.names(node)))
     return {ValueKind.NONE: "None", ValueKind.BOOL: "a bool", ValueKind.OBJECT: "an object"}.get(

@@ -91,7 +91,7 @@ class Const:
     def take(self, tree: Tree, nodes: Ints, allowance: Allowance) -> None:
         """Refuses every other text; there are no columns."""
         strings = String().take(tree, nodes, allowance)
-        for string in distinct(strings, allowance):
+        for string in distinct(strings, allowance).tolist():
             if tree.strings[string] != self.value:
                 index = int(np.flatnonzero(strings == string)[0])
                 raise Mismatch(index, repr(self.value), int(nodes[index]))

@@ -71,8 +71,8 @@ class Shared:
         """References to the distinct values, which stand in the order of their first use."""
         # A node is the token that made the value, so nodes in rising order are values in order of first use.
         allowance.take(2 * NUMBER_BYTES * len(nodes), "columns")
-        with allowance.lent(SEEN_BYTES * len(tree.count), "columns"):
-            seen = np.zeros(len(tree.count), np.bool_)
+        with allowance.lent(SEEN_BYTES * len(tree.value), "columns"):
+            seen = np.zeros(len(tree.value), np.bool_)
             seen[nodes] = True
             values = np.flatnonzero(seen)
             del seen
@@ -139,7 +139,7 @@ class Chain:
 
         All chains go one link deeper in each round; links that were seen before are not followed again.
         """
-        with allowance.lent(SEEN_BYTES * len(tree.count), "columns"):
+        with allowance.lent(SEEN_BYTES * len(tree.value), "columns"):
             seen = self._reached(tree, nodes, allowance)
             count = int(np.count_nonzero(seen))
             allowance.take(NUMBER_BYTES * len(nodes) + DEPTH_BYTES * count, "columns")
@@ -161,11 +161,11 @@ class Chain:
     def _reached(self, tree: Tree, nodes: Ints, allowance: Allowance) -> np.ndarray:
         """For each token of the tree, whether it is a link of one of the chains."""
         width = len(self.item.fields)
-        seen = np.zeros(len(tree.count), np.bool_)
+        seen = np.zeros(len(tree.value), np.bool_)
         new = nodes
         rounds = 0
         while len(new):
-            good = (tree.kinds(new) == ValueKind.TUPLE) & (tree.count[new] == width)
+            good = (tree.kinds(new) == ValueKind.TUPLE) & (tree.spans(new)[1] == width)
             if not good.all():
                 culprit = int(new[np.flatnonzero(~good)[0]])
                 mismatch = Mismatch(0, f"a tuple of {width}", culprit)
@@ -174,7 +174,7 @@ class Chain:
             with allowance.lent(LINK_BYTES * len(new), "columns"):
                 inner = self._inner(tree, new)
                 further = inner[(tree.kinds(inner) != ValueKind.NONE) & ~seen[inner]]
-                new = np.array(distinct(further, allowance), np.int64)
+                new = distinct(further, allowance)
             rounds += 1
             if rounds > allowance.limits.frames:
                 raise LimitError("frames", allowance.limits.frames, rounds)
@@ -182,7 +182,7 @@ class Chain:
 
     def _inner(self, tree: Tree, links: Ints) -> Ints:
         """What each link holds as its next one."""
-        inner: Ints = tree.children[tree.first[links] + list(self.item.fields).index(self.link)]
+        inner: Ints = tree.children[tree.spans(links)[0] + list(self.item.fields).index(self.link)]
         return inner
 
     def _blame(self, tree: Tree, nodes: Ints, links: Ints, culprit: int, mismatch: Mismatch) -> Mismatch:
