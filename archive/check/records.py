@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import zlib
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -97,20 +97,31 @@ def check_intact(archive: Archive, report: Diagnostics) -> set[str]:
     return readable
 
 
-def check_bytes(archive: Archive, name: str, build: Callable[[], bytes], report: Diagnostics) -> None:
+class Build(Protocol):
+    """Writes a record, and hands its bytes over part by part."""
+
+    def __call__(self, *, receive: Callable[[bytes], None]) -> object:
+        """Whatever it returns, if the record could be written."""
+
+
+def check_bytes(archive: Archive, name: str, build: Build, report: Diagnostics) -> None:
     """Note the first byte in which a record differs from what PyTorch would have written."""
-    written = report.attempt(name, build)
-    if written is None:
-        return
     actual = np.frombuffer(archive.records[name].view(), np.uint8)
-    expected = np.frombuffer(written, np.uint8)
-    both = min(len(actual), len(expected))
-    other = np.flatnonzero(actual[:both] != expected[:both])
-    if len(other) or len(actual) != len(expected):
-        at = int(other[0]) if len(other) else both
-        message = (
-            f"from here on not as PyTorch writes it ({len(actual):,} bytes, which would be {len(expected):,})"
-        )
+    size, other = 0, -1
+
+    def compare(part: bytes) -> None:
+        nonlocal size, other
+        there = actual[size : size + len(part)]
+        if other < 0:
+            wrong = np.flatnonzero(there != np.frombuffer(part, np.uint8)[: len(there)])
+            other = size + int(wrong[0]) if len(wrong) else -1
+        size += len(part)
+
+    if report.attempt(name, partial(build, receive=compare)) is None:
+        return
+    if other >= 0 or len(actual) != size:
+        at = other if other >= 0 else min(len(actual), size)
+        message = f"from here on not as PyTorch writes it ({len(actual):,} bytes, which would be {size:,})"
         report.add_each("note", name, "records in other bytes", [at], lambda at: (f"byte {at}", message))
 
 

@@ -50,6 +50,7 @@ from archive.formats.schema.core import NUMBER_BYTES
 if TYPE_CHECKING:
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
+    from archive.pickles.write import Receive
 
 MODULE = Optional(Shared(Tuple(type=String(), instance=String())))
 STACK_3 = Optional(Chain(Tuple(module=MODULE, tag=Int(low=-1), inner=NextInChain()), link="inner"))
@@ -103,7 +104,11 @@ def parse_callstack_map(tree: Tree, pickle: int, allowance: Allowance) -> Handle
 
 
 def build_callstack_map(
-    table: HandleTable, generation: Generation, *, allowance: Allowance | None = None
+    table: HandleTable,
+    generation: Generation,
+    *,
+    allowance: Allowance | None = None,
+    receive: Receive | None = None,
 ) -> bytes:
     """The record as PyTorch writes it.
 
@@ -111,6 +116,7 @@ def build_callstack_map(
         table: the rows.
         generation: the layout.
         allowance: the memory that the writing may cost; without bounds if none is given.
+        receive: takes the bytes, a part at a time; they are returned without it.
 
     Raises:
         LimitError: the writing would cost more.
@@ -124,4 +130,4 @@ def build_callstack_map(
         "stack": Links(table.stack, table.next, frames),
     }
     rows = Ragged(np.array([0, len(table)]), columns)
-    return build(CALLSTACK_SCHEMAS[generation], rows, table.strings, allowance or unbounded())
+    return build(CALLSTACK_SCHEMAS[generation], rows, table.strings, allowance or unbounded(), receive)

@@ -29,6 +29,7 @@ from archive.formats.schema import Const, Int, IntList, Ragged, Sequence, String
 if TYPE_CHECKING:
     from archive.formats.schema import Schema
     from archive.pickles.tree import Tree
+    from archive.pickles.write import Receive
 
 METHOD_RECORDS = {Generation.METHOD_HANDLES: METHOD_HANDLES, Generation.MODULE_PATHS: MODULE_PATHS}
 """The record of each layout."""
@@ -63,12 +64,15 @@ def method_records(*tables: MethodTable | None) -> dict[str, MethodTable]:
     return {METHOD_RECORDS[table.generation]: table for table in tables if table is not None}
 
 
-def build_methods(table: MethodTable, *, allowance: Allowance | None = None) -> bytes:
+def build_methods(
+    table: MethodTable, *, allowance: Allowance | None = None, receive: Receive | None = None
+) -> bytes:
     """The record as PyTorch writes it.
 
     Args:
         table: the methods.
         allowance: the memory that the writing may cost; without bounds if none is given.
+        receive: takes the bytes, a part at a time; they are returned without it.
 
     Raises:
         LimitError: the writing would cost more.
@@ -77,4 +81,5 @@ def build_methods(table: MethodTable, *, allowance: Allowance | None = None) -> 
     value = {"handles": rows} if table.generation is Generation.METHOD_HANDLES else rows
     fields = {"method": table.name, "table": {"entry": {"key": None, "value": value}}}
     columns = Ragged(np.array([0, len(table)]), fields, np.array([table.version]))
-    return build(METHOD_SCHEMAS[table.generation], columns, table.strings, allowance or unbounded())
+    schema = METHOD_SCHEMAS[table.generation]
+    return build(schema, columns, table.strings, allowance or unbounded(), receive)

@@ -45,6 +45,7 @@ from archive.debuginfo.model import RangeLayout
 from archive.debuginfo.tables import RangeTable, SourceTable, concatenated, in_order
 from archive.formats.schema import (
     Const,
+    Gathered,
     Indexed,
     Int,
     IntList,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from archive.base.strings import Strings
     from archive.formats.schema.core import Schema
     from archive.pickles.tree import Tree
+    from archive.pickles.write import Receive
 
 MARKER = "FORMAT_WITH_STRING_TABLE"
 
@@ -75,7 +77,7 @@ PIECE_BYTES = 40
 """Bytes of memory that a piece of a source costs while its string is looked up."""
 
 SOURCE = Shared(Tuple(text=String(), filename=Optional(String()), starting_line=Int()))
-PIECED = Shared(Tuple(text=IntList(), filename=Int(), starting_line=Int()))
+PIECED = Shared(Tuple(text=IntList(narrow=True), filename=Int(), starting_line=Int()))
 
 
 def _range(source: Schema) -> Tuple:
@@ -221,7 +223,12 @@ def _check_texts(tree: Tree, pickles: Ints, rows: Any, sources: SourceTable, all
 
 
 def build_source_ranges(
-    table: RangeTable, record: int, layout: RangeLayout | None = None, *, allowance: Allowance | None = None
+    table: RangeTable,
+    record: int,
+    layout: RangeLayout | None = None,
+    *,
+    allowance: Allowance | None = None,
+    receive: Receive | None = None,
 ) -> bytes:
     """One record of a table as PyTorch writes it.
 
@@ -230,6 +237,7 @@ def build_source_ranges(
         record: number of the record.
         layout: by default the record's own; for another one, the columns must hold all it needs.
         allowance: the memory that the writing may cost; without bounds if none is given.
+        receive: takes the bytes, a part at a time; they are returned without it.
 
     Raises:
         LimitError: the writing would cost more.
@@ -255,11 +263,18 @@ def build_source_ranges(
     }
     fields = {"offset": table.offset[part], "range": span, "tag": table.tag[part]}
     own_table = _own_table(table, record) if pieced else None
-    return record_of(fields, own_table, table.sources.strings, layout, allowance or unbounded())
+    strings = table.sources.strings
+    return record_of(fields, own_table, strings, layout, allowance or unbounded(), receive=receive)
 
 
 def record_of(
-    fields: dict[str, Any], table: Ints | None, strings: Strings, layout: RangeLayout, allowance: Allowance
+    fields: dict[str, Any],
+    table: Ints | None,
+    strings: Strings,
+    layout: RangeLayout,
+    allowance: Allowance,
+    *,
+    receive: Receive | None = None,
 ) -> bytes:
     """A record of some columns.
 
@@ -269,6 +284,7 @@ def record_of(
         strings: what columns of texts, and the string table, refer to.
         layout: of the record.
         allowance: the memory that the writing may cost.
+        receive: takes the bytes, a part at a time; they are returned without it.
 
     Raises:
         LimitError: the writing would cost more.
@@ -276,7 +292,7 @@ def record_of(
     columns: Any = Ragged(np.array([0, len(fields["offset"])]), fields)
     if table is not None:
         columns = {"marker": None, "table": Ragged(np.array([0, len(table)]), table), "rows": columns}
-    return build(RANGE_SCHEMAS[layout], columns, strings, allowance)
+    return build(RANGE_SCHEMAS[layout], columns, strings, allowance, receive)
 
 
 def _own_table(table: RangeTable, record: int) -> Ints:
@@ -290,7 +306,7 @@ def _pieced_columns(table: RangeTable, record: int, own: slice) -> dict[str, Any
     place = np.zeros(int(strings.max(initial=-1)) + 1, np.int64)
     place[strings[::-1]] = np.arange(len(strings))[::-1]
     bounds = sources.first[own.start : own.stop + 1]
-    pieces = place[sources.piece[int(bounds[0]) : int(bounds[-1])]]
+    pieces = Gathered(place, sources.piece[int(bounds[0]) : int(bounds[-1])])
     return {
         "text": Ragged(bounds - bounds[0], pieces),
         "filename": place[sources.filename[own]],

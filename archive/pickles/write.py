@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from array import array
 from io import BytesIO
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from archive.pickles.ops import BYTE_OF
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Protocol
 
     from archive.base.limits import Allowance
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
         def __getitem__(self, part: slice, /) -> np.ndarray: ...
 
+    Receive = Callable[[bytes], None]
+
 
 TUPLE_CLOSINGS = [BYTE_OF[name] for name in ("EMPTY_TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")]
 """The opcodes that close tuples of 0 to 3 items."""
@@ -42,6 +46,8 @@ _BINPUT, _LONG_BINPUT = BYTE_OF["BINPUT"], BYTE_OF["LONG_BINPUT"]
 _BINGET, _LONG_BINGET = BYTE_OF["BINGET"], BYTE_OF["LONG_BINGET"]
 CHUNK = 1 << 12
 """Integers that become instructions at once."""
+PART = 1 << 16
+"""Bytes of a pickle that are received at once."""
 FEW = 64
 """Integers that become instructions one by one."""
 MEMO_BYTES, TEXT_BYTES = 140, 250
@@ -83,13 +89,39 @@ class Integers:
     def part(self, begin: int, end: int) -> bytes:
         """The instructions for the integers from ``begin`` to ``end``."""
         if begin < self._begin or end > self._end:
-            if begin != self._end:  # out of order, and then mostly few
+            if not self._begin <= begin <= self._end:  # out of order, and then mostly few
                 values = self._values[begin:end]
                 return integers(values)[0] if len(values) > FEW else b"".join(map(integer, values.tolist()))
             self._begin, self._end = begin, max(end, begin + CHUNK)
             self._data, self._start = integers(self._values[begin : self._end])
         first = self._begin
         return self._data[self._start[begin - first] : self._start[end - first]]
+
+
+class Run(NamedTuple):
+    """What is written for each row without a look at the memo: an integer, and fixed bytes around it.
+
+    Attributes:
+        head: the bytes before the integer.
+        values: the integers (n).
+        tail: the bytes behind it.
+    """
+
+    head: bytes
+    values: Sliced
+    tail: bytes
+
+
+def rows_of(runs: Sequence[Run], begin: int, end: int) -> list[bytes]:
+    """The bytes of some rows, of all runs one behind the other."""
+    columns = [run.values[begin:end] for run in runs]
+    if end - begin == 1:
+        numbers = [integer(int(column[0])) for column in columns]
+        return [b"".join([run.head + number + run.tail for run, number in zip(runs, numbers, strict=True)])]
+    around = [(run.head, run.tail) for run in runs]
+    data, ends = _integers(np.stack(columns, 1).reshape(-1), around)
+    bounds = [0, *ends[len(runs) - 1 :: len(runs)].tolist()]
+    return [data[low:high] for low, high in pairwise(bounds)]
 
 
 def integers(values: np.ndarray) -> tuple[bytes, array[int]]:
@@ -102,16 +134,30 @@ def integers(values: np.ndarray) -> tuple[bytes, array[int]]:
     return b"".join(parts), start
 
 
-def _integers(values: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """The instructions for some integers, and where each of them ends (n)."""
+def _integers(
+    values: np.ndarray, around: Sequence[tuple[bytes, bytes]] = ((b"", b""),)
+) -> tuple[bytes, np.ndarray]:
+    """The instructions for some integers, and where each of them ends (n).
+
+    Args:
+        around: fixed bytes before and behind each integer, in turn.
+    """
     size = np.full(len(values), 10, np.int64)
     for width, low, high in ((5, -(1 << 31), 1 << 31), (3, 0, 1 << 16), (2, 0, BYTE)):
         size[(values >= low) & (values < high)] = width
-    ends = np.cumsum(size)
+    rows = len(size) // len(around)
+    whole = size + np.tile([len(head) + len(tail) for head, tail in around], rows)
+    ends = np.cumsum(whole)
     data = np.empty(int(ends[-1]), np.uint8)
+    for place, (head, tail) in enumerate(around):
+        own = slice(place, None, len(around))
+        for first, fixed in (((ends - whole)[own], head), (ends[own] - len(tail), tail)):
+            for step, byte in enumerate(fixed):
+                data[first + step] = byte
+    begin = ends - whole + np.tile([len(head) for head, _ in around], rows)
     for width, head in ((2, _BININT1), (3, _BININT2), (5, _BININT), (10, _LONG1)):
         which = np.flatnonzero(size == width)
-        at = ends[which] - width
+        at = begin[which]
         for byte in head:
             data[at] = byte
             at += 1
@@ -129,21 +175,28 @@ def memo_read(index: int) -> bytes:
     return _LONG_BINGET + index.to_bytes(4, "little")
 
 
+def global_name(module: str, name: str) -> bytes:
+    """The instruction for a global."""
+    return BYTE_OF["GLOBAL"] + f"{module}\n{name}\n".encode()
+
+
 class Writer:
     """Writes one pickle.
 
     Args:
         strings: what texts are given by.
         allowance: the memory that the writing may cost.
+        receive: takes the bytes, a part at a time; without it ``finish`` returns all of them.
 
     Attributes:
-        out: its bytes so far.
+        out: its bytes so far, without those that were received.
         entries: how many memo entries it has.
     """
 
-    __slots__ = ("_allowance", "_by_index", "_by_value", "_counted", "_strings", "entries", "out")
+    __slots__ = ("_allowance", "_by_index", "_by_value", "_counted", "_receive", "_strings", "entries", "out")
 
-    def __init__(self, strings: Strings, allowance: Allowance) -> None:
+    def __init__(self, strings: Strings, allowance: Allowance, receive: Receive | None = None) -> None:
+        self._receive = receive
         self._allowance = allowance
         self.out = BytesIO()
         self.out.write(BYTE_OF["PROTO"] + b"\x02")
@@ -170,6 +223,15 @@ class Writer:
         size = self.out.tell() * 9 // 8  # a buffer that grows is up to an eighth larger
         self.take(size - self._counted, 1)
         self._counted = size
+        if self._receive is not None and self.out.tell() >= PART:
+            self._receive(self._part())
+
+    def _part(self) -> bytes:
+        """The bytes so far, which are no longer in ``out``."""
+        part = self.out.getvalue()
+        self.out.seek(0)
+        self.out.truncate()
+        return part
 
     def put(self) -> bytes:
         """Give the value written last a memo entry; returns the instruction that reads it."""
@@ -192,20 +254,16 @@ class Writer:
         """Write a text; returns the instruction that reads it from the memo."""
         head = BYTE_OF["BINUNICODE"] + len(data).to_bytes(4, "little")
         if len(data) < LONG:
-            return self._once(head + data)
+            return self.once(head + data)
         from hashlib import blake2b  # noqa: PLC0415 (readers do without)
 
         with self._allowance.lent(len(data) * 9 // 8, "values that are written"):
-            known = self._once(b"\0" + blake2b(data).digest(), head, data)
+            known = self.once(b"\0" + blake2b(data).digest(), head, data)
         self.count()
         return known
 
-    def name(self, module: str, name: str) -> None:
-        """Write a global."""
-        self._once(BYTE_OF["GLOBAL"] + f"{module}\n{name}\n".encode())
-
-    def _once(self, key: bytes, *parts: bytes | memoryview) -> bytes:
-        """Write an instruction and its memo entry, or the memo read if the same one was written before.
+    def once(self, key: bytes, *parts: bytes | memoryview) -> bytes:
+        """Write an instruction with its memo entry, or the memo read if the same one was written before.
 
         Args:
             key: what it is known by; no instruction begins with 0.
@@ -221,7 +279,9 @@ class Writer:
         return known
 
     def finish(self) -> bytes:
-        """Close the pickle; returns all its bytes."""
+        """Close the pickle; returns all its bytes, if nobody received them."""
         self.out.write(BYTE_OF["STOP"])
         self.count()
+        if self._receive is not None:
+            self._receive(self._part())
         return self.out.getvalue()  # shares the buffer: no copy

@@ -14,8 +14,19 @@ import pytest
 
 from archive import LimitError, Limits
 from archive.base.limits import unbounded
-from archive.base.strings import StringTable
-from archive.pickles.write import CHUNK, FEW, Integers, Writer, integer, integers
+from archive.base.strings import HeldStrings, StringTable
+from archive.pickles.write import (
+    CHUNK,
+    FEW,
+    PART,
+    Integers,
+    Run,
+    Writer,
+    global_name,
+    integer,
+    integers,
+    rows_of,
+)
 from tests.support import slow_reader
 
 if TYPE_CHECKING:
@@ -42,10 +53,10 @@ def test_a_text_or_global_is_written_once_and_then_read_from_the_memo() -> None:
     writer = writer_of()
     writer.out.write(b"(")
     assert writer.text(b"ab") == b"h\x00"
-    writer.name("m", "C")
-    writer.name("m", "D")
+    writer.once(global_name("m", "C"))
+    writer.once(global_name("m", "D"))
     assert writer.text(memoryview(b"ab")) == b"h\x00"
-    writer.name("m", "C")
+    writer.once(global_name("m", "C"))
     writer.out.write(b"t")
     written = b"\x80\x02(X\x02\x00\x00\x00abq\x00cm\nC\nq\x01cm\nD\nq\x02h\x00h\x01t."
     assert (writer.finish(), writer.entries) == (written, 3)
@@ -64,7 +75,7 @@ def test_numbers_of_the_same_text_share_its_memo_entry() -> None:
 def test_a_text_that_looks_like_a_global_is_a_text() -> None:
     writer = writer_of()
     writer.out.write(b"(")
-    writer.name("m", "C")
+    writer.once(global_name("m", "C"))
     writer.text(b"m\nC\n")
     writer.out.write(b"t")
     assert slow_reader.load(writer.finish()) == (slow_reader.Name("m", "C"), b"m\nC\n")
@@ -163,6 +174,19 @@ def test_a_pickle_that_would_cost_more_than_allowed_is_not_written() -> None:
         writer.finish()
 
 
+def test_a_pickle_that_is_received_part_by_part_is_the_same_and_not_held() -> None:
+    parts: list[bytes] = []
+    allowance = unbounded()
+    writer = Writer(HeldStrings([]), allowance, parts.append)
+    before = allowance.taken
+    for _ in range(5):
+        writer.out.write(b"K\0" * (PART // 2))
+        writer.count()
+    assert len(parts) == 5
+    assert (writer.finish(), b"".join(parts)) == (b"", EMPTY[:2] + b"K\0" * 5 * (PART // 2) + EMPTY[2:])
+    assert allowance.peak - before < 3 * PART
+
+
 # --- Integers as PyTorch's ``pushInt`` writes them: the opcode changes where the number no longer fits
 
 
@@ -193,3 +217,32 @@ def test_so_many_that_they_are_written_in_several_parts_are_the_same() -> None:
     numbers = [number * 40_503 % (1 << 33) for number in range(CHUNK + 2)]
     data, starts = integers(np.array(numbers, np.int64))
     assert [data[begin:end] for begin, end in pairwise(starts)] == [*map(integer, numbers)]
+
+
+class Counted:
+    """A column, and how many numbers of it were asked for."""
+
+    def __init__(self, numbers: np.ndarray) -> None:
+        self.numbers, self.asked = numbers, 0
+
+    def __getitem__(self, part: slice, /) -> np.ndarray:
+        self.asked += len(self.numbers[part])
+        return self.numbers[part]
+
+
+def test_lists_that_lie_across_parts_are_still_written_many_at_once() -> None:
+    numbers = Counted(np.arange(5 * CHUNK))
+    column = Integers(numbers)
+    bounds = [*range(0, 5 * CHUNK, 7)]
+    for begin, end in pairwise(bounds):
+        assert column.part(begin, end) == b"".join(map(integer, range(begin, end)))
+    assert numbers.asked < 6 * CHUNK
+
+
+@pytest.mark.parametrize("count", [1, 3, 11])
+def test_rows_of_several_columns_are_their_integers_with_fixed_bytes_around_them(count: int) -> None:
+    columns = [np.resize(NUMBERS[at:], 12) for at in range(3)]
+    runs = [Run(b"(", columns[0], b""), Run(b"", columns[1], b""), Run(b"ab", columns[2], b"t.")]
+    rows = zip(*(column[1 : 1 + count].tolist() for column in columns), strict=True)
+    expected = [b"(" + integer(a) + integer(b) + b"ab" + integer(c) + b"t." for a, b, c in rows]
+    assert rows_of(runs, 1, 1 + count) == expected

@@ -22,14 +22,17 @@ from archive.formats.schema.core import (
 from archive.formats.schema.scalars import Int, Value
 from archive.pickles import write
 from archive.pickles.ops import BYTE_OF, ValueKind
-from archive.pickles.write import TUPLE_CLOSINGS
+from archive.pickles.write import TUPLE_CLOSINGS, Run, rows_of
 
 if TYPE_CHECKING:
     from archive.base.columns import Ints
     from archive.base.limits import Allowance
     from archive.formats.schema.core import Emit, Schema
     from archive.pickles.tree import Tree
-    from archive.pickles.write import Writer
+    from archive.pickles.write import Sliced, Writer
+
+    Written = bytes | Sliced | Emit
+    """What a part of each row is written as: fixed bytes, a column of integers, or by a function."""
 
 ITEMS = 1 << 9
 """Items of a sequence, or of lists, after which the bytes of the pickle are counted."""
@@ -82,27 +85,84 @@ class Tuple:
 
     def emitter(self, writer: Writer, columns: dict[str, Any]) -> Emit:
         """Writes the fields and closes the tuple."""
-        emits = [field.emitter(writer, columns[name]) for name, field in self.fields.items()]
-        out, width = writer.out.write, len(emits)
-        opening, closing = brackets(width)
-        if width == 3:  # noqa: PLR2004 (the rows of every layout: worth unrolling)
-            a, b, c = emits
+        return emitter_of(self.written(writer, columns), writer)
 
-            def emit_three(index: int) -> None:
-                a(index)
-                b(index)
-                c(index)
-                out(closing)
+    def written(self, writer: Writer, columns: dict[str, Any]) -> list[Written]:
+        """What is written for each row, in its order."""
+        opening, closing = brackets(len(self.fields))
+        return [opening, *written(self.fields, writer, columns), closing]
 
-            return emit_three
 
-        def emit(index: int) -> None:
-            out(opening)
-            for emit_field in emits:
-                emit_field(index)
-            out(closing)
+def written(fields: dict[str, Schema], writer: Writer, columns: dict[str, Any]) -> list[Written]:
+    """What is written for each row of some fields, in its order."""
+    parts: list[Written] = []
+    for name, field in fields.items():
+        if isinstance(field, Tuple):
+            parts += field.written(writer, columns[name])
+        else:
+            parts.append(columns[name] if isinstance(field, Int) else field.emitter(writer, columns[name]))
+    return parts
 
-        return emit
+
+def emitter_of(parts: list[Written], writer: Writer) -> Emit:
+    """Writes the parts of each row: integers, with the fixed bytes around them, at once."""
+    emits: list[Emit] = []
+    runs: list[Run] = []
+    fixed = b""
+    for part in [*parts, _nothing]:
+        if isinstance(part, bytes):
+            fixed += part
+        elif not callable(part):
+            runs.append(Run(fixed, part, b""))
+            fixed = b""
+        else:
+            if runs:
+                runs[-1] = runs[-1]._replace(tail=fixed)
+                emits.append(_run_emitter(runs, writer))
+            elif fixed:
+                emits.append(_fixed_emitter(fixed, writer))
+            emits.append(part)
+            runs, fixed = [], b""
+    *emits, _ = emits
+    if len(emits) == 1:
+        return emits[0]
+
+    def emit(index: int) -> None:
+        for emit_part in emits:
+            emit_part(index)
+
+    return emit
+
+
+def _nothing(_: int) -> None:
+    """Ends the last run."""
+
+
+def _fixed_emitter(fixed: bytes, writer: Writer) -> Emit:
+    out = writer.out.write
+
+    def emit(_: int) -> None:
+        out(fixed)
+
+    return emit
+
+
+def _run_emitter(runs: list[Run], writer: Writer) -> Emit:
+    """Writes rows of runs; those that follow one another are made many at a time."""
+    out = writer.out.write
+    begin, rows = 0, list[bytes]()
+
+    def emit(index: int) -> None:
+        nonlocal begin, rows
+        at = index - begin
+        if at == len(rows):
+            begin, rows, at = index, rows_of(runs, index, index + ITEMS), 0
+        if 0 <= at < len(rows):
+            out(rows[at])
+        else:
+            out(rows_of(runs, index, index + 1)[0])
+
+    return emit
 
 
 def brackets(width: int) -> tuple[bytes, bytes]:
@@ -235,14 +295,16 @@ def _take_items(
             raise
 
 
-def _take_integers(tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
+def _take_integers(
+    tree: Tree, nodes: Ints, dtype: np.dtype[np.signedinteger], allowance: Allowance
+) -> Ragged:
     """The integers in some lists, a part of the lists at a time: only they themselves are many."""
     allowance.take(3 * NUMBER_BYTES * len(nodes), "columns")
     begin, counts = tree.spans(nodes)
     first = firsts(counts)
     name, at = tree.tokens.place(int(nodes[counts.argmax()])) if len(nodes) else ("", 0)
-    allowance.take(NUMBER_BYTES * int(first[-1]), "items", record=name, place=f"byte {at}")
-    items = np.empty(int(first[-1]), np.int64)
+    allowance.take(dtype.itemsize * int(first[-1]), "items", record=name, place=f"byte {at}")
+    items = np.empty(int(first[-1]), dtype)
     for low, high in windows(first):
         with allowance.part() as meanwhile:
             try:
@@ -255,10 +317,15 @@ def _take_integers(tree: Tree, nodes: Ints, allowance: Allowance) -> Ragged:
     return Ragged(first, items)
 
 
+@dataclass(frozen=True, slots=True)
 class IntList:
-    """A typed list of integers: ``torch.jit._pickle.build_intlist([...])``."""
+    """A typed list of integers: ``torch.jit._pickle.build_intlist([...])``.
 
-    __slots__ = ()
+    Attributes:
+        narrow: whether their column may have 32 bits, where the numbers of the whole tree have.
+    """
+
+    narrow: bool = False
 
     def __str__(self) -> str:
         return "[int, ...]"
@@ -277,17 +344,19 @@ class IntList:
         expect(nodes, (tree.kinds(arguments) == ValueKind.TUPLE) & (count == 1), "one list")
         lists = tree.children[first]
         expect(lists, tree.kinds(lists) == ValueKind.LIST, "a list")
-        return _take_integers(tree, lists, allowance)
+        dtype = tree.value.dtype if self.narrow else np.dtype(np.int64)
+        return _take_integers(tree, lists, dtype, allowance)
 
     def emitter(self, writer: Writer, columns: Ragged | Repeated) -> Emit:
         """Writes the list and the call that builds it."""
         out = writer.out.write
         part, bounds = write.Integers(columns.items).part, columns.bounds
+        name, once = write.global_name(*INTLIST), writer.once
         opening = BYTE_OF["MARK"] + BYTE_OF["EMPTY_LIST"] + BYTE_OF["MARK"]
         closing = BYTE_OF["APPENDS"] + BYTE_OF["TUPLE"] + BYTE_OF["REDUCE"]
 
         def emit(index: int) -> None:
-            writer.name(*INTLIST)
+            once(name)
             begin, end = bounds(index)
             out(opening + part(begin, end) + closing)
             if end - begin > ITEMS:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Allowance
     from archive.base.strings import Strings
     from archive.pickles.tree import Tree
+    from archive.pickles.write import Receive
 
     Emit = Callable[[int], None]
     from archive.base.columns import Ints
@@ -198,14 +199,20 @@ def _fault(tree: Tree, mismatch: Mismatch, place: str = "") -> ArchiveError:
     return ArchiveError(record=name, place=place or f"byte {at}", expected=mismatch.expected, found=found)
 
 
-def build(schema: Schema, columns: Any, strings: Strings, allowance: Allowance) -> bytes:  # noqa: ANN401
-    """The pickle of the only value of some columns.
+def build(
+    schema: Schema,
+    columns: Any,  # noqa: ANN401
+    strings: Strings,
+    allowance: Allowance,
+    receive: Receive | None = None,
+) -> bytes:
+    """The pickle of the only value of some columns; nothing, where its bytes are received part by part.
 
     Raises:
         LimitError: it would cost more.
     """
     with allowance.part() as part:
-        writer = Writer(strings, part)
+        writer = Writer(strings, part, receive)
         schema.emitter(writer, columns)(0)
         return writer.finish()
 

@@ -14,7 +14,7 @@ import numpy as np
 from archive.base.columns import sums_along
 from archive.base.errors import LimitError
 from archive.base.facts import dataclass
-from archive.formats.schema.containers import Tuple, brackets
+from archive.formats.schema.containers import Tuple, brackets, emitter_of, written
 from archive.formats.schema.core import NUMBER_BYTES, Indexed, Links, Mismatch, distinct
 from archive.pickles.ops import BYTE_OF, ValueKind
 from archive.pickles.write import MEMO_BYTES, memo_read
@@ -205,34 +205,26 @@ class Chain:
         """
         writer.take(len(columns.next), MEMO_BYTES)
         index, following = columns.index.data, columns.next.data
-        written: dict[int, bytes] = {}
+        reads: dict[int, bytes] = {}
         out, none = writer.out.write, BYTE_OF["NONE"]
         names = list(self.item.fields)
         place = names.index(self.link)
-        emits = [
-            None if name == self.link else field.emitter(writer, columns.items[name])
-            for name, field in self.item.fields.items()
-        ]
-        before, after = emits[:place], emits[place + 1 :]
+        fields = list(self.item.fields.items())
         opening, closing = brackets(len(names))
+        before = emitter_of([opening, *written(dict(fields[:place]), writer, columns.items)], writer)
+        after = emitter_of([*written(dict(fields[place + 1 :]), writer, columns.items), closing], writer)
 
         def emit(i: int) -> None:
             link = index[i]
             opened = []
-            while link >= 0 and link not in written:
-                out(opening)
-                for field in before:
-                    if field:
-                        field(link)
+            while link >= 0 and link not in reads:
+                before(link)
                 opened.append(link)
                 link = following[link]
-            out(written[link] if link >= 0 else none)
+            out(reads[link] if link >= 0 else none)
             for done in reversed(opened):
-                for field in after:
-                    if field:
-                        field(done)
-                out(closing)
-                written[done] = writer.put()
+                after(done)
+                reads[done] = writer.put()
             writer.count()
 
         return emit
