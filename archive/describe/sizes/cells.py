@@ -104,7 +104,7 @@ def _readable(names: Sequence[str], read: Callable[[Sequence[str]], CellsT]) -> 
 def _cells(tree: Tree, stretches: Stretches) -> RecordCells:
     """The cells of each record: its stretches' bytes by part, summed for each source file."""
     tokens = tree.tokens
-    size = np.diff(tokens.at, append=tokens.base[-1])
+    size = np.diff(tokens.at[:], append=tokens.base[-1])
     text = np.zeros_like(size)
     text[np.flatnonzero((tokens.op == BINUNICODE) | (tokens.op == BINUNICODE8))] = tree.strings.length
     rows = size * lookup(IS_FACT, tokens.op)
