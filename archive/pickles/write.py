@@ -193,18 +193,28 @@ class Writer:
         entries: how many memo entries it has.
     """
 
-    __slots__ = ("_allowance", "_by_index", "_by_value", "_counted", "_receive", "_strings", "entries", "out")
+    __slots__ = (
+        "_allowance",
+        "_by_index",
+        "_by_value",
+        "_counted",
+        "_known",
+        "_receive",
+        "_strings",
+        "entries",
+        "out",
+    )
 
     def __init__(self, strings: Strings, allowance: Allowance, receive: Receive | None = None) -> None:
         self._receive = receive
         self._allowance = allowance
         self.out = BytesIO()
         self.out.write(BYTE_OF["PROTO"] + b"\x02")
-        self.entries = self._counted = 0
+        self.entries = self._counted = self._known = 0
         self.take(1, WRITER_BYTES)
         self._strings = strings
-        self._by_index: dict[int, bytes] = {}
-        self._by_value: dict[bytes, bytes] = {}
+        self._by_index: dict[int, int] = {}
+        self._by_value: dict[bytes, int] = {}
 
     def take(self, count: int, each: int) -> None:
         """Ask for memory for so many values, of so many bytes each.
@@ -215,14 +225,14 @@ class Writer:
         self._allowance.take(count * each, "values that are written")
 
     def count(self) -> None:
-        """Ask for the memory of the bytes written since the last call: to be called now and then in a loop.
+        """Ask for the memory of what was written since the last call: to be called now and then in a loop.
 
         Raises:
             LimitError: the pickle may not be so long.
         """
         size = self.out.tell() * 9 // 8  # a buffer that grows is up to an eighth larger
-        self.take(size - self._counted, 1)
-        self._counted = size
+        self.take(self._known + size - self._counted, 1)
+        self._counted, self._known = size, 0
         if self._receive is not None and self.out.tell() >= PART:
             self._receive(self._part())
 
@@ -233,50 +243,52 @@ class Writer:
         self.out.truncate()
         return part
 
-    def put(self) -> bytes:
-        """Give the value written last a memo entry; returns the instruction that reads it."""
+    def put(self) -> int:
+        """Give the value written last a memo entry; returns its number."""
         index = self.entries
         self.entries += 1
         self.out.write(
             _BINPUT + bytes([index]) if index < BYTE else _LONG_BINPUT + index.to_bytes(4, "little")
         )
-        return memo_read(index)
+        return index
 
     def string(self, index: int) -> None:
         """Write a text, given by its index in the string table."""
-        known = self._by_index.get(index)
-        if known is not None:
-            self.out.write(known)
-            return
-        self._by_index[index] = self.text(self._strings.data(index))
+        entry = self._by_index.get(index)
+        if entry is None:
+            self._by_index[index] = self.text(self._strings.data(index))
+        else:
+            self.out.write(memo_read(entry))
 
-    def text(self, data: bytes | memoryview) -> bytes:
-        """Write a text; returns the instruction that reads it from the memo."""
+    def text(self, data: bytes | memoryview) -> int:
+        """Write a text; returns the number of its memo entry."""
         head = BYTE_OF["BINUNICODE"] + len(data).to_bytes(4, "little")
         if len(data) < LONG:
             return self.once(head + data)
         from hashlib import blake2b  # noqa: PLC0415 (readers do without)
 
         with self._allowance.lent(len(data) * 9 // 8, "values that are written"):
-            known = self.once(b"\0" + blake2b(data).digest(), head, data)
+            entry = self.once(b"\0" + blake2b(data).digest(), head, data)
         self.count()
-        return known
+        return entry
 
-    def once(self, key: bytes, *parts: bytes | memoryview) -> bytes:
+    def once(self, key: bytes, *parts: bytes | memoryview) -> int:
         """Write an instruction with its memo entry, or the memo read if the same one was written before.
+
+        Returns the number of the entry.
 
         Args:
             key: what it is known by; no instruction begins with 0.
             parts: of the instruction, by default the key.
         """
-        known = self._by_value.get(key)
-        if known is not None:
-            self.out.write(known)
-            return known
-        self.take(1, TEXT_BYTES + len(key))
+        entry = self._by_value.get(key)
+        if entry is not None:
+            self.out.write(memo_read(entry))
+            return entry
+        self._known += TEXT_BYTES + len(key)
         self.out.writelines(parts or (key,))
-        self._by_value[key] = known = self.put()
-        return known
+        self._by_value[key] = entry = self.put()
+        return entry
 
     def finish(self) -> bytes:
         """Close the pickle; returns all its bytes, if nobody received them."""

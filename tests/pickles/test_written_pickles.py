@@ -52,10 +52,10 @@ def writer_of(texts: Sequence[bytes] = (), allowance: Allowance | None = None) -
 def test_a_text_or_global_is_written_once_and_then_read_from_the_memo() -> None:
     writer = writer_of()
     writer.out.write(b"(")
-    assert writer.text(b"ab") == b"h\x00"
+    assert writer.text(b"ab") == 0
     writer.once(global_name("m", "C"))
     writer.once(global_name("m", "D"))
-    assert writer.text(memoryview(b"ab")) == b"h\x00"
+    assert writer.text(memoryview(b"ab")) == 0
     writer.once(global_name("m", "C"))
     writer.out.write(b"t")
     written = b"\x80\x02(X\x02\x00\x00\x00abq\x00cm\nC\nq\x01cm\nD\nq\x02h\x00h\x01t."
@@ -66,7 +66,7 @@ def test_numbers_of_the_same_text_share_its_memo_entry() -> None:
     writer = writer_of([b"a", b"b", b"a"])
     for number in (2, 1, 0, 1, 2):
         writer.string(number)
-    assert writer.text(b"b") == b"h\x01"
+    assert writer.text(b"b") == 1
     assert writer.finish() == EMPTY[:2] + b"X\x01\x00\x00\x00aq\x00X\x01\x00\x00\x00bq\x01" + (
         b"h\x00h\x01h\x00h\x01."
     )

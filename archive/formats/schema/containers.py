@@ -126,6 +126,15 @@ def emitter_of(parts: list[Written], writer: Writer) -> Emit:
     *emits, _ = emits
     if len(emits) == 1:
         return emits[0]
+    if len(emits) == 3:  # noqa: PLR2004 (the rows of every layout: worth unrolling)
+        a, b, c = emits
+
+        def emit_three(index: int) -> None:
+            a(index)
+            b(index)
+            c(index)
+
+        return emit_three
 
     def emit(index: int) -> None:
         for emit_part in emits:
@@ -355,10 +364,16 @@ class IntList:
         opening = BYTE_OF["MARK"] + BYTE_OF["EMPTY_LIST"] + BYTE_OF["MARK"]
         closing = BYTE_OF["APPENDS"] + BYTE_OF["TUPLE"] + BYTE_OF["REDUCE"]
 
+        known = b""
+
         def emit(index: int) -> None:
-            once(name)
+            nonlocal known
             begin, end = bounds(index)
-            out(opening + part(begin, end) + closing)
+            if known:
+                out(known + part(begin, end) + closing)
+            else:
+                known = write.memo_read(once(name)) + opening
+                out(opening + part(begin, end) + closing)
             if end - begin > ITEMS:
                 writer.count()
 

@@ -224,7 +224,7 @@ class Chain:
             out(reads[link] if link >= 0 else none)
             for done in reversed(opened):
                 after(done)
-                reads[done] = writer.put()
+                reads[done] = memo_read(writer.put())
             writer.count()
 
         return emit
