@@ -174,7 +174,7 @@ def weights_left_out(opened: Archive, module: torch.jit.ScriptModule) -> dict[st
 
 
 def _nodes(tree: Tree, kind: ValueKind) -> list[int]:
-    nodes: list[int] = np.flatnonzero(tree.kinds(np.arange(len(tree.count))) == kind).tolist()
+    nodes: list[int] = np.flatnonzero(tree.kinds(np.arange(len(tree.value))) == kind).tolist()
     return nodes
 
 
