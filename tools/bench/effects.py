@@ -33,7 +33,10 @@ WIDTH = 16
 X = torch.ones(1, WIDTH)
 GOAL = 3
 ENTRIES = (1, 2, 4, 8)
-FIXED = "0.35 µs for each effect and 0.6 for each call, where the change itself takes 0.1 or 0.2"
+FIXED = (
+    "0.35 µs for each effect and 0.6 for each call, where the change itself takes 0.1 or 0.2; only text that "
+    "Python compiles would be faster, and each name from a record in it is a way out"
+)
 
 
 class Changing(nn.Module):

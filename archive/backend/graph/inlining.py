@@ -338,9 +338,9 @@ class _Inliner:
         Returns:
             False if there is no such object, or the node has to run; nothing is done then.
         """
-        inputs = [scope.numbers.get(value.name, -1) for value in node.inputs]
-        if not inputs or inputs[0] not in self._objects:
+        if not node.inputs or scope.numbers.get(node.inputs[0].name, -1) not in self._objects:
             return False
+        inputs = [scope.numbers.get(value.name, -1) for value in node.inputs]
         held = self._objects.held.get(inputs[0])
         if node.kind == "prim::CallMethod":
             self._call(node, scope, out)
@@ -371,11 +371,14 @@ class _Inliner:
         if node.kind == "prim::SetAttr" and _is_followed(node, scope):
             module, *values = values
             path = self._path(scope.modules[module.name], node.name)
+        numbers = scope.numbers
         for value in values:
-            if value.name in scope.modules:
+            if value.name not in numbers and value.name in scope.modules:
                 kind = value.type_text
                 raise LoweringError(f"a module is used as a value: {kind}. Source code: {node.near}")
-        inputs = [self.number(value, scope) for value in values]
+        inputs = [
+            numbers[value.name] if value.name in numbers else self.number(value, scope) for value in values
+        ]
         operation = Operation(node.kind, inputs, [], node.schema, path=path)
         if operation.kind == "prim::Constant":
             operation.value = node.outputs[0].constant()

@@ -40,7 +40,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archive.backend.pytorch import GENERATED_FILE
 from archive.base.strings import Text
@@ -109,7 +109,8 @@ def write_sites(sites: Mapping[int, Site], effects: bytes = b"") -> str:
     sources: dict[tuple[bytes, bytes, int], int] = {}
     ranges: dict[tuple[int, int, int], int] = {}
     rows: dict[int, int | None] = {id(None): None}  # by id of the span
-    calls: dict[int, list[Any]] = {}  # by id of the steps
+    calls: dict[int, str] = {}  # by id of the steps, which many handles share
+    ops: dict[str, str] = {}
 
     def row(span: Span | None) -> int | None:
         if span is not None and id(span) not in rows:
@@ -121,20 +122,24 @@ def write_sites(sites: Mapping[int, Site], effects: bytes = b"") -> str:
     for handle, site in sites.items():
         own = row(site.span)
         if id(site.steps) not in calls:
-            calls[id(site.steps)] = [
-                [step.function, step.type_name, step.instance, row(step.span)] for step in site.steps
-            ]
-        handles.append([handle, site.op, own, calls[id(site.steps)]])
-    table = {
-        "sources": [
-            [text.decode("utf-8", KEEPING_BYTES), filename.decode("utf-8", KEEPING_BYTES), line]
-            for text, filename, line in sources
-        ],
-        "ranges": list(ranges),
-        "handles": handles,
-        "effects": effects.decode("latin-1"),
-    }
-    return json.dumps(table, separators=(",", ":"))
+            calls[id(site.steps)] = _json(
+                [[step.function, step.type_name, step.instance, row(step.span)] for step in site.steps]
+            )
+        if site.op not in ops:
+            ops[site.op] = _json(site.op)
+        handles.append(f"[{handle},{ops[site.op]},{'null' if own is None else own},{calls[id(site.steps)]}]")
+    texts = [
+        [text.decode("utf-8", KEEPING_BYTES), filename.decode("utf-8", KEEPING_BYTES), line]
+        for text, filename, line in sources
+    ]
+    return (
+        f'{{"sources":{_json(texts)},"ranges":{_json(list(ranges))},'
+        f'"handles":[{",".join(handles)}],"effects":{_json(effects.decode("latin-1"))}}}'
+    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def read_table(text: str) -> tuple[dict[int, Site], bytes]:
