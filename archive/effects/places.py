@@ -68,6 +68,8 @@ def items_of(target: Any) -> list[Any]:  # noqa: ANN401
 # --- places
 
 RemovableHandle = torch.utils.hooks.RemovableHandle
+NO_STATE = (ModuleType, RemovableHandle)
+"""Classes whose objects have attributes, none of which is a place."""
 CODE_TYPES = (
     *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, MethodWrapperType),
     *(MethodDescriptorType, WrapperDescriptorType, CodeType, FrameType, GeneratorType),
@@ -80,6 +82,8 @@ OPEN_CLASSES = (SimpleNamespace, Namespace, *BASES, tuple)
 """Classes of these packages whose objects hold what anybody puts there."""
 REGISTERED = ("_parameters", "_buffers", "_modules")
 """Dicts of a ``torch.nn.Module`` that hold attributes (torch/nn/modules/module.py)."""
+ORDINARY_TYPES = frozenset((int, float, bool, str, bytes, list, dict, tuple, type(None)))
+"""Types of values that are no parameter, buffer or module."""
 HEAP_TYPE = 1 << 9
 """Flag of classes that are written in Python (CPython's ``Py_TPFLAGS_HEAPTYPE``)."""
 COMPUTED_DATA = {(deque, "maxlen"): deque.maxlen}
@@ -95,7 +99,7 @@ MODULE_CONTAINERS = (
 def static(cls: type, name: str) -> Any:  # noqa: ANN401
     """What a class, or one that it derives from, has by a name; UNSET if it has nothing."""
     for base in cls.__mro__:
-        held = vars(base)
+        held = base.__dict__
         if name in held:
             return held[name]
     return UNSET
@@ -144,7 +148,8 @@ def own(holder: Any, name: str) -> Any:  # noqa: ANN401 (one a kind of place)
     """The value of an attribute; UNSET if it is not there, or is code of a class."""
     if type(holder) is Plain:
         return holder.__dict__.get(name, UNSET)
-    if is_foreign(type(holder)):
+    kind: Any = type(holder)
+    if is_foreign(kind):
         return UNSET
     if isinstance(holder, type | ModuleType):
         value = static(holder, name) if isinstance(holder, type) else vars(holder).get(name, UNSET)
@@ -172,13 +177,14 @@ def own(holder: Any, name: str) -> Any:  # noqa: ANN401 (one a kind of place)
     return UNSET if _is_of_class(raw) else raw
 
 
+@functools.lru_cache(1024)
 def is_foreign(kind: type) -> bool:
     """Whether the objects of a class belong to Python's library."""
     package = str(kind.__module__).partition(".")[0]
     return package in FOREIGN_PACKAGES and not issubclass(kind, (*OPEN_CLASSES, type, ModuleType))
 
 
-def has_names(kind: type) -> bool:
+def has_names(kind: Any) -> bool:  # noqa: ANN401
     """Whether objects of a class have a ``__dict__`` as Python makes it, for attributes of their own."""
     if issubclass(kind, type | ModuleType) or is_foreign(kind):
         return False
@@ -219,9 +225,23 @@ def set_own(target: Any, name: str, value: object) -> None:  # noqa: ANN401
     elif isinstance(target, type):
         type.__setattr__(target, name, value)
     elif isinstance(target, torch.nn.Module):
-        torch.nn.Module.__setattr__(target, name, value)
+        held = names(target)
+        if held is not None and name in held and is_ordinary(held, name, value):
+            held[name] = value
+        else:
+            torch.nn.Module.__setattr__(target, name, value)
     else:
         object.__setattr__(target, name, value)
+
+
+def is_ordinary(held: dict[str, Any], name: str, value: object) -> bool:
+    """Whether a module with these attributes keeps a value by a name like any other object, among these."""
+    if type(value) not in ORDINARY_TYPES:
+        return False
+    for kind in REGISTERED:  # noqa: SIM110 (each call of an effect comes here, and a generator takes twice as long)
+        if name in held.get(kind, ()):
+            return False
+    return True
 
 
 def set_new(target: Any, name: str, value: object) -> None:  # noqa: ANN401
@@ -264,9 +284,10 @@ def check_settable(target: Any, name: str) -> None:  # noqa: ANN401
     """
     if type(target) is Plain and name not in METHODS:
         return
-    if isinstance(target, ModuleType | RemovableHandle) or is_foreign(type(target)):
+    kind: Any = type(target)
+    if isinstance(target, NO_STATE) or is_foreign(kind):
         raise StateError(f"{_class_name(target)} is no place for {name!r}")
-    raw = static(target if isinstance(target, type) else type(target), name)
+    raw = static(target if isinstance(target, type) else kind, name)
     if raw is not UNSET and not _is_slot(raw) and _is_of_class(raw):
         raise StateError(f"{name!r} is code of {_class_name(target)}, and no place for a value")
 

@@ -18,6 +18,7 @@ from archive.effects.errors import StateError
 from archive.effects.looking import checked_tensor
 from archive.effects.placeholders import UNSET, Plain, items_of_plain
 from archive.effects.places import (
+    ORDINARY_TYPES,
     REGISTERED,
     base,
     base_of,
@@ -134,8 +135,6 @@ def refill(target: Any, inside: list[Any]) -> None:  # noqa: ANN401
 
 CONTAINERS = (dict, list, deque, set)
 MODULE_COLLECTIONS = (*REGISTERED, "_non_persistent_buffers_set")
-ORDINARY_TYPES = frozenset((int, float, bool, str, bytes, list, dict, tuple, type(None)))
-"""Types of values that a ``torch.nn.Module`` keeps in its ``__dict__`` like any other object."""
 
 
 def restore(backup: Backup) -> None:
