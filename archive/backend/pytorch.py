@@ -56,9 +56,9 @@ def is_pytorchs(filename: str) -> bool:
     return PYTORCH_FILE.search(filename) is not None
 
 
-def shown(span: SourceRange | None) -> str:
-    """The text by which PyTorch shows a range; "" without one."""
-    return "" if span is None else excerpt(span, b"").decode("utf-8", "backslashreplace")
+def shown(span: SourceRange | None, whole: bytes | None = None) -> str:
+    """The text by which PyTorch shows a range; "" without one. See ``excerpt`` for ``whole``."""
+    return "" if span is None else excerpt(span, b"", whole).decode("utf-8", "backslashreplace")
 
 
 def message_of(error: Exception) -> str:

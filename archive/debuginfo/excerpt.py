@@ -100,12 +100,13 @@ PLACE = 64
 """Bytes of a frame's first line and of a marking's end, at most, without the names."""
 
 
-def excerpt(span: SourceRange, function: bytes) -> bytes:
+def excerpt(span: SourceRange, function: bytes, whole: bytes | None = None) -> bytes:
     """A range with its context, as PyTorch prints a frame of a traceback.
 
     Args:
         span: the range.
         function: the name behind "in"; left out if empty.
+        whole: the source's text, from callers that have it in one piece.
     """
     source = span.source
     size = len(source.text)
@@ -113,7 +114,7 @@ def excerpt(span: SourceRange, function: bytes) -> bytes:
         return bytes(source.text)
     if span.start > size:
         return b""
-    text = LongText(source.text) if size > LONG else bytes(source.text)
+    text = whole or (LongText(source.text) if size > LONG else bytes(source.text))
     place = b""
     if source.filename is not None:
         line = source.starting_line + text.count(b"\n", 0, span.start)

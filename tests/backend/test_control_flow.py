@@ -19,7 +19,7 @@ from archive.backend import LoweringError, save_lowered
 from archive.backend.graph.folding import folded
 from archive.backend.graph.inlining import inlined
 from archive.backend.graph.range_finder import RangeFinder
-from archive.backend.lower.emitting import Emitted, constant, emitted
+from archive.backend.lower.emitting import MANY, Emitted, constant, emitted
 from archive.backend.lower.links import TORCHSCRIPT_NAMES, resolved
 from tests.backend.control_flow import (
     FUNCTIONS,
@@ -131,23 +131,27 @@ def test_no_name_is_taken_for_an_operator_or_for_another() -> None:
 class Repeating(torch.nn.Module):
     """A parameter has the short name that its operator would have."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.ReLU() for _ in range(MANY)])
+
     def forward(self, call_aten_relu: torch.Tensor, said: str) -> tuple[torch.Tensor, str]:
-        x = torch.relu(call_aten_relu)
-        for _ in range(2):
-            x = torch.relu(x - 1)
+        x = call_aten_relu
+        for layer in self.layers:
+            x = layer(x) - 1
         return torch.sigmoid(x), said + "r = torch.ops.aten.relu(x)"
 
 
-def test_what_several_statements_call_has_a_short_name() -> None:
+def test_what_many_statements_call_has_a_short_name() -> None:
     module = torch.jit.script(Repeating())
     graph = folded(inlined(module._c, "forward", RangeFinder.of(module._c)))
     body = emitted(graph, ["call_aten_relu", "said"], [], {})
     assert body.lines[0] == "call__aten_relu = torch.ops.aten.relu"
-    assert sum("call__aten_relu(" in line for line in body.lines) == 2
+    assert sum("call__aten_relu(" in line for line in body.lines) == MANY
     assert sum("torch.ops.aten.sigmoid(" in line for line in body.lines) == 1, "one statement calls it"
     assert len(body.lines) == len(body.operations)
-    x = torch.tensor([3.0])
-    assert lower(module)(x, "a ") == (torch.sigmoid(torch.tensor([1.0])), "a r = torch.ops.aten.relu(x)")
+    x = torch.tensor([20.0])
+    assert lower(module)(x, "a ") == (torch.sigmoid(x - MANY), "a r = torch.ops.aten.relu(x)")
 
 
 def test_warnings_are_given_and_texts_printed_as_by_the_model(capfd: pytest.CaptureFixture[str]) -> None:

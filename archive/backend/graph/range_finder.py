@@ -49,14 +49,15 @@ class RangeFinder:
             table = opened.range_table
             sources = [table.sources[number] for number in range(len(table.sources))]
             # contiguous, as each is read many times
-            texts = table_of(bytes(source.text) for source in sources)
+            texts = [bytes(source.text) for source in sources]
+            strings = table_of(texts)
             sources = [
-                Source(texts[number], source.filename, source.starting_line, source.is_null)
+                Source(StringView(strings, number), source.filename, source.starting_line, source.is_null)
                 for number, source in enumerate(sources)
             ]
             for row, number in enumerate(table.source.tolist()):
                 span = SourceRange(sources[number], int(table.start[row]), int(table.end[row]))
-                known.setdefault(shown(span), span)
+                known.setdefault(shown(span, texts[number]), span)
         return cls(known)
 
     def find(self, shown: str) -> SourceRange | None:

@@ -6,7 +6,7 @@ of its body. Constant tensors are items of a list, an attribute of the module.
 
 Operators are called through ``torch.ops``, with keyword-only arguments by name. Operators on numbers, texts,
 lists and dicts are, too, so that TorchScript chooses the overload that it chose in the model. Operations that
-``torch.ops`` does not have are written as in Python. What several statements call has a short name: PyTorch
+``torch.ops`` does not have are written as in Python. What many statements call has a short name: PyTorch
 asks Python four times for each ``torch.ops.aten.add``, which would take a third of the time for compiling.
 """
 
@@ -247,8 +247,12 @@ CALL = re.compile(r"( *(?:[\w., ]+ = )?)(torch\.(?:ops\.\w+|jit)\.\w+)(?=\()")
 """The beginning of a statement that calls a function of PyTorch: what stands before it, and its name."""
 
 
+MANY = 16
+"""Statements that call a function, from which on it has a short name."""
+
+
 def _shorten(body: Emitted, parameters: list[str]) -> None:
-    """Give the functions that several statements call short names, by statements at the beginning."""
+    """Give the functions that many statements call short names, by statements at the beginning."""
     calls = [CALL.match(line) if "torch." in line else None for line in body.lines]
     counts = Counter(call[2] for call in calls if call is not None)
     prefix = "call_"
@@ -257,7 +261,7 @@ def _shorten(body: Emitted, parameters: list[str]) -> None:
     short = {
         name: prefix + name.removeprefix("torch.").removeprefix("ops.").replace(".", "_")
         for name, count in counts.items()
-        if count > 1
+        if count >= MANY
     }
     for number, call in enumerate(calls):
         if call is not None and call[2] in short:
