@@ -10,8 +10,8 @@ integers and nothing is built. ``(7, ("a", "b"), None)``::
 
 The loop reads only what it needs to go on: opcodes, lengths and memo indices. A value read from the memo is
 the node that was written there, so a shared object is one node with several parents. What it finds are
-columns; numpy then looks up the numbers behind all opcodes at once, and lays the parts of each owner side by
-side. Texts are jumped over, never copied.
+columns; numpy then finds where each instruction begins, looks up the numbers behind all opcodes at once, and
+lays the parts of each owner side by side. Texts are jumped over, never copied.
 
 Two things are less plain than they could be, for speed:
 
@@ -232,16 +232,15 @@ def scan(pickles: Sequence[Pickle], allowance: Allowance) -> ScannedValues:
         first.append(len(scanned.op))
     record = pickles[0].name if pickles else None
     columns = len(scanned.op) + len(scanned.part) + len(scanned.owner) + 2  # arguments, children and bounds
-    width = scanned.at.itemsize
+    width = scanned.part.itemsize
     allowance.take(width * columns, "pickle opcodes", record=record, place="byte 0")
-    at = np.array(scanned.at)
-    del scanned.at
-    for number in range(1, len(pickles)):
-        at[first[number] : first[number + 1]] += base[number]
     children = np.array(scanned.part)
     del scanned.part
     op = np.frombuffer(bytes(scanned.op), np.uint8)
     del scanned.op
+    at = _positions(op, np.asarray(scanned.anchor))
+    for number in range(1, len(pickles)):
+        at[first[number] : first[number + 1]] += base[number]
     tokens = Tokens(tuple(pickles), base, np.array(first), op, at, np.zeros(0, np.int32))
     arg = _arguments(tokens, scanned.longs)
     tokens = replace(tokens, arg=arg, at=Positions(at))
@@ -260,7 +259,8 @@ class _Scanned:
 
     Attributes:
         op: opcode of each token (n).
-        at: where it begins in its pickle (n).
+        anchor: each token whose opcode does not tell its length, and each pickle's last one; behind each the
+            byte of its pickle at which it begins.
         owner: the nodes that were given values, once for each time (m), and how many they were: ``size`` (m).
         part: these values, nodes (sum of ``size``).
         states: the state of each object, by node.
@@ -269,7 +269,7 @@ class _Scanned:
 
     def __init__(self, code: str, allowance: Allowance) -> None:
         self.op = bytearray()
-        self.at, self.owner, self.size, self.part = (array(code) for _ in range(4))
+        self.anchor, self.owner, self.size, self.part = (array(code) for _ in range(4))
         self.states: dict[int, int] = {}
         self.longs = array("q")
         self.allowance = allowance
@@ -277,7 +277,7 @@ class _Scanned:
 
     def add(self, *new: list[int]) -> None:
         """Move lists to the columns."""
-        for column, values in zip((self.at, self.owner, self.size, self.part), new, strict=True):
+        for column, values in zip((self.anchor, self.owner, self.size, self.part), new, strict=True):
             for low in range(0, len(values), WINDOW):
                 some = values[low : low + WINDOW]
                 column.frombytes(pack(f"{len(some)}{column.typecode}", *some))  # twice as fast as fromlist
@@ -285,9 +285,9 @@ class _Scanned:
 
     def settle(self, working: int, record: str, at: int) -> None:
         """Ask for the memory of the columns and so many bytes besides, or say that there are fewer now."""
-        columns = (self.at, self.owner, self.size, self.part, self.longs)
+        columns = (self.anchor, self.owner, self.size, self.part, self.longs)
         used = sum(len(column) * column.itemsize for column in columns) * 17 // 16  # an array grows by a 16th
-        used += len(self.op) * 9 // 8 + working
+        used += len(self.op) * 9 // 8 + len(self.op) * self.part.itemsize + working  # positions are to come
         if used > self._taken:
             self.allowance.take(used - self._taken, "pickle opcodes", record=record, place=f"byte {at}")
         else:
@@ -309,7 +309,7 @@ def _run(pickle: Pickle, scanned: _Scanned) -> int:
     below = 0  # values on these
     memo: dict[int, int] = {}
     ops = scanned.op
-    ats: list[int] = []
+    anchors: list[int] = []
     owners: list[int] = []
     sizes: list[int] = []
     parts: list[int] = []
@@ -319,7 +319,6 @@ def _run(pickle: Pickle, scanned: _Scanned) -> int:
             while at < stop:
                 op = data[at]
                 ops.append(op)
-                ats.append(at)
                 node += 1
                 if size := LEAF[op]:
                     stack.append(node)
@@ -340,6 +339,7 @@ def _run(pickle: Pickle, scanned: _Scanned) -> int:
                     at += 1
                 elif op == BINUNICODE:
                     stack.append(node)
+                    anchors += node, at
                     at += 5 + _u32(data, at + 1)[0]
                 elif op == LONG_BINPUT:
                     memo[_u32(data, at + 1)[0]] = stack[-1]
@@ -388,6 +388,7 @@ def _run(pickle: Pickle, scanned: _Scanned) -> int:
                     at += 1
                 elif op == GLOBAL:
                     stack.append(node)
+                    anchors += node, at
                     at += _global_size(name, data, at, scanned.allowance.limits.name_bytes)
                 elif op == LONG1:
                     stack.append(node)
@@ -401,9 +402,11 @@ def _run(pickle: Pickle, scanned: _Scanned) -> int:
                             found=f"one of {size - 2} bytes",
                         )
                     scanned.longs.append(value)
+                    anchors += node, at
                     at += size
                 elif op == BINUNICODE8:
                     stack.append(node)
+                    anchors += node, at
                     at += 9 + _u64(data, at + 1)[0]
                 elif op == STOP:
                     if levels:
@@ -411,6 +414,7 @@ def _run(pickle: Pickle, scanned: _Scanned) -> int:
                     root = stack.pop()
                     if stack:
                         raise _fault(name, at, "more than one value on the stack at STOP")
+                    anchors += node, at
                     break
                 elif op == PROTO:
                     if at:
@@ -420,7 +424,7 @@ def _run(pickle: Pickle, scanned: _Scanned) -> int:
                     at += 2
                 else:
                     raise _fault(name, at, f"expected a pickle opcode that PyTorch knows, found 0x{op:02x}")
-            scanned.add(ats, owners, sizes, parts)
+            scanned.add(anchors, owners, sizes, parts)
             values = below + len(stack)
             working = VALUE_BYTES * values + MARK_BYTES * len(levels) + ENTRY_BYTES * len(memo)
             working += getsizeof(memo) * 3 // 2  # a dict that grows stands beside the old one
@@ -472,6 +476,16 @@ def _global_size(name: str, data: memoryview, at: int, most: int) -> int:
     if len(lines) == most:
         raise LimitError("name_bytes", most, most + 1, record=name, place=f"byte {at}")
     raise _fault(name, at, "expected two lines behind GLOBAL")
+
+
+def _positions(op: np.ndarray, anchor: np.ndarray) -> np.ndarray:
+    """Where each token begins in its pickle (n): as far before the next anchor as opcodes tell."""
+    node, place = anchor[::2], anchor[1::2]
+    at = np.zeros(len(op), anchor.dtype)
+    at[1:] = lookup(SIZE, op[:-1])
+    np.cumsum(at, out=at)
+    at += np.repeat(place - at[node], np.diff(node, prepend=-1))
+    return at
 
 
 def _arguments(tokens: Tokens, longs: array[int]) -> np.ndarray:
