@@ -38,7 +38,8 @@ AT_ONCE = (
 MILLION = ("verify", "leaks")
 """Verbs that are measured with a million rows: the others take a minute each."""
 DEFLATE = (
-    "records are read by an interpreted loop; `split` and `compact` deflate as PyTorch does, and prove it"
+    "records are read by an interpreted loop, a third of `verify`, a quarter of `leaks` and `compact` "
+    "(docs/decisions/compiled.md); `split` and `compact` deflate as PyTorch does, and prove it"
 )
 ARCHIVES = {"verify": (10, 100, 1_000), "digest": (10, 100, 1_000, 10_000)}
 """How many archives each verb reads."""
