@@ -1,7 +1,7 @@
 """Freeze companions of the current version as fixtures, for later versions to read.
 
-    python -m tools.make_companions            write fixtures/companions/v2 and list it in MANIFEST.tsv
-    python -m tools.make_companions FOLDER     write the same files elsewhere, to look at
+    python -m tools.make_companions            write fixtures/companions/v3 and list it in MANIFEST.tsv
+    python -m tools.make_companions FOLDER     write the files of all versions elsewhere, to look at
 
 What is frozen is never written again: files that exist stay as they are.
 """
@@ -13,12 +13,12 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from archive.companion.layout import VERSION, CompanionProfile
+from archive.companion.layout import OLDEST, VERSION, CompanionProfile
 from archive.rewrite.split import split
 from tools import manifest
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-FROZEN = FIXTURES / "companions" / f"v{VERSION}"
+FOLDER = FIXTURES / "companions"
 ARCHIVES = (
     "releases/torch-1.2.0/consts.pt",  # records that are kept as they were
     "releases/torch-1.8.0/nested.ptl",  # pair rows, module paths
@@ -30,7 +30,17 @@ ARCHIVES = (
     "exported/noted.pt2",  # texts that are kept as they stand
     "compiled/profiled.pt2",  # a shared object, kernels, sources
 )
-"""The archives whose companions are frozen."""
+"""The archives whose companions are frozen in version 2."""
+ORDERED = (
+    "releases/torch-2.4.1/nested.ptl",  # rows by descending places
+    "releases/torch-2.13.0/lowered-host.ptl",  # rows as a map that grew has them
+)
+"""Those whose call-stack maps have an order that a rule gives: version 3."""
+CASES = {
+    OLDEST: [(name, profile) for name in ARCHIVES for profile in CompanionProfile],
+    VERSION: [(name, CompanionProfile.PACKED) for name in ORDERED],
+}
+"""Archives and profiles of what is frozen in each version."""
 
 
 def frozen_name(archive: str, profile: CompanionProfile) -> str:
@@ -45,27 +55,27 @@ def source(archive: str) -> bytes:
     return path.read_bytes() if path.exists() else lzma.decompress(Path(f"{path}.xz").read_bytes())
 
 
-def write(folder: Path) -> list[Path]:
-    """The companions that a split makes of the archives, in each profile, unless they are there."""
+def write(folder: Path, version: int) -> list[Path]:
+    """The companions that a split makes of the archives of a version, unless they are there."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
-    for archive in ARCHIVES:
-        for profile in CompanionProfile:
-            target = folder / frozen_name(archive, profile)
-            if target.exists():
-                continue
-            with TemporaryDirectory() as rest:
-                split(source(archive), Path(rest) / "out.pt", target, profile=profile)
-            made.append(target)
+    for archive, profile in CASES[version]:
+        target = folder / frozen_name(archive, profile)
+        if target.exists():
+            continue
+        with TemporaryDirectory() as rest:
+            split(source(archive), Path(rest) / "out.pt", target, profile=profile)
+        made.append(target)
     return made
 
 
 def main() -> int:
     """Run the command line."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FROZEN
-    for path in write(folder):
-        print(f"{path.stat().st_size:>8,}  {path.name}")
-    if folder == FROZEN:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
+    for version in CASES:
+        for path in write(folder / f"v{version}", version):
+            print(f"{path.stat().st_size:>8,}  {path.name}")
+    if folder == FOLDER:
         (FIXTURES / manifest.NAME).write_text(manifest.to_table(manifest.rows()), encoding="utf-8")
     return 0
 

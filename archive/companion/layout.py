@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 MORE, SEVEN = 0x80, 0x7F
 MOST_BYTES = 10
 """Bytes of the largest number: those of 64 bits."""
-VERSION = 2
-"""The format's version. The one before it was never released."""
+OLDEST, VERSION = 2, 3
+"""The versions that are read. 1 was never released. 3: ``handle.place`` may be a rule
+(:mod:`~archive.companion.hash_order`); what has none is written as version 2, which older readers know."""
 
 
 class CompanionProfile(IntEnum):
@@ -127,12 +128,14 @@ class Directory(NamedTuple):
     Attributes:
         profile: how columns are stored.
         archive_id: of the archive whose debug information this is.
+        version: of the format.
         sections: by their numbers.
         places: where each one's bytes begin and end, by their numbers.
     """
 
     profile: CompanionProfile
     archive_id: bytes
+    version: int
     sections: dict[int, SectionLine]
     places: dict[int, tuple[int, int]]
 
@@ -156,12 +159,15 @@ def check_crc(found: int, stated: int, place: str | None = None) -> None:
 
 
 def written(
-    profile: CompanionProfile, archive_id: bytes, sections: Iterable[tuple[SectionLine, bytes]]
+    profile: CompanionProfile,
+    archive_id: bytes,
+    sections: Iterable[tuple[SectionLine, bytes]],
+    version: int = OLDEST,
 ) -> bytes:
     """A companion file of some sections, each one's line and its bytes."""
     lines = list(sections)
     directory = b"".join([_line(profile, section) for section, _ in lines])
-    header = Header(VERSION, profile, len(lines), archive_id, 0)
+    header = Header(version, profile, len(lines), archive_id, 0)
     checksum = zlib.crc32(HEADER.pack(header) + directory)
     out = bytearray(HEADER.pack(header._replace(checksum=checksum)) + directory)
     for _, data in lines:
@@ -193,11 +199,11 @@ def read_directory(data: memoryview, allowance: Allowance) -> Directory:
     if len(data) < HEADER.size or not is_companion(data):
         raise ArchiveError(place="byte 0", expected="a companion's header", found="other bytes")
     header = HEADER.read(data)
-    if header.version != VERSION:
+    if not OLDEST <= header.version <= VERSION:
         newer = "; a newer debug-archive may read it" if header.version > VERSION else ""
         raise ArchiveError(
             place=f"byte {HEADER.offset('version')}",
-            expected=f"a companion of version {VERSION}",
+            expected=f"a companion of version {OLDEST} or {VERSION}",
             found=f"version {header.version}{newer}",
         )
     if header.profile not in ALIGNMENT:
@@ -210,7 +216,8 @@ def read_directory(data: memoryview, allowance: Allowance) -> Directory:
     wanted = sum([line.inflated + VALUE_BYTES * line.rows for line in lines])
     with allowance.lent(wanted, "columns", place="directory"):
         pass
-    return Directory(profile, header.archive_id, *_placed(len(data), lines, end, ALIGNMENT[profile]))
+    places = _placed(len(data), lines, end, ALIGNMENT[profile])
+    return Directory(profile, header.archive_id, header.version, *places)
 
 
 def _lines(data: memoryview, count: int, profile: CompanionProfile) -> tuple[list[SectionLine], int]:

@@ -15,6 +15,7 @@ site.number         difference to one more than that of the row before with the 
                     (``BEFORE_FIRST``) stands before the first one: so names that are counted have 0
 maker.number        the same
 origin.number       the same
+handle.place        one row, the rule that gives the order (:mod:`~archive.companion.hash_order`), if one does
 ==================  ========================================================================================
 """
 
@@ -26,6 +27,7 @@ import numpy as np
 
 from archive.base.columns import firsts, sums_along
 from archive.base.errors import ArchiveError
+from archive.companion.hash_order import places_by, rule_of
 from archive.companion.templates import NO_FILE
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ COUNTED: tuple[tuple[ColumnName, ColumnName], ...] = (
 )
 """Names, and the numbers that PyTorch counts them by."""
 MODELLED = {"row.offset", "row.line", "row.column", "range.end", "source.filename", "source.line"}
-MODELLED |= {number for _, number in COUNTED}
+MODELLED |= {number for _, number in COUNTED} | {"handle.place"}
 
 
 def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
@@ -85,6 +87,8 @@ def modelled(columns: Columns, templates: Templates, lengths: Ints) -> Columns:
             with np.errstate(over="ignore"):
                 counts[order] = np.diff(values[order], prepend=0) - 1
                 counts[order[is_first]] = values[order[is_first]] - (BEFORE_FIRST + 1)
+    if "handle.place" in columns:
+        stored["handle.place"] = rule_of(columns["handle.handle"], columns["handle.place"])
     return stored
 
 
@@ -120,6 +124,8 @@ def restored(stored: Columns, templates: Templates, lengths: Ints) -> Columns:
             columns[number] = numbers = np.empty_like(counts)
             with np.errstate(over="ignore"):
                 numbers[order] = _sums(counts[order] + 1, is_first) + BEFORE_FIRST
+    if "handle.place" in stored:
+        columns["handle.place"] = places_by(stored["handle.place"], stored["handle.handle"])
     return columns
 
 

@@ -51,7 +51,8 @@ from archive.companion.encodings import (
     is_varied,
     parse_lines,
 )
-from archive.companion.layout import CompanionProfile, SectionLine, check_crc, written
+from archive.companion.hash_order import ORDERED_BYTES, is_rule
+from archive.companion.layout import OLDEST, VERSION, CompanionProfile, SectionLine, check_crc, written
 from archive.companion.lookup import CompanionLookup, WholeColumn, inside
 from archive.companion.modelling import MODELLED, end_of, file_of, modelled, restored
 from archive.companion.templates import NO_FILE, POINTER, SEPARATOR, Templates, cut, templated
@@ -133,13 +134,16 @@ def build_packed(contents: Contents, level: int) -> bytes:
             for name, encoding in blocks.items()
         ]
     sections += built_objects(contents.behind, level, allowance)
-    return written(CompanionProfile.PACKED, contents.archive_id, sections)
+    version = VERSION if "handle.place" in columns and is_rule(columns["handle.place"]) else OLDEST
+    return written(CompanionProfile.PACKED, contents.archive_id, sections, version)
 
 
 def stored(contents: Contents) -> tuple[Columns, bytes]:
     """The columns that a packed companion has, before they are encoded; and the templates of its strings."""
     templates = templated(contents.strings.copies())
-    columns = modelled(contents.columns, templates, contents.strings.length)
+    handles = len(contents.columns.get("handle.handle", ()))
+    with contents.form.allowance.lent(ORDERED_BYTES * handles, "values", place="handle.place"):
+        columns = modelled(contents.columns, templates, contents.strings.length)
     columns["string.template"] = templates.which
     columns["template.length"] = np.array([len(text) for text in templates.texts], np.int64)
     columns["number.value"] = templates.numbers
@@ -357,6 +361,7 @@ def parse_packed(data: memoryview, directory: Directory, allowance: Allowance) -
     again = VALUE_BYTES * sum(count for name, count in rows.items() if name in MODELLED)
     longest = max(rows, key=rows.__getitem__, default=None)
     most = 0 if longest is None else rows[longest]
+    again += ORDERED_BYTES * rows.get("handle.handle", 0)
     with allowance.lent(again + CHECKED_BYTES * most, "values", place=longest):
         columns: Columns = {name: packed.whole(name) for name in packed if name not in STRING_COLUMNS}
         strings = packed.strings

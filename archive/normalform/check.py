@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 CHECKED_BYTES = 56
 """Bytes of memory that each row of the longest column costs while columns are checked."""
-FEWER_ROWS = "row.column"
-"""The column that has fewer rows than its table while it is modelled."""
+FEWER_ROWS = {"row.column", "handle.place"}
+"""The columns that have fewer rows than their tables while they are modelled."""
 
 PARTS: dict[ColumnName, ColumnName] = {
     "record.rows": "row.range",
@@ -65,7 +65,7 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
         LimitError: a call stack or text would be longer than allowed.
     """
     _check_tables(columns)
-    sizes = _sizes({name: columns[name] for name in columns if name != FEWER_ROWS or name not in unread})
+    sizes = _sizes({name: columns[name] for name in columns if name not in FEWER_ROWS or name not in unread})
     sizes["string"] = strings
     for name in columns.keys() - set(unread):
         _check_values(BY_NAME[name], columns[name], sizes)
@@ -83,8 +83,8 @@ def check(columns: Columns, strings: int, allowance: Allowance, unread: Collecti
         _check_order(columns)
         _check_rows(columns)
         _check_names(columns)
-    if "handle.place" in columns and len(distinct_values(columns["handle.place"])) != sizes["handle"]:
-        raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
+        if "handle.place" in columns and len(distinct_values(columns["handle.place"])) != sizes["handle"]:
+            raise ArchiveError(place="handle.place", expected="each row once", found="some twice")
 
 
 def _check_order(columns: Columns) -> None:

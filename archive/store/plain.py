@@ -56,7 +56,7 @@ def plain_of(companion: memoryview, recipe: Sequence[Step], allowance: Allowance
         _with_data(section, Codec.NONE, data) if level else (section, stored)
         for (section, data, stored), (_, level) in zip(_inflated(companion, directory), recipe, strict=True)
     ]
-    return written(directory.profile, directory.archive_id, sections)
+    return written(directory.profile, directory.archive_id, sections, directory.version)
 
 
 def companion_of(plain: memoryview, recipe: Sequence[Step], allowance: Allowance) -> bytes:
@@ -76,7 +76,7 @@ def companion_of(plain: memoryview, recipe: Sequence[Step], allowance: Allowance
             sections.append(_with_data(section, Codec(codec), compressed(data, level, Codec(codec))[1]))
         else:
             sections.append((section, data))
-    return written(directory.profile, directory.archive_id, sections)
+    return written(directory.profile, directory.archive_id, sections, directory.version)
 
 
 def _check(recipe: Sequence[Step], directory: Directory) -> None:

@@ -121,7 +121,9 @@ def test_references_outside_of_their_table_are_refused_with_their_place(profile:
         rows = [len(values) for one, values in facts.columns.items() if one.startswith(f"{refers}.")]
         row = len(facts.columns[name]) - 1
         for value in (least - 1, LEAST, MOST, (rows or [len(facts.strings)])[0]):
-            change = partial(set_to, name=name, row=row, value=value)
+            change = partial(
+                set_to, name=name, row=row, value=value, places=facts.columns.get("handle.place")
+            )
             assert refused(hostile(WHERE[name], profile, change)).place == f"{name}, row {row}"
 
 
@@ -194,8 +196,8 @@ def test_texts_go_on_in_rows_before(parent: int, profile: CompanionProfile) -> N
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_each_row_of_a_call_stack_map_stands_somewhere_else(profile: CompanionProfile) -> None:
-    twice = int(facts_of(SMALL).columns["handle.place"][1])
-    change = partial(set_to, name="handle.place", row=0, value=twice)
+    places = facts_of(SMALL).columns["handle.place"]
+    change = partial(set_to, name="handle.place", row=0, value=int(places[1]), places=places)
     assert refused(hostile(SMALL, profile, change)).place == "handle.place"
 
 

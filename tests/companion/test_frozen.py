@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import archive
+from archive.base.limits import unbounded
 from archive.check.verify import verify
 from archive.companion.codecs import columns_of_programs, texts_of_programs
-from archive.companion.layout import VERSION, CompanionProfile
+from archive.companion.layout import OLDEST, VERSION, read_directory
 from archive.formats.record_kinds import kind_of
-from tests.support.corpus import FIXTURES
 from tests.support.halves import halves, joined
 from tests.support.plain import plain_handles, plain_methods, plain_ranges
 from tests.support.sampling import sampled
-from tools.make_companions import ARCHIVES, frozen_name, source, write
+from tools.make_companions import CASES, FOLDER, frozen_name, source, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
 
     from archive.formats.exported.program import Program
 
-COMPANIONS = FIXTURES / "companions"
-FIRST = COMPANIONS / "v2"
-"""The first version that was released. A new one needs a folder of its own (``tools.make_companions``)."""
-CASES = [(name, profile) for name in ARCHIVES for profile in CompanionProfile]
+FROZEN = {
+    FOLDER / f"v{version}" / frozen_name(*case): case[0] for version, cases in CASES.items() for case in cases
+}
+"""The archive of each frozen companion. A new version needs a folder of its own."""
 
 
 def test_companions_of_every_version_are_frozen() -> None:
-    assert [path.name for path in COMPANIONS.iterdir()] == [f"v{VERSION}"]
-    assert {path.name for path in FIRST.iterdir()} == {frozen_name(*case) for case in CASES}
+    assert [*CASES] == [*range(OLDEST, VERSION + 1)]
+    assert {path for path in FOLDER.rglob("*") if path.is_file()} == FROZEN.keys()
+    for path in FROZEN:
+        directory = read_directory(memoryview(path.read_bytes()), unbounded())
+        assert path.parent.name == f"v{directory.version}"
 
 
-@pytest.mark.parametrize(("name", "profile"), CASES)
-def test_a_frozen_companion_answers_like_the_archive_it_was_made_from(
-    name: str, profile: CompanionProfile
-) -> None:
-    assert_answers(FIRST / frozen_name(name, profile), source(name))
+@pytest.mark.parametrize("path", FROZEN, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_frozen_companion_answers_like_the_archive_it_was_made_from(path: Path) -> None:
+    assert_answers(path, source(FROZEN[path]))
 
 
 def assert_answers(companion: Path, data: bytes) -> None:
@@ -80,16 +81,15 @@ def plain_program(program: Program) -> dict[str, tuple[str, dict[str, str]]]:
     return {key: (site.target, dict(site.metadata)) for key, site in program.sites.items()}
 
 
-@pytest.mark.parametrize(("name", "profile"), sampled(CASES, most=9))
-def test_what_is_split_today_is_joined_with_a_frozen_companion(name: str, profile: CompanionProfile) -> None:
-    data = source(name)
-    companion = (FIRST / frozen_name(name, profile)).read_bytes()
-    assert joined(halves(data).out, companion) == (data, True)
+@pytest.mark.parametrize("path", sampled(FROZEN, most=9), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_is_split_today_is_joined_with_a_frozen_companion(path: Path) -> None:
+    data = source(FROZEN[path])
+    assert joined(halves(data).out, path.read_bytes()) == (data, True)
 
 
 def test_what_would_be_frozen_today_answers_like_its_archive(tmp_path: Path) -> None:
-    made = write(tmp_path / "v")
-    for path, (name, _) in sampled(zip(made, CASES, strict=True), most=9):
+    made = [path for version in CASES for path in write(tmp_path / f"v{version}", version)]
+    for path, name in sampled(zip(made, FROZEN.values(), strict=True), most=9):
         assert_answers(path, source(name))
 
 

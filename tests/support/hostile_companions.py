@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from archive.base.columns import Ints
     from archive.companion.contents import Contents
     from archive.normalform.column_names import ColumnName
     from archive.normalform.columns import Columns
@@ -144,8 +145,10 @@ def hostile(path: Path, profile: CompanionProfile, change: Callable[[Columns], o
     return packed_of(facts, columns, templates)
 
 
-def set_to(columns: Columns, name: ColumnName, row: int, value: int) -> None:
-    """Change one value of a column."""
+def set_to(columns: Columns, name: ColumnName, row: int, value: int, places: Ints | None = None) -> None:
+    """Change one value of a column; the order of a call-stack map stands in its places, and not as a rule."""
+    if name == "handle.place" and places is not None:
+        columns[name] = places
     columns[name] = columns[name].copy()
     columns[name][row] = value
 

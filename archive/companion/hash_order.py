@@ -1,0 +1,93 @@
+"""The order of the rows in a call-stack map: PyTorch's hash tables give it, and the handles tell it.
+
+PyTorch keeps debug handles in a table by Fibonacci hashing: a handle's place is ``handle * FIBONACCI``, of 64
+bits. Since release 1.11 the rows are written in one of two orders:
+
+=================  ===================================================================================
+rule               rows
+=================  ===================================================================================
+``REVERSED`` (-1)  by descending places
+``GROWN`` (-2)     as a ``std::unordered_map`` of libstdc++ has them, into which the handles were put by
+                   ascending places (2.13)
+=================  ===================================================================================
+
+Such a map is one list, in which handles of one bucket, ``handle % buckets``, stand together. What is put in
+becomes the first one of its bucket, or of the whole list if the bucket is empty. A full map gets the next
+number of ``BUCKETS``, and all handles are put in again, in the order of the list.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+
+REVERSED, GROWN = -1, -2
+FIBONACCI = np.uint64(11_400_714_819_323_198_485)
+BUCKETS = (
+    *(13, 29, 59, 127, 257, 541, 1_109, 2_357, 5_087, 10_273, 20_753, 42_043, 85_229, 172_933, 351_061),
+    *(712_697, 1_447_153, 2_938_679),
+)
+"""The bucket counts of libstdc++, one behind the other. A map with more handles keeps its order as it is."""
+ORDERED_BYTES = 128
+"""Bytes of memory that each handle costs while an order is computed."""
+
+
+def rule_of(handles: Ints, places: Ints) -> Ints:
+    """What tells the order of a call-stack map: its rule (1), or the order itself where no rule gives it.
+
+    Args:
+        handles: ascending (n).
+        places: the handle in each row of the map (n).
+    """
+    if len(handles) > 1:
+        for rule in (REVERSED, GROWN):
+            if np.array_equal(_by_rule(rule, handles), places):
+                return np.array([rule])
+    return places
+
+
+def is_rule(stored: Ints) -> bool:
+    """Whether a rule tells the order."""
+    return len(stored) == 1 and bool(stored[0] < 0)
+
+
+def places_by(stored: Ints, handles: Ints) -> Ints:
+    """The handle in each row of a call-stack map (n), of what :func:`rule_of` gives.
+
+    Raises:
+        ArchiveError: there is no such rule.
+    """
+    if not is_rule(stored):
+        return stored
+    rule = int(stored[0])
+    if rule not in (REVERSED, GROWN):
+        raise ArchiveError(place="handle.place", expected="a known order of rows", found=str(rule))
+    return _by_rule(rule, handles)
+
+
+def _by_rule(rule: int, handles: Ints) -> Ints:
+    keys = handles.view(np.uint64)
+    ascending = np.argsort(keys * FIBONACCI, kind="stable")
+    if rule == REVERSED:
+        return ascending[::-1].copy()
+    listed = ascending[:0]
+    for buckets in BUCKETS:
+        put_in = np.append(listed, ascending[len(listed) : buckets])
+        listed = _listed(put_in, (keys[put_in] % np.uint64(buckets)).view(np.int64), buckets)
+        if len(listed) == len(handles):
+            break
+    return np.append(listed, ascending[len(listed) :])
+
+
+def _listed(put_in: Ints, bucket: Ints, buckets: int) -> Ints:
+    """The list of a map, of what was put into it in some order (n), each into its bucket (n)."""
+    backwards = np.arange(len(put_in))[::-1]
+    first = np.zeros(buckets, np.int64)
+    first[bucket[backwards]] = backwards  # of several, the last one written stays: the first one put in
+    return put_in[backwards[np.argsort(-first[bucket[backwards]], kind="stable")]]
