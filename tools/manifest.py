@@ -35,6 +35,14 @@ DESCRIBED = {
     ),
     "frozen/v*/*/*": ("", "as of a version of our own formats: tools/make_frozen.py"),
     "frozen/v*/batch/a/*": ("", "as of a version of our own formats: tools/make_frozen.py"),
+    "stores/v*/*": (
+        "",
+        "a store as a version of its entries left it: `store add`, `store rm`, without index",
+    ),
+    "stores/v*/*/*": (
+        "",
+        "a store as a version of its entries left it: `store add`, `store rm`, without index",
+    ),
     "oracles/manifest.json": (ORACLE_RELEASE, "list of the cases: kind of failure, arguments, string table"),
     "exported/*": (ORACLE_RELEASE, "tools/make_exported.py"),
     "exported/legacy/*": (

@@ -184,9 +184,9 @@ def with_lines(new: NewCompanion, kept: Inflated, limits: Limits) -> NewCompanio
         notes = replace(notes, lines=kept.notes.lines)
     elif not kept.notes.lines and notes.lines and holds(kept, new.parts):
         notes = replace(kept.notes, lines=notes.lines)
-        parts = CompanionParts(companion_in(kept, limits), notes.json(), bytes(kept.plain))
+        parts = CompanionParts(companion_in(kept, limits), notes.built(), bytes(kept.plain))
         return NewCompanion(parts, notes, new.facts)
-    return NewCompanion(new.parts._replace(notes=notes.json()), notes, new.facts)
+    return NewCompanion(new.parts._replace(notes=notes.built()), notes, new.facts)
 
 
 def holds_all(kept: Inflated, new: NewCompanion) -> bool:

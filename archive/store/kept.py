@@ -3,17 +3,21 @@
 The file is a header, :class:`KeptHeader` behind the bytes ``MAGIC``, and a frame of zstd, whose dictionary is
 the body of the base.
 
-The *body* is the notes in JSON (:class:`KeptNotes`), and then the companion's plain form
+The *body* is the notes (:class:`KeptNotes`), and then the companion's plain form
 (:mod:`~archive.store.plain`). Where there is no base, the frame holds the companion itself in the place of
 its plain form, for LZMA is better than zstd at columns. All digests are blake2b, 16 bytes.
+
+The *notes* are a line of JSON and, behind it, the digests of lines of code; the JSON says how many bytes of
+them each code record has. In version 1 there is only JSON, with the digests in base64.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from dataclasses import field
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import zstandard
@@ -33,7 +37,8 @@ if TYPE_CHECKING:
     from archive.store.plain import Step
 
 MAGIC = b"\x89PTKEPT\r\n\x1a"
-VERSION = 1
+VERSIONS = VERSION_1, VERSION = 1, 2
+"""Those that are read; the last one is written."""
 NOTHING = bytes(DIGEST_BYTES)
 MOST_NOTES, MOST_TIME = 1 << 20, 253_402_300_800
 """Bytes of notes, and seconds from 1970 to the year 10000, in which Python has no day."""
@@ -66,12 +71,11 @@ class KeptNotes:
     recipe: list[Step]
     lines: Mapping[str, bytes] = field(default_factory=dict)
 
-    def json(self) -> bytes:
-        """The notes in JSON; lines, in base64, where there are some."""
-        facts = {name: getattr(self, name) for name in self.__slots__ if name != "lines"}
-        if self.lines:
-            facts["lines"] = {name: b64encode(data).decode() for name, data in self.lines.items()}
-        return json.dumps(facts, separators=(",", ":")).encode()
+    def built(self) -> bytes:
+        """The notes as a kept companion has them."""
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        facts["lines"] = {name: len(digests) for name, digests in self.lines.items()}
+        return b"\n".join((json.dumps(facts, separators=(",", ":")).encode(), b"".join(self.lines.values())))
 
 
 class CompanionParts(NamedTuple):
@@ -79,7 +83,7 @@ class CompanionParts(NamedTuple):
 
     Attributes:
         data: the companion.
-        notes: the facts beside it, in JSON.
+        notes: the facts beside it, as they are kept.
         plain: its plain form.
     """
 
@@ -95,7 +99,7 @@ class CompanionParts(NamedTuple):
             ArchiveError: this is no companion, or one that was changed.
             LimitError: it would inflate to more than allowed.
         """
-        return cls(data, notes.json(), plain_of(memoryview(data), notes.recipe, allowance))
+        return cls(data, notes.built(), plain_of(memoryview(data), notes.recipe, allowance))
 
 
 class KeptHeader(NamedTuple):
@@ -171,9 +175,13 @@ def read_header(data: memoryview) -> KeptHeader:
     if len(data) < HEADER.size or bytes(data[: len(MAGIC)]) != MAGIC:
         raise ArchiveError(place="byte 0", expected="a kept companion's header", found="other bytes")
     header = HEADER.read(data)
-    if header.version != VERSION:
-        place = f"byte {HEADER.offset('version')}"
-        raise ArchiveError(place=place, expected=f"version {VERSION}", found=f"version {header.version}")
+    if header.version not in VERSIONS:
+        newer = "; a newer debug-archive may read it" if header.version > VERSION else ""
+        raise ArchiveError(
+            place=f"byte {HEADER.offset('version')}",
+            expected=f"version {VERSION_1} or {VERSION}",
+            found=f"version {header.version}{newer}",
+        )
     begin = HEADER.pack(header._replace(checksum=0))
     check_crc(zlib.crc32(data[HEADER.size :], zlib.crc32(begin)), header.checksum, "file")
     if not 0 < header.notes <= min(header.inflated, MOST_NOTES):
@@ -231,7 +239,7 @@ def inflate(data: memoryview, header: KeptHeader, base: bytes, allowance: Allowa
     content = unzstd(data[HEADER.size :], size, _dictionary(base))
     if len(content) != size:
         raise ArchiveError(expected=f"{size} bytes inflated", found=f"{len(content)} or more")
-    notes = _parsed(content[: header.notes])
+    notes = _parsed(content[: header.notes], header.version)
     if header.depth:
         inflated = Inflated(header, notes, content, None, min(header.size, size // DENSE))
     else:
@@ -254,20 +262,36 @@ def companion_in(inflated: Inflated, limits: Limits) -> bytes:
     return companion_of(inflated.plain, inflated.notes.recipe, limits.allowance(len(inflated.plain)))
 
 
-def _parsed(data: bytes) -> KeptNotes:
-    """The notes in JSON; nothing of them is trusted."""
+def _parsed(data: bytes, version: int) -> KeptNotes:
+    """The notes; nothing of them is trusted."""
+    text, _, digests = (data, b"", b"") if version == VERSION_1 else data.partition(b"\n")
     try:
-        values = json.loads(data)
+        values = json.loads(text)
+        lines = values.get("lines", {})
         return KeptNotes(
             one_line(str(values["file"])),
             int(values["added"]) % MOST_TIME,
             one_line(str(values["root"])),
             one_line(str(values["serialization_id"])),
             [(int(codec), int(level)) for codec, level in values["recipe"]],
-            {str(name): b64decode(lines, validate=True) for name, lines in values.get("lines", {}).items()},
+            {str(name): b64decode(line_digests, validate=True) for name, line_digests in lines.items()}
+            if version == VERSION_1
+            else _cut(digests, {str(name): int(size) for name, size in lines.items()}),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ArchiveError(place="notes", expected="notes in JSON", found="others") from None
+
+
+def _cut(digests: bytes, sizes: Mapping[str, int]) -> dict[str, bytes]:
+    """The digests of each code record.
+
+    Raises:
+        ValueError: there are more or fewer than the sizes say.
+    """
+    if min(sizes.values(), default=0) < 0 or sum(sizes.values()) != len(digests):
+        raise ValueError
+    ends = accumulate(sizes.values())
+    return {name: digests[end - size : end] for (name, size), end in zip(sizes.items(), ends, strict=True)}
 
 
 def _dictionary(base: bytes) -> zstandard.ZstdCompressionDict | None:
