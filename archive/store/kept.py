@@ -7,8 +7,8 @@ The *body* is the notes (:class:`KeptNotes`), and then the companion's plain for
 (:mod:`~archive.store.plain`). Where there is no base, the frame holds the companion itself in the place of
 its plain form, for LZMA is better than zstd at columns. All digests are blake2b, 16 bytes.
 
-The *notes* are a line of JSON and, behind it, the digests of lines of code; the JSON says how many bytes of
-them each code record has. In version 1 there is only JSON, with the digests in base64.
+The *notes* are JSON. Digests of lines of code, where there are some, stand behind it after a newline, and the
+JSON says how many bytes of them each code record has: version 2. In version 1 the JSON has them, in base64.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 MAGIC = b"\x89PTKEPT\r\n\x1a"
 VERSIONS = VERSION_1, VERSION = 1, 2
-"""Those that are read; the last one is written."""
+"""Those that are read. What has no digests of lines is written as version 1, which older readers know."""
+NEWLINE = b"\n"
 NOTHING = bytes(DIGEST_BYTES)
 MOST_NOTES, MOST_TIME = 1 << 20, 253_402_300_800
 """Bytes of notes, and seconds from 1970 to the year 10000, in which Python has no day."""
@@ -73,9 +74,11 @@ class KeptNotes:
 
     def built(self) -> bytes:
         """The notes as a kept companion has them."""
-        facts = {name: getattr(self, name) for name in self.__slots__}
-        facts["lines"] = {name: len(digests) for name, digests in self.lines.items()}
-        return b"\n".join((json.dumps(facts, separators=(",", ":")).encode(), b"".join(self.lines.values())))
+        facts = {name: getattr(self, name) for name in self.__slots__ if name != "lines"}
+        if self.lines:
+            facts["lines"] = {name: len(digests) for name, digests in self.lines.items()}
+        text = json.dumps(facts, separators=(",", ":")).encode()
+        return text + NEWLINE + b"".join(self.lines.values()) if self.lines else text
 
 
 class CompanionParts(NamedTuple):
@@ -161,7 +164,8 @@ def build_kept(parts: CompanionParts, base: Base | None) -> bytes:
         ids = (base.depth + 1, base.archive_id, digest_of(base.body))
     body = digest_of(parts.notes, parts.plain)
     sizes = (len(parts.data), len(parts.notes) + len(parts.plain), len(parts.notes))
-    header = KeptHeader(VERSION, *ids, body, digest_of(parts.data), *sizes, checksum=0)
+    version = VERSION if NEWLINE in parts.notes else VERSION_1
+    header = KeptHeader(version, *ids, body, digest_of(parts.data), *sizes, checksum=0)
     checksum = zlib.crc32(frame, zlib.crc32(HEADER.pack(header)))
     return HEADER.pack(header._replace(checksum=checksum)) + frame
 
@@ -264,7 +268,7 @@ def companion_in(inflated: Inflated, limits: Limits) -> bytes:
 
 def _parsed(data: bytes, version: int) -> KeptNotes:
     """The notes; nothing of them is trusted."""
-    text, _, digests = (data, b"", b"") if version == VERSION_1 else data.partition(b"\n")
+    text, _, digests = (data, b"", b"") if version == VERSION_1 else data.partition(NEWLINE)
     try:
         values = json.loads(text)
         lines = values.get("lines", {})

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from archive.companion.contents import Contents
 
 COUNTS = (10, 20, 50)
-ONE_BASE = "each release is kept by what differs from one other; there is no dictionary of a whole store"
+FIRST = (
+    "the first release alone takes 0.098, the digests of its lines 0.036 (.ptl 0.025); xz -9e of all ten together "
+    "takes 0.23; a dictionary of all releases before, in the place of the base, made the store larger"
+)
 MANY = 300
 DICTIONARY = 1 << 17
 
@@ -126,7 +129,7 @@ def sizes(folder: Path) -> Iterator[Table | Aim]:
         ratios = (f"{share:.3f}", f"{bytes_of.blocks / bytes_of.packed_blocks:.3f}")
         rows.append((name, *(f"{size:,}" for size in bytes_of[:5]), *ratios))
         if name.startswith(f"{COUNTS[0]} "):
-            yield Aim(f"a store of {name}, of packed companions", share, 0.1, "x", reason=ONE_BASE)
+            yield Aim(f"a store of {name}, of packed companions", share, 0.1, "x", reason=FIRST)
     headings = ("companions of", "n", "packed", "mapped", "zstd, trained", "store", "of packed", "in blocks")
     yield Table("Stores: bytes", headings, rows)
 
