@@ -48,7 +48,7 @@ def rule_of(handles: Ints, places: Ints) -> Ints:
     if len(handles) > 1:
         for rule in (REVERSED, GROWN):
             if np.array_equal(_by_rule(rule, handles), places):
-                return np.array([rule])
+                return np.array([rule], np.int64)
     return places
 
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 COUNTS = (10, 20, 50)
 FIRST = (
-    "the first release alone takes 0.098, the digests of its lines 0.036 (.ptl 0.025); xz -9e of all ten together "
-    "takes 0.23; a dictionary of all releases before, in the place of the base, made the store larger"
+    "the first release alone takes 0.098, the digests of its lines 0.036 (.ptl 0.025); xz -9e of all ten "
+    "together takes 0.23; a dictionary of all releases before, in the place of the base, made a store larger"
 )
 MANY = 300
 DICTIONARY = 1 << 17
