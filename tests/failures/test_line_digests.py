@@ -16,7 +16,7 @@ from archive.failures.models.sources import models_in
 from archive.failures.printed import FRAME, FRAME_HEADER, RANGE_MARKING
 from archive.reader.collect import line_digests_of
 from archive.reader.line_digests import digests_of, packed_digests, unpacked_lines
-from archive.store.kept import KeptNotes, _parsed
+from archive.store.kept import VERSIONS, KeptNotes, _parsed
 from archive.store.store import Store
 from tests.support.halves import halves, joined, split_companion
 from tests.support.reports import Report, case, explained
@@ -141,13 +141,14 @@ def test_what_is_added_later_takes_no_lines_away(tmp_path: Path) -> None:
         assert not list(store.check())
 
 
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     "lines", ['"x"', '{"m": "AA"}', '{"m": 1}', '["m"]', '{"m": "AAAAA\\u00e4AA"}'], ids=repr
 )
-def test_lines_of_a_store_are_not_trusted(lines: str) -> None:
-    told = KeptNotes("m", 1, "", "", []).json().decode()[:-1] + f', "lines": {lines}}}'
+def test_lines_of_a_store_are_not_trusted(lines: str, version: int) -> None:
+    told = KeptNotes("m", 1, "", "", []).built().decode()[:-1] + f', "lines": {lines}}}'
     with pytest.raises(ArchiveError, match="notes in JSON"):
-        _parsed(told.encode())
+        _parsed(told.encode(), version)
 
 
 def test_a_digest_that_is_cut_is_refused() -> None:
