@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from archive.base.mapped import Source
+    from archive.privacy.leaks.sources import SourceLines
     from archive.privacy.pieces.piece import FilePiece, RecordEntry
 
 __all__ = ["SCANNED_KINDS", "Finder", "Finding", "LeakKind", "Leaks", "Place", "leaks"]
@@ -100,8 +101,13 @@ def leaks(
         return leaks_in(mapped, allowed, limits, deep=deep)
 
 
-def leaks_in(mapped: Mapped, allowed: Allowed, limits: Limits, *, deep: bool) -> Leaks:
+def leaks_in(
+    mapped: Mapped, allowed: Allowed, limits: Limits, *, deep: bool, known: SourceLines | None = None
+) -> Leaks:
     """What a file gives away that is open already: see :func:`leaks`.
+
+    Args:
+        known: the lines of its source text, if they have been read.
 
     Raises:
         ArchiveError: as there.
@@ -115,18 +121,26 @@ def leaks_in(mapped: Mapped, allowed: Allowed, limits: Limits, *, deep: bool) ->
         recognised, pieces = recognise_zip(container), walker.zip(container)
     if recognised.kind not in SCANNED_KINDS:
         raise recognised.refusal(mapped.name)
-    finder = Finder(mapped, recognised.kind, walker, limits)
+    known = known or known_lines(mapped, recognised.kind, limits)
+    finder = Finder(mapped.name, recognised.kind, walker, known)
     for piece in pieces:
         finder.take(piece)
     return finder.found(allowed)
 
 
 class Finder:
-    """Finds what a file gives away in its pieces, one after the other."""
+    """Finds what a file gives away in its pieces, one after the other.
 
-    def __init__(self, mapped: Mapped, kind: FileKind, walker: Walker, limits: Limits) -> None:
-        self._name, self._kind, self._walker = mapped.name, kind, walker
-        self._known = known_lines(mapped, kind, limits)
+    Args:
+        name: of the file.
+        kind: of the file.
+        walker: goes through it.
+        known: the lines of its source text.
+    """
+
+    def __init__(self, name: str, kind: FileKind, walker: Walker, known: SourceLines) -> None:
+        self._name, self._kind, self._walker = name, kind, walker
+        self._known = known
         self._collection = Collection()
 
     def take(self, piece: FilePiece) -> None:

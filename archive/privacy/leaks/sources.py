@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from archive.base.limits import Limits
     from archive.base.mapped import Mapped
     from archive.debuginfo.tables import SourceTable
+    from archive.reader.archive import Archive
 
 TRACED = re.compile(rb'File "([^"\n\0]*)", line \d+, in [^\n\0]{0,300}\n[ \t]+([^\n\0]+)')
 """A frame of a traceback with its line of source; bounded, as each `File` may begin one."""
@@ -217,27 +218,44 @@ class SourceLines(NamedTuple):
     problem: str = ""
 
 
+NO_LINES = SourceLines(frozenset(), None)
+"""Of a file whose source ranges are not read."""
 BY_LOOKS = "so lines are source text by their looks, PyTorch's own, too"
 
 
 def known_lines(mapped: Mapped, kind: FileKind, limits: Limits) -> SourceLines:
-    """The lines of source text in a file of a kind; of texts, no more than ``compared_bytes`` are read."""
+    """The lines of source text in a file of a kind: see :func:`lines_of`."""
     if kind not in HAVE_RANGES:
-        return SourceLines(frozenset(), None)
+        return NO_LINES
     try:
         with open_archive(mapped.data, limits=limits, name=mapped.name) as archive:
-            table = archive.range_table.sources
-            size, most = int(table.lengths.sum()), min(limits.compared_bytes, archive.allowance.memory // 4)
-            if size > most:
-                why = (
-                    f"{size:,} bytes of source text are not compared with PyTorch's own, at most {most:,} are"
-                )
-                return SourceLines(frozenset(), None, f"{why}, {BY_LOOKS}")
-            own, model = _lines(table)
-            telling = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
-            return SourceLines(frozenset(own - model), frozenset(telling))
+            return lines_of(archive, kind)
     except ArchiveError as problem:
-        return SourceLines(frozenset(), None, f"source ranges cannot be read, {BY_LOOKS}: {problem}")
+        return _unread(problem)
+
+
+def lines_of(archive: Archive, kind: FileKind) -> SourceLines:
+    """The lines of source text in an open file; of texts, no more than ``compared_bytes`` are read."""
+    if kind not in HAVE_RANGES:
+        return NO_LINES
+    try:
+        table = archive.range_table.sources
+        size, most = (
+            int(table.lengths.sum()),
+            min(archive.limits.compared_bytes, archive.allowance.memory // 4),
+        )
+        if size > most:
+            why = f"{size:,} bytes of source text are not compared with PyTorch's own, at most {most:,} are"
+            return SourceLines(frozenset(), None, f"{why}, {BY_LOOKS}")
+        own, model = _lines(table)
+    except ArchiveError as problem:
+        return _unread(problem)
+    telling = {line for line in model if WORD.search(line) and not CALL.fullmatch(line)}
+    return SourceLines(frozenset(own - model), frozenset(telling))
+
+
+def _unread(problem: ArchiveError) -> SourceLines:
+    return SourceLines(frozenset(), None, f"source ranges cannot be read, {BY_LOOKS}: {problem}")
 
 
 def _lines(table: SourceTable) -> tuple[set[bytes], set[bytes]]:

@@ -38,6 +38,7 @@ from archive.check.loading import refusals, refusals_as_before
 from archive.container.container import Container
 from archive.formats.effects import EFFECTS
 from archive.formats.record_kinds import BUNDLED_INPUTS, BYTECODE, DATA_FOLDER, RecordKind
+from archive.privacy.leaks.sources import lines_of
 from archive.privacy.redact.compiled import redacted_compiled
 from archive.privacy.redact.names import with_hashes
 from archive.privacy.redact.programs import redacted_programs
@@ -296,7 +297,8 @@ def redact(
         with work.reopened("the result") as after:
             contents, data = companion_contents(opened, after, changes)
             companion_file.write(data)
-            proof = prove(after.container, removed, after.allowance, opened.recognised.kind)
+            kind = opened.recognised.kind
+            proof = prove(after.container, removed, after.allowance, kind, lines_of(after, kind))
             refused = _refused(after, opened, changes)
             if not opened.is_embedded:
                 check_lines(opened.range_table, after.range_table, after.allowance, renamed)
@@ -313,8 +315,9 @@ def _changes(opened: Archive, rules: Rules) -> tuple[Changes, Removed, Renamed |
 
     Records that an embedded companion stands for are not in the archive, and nothing takes their places.
     """
-    texts, more = telling(Mapped(opened.container.data, opened.file), rules, opened.limits)
-    removed = Removed(telling=texts, bundled=[f"{kind}, not looked for" for kind in more])
+    original, kind = Mapped(opened.container.data, opened.file), opened.recognised.kind
+    found, more = telling(original, rules, opened.limits, lambda: lines_of(opened, kind))
+    removed = Removed(telling=found, bundled=[f"{texts}, not looked for" for texts in more])
     records: dict[str, bytes | None] = {}
     renamed = with_hashes(opened, removed) if rules.names == "hash" else None
     records |= {} if renamed is None else renamed.records

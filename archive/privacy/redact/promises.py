@@ -18,9 +18,12 @@ from archive.privacy.leaks.vocabulary import NAMES, PATHS, is_word_of_code
 from archive.privacy.redact.removed import Telling
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from archive.base.limits import Limits
     from archive.base.mapped import Mapped
     from archive.privacy.leaks import Finding, Leaks
+    from archive.privacy.leaks.sources import SourceLines
     from archive.privacy.redact.rules import Rules
 
 What = Literal[
@@ -65,11 +68,17 @@ def goes(kind: LeakKind, text: bytes, rules: Rules) -> bool:
     return ways.get(kind, rules.people and kind in SOUGHT)
 
 
-def telling(original: Mapped, rules: Rules, limits: Limits) -> tuple[Telling, list[str]]:
-    """The texts that a redaction must take out wherever they stand, by kind; and what was not listed."""
+def telling(
+    original: Mapped, rules: Rules, limits: Limits, known: Callable[[], SourceLines | None] = lambda: None
+) -> tuple[Telling, list[str]]:
+    """The texts that a redaction must take out wherever they stand, by kind; and what was not listed.
+
+    Args:
+        known: gives the lines of its source text, if they can be read from what is open already.
+    """
     if not rules.people and rules.paths == "keep" and not rules.maps:
         return Telling(), []
-    leaks = leaks_in(original, Allowed([]), limits, deep=True)
+    leaks = leaks_in(original, Allowed([]), limits, deep=True, known=known())
     texts: dict[LeakKind, set[bytes]] = {}
     for finding in leaks.findings:
         if finding.kind in SOUGHT and goes(finding.kind, finding.data, rules):

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from archive.base.errors import one_line
 from archive.base.facts import dataclass
-from archive.base.mapped import Mapped
 from archive.base.strings import decoded
 from archive.container.names import encoded
 from archive.formats.record_kinds import BYTECODE, is_code
 from archive.privacy.leaks import Finder
+from archive.privacy.leaks.sources import NO_LINES, SourceLines
 from archive.privacy.leaks.vocabulary import SHORTEST_NAME
 from archive.privacy.pieces.walker import BETWEEN, Walker
 from archive.privacy.redact.promises import SOUGHT, What
@@ -80,8 +80,7 @@ class Proof:
         finder: what has read the same pieces for `leaks`.
     """
 
-    finder: Finder = field(init=False)
-
+    finder: Finder
     sought: dict[What, int] = field(default_factory=dict)
     unsought: list[tuple[What, bytes]] = field(default_factory=list)
     left: dict[tuple[What, bytes], str] = field(default_factory=dict)
@@ -92,15 +91,23 @@ class Proof:
 
 
 def prove(
-    container: Container, removed: Removed, allowance: Allowance, kind: FileKind = FileKind.ZIP
+    container: Container,
+    removed: Removed,
+    allowance: Allowance,
+    kind: FileKind = FileKind.ZIP,
+    known: SourceLines = NO_LINES,
 ) -> Proof:
     """Search a file of a kind for all that was removed, and look at it as `leaks` does.
+
+    Args:
+        known: the lines of its source text.
 
     Raises:
         ArchiveError: a record of the file cannot be read.
         LimitError: it costs more than allowed.
     """
-    proof = Proof()
+    walker = Walker(allowance, deep=True)
+    proof = Proof(Finder(container.file, kind, walker, known))
     paths = b"\n".join(removed.kept_paths)
     lines = b"\n".join([*removed.kept_lines, paths])
     texts: dict[What, set[bytes]] = {
@@ -130,16 +137,13 @@ def prove(
             written = forms_of(text, in_letters=text in telling.get(what, ()), either_slash=what == "path")
             forms |= dict.fromkeys(written, (what, text))
     with allowance.lent(FORM_BYTES * len(forms) + COPIES * sum(map(len, forms)), "texts that must be gone"):
-        _search(container, forms, proof, allowance, kind)
+        _search(container, forms, proof, allowance, walker)
     proof.in_code -= {text for what, text in proof.left if what == "line"}
     return proof
 
 
-def _search(container: Container, forms: Forms, proof: Proof, allowance: Allowance, kind: FileKind) -> None:
+def _search(container: Container, forms: Forms, proof: Proof, allowance: Allowance, walker: Walker) -> None:
     """Search all pieces of a file, and the strings in them, as they are without escapes."""
-    walker = Walker(allowance, deep=True)
-    mapped = Mapped(container.data, container.file)
-    proof.finder = finder = Finder(mapped, kind, walker, allowance.limits)
     folded: Forms = {form.lower(): text for form, text in forms.items() if text[0] in IN_ANY_CASE}
     exact: Forms = {form: text for form, text in forms.items() if text[0] not in IN_ANY_CASE}
     whole, small, large = Search(forms), Search(exact), Search(folded)
@@ -158,7 +162,7 @@ def _search(container: Container, forms: Forms, proof: Proof, allowance: Allowan
         take(piece, piece.data, int)
         if not piece.is_packed:
             take(piece, memoryview(piece.strings.data), piece.strings.place)
-        finder.take(piece)
+        proof.finder.take(piece)
     proof.read = walker.read + walker.stored
     proof.unread += walker.problems
 

@@ -177,6 +177,8 @@ class _WordGroup:
         width = self._width
         words = np.frombuffer(data, self._type, min(len(data) - low, WINDOW) // width, low)
         found, shifts = self._words.look_up(words)
+        if not len(found):
+            return found
         places = found * width + low
         starts = np.concatenate([places[shifts & 1 << shift > 0] - shift for shift in range(width)])
         starts = starts[(starts >= 0) & (starts + self._head <= len(data))]
