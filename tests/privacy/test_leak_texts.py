@@ -35,6 +35,22 @@ def of_record(data: bytes) -> set[tuple[LeakKind, str]]:
     return {(one.kind, one.text) for one in leaks(file.getvalue()).counted()}
 
 
+@pytest.mark.parametrize("behind", ["", "\n", " and more", ")", ". More.", "/docs", "/docs\n"])
+@pytest.mark.parametrize(
+    "url", ["https://pytorch.org", "http://docs.python.org", "https://github.com/pytorch"]
+)
+def test_urls_that_everyone_knows_tell_nothing_wherever_they_end(url: str, behind: str) -> None:
+    assert of_record(f"see {url}{behind}\n".encode()) == set()
+    assert of_record(f"see {url}{behind}".encode()) == set()
+
+
+@pytest.mark.parametrize(
+    "url", ["https://pytorch.org.corp.com", "https://pytorch.org@corp.com", "https://arxiv.orgs.com"]
+)
+def test_urls_that_only_begin_so_tell_something(url: str) -> None:
+    assert of_record(f"see {url} and".encode()) >= {(LeakKind.URL, url)}
+
+
 @pytest.mark.parametrize(
     ("text", "path", "user"),
     [

@@ -41,7 +41,11 @@ NODES = 40
 COPIES = 200
 """How often generated code and source ranges are."""
 STRINGS = shutil.which("strings")
-EACH_TEXT = "each text is cut out, and asked for all kinds"
+EACH_TEXT = (
+    "of small records the calls for each cost most, of others the strings that are cut out. Tried: words of "
+    "detectors ruled out together, equal short strings counted in columns (both stay: 1.25 times as fast); "
+    "JSON read as far as places ask (nothing, as signatures stand last)"
+)
 TENSORS, TENSOR = 4, 16 << 20
 """Tensors of the large archive, and the elements of each."""
 

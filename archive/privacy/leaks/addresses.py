@@ -37,8 +37,8 @@ LOCATION = re.compile(
 URL_TRIMMED = b".,;:!)]*#"
 PUBLIC = re.compile(
     rb"(?i:https?)://(?:[\w-]+\.)*(?:pytorch\.org|python\.org|arxiv\.org|doi\.org|wikipedia\.org|w3\.org|apache\.org"
-    rb"|numpy\.org|scipy\.org|nvidia\.com|openreview\.net)(?=[/:?#]|$)"
-    rb"|https?://(?:www\.)?github\.com/(?:pytorch|python|numpy)(?=[/?#]|$)"
+    rb"|numpy\.org|scipy\.org|nvidia\.com|openreview\.net)(?![\w@-]|\.\w)"
+    rb"|https?://(?:www\.)?github\.com/(?:pytorch|python|numpy)(?![\w@-]|\.\w)"
 )
 """URLs that PyTorch's own docstrings have, and that everyone knows."""
 WEB = re.compile(rb"(?<![\w./@-])www\.[A-Za-z0-9-]+\.[\w./-]*[\w/]")
