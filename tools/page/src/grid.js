@@ -1,0 +1,201 @@
+// A table of any number of rows of which those in view are elements: regular-table, with roles, keys and order.
+// One tab stop, as ARIA's grid and treegrid: the focus stays on the table, `aria-activedescendant` names the row.
+
+import "regular-table";
+import {make} from "./elements.js";
+import {bytes, count, shown} from "./texts.js";
+import {printable} from "./print.js";
+
+const PRINTED_ROWS = 200;
+let grids = 0;
+
+/** How the value of a cell is shown, by the `as` of its column. */
+const WORDS = {
+  text: shown,
+  number: (value) => (value === null || value === "" ? "" : count(value)),
+  bytes: (value) => (value === null || value === "" ? "" : bytes(value)),
+};
+
+const figures = (column) => (column?.as ?? "text") !== "text";
+
+export class Grid {
+  /**
+   * `columns`: {title, value(row), as: "text" | "number" | "bytes", words(row)?}; `onOpen(row)` follows Enter and click;
+   * `tree`: {level(row), expanded(row) -> true, false or null, toggle(row, expand)} makes it a treegrid.
+   */
+  constructor({label, columns, onOpen = () => {}, tree = null, height = 360}) {
+    Object.assign(this, {label, columns, onOpen, tree, rows: [], current: 0, sorted: null, descending: false});
+    this.id = `grid${grids++}`;
+    this.table = document.createElement("regular-table");
+    this.element = make("div", {class: "grid", style: {height: `${height}px`}}, this.table);
+    this.height = height;
+    this.table.setDataListener((x0, y0, x1, y1) => this.#part(x0, y0, x1, y1));
+    this.table.addStyleListener(() => this.#dress());
+    this.table.addEventListener("keydown", (event) => this.#key(event));
+    this.table.addEventListener("click", (event) => this.#click(event));
+    printable(this.element, () => this.#printed());
+  }
+
+  /** Shows `rows`, which the columns' functions know, in this order or as the reader has sorted them. */
+  show(rows, current = 0) {
+    this.unsorted = rows;
+    this.rows = this.sorted === null ? rows : this.#inOrder(rows);
+    this.current = Math.max(0, Math.min(current, this.rows.length - 1));
+    this.element.style.height = `${Math.min(this.height, 24 * (this.rows.length + 1) + 20)}px`;
+    return this.draw();
+  }
+
+  draw() {
+    return this.element.isConnected ? this.table.draw({invalid_viewport: true}) : Promise.resolve();
+  }
+
+  /** Makes a row the current one and brings it into view. */
+  async select(index) {
+    this.current = Math.max(0, Math.min(index, this.rows.length - 1));
+    const height = this.table.querySelector("tbody td")?.offsetHeight || 24;
+    const page = Math.max(1, Math.floor(this.table.clientHeight / height) - 2);
+    const first = this.table.scrollTop / height;
+    if (this.current < first) this.table.scrollTop = this.current * height;
+    else if (this.current > first + page - 1) this.table.scrollTop = (this.current - page + 1) * height;
+    await this.draw();
+  }
+
+  text(column, row) {
+    const {value, as = "text", words} = this.columns[column];
+    return words ? shown(words(row)) : WORDS[as](value(row));
+  }
+
+  #part(x0, y0, x1, y1) {
+    const rows = Array.from(this.rows.slice(y0, y1)), columns = this.columns.slice(x0, x1);
+    return Promise.resolve({
+      num_rows: this.rows.length, num_columns: this.columns.length,
+      column_headers: columns.map(({title}) => [title]),
+      data: columns.map((_, n) => rows.map((row) => this.text(x0 + n, row))),
+    });
+  }
+
+  #dress() {
+    const {table, columns, tree} = this, inner = table.querySelector("table");
+    if (!inner) return;
+    for (const [name, value] of [["role", tree ? "treegrid" : "grid"], ["aria-label", this.label],
+      ["aria-rowcount", this.rows.length + 1], ["aria-colcount", columns.length], ["aria-readonly", "true"]]) table.setAttribute(name, value);
+    inner.setAttribute("role", "presentation");
+    for (const part of inner.children) part.setAttribute("role", "rowgroup");
+    for (const line of inner.querySelectorAll("thead tr")) {
+      line.setAttribute("role", "row");
+      for (const cell of line.children) this.#dressHeading(cell, table.getMeta(cell)?.x ?? 0);
+    }
+    let active = null;
+    for (const line of inner.querySelectorAll("tbody tr")) {
+      const y = table.getMeta(line.children[0])?.y;
+      if (y === undefined || y >= this.rows.length) continue;
+      this.#dressRow(line, y);
+      if (y === this.current) active = line.id;
+    }
+    if (active) table.setAttribute("aria-activedescendant", active);
+    else table.removeAttribute("aria-activedescendant");
+  }
+
+  #dressHeading(cell, column) {
+    cell.setAttribute("role", "columnheader");
+    cell.setAttribute("aria-colindex", column + 1);
+    cell.classList.toggle("figure", figures(this.columns[column]));
+    cell.tabIndex = this.tree ? -1 : 0;
+    if (!this.tree) cell.setAttribute("aria-sort", this.sorted === column ? (this.descending ? "descending" : "ascending") : "none");
+  }
+
+  #dressRow(line, y) {
+    const row = this.rows[y], {tree, columns} = this;
+    line.setAttribute("role", "row");
+    line.id = `${this.id}-${y}`;
+    line.setAttribute("aria-rowindex", y + 2);
+    line.setAttribute("aria-selected", String(y === this.current));
+    line.className = y % 2 ? "odd" : "";
+    if (tree) {
+      const expanded = tree.expanded(row);
+      line.setAttribute("aria-level", tree.level(row) + 1);
+      if (expanded === null) line.removeAttribute("aria-expanded");
+      else line.setAttribute("aria-expanded", String(expanded));
+    }
+    for (const cell of line.children) {
+      const n = this.table.getMeta(cell)?.x ?? 0;
+      cell.setAttribute("role", "gridcell");
+      cell.setAttribute("aria-colindex", n + 1);
+      cell.classList.toggle("figure", figures(columns[n]));
+      cell.title = cell.textContent;
+      cell.classList.remove("branch", "open", "closed");
+      if (tree && n === 0) {
+        cell.classList.add("branch");
+        cell.classList.toggle("open", tree.expanded(row) === true);
+        cell.classList.toggle("closed", tree.expanded(row) === false);
+        cell.style.setProperty("--level", Math.min(tree.level(row), 16));
+      }
+    }
+  }
+
+  #click(event) {
+    const heading = event.target.closest("th[role=columnheader]");
+    if (heading && !event.target.closest(".rt-column-resize")) return this.#sortBy(this.table.getMeta(heading).x);
+    const cell = event.target.closest("td"), y = cell && this.table.getMeta(cell)?.y;
+    if (y === undefined || y === null || y >= this.rows.length) return undefined;
+    this.current = y;
+    const row = this.rows[y];
+    if (this.tree && this.table.getMeta(cell).x === 0 && this.tree.expanded(row) !== null) this.tree.toggle(row, !this.tree.expanded(row));
+    else this.onOpen(row);
+    return this.draw();
+  }
+
+  #sortBy(column) {
+    if (this.tree || !this.rows.length) return undefined;
+    this.descending = this.sorted === column ? !this.descending : figures(this.columns[column]);
+    this.sorted = column;
+    this.rows = this.#inOrder(this.unsorted);
+    this.current = 0;
+    this.table.scrollTop = 0;
+    return this.draw();
+  }
+
+  #inOrder(rows) {
+    const {value, as = "text"} = this.columns[this.sorted], sign = this.descending ? -1 : 1;
+    const keys = new Map(Array.from(rows, (row) => [row, as === "text" ? String(value(row) ?? "") : Number(value(row) ?? 0)]));
+    const order = as === "text" ? (a, b) => (a < b ? -1 : Number(a > b)) : (a, b) => a - b;
+    return Array.from(rows).sort((a, b) => sign * order(keys.get(a), keys.get(b)));
+  }
+
+  #key(event) {
+    const heading = event.target.closest("th[role=columnheader]");
+    if (heading) {
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); this.#sortBy(this.table.getMeta(heading).x); }
+      return;
+    }
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    const page = Math.max(1, Math.floor(this.table.clientHeight / 24) - 2), row = this.rows[this.current];
+    const target = {ArrowDown: this.current + 1, ArrowUp: this.current - 1, PageDown: this.current + page, PageUp: this.current - page, Home: 0, End: this.rows.length - 1}[event.key];
+    if (target !== undefined) this.select(target);
+    else if (event.key === "Enter" && row !== undefined) this.onOpen(row);
+    else if (this.tree && (event.key === "ArrowRight" || event.key === "ArrowLeft")) this.#sideways(event.key === "ArrowRight", row);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Right opens a branch, or steps into it; left closes it, or steps out of it. */
+  #sideways(right, row) {
+    const {tree} = this, expanded = tree.expanded(row);
+    if (expanded !== null && expanded !== right) return tree.toggle(row, right);
+    if (right) return expanded ? this.select(this.current + 1) : undefined;
+    let up = this.current - 1;
+    while (up >= 0 && tree.level(this.rows[up]) >= tree.level(row)) up--;
+    return up >= 0 ? this.select(up) : undefined;
+  }
+
+  #printed() {
+    const head = make("tr", {}, ...this.columns.map(({title}) => make("th", {scope: "col"}, title)));
+    const lines = Array.from(this.rows.slice(0, PRINTED_ROWS), (row) =>
+      make("tr", {}, ...this.columns.map((_, column) => make("td", {}, this.text(column, row)))));
+    const rest = this.rows.length - lines.length;
+    return make("div", {}, make("table", {}, make("caption", {}, this.label), make("thead", {}, head), make("tbody", {}, ...lines)),
+      rest > 0 && make("p", {}, `${count(rest)} more rows are not printed.`));
+  }
+}
+

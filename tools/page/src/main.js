@@ -1,0 +1,76 @@
+// The page: what the data has is drawn, what it lacks is not.
+
+import {make} from "./elements.js";
+import {folderSections} from "./folder.js";
+import {headOf} from "./head.js";
+import {listenToKeys} from "./keys.js";
+import {findingsSection, handlesSection, tableSection} from "./lists.js";
+import {modulesSection} from "./modules.js";
+import {Pair} from "./pair.js";
+import {Sections} from "./sections.js";
+import {sizesSection} from "./sizes.js";
+import {linkTo, state} from "./state.js";
+import {shown} from "./texts.js";
+import {unpack} from "./unpack.js";
+
+const main = document.getElementById("main"), top = document.getElementById("top");
+const sections = new Sections(main);
+let pair = null;
+
+/** Opens the pair of source and generated code at a position of a record, or of a file. */
+const goToRecord = (record, at) => { sections.open("source"); pair?.showRecord(record, at, {pin: true}); };
+const goToFile = (file, at) => { sections.open("source"); pair?.showFile(file, at, {pin: true}); };
+
+function sourceSection(data) {
+  pair = new Pair(data, {onPin: (changes) => state.set({section: "source", ...changes})});
+  const follow = () => {
+    const record = pair.recordNamed(state.get("record")), file = pair.fileNamed(state.get("file")), at = state.number("at") ?? 0;
+    if (record >= 0) pair.showRecord(record, at);
+    else if (file >= 0) pair.showFile(file, at);
+    else if (pair.record < 0) pair.open();
+  };
+  return {nodes: [pair.element], ready: follow, follow};
+}
+
+function archiveSections(data) {
+  const add = (id, title, build) => sections.add(id, title, build);
+  if (data.sizes) add("sizes", data.sizes.old ? "What grew, and where the bytes are" : "Where the bytes are", () => sizesSection(data.sizes));
+  if (data.modules?.path.length) add("modules", "Modules", () => modulesSection(data.modules, goToRecord));
+  if (data.sources?.records.length) add("source", "Source and generated code", () => sourceSection(data.sources));
+  if (data.handles?.handle.length) add("handles", "Debug handles", () => handlesSection(data.handles, goToRecord));
+  for (const [number, table] of (data.tables ?? []).entries()) if (table.rows[0]?.length) add(`table${number}`, table.title, () => tableSection(table, number, goToFile));
+  const ofRecord = (name) => { const number = data.sources?.records.findIndex((record) => record.name === name) ?? -1; if (number >= 0) goToRecord(number, 0); };
+  if (data.findings) add("findings", "Findings", () => findingsSection(data.findings, ofRecord));
+}
+
+function titled(text) {
+  document.title = text;
+  top.querySelector("h1").textContent = text;
+}
+
+function navigation(openHelp) {
+  const links = sections.list.map(({id, title}, n) => make("li", {}, make("a", {href: linkTo({section: id}), onclick: (event) => { event.preventDefault(); state.set({section: id}); sections.open(id); }}, make("kbd", {"aria-hidden": "true"}, String(n + 1)), ` ${shown(title)}`)));
+  return make("nav", {class: "sections", "aria-label": "Sections"}, make("ul", {}, ...links), make("button", {type: "button", onclick: openHelp}, make("kbd", {"aria-hidden": "true"}, "?"), " Keys"));
+}
+
+function draw(data) {
+  if (data.head) {
+    titled(shown(data.head.file));
+    top.append(...headOf(data.head));
+    archiveSections(data);
+  } else if (data.folder) {
+    titled(shown(data.folder.name));
+    folderSections(data.folder, (id, title, build) => sections.add(id, title, build, {tall: false}));
+  }
+  if (data.left_out?.length) main.append(make("aside", {class: "notice", "aria-label": "Left out"}, make("ul", {}, ...data.left_out.map((text) => make("li", {}, shown(text))))));
+  const openHelp = listenToKeys({sections: () => sections.list, current: () => sections.current(), open: (id) => { state.set({section: id}); sections.open(id); }, pair: () => pair});
+  top.after(navigation(openHelp));
+  state.listen(() => {
+    for (const section of sections.list) section.built?.follow?.();
+    if (state.get("section")) sections.open(state.get("section"));
+  });
+  if (state.get("section")) sections.open(state.get("section"), {focus: false});
+  document.documentElement.dataset.ready = "";
+}
+
+unpack(document.getElementById("data")).then(draw);
