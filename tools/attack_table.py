@@ -1,10 +1,10 @@
-"""``docs/attacks.md``: what comes of each attack in ``tests/attacks`` here, in PyTorch, and in scanners.
+"""``docs/reference/attacks.md``: what becomes of ``tests/attacks`` here, in PyTorch in scanners.
 
     python -m tools.attack_table                    measures this project again; keeps the other columns
     python -m tools.attack_table SCANNERS/bin/python   measures PyTorch and the scanners instead
 
-The second form needs PyTorch, and an environment with the extra ``scanners``. ``docs/attacks.tsv`` keeps
-what was measured; the page is made of it.
+The second form needs PyTorch, and an environment with the extra ``scanners``. ``docs/reference/attacks.tsv``
+keeps what was measured; the page is made of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.attacks.attack import Attack
     from tests.attacks.running import Outcome
 
-DATA, PAGE = ROOT / "docs" / "attacks.tsv", ROOT / "docs" / "attacks.md"
+DATA, PAGE = ROOT / "docs" / "reference" / "attacks.tsv", ROOT / "docs" / "reference" / "attacks.md"
 COLUMNS = ("attack", "here", *WAYS)
 HEAD = """\
 # Attacks

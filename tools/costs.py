@@ -5,7 +5,7 @@
     python -m tools.costs 'entries' --command inspect      cases whose names hold a word
 
 Every line is a case, a command, the repetitions, the file's size, the memory, CPU and output that it took,
-the exit status, and by how much that is above the budget. See docs/fuzzing.md.
+the exit status, and by how much that is above the budget. See docs/explanation/fuzzing.md.
 """
 
 from __future__ import annotations

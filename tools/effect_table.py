@@ -1,4 +1,4 @@
-"""The table of cases in ``docs/effects.md``: for each kind of state, how many end equal, and what is refused.
+"""The table of cases in ``docs/explanation/effects.md``: of each kind of state, how many end equal.
 
 python -m tools.effect_table
 
@@ -18,7 +18,7 @@ from tools.pages import ROOT
 if TYPE_CHECKING:
     from tests.effects.effect_cases import Case
 
-PAGE = ROOT / "docs" / "effects.md"
+PAGE = ROOT / "docs" / "explanation" / "effects.md"
 BEGIN, END = "<!-- cases -->\n", "<!-- end of cases -->\n"
 TABLE = re.compile(f"(?<={re.escape(BEGIN)}).*?(?={re.escape(END)})", re.DOTALL)
 

@@ -6,7 +6,7 @@
     python -m tools.fuzz --corpus build/fuzz log       changes what `make fuzz` found, too
 
 Every line is a target's name, executions, executions a second, the share of inputs that were read, and its
-findings, whose inputs are kept under ``tests/fuzz/found``. See docs/fuzzing.md.
+findings, whose inputs are kept under ``tests/fuzz/found``. See docs/explanation/fuzzing.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Inputs are changed by the target's own mutations and by libFuzzer's, in turn. The corpus starts with the
 target's seeds, and is kept under ``build/fuzz``; an input that breaks something is written to the folder of
-findings, and ends the run with status 1. See docs/fuzzing.md.
+findings, and ends the run with status 1. See docs/explanation/fuzzing.md.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The tables of models in ``docs/lowering.md``: what lowers, and what its files do in stock PyTorch.
+"""The tables of models in ``docs/reference/lowered.md``: what lowers, and what its files do in stock PyTorch.
 
     python -m tools.lowering_table [MODEL…]     measures all models, or some, on one core
     python -m tools.lowering_table --page       makes the page of what was measured
 
-``docs/lowering.tsv`` keeps what was measured, with the version of the package. Models of packages that are
-not installed are skipped, and their rows stay as they are: torchvision 0.28.0, torchaudio 2.11.0, timm 1.0.31
-and transformers 5.23.0 were installed beside PyTorch 2.13.0. ``tests/zoo`` has the models.
+``docs/reference/lowered.tsv`` keeps what was measured, with the version of the package. Models of packages
+that are not installed are skipped, and their rows stay as they are: torchvision 0.28.0, torchaudio 2.11.0,
+timm 1.0.31 and transformers 5.23.0 were installed beside PyTorch 2.13.0. ``tests/zoo`` has the models.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CHECKS = ("lowers", "TorchScript", "lite", "line")
 COLUMNS = ("model", "version", *CHECKS, "seconds", "memory", "size", "unlowered")
-DATA = ModelData("lowering", COLUMNS, SAMPLES)
+DATA = ModelData("reference/lowered", COLUMNS, SAMPLES)
 MIB, KIB = 1 << 20, 1 << 10
 
 

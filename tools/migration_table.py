@@ -1,4 +1,4 @@
-"""The table of migrations in ``docs/releases.md``: what becomes of the fixtures for each pair of releases.
+"""The table of migrations in ``docs/how-to/releases.md``: what becomes of fixtures for each pair of releases.
 
 python -m tools.migration_table
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from archive.formats.releases import Release
     from archive.rewrite.migrate.plan import MigrationPlan
 
-PAGE = ROOT / "docs" / "releases.md"
+PAGE = ROOT / "docs" / "how-to" / "releases.md"
 BEGIN, END = "<!-- migrations -->\n", "<!-- end of migrations -->\n"
 TABLE = re.compile(f"(?<={re.escape(BEGIN)}).*?(?={re.escape(END)})", re.DOTALL)
 LOSSES = {

@@ -28,7 +28,7 @@ class ModelData:
     """The data ``docs/NAME.tsv``, for the page ``docs/NAME.md``.
 
     Attributes:
-        name: of both.
+        name: of both, with their folder: ``reference/lowered``.
         columns: of the data; the first one is ``model``.
         models: their names in the order of the data.
     """

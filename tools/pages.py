@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parent.parent
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DECISIONS = ROOT / "docs" / "decisions"
+"""The folder of pages for developers: they show no output."""
+PAGES = (
+    ROOT / "README.md",
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent != DECISIONS),
+)
 BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
 
 

@@ -1,12 +1,12 @@
-"""The table in ``docs/publish.md``: what models of others tell, and what ``redact --for publish`` leaves.
+"""The table in ``docs/how-to/publish.md``: what models of others tell, what ``redact --for publish`` leaves.
 
     python -m tools.publish_table [MODEL…]     measures all models, or some
     python -m tools.publish_table --page       makes the page of what was measured
 
-``docs/publish.tsv`` keeps what was measured. Models of packages that are not installed are skipped, and their
-rows stay as they are: silero-vad 6.2.3, torchvision 0.28.0 and transformers 5.23.0 were installed beside
-PyTorch 2.13.0. silero-vad's archive is as its package has it; the others are saved here, with weights drawn
-at random.
+``docs/how-to/publish.tsv`` keeps what was measured. Models of packages that are not installed are skipped,
+and their rows stay as they are: silero-vad 6.2.3, torchvision 0.28.0 and transformers 5.23.0 were installed
+beside PyTorch 2.13.0. silero-vad's archive is as its package has it; the others are saved here, with weights
+drawn at random.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ SAMPLES = {
     "bert, traced": Sample("transformers", "traced", bert),
     "bert, exported": Sample("transformers", "exported", bert),
 }
-DATA = ModelData("publish", COLUMNS, SAMPLES)
+DATA = ModelData("how-to/publish", COLUMNS, SAMPLES)
 
 
 def saved(sample: Sample, folder: Path) -> tuple[Path, tuple[Any, ...]]:

@@ -155,7 +155,7 @@ def test_each_attack_has_a_row() -> None:
 
 
 def test_the_readme_counts_them() -> None:
-    assert f"| {len(ATTACKS)} attacks: " in (attack_table.PAGE.parents[1] / "README.md").read_text("utf-8")
+    assert f"| {len(ATTACKS)} attacks: " in (attack_table.PAGE.parents[2] / "README.md").read_text("utf-8")
 
 
 def test_the_attacks_that_succeed_are_those_that_are_not_mended() -> None:

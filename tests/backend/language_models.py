@@ -256,7 +256,7 @@ class Part(NamedTuple):
     """A part of the language.
 
     Attributes:
-        words: what docs/lowering.md calls it.
+        words: what docs/reference/lowered.md calls it.
         model: a module that uses it.
         arguments: of a call.
         refused: a part of the line with which lowering refuses it; "" if it does not.

@@ -70,6 +70,6 @@ def test_the_installed_example_keeps_all_rules() -> None:
 
 
 def test_the_page_shows_the_example_as_it_is() -> None:
-    page = (ROOT / "docs" / "backends.md").read_text("utf-8")
+    page = (ROOT / "docs" / "how-to" / "backends.md").read_text("utf-8")
     for name, language in (("chain_backend.py", "python"), ("pyproject.toml", "toml")):
         assert f"```{language}\n{(EXAMPLE / name).read_text('utf-8')}```" in page

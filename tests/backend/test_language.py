@@ -1,4 +1,4 @@
-"""What of TorchScript's language can be lowered: the table of docs/lowering.md."""
+"""What of TorchScript's language can be lowered: the table of docs/reference/lowered.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.backend.language_models import Part
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
-PAGE = Path(__file__).parents[2] / "docs" / "lowering.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "lowered.md"
 ROW = re.compile(r"^\| (?P<words>.+) \| (?P<torchscript>yes|no) \| (?P<lite>yes|no) \|$", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""What PyTorch's own tests of backends ask, by their names; ``docs/lowering.md`` lists them and our answers.
+"""What PyTorch's own tests of backends ask, by their names; answers in ``docs/reference/lowered.md``.
 
 Facts of ``test/jit/test_backends.py`` and ``test/cpp/jit/test_backend.cpp``. PyTorch's ``test_backend`` runs
 any number of additions and subtractions; ``aten`` stands for it. ``BackendTestDebugInfo`` is in
@@ -331,7 +331,7 @@ def test_what_pytorch_s_own_tests_ask_holds(test: tuple[str, str]) -> None:
 
 
 def test_the_page_lists_all_of_them() -> None:
-    page = (FIXTURES.parent / "docs" / "lowering.md").read_text("utf-8")
+    page = (FIXTURES.parent / "docs" / "reference" / "lowered.md").read_text("utf-8")
     assert {(file, name): said for file, name, said in ROW.findall(page)} == {
         test: said for test, (said, _) in CHECKS.items()
     }

@@ -265,7 +265,7 @@ def test_help_has_examples() -> None:
 def test_the_page_s_example_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (ROOT / "docs" / "lowering.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "lowering.md").read_text(encoding="utf-8")
     code, again = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

@@ -53,7 +53,7 @@ def test_the_fixture_does_the_same_as_the_model() -> None:
 
 
 def test_the_page_s_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "effects.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "explanation" / "effects.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"model": model("counting"), "x": torch.ones(2, 3)}

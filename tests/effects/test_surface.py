@@ -218,7 +218,7 @@ def test_a_refusal_says_why_and_the_way_out(data: bytes, place: str, says: str) 
 
 
 def test_the_page_shows_what_is_said() -> None:
-    page = (FIXTURES.parent / "docs" / "effects.md").read_text(encoding="utf-8")
+    page = (FIXTURES.parent / "docs" / "explanation" / "effects.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
     names = {"loaded": Effectful.load(FIXTURES / "effects" / "counting.pt"), "torch": torch}
     said = []

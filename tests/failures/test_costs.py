@@ -91,7 +91,7 @@ def test_a_long_prefix_counts_on_every_line_that_gets_it() -> None:
 
 NUMBERS = {4: "four", 16: "sixteen"}
 HELP = well("symbolicate", "--help")
-PAGE = (Path(__file__).parents[2] / "docs" / "failures.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "failures.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("text", [HELP, PAGE], ids=["help", "page"])

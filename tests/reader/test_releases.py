@@ -158,7 +158,7 @@ def test_the_docstring_shows_the_table() -> None:
     assert rows == [told_in_docstring(*pair) for pair in zip(RELEASES, (None, *RELEASES), strict=False)]
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "formats.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``docs/server.md``: what it shows of HTTP is what a server says."""
+"""``docs/how-to/server.md``: what it shows of HTTP is what a server says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.support.servers import Running
 
-PAGE = Path(__file__).parents[2] / "docs" / "server.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "server.md"
 EXCHANGE = re.compile(
     r"```http\n(?P<method>\w+) (?P<path>\S+) HTTP/1.1\n(?P<headers>(?:[\w-]+: [^\n]*\n)*)(?P<body>.*?)\n"
     r"HTTP/1.1 (?P<status>\d+) [^\n]*\n(?P<shown>(?:[\w-]+: [^\n]*\n)*)\n?(?P<data>.*?)```",

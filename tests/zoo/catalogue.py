@@ -1,4 +1,4 @@
-"""All models of the table in ``docs/lowering.md``."""
+"""All models of the table in ``docs/reference/lowered.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model of the table in ``docs/lowering.md``."""
+"""A model of the table in ``docs/reference/lowered.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables in ``docs/lowering.md`` tell what was measured; a quick part is measured here again."""
+"""The tables in ``docs/reference/lowered.md`` tell what was measured; a quick part is measured here again."""
 
 from __future__ import annotations
 

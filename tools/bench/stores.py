@@ -1,4 +1,4 @@
-"""What a store takes, on the disk and in time: the numbers of ``docs/store.md``.
+"""What a store takes, on the disk and in time: the numbers of ``docs/how-to/store.md``.
 
 - Sizes: releases of one team's model (:mod:`tools.team_releases`), and one model saved by the releases of
   PyTorch under ``fixtures/releases``, against separate companions of both profiles, and against zstd with a

@@ -123,7 +123,7 @@ def test_hashes_of_names_are_of_this_file_alone() -> None:
     assert codes[0].isdisjoint(codes[1])
 
 
-# --- The table of models in ``docs/publish.md`` is what was measured, and nothing was left
+# --- The table of models in ``docs/how-to/publish.md`` is what was measured, and nothing was left
 
 
 def test_the_page_tells_what_was_measured() -> None:
