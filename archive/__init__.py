@@ -22,6 +22,7 @@ _PUBLIC = {
     "debuginfo.symbolicate": ("Style", "Symbolication"),
     "describe.sizes": ("Account", "sizes"),
     "failures.models.explaining": ("Explainer", "explain"),
+    "page.report": ("Report", "report"),
     "privacy.leaks": ("Finding", "LeakKind", "Leaks", "leaks"),
     "privacy.redact": ("Redaction", "redact"),
     "privacy.redact.companions": ("CompanionRedaction", "redact_companion"),

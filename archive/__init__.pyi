@@ -22,6 +22,8 @@ from archive.describe.sizes import Account as Account
 from archive.describe.sizes import sizes as sizes
 from archive.failures.models.explaining import Explainer as Explainer
 from archive.failures.models.explaining import explain as explain
+from archive.page.report import Report as Report
+from archive.page.report import report as report
 from archive.privacy.leaks import Finding as Finding
 from archive.privacy.leaks import LeakKind as LeakKind
 from archive.privacy.leaks import Leaks as Leaks

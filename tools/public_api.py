@@ -41,7 +41,7 @@ RESULTS = {
     "archive.reader.provenance": ("Evidence", "Provenance"),
     "archive.rewrite.migrate.plan": ("MigrationPlan", "PlanStep", "Target"),
     "archive.rewrite.shrink": ("ShrinkLevel",),
-    "archive.describe.sizes.account": ("Part", "Piece", "Size", "SizeChange", "View"),
+    "archive.describe.sizes.account": ("Part", "Piece", "Size", "SizeChange", "View", "Weight", "WeightSize"),
     "archive.base.diagnostics": ("Diagnostic",),
 }
 """Classes that public functions take, give, or have inside of what they give, by their module."""

@@ -42,6 +42,7 @@ COMMANDS = {
     "symbolicate": CommandEntry(
         "archive.cli.symbolicate", "Model source for debug handles, code positions or a whole log."
     ),
+    "report": CommandEntry("archive.cli.report", "A page for a browser: sizes, source and code, findings."),
     "verify": CommandEntry("archive.cli.verify", "Every inconsistency of archives, with its place."),
     "leaks": CommandEntry("archive.cli.leaks", "What files tell strangers: paths, names, source text, keys."),
     "sizes": CommandEntry("archive.cli.sizes", "Where the bytes of an archive go; what changed between two."),
@@ -112,6 +113,7 @@ def group() -> None:
       debug-archive inspect model.ptl
       debug-archive verify *.ptl
       debug-archive leaks model.pt
+      debug-archive report model.ptl -o report.html
       debug-archive split model.ptl -o small.ptl -c model.ptdbg
       debug-archive store add build/*.ptdbg --store symbols/
       debug-archive shrink models/ -o small/

@@ -276,7 +276,11 @@ def summarise(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Summary:
     recognised = recognise(source, look=False, limits=limits)
     if not recognised.is_archive and recognised.kind is not FileKind.COMPANION:
         listing = listed(source, limits=limits)
-        debug = sizes(source, inside=False, limits=limits).debug_bytes if listing.kind in PROGRAM_KINDS else 0
+        debug = (
+            sizes(source, inside=False, weights=False, limits=limits).debug_bytes
+            if listing.kind in PROGRAM_KINDS
+            else 0
+        )
         return Summary(listing.kind, listing.size, debug)
     with open_archive(source, limits=limits) as archive:
         kind, handles = archive.recognised.kind, len(archive.handles)

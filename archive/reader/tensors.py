@@ -21,7 +21,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from archive.base.bounded import bounded_members
 from archive.base.errors import ArchiveError, in_file
@@ -69,6 +69,14 @@ INSIDE = "!/"
 """What stands between a record that is a zip and a record in it."""
 
 
+class Place(NamedTuple):
+    """Bytes of a record, inflated: its name, the first of them, and how many."""
+
+    record: str
+    start: int
+    size: int
+
+
 @bounded_members
 class Tensors(Mapping[str, "Tensor"]):
     """The tensors of an archive by name, in the order in which it describes them.
@@ -93,6 +101,7 @@ class Tensors(Mapping[str, "Tensor"]):
     ) -> None:
         self._source, self._kind, self._container, self._value = source, kind, container, value
         self._inner: dict[str, ReadableRecord] = {}
+        self._places: dict[str, Place] = {}
 
     def __getitem__(self, name: str) -> Tensor:
         return self._rows[name]
@@ -140,6 +149,17 @@ class Tensors(Mapping[str, "Tensor"]):
         if storage is None:
             raise ArchiveError("no such storage", file=self._source.file, record=name)
         return storage
+
+    def place_of(self, storage: str) -> Place | None:
+        """Where the bytes of a storage lie in the archive; None where there is no such storage.
+
+        Args:
+            storage: as :attr:`Tensor.record <archive.formats.tensors.tensor.Tensor.record>` names it.
+        """
+        _ = self._rows
+        if storage in self._source.records:
+            return Place(storage, 0, self._source.records[storage].size)
+        return self._places.get(storage)
 
     def elements(self, name: str) -> Iterator[memoryview]:
         """The elements of a tensor as bytes, little-endian and in logical order, in pieces.
@@ -228,6 +248,7 @@ class Tensors(Mapping[str, "Tensor"]):
         if any(name.startswith(COMPILED) for name in self._source.records):
             for model, constants in _compiled_tensors(self._source):
                 self._inner |= {storage.name: storage for _, _, storage in constants}
+                self._places |= {storage.name: storage.place for _, _, storage in constants}
                 part = f"{COMPILED}{model}" if model in programs else model
                 yield "" if part == ONLY_PROGRAM else part, [(name, tensor) for name, tensor, _ in constants]
 
@@ -239,7 +260,8 @@ class Tensors(Mapping[str, "Tensor"]):
         for name, tensor in saved_tensors(inner).items():
             place = f"{record.name}{INSIDE}{tensor.record}"
             if tensor.record in inner.records:
-                self._inner[place] = inner.records[tensor.record]
+                storage = self._inner[place] = inner.records[tensor.record]
+                self._places[place] = Place(record.name, storage.place.data, storage.stored_size)
             yield name, tensor.at(place)
 
 
@@ -261,6 +283,7 @@ class Slice:
     def __init__(self, record: ReadableRecord, start: int, size: int) -> None:
         self._record, self._start = record, start
         self.name, self.size = f"{record.name}:{start}", size
+        self.place = Place(record.name, start, size)
         self.stored_size, self.compression, self.borrowed = 0, record.compression, record.borrowed
 
     @property

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from archive.compare.changes import Change
     from archive.compare.digest import Of
     from archive.describe.profiles import ProfileChange, SavedRow
-    from archive.describe.sizes import Size, SizeChange, View
+    from archive.describe.sizes import Size, SizeChange, View, WeightSize
     from archive.privacy.leaks import LeakKind
 
 SCHEMA_VERSION = 1
@@ -379,6 +379,14 @@ class SizesFacts(FileHead):
     budgets: Sequence[VerdictFacts]
 
 
+class WeightsFacts(FileHead):
+    """Where the bytes of a file go, by tensor, or by module where ``--depth`` is given."""
+
+    by: Literal["weights"]
+    labels: Mapping[str, WeightSize]
+    budgets: Sequence[VerdictFacts]
+
+
 class ChangesFacts(FileHead):
     """What changed since ``base``, which is null where there is no such file, by label of a view."""
 
@@ -386,6 +394,35 @@ class ChangesFacts(FileHead):
     base: FileHead | None
     labels: Mapping[str, SizeChange]
     budgets: Sequence[VerdictFacts]
+
+
+# --- report
+
+
+class ReportFacts(TypedDict):
+    """A page that was written about a file.
+
+    Attributes:
+        file: the file.
+        out: the page.
+        kind: of the file, in words.
+        size: of the file, in bytes.
+        debug_bytes: those of its debug info.
+        findings: how many errors and warnings the page lists.
+        page_size: bytes of the page.
+        source: how much of the model's source it shows.
+        left_out: what it has no place for, each a sentence.
+    """
+
+    file: str
+    out: str
+    kind: str
+    size: int
+    debug_bytes: int
+    findings: int
+    page_size: int
+    source: Literal["full", "basename", "none"]
+    left_out: Sequence[str]
 
 
 # --- diff

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
 
 from archive.base.errors import one_line
+from archive.describe.sizes.account import Size, WeightSize
 from archive.render.fitted_table import TOTAL, FittedTable
 from archive.render.texts import share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from archive.describe.sizes import Size, SizeChange, View
+    from archive.describe.sizes import SizeChange, View
     from archive.describe.sizes.measure import FileSize
 
 SizeT = TypeVar("SizeT")
@@ -26,16 +29,23 @@ def sizes_text(whole: int, sizes: Mapping[str, Size], view: View, rows: int) -> 
         view: that view.
         rows: the number of labels shown; the others are one row. 0 shows all.
     """
-    table = FittedTable.of(view.value, "stored", "%", "inflated")
     shown, others = _parted(sizes, rows)
-    lines = [(label, size.stored, size.inflated) for label, size in shown.items()]
-    if others:
-        rest = others.values()
-        lines.append((_name(others), sum(one.stored for one in rest), sum(one.inflated for one in rest)))
-    lines.append((TOTAL, whole, sum(size.inflated for size in sizes.values())))
-    for label, stored, inflated in lines:
-        _add(table, label, f"{stored:,}", share(stored, whole), f"{inflated:,}" if inflated else "")
+    lines = [*shown.items(), *([(_name(others), _sum(others))] if others else [])]
+    lines.append((TOTAL, replace(_sum(sizes) if sizes else Size(), stored=whole)))
+    of_weights = any(isinstance(size, WeightSize) for size in sizes.values())
+    headings = ("stored", "%", "inflated", *(("elements", "dtype") if of_weights else ()))
+    table = FittedTable.of(view.value, *headings)
+    for label, size in lines:
+        cells = [f"{size.stored:,}", share(size.stored, whole), f"{size.inflated:,}" if size.inflated else ""]
+        if isinstance(size, WeightSize):
+            cells += [f"{size.elements:,}" if size.elements else "", ", ".join(size.dtypes)]
+        _add(table, label, *cells)
     return table
+
+
+def _sum(sizes: Mapping[str, Size]) -> Size:
+    first, *others = sizes.values()
+    return reduce(lambda sum_, size: sum_.plus(size), others, first)
 
 
 def difference_text(

@@ -39,6 +39,7 @@ PRINTING = {
     "verify": f"verify {MODEL}",
     "leaks": f"leaks {MODEL}",
     "sizes": f"sizes {MODEL}",
+    "report": f"report {MODEL} -o {{}}/report.html --force",
     "diff": f"diff {MODEL} {ORACLES}/plain_unicode.ptl",
     "digest": f"digest {MODEL}",
     "split": f"split {MODEL} -o {{}}/out.ptl -c {{}}/out.ptdbg",

@@ -27,7 +27,7 @@ without the braces around all. Its parts are the keys. ``split`` takes just thes
 Of a compiled model, *kernels* and *sources* are files that its loader does not need, and *object* is what
 stands in a shared object behind all that is mapped. The parts of a shared object begin with ``ELF``.
 
-There are five views, :class:`View`:
+There are six views, :class:`View`:
 
 - *kind*: as above, each debug record as a whole.
 - *part*: as above, each debug record by its parts.
@@ -38,6 +38,8 @@ There are five views, :class:`View`:
   overhead. A text in a string table belongs to its first user. Traced models record no filename; then it is
   the file of the text's first stack frame, or "(none)". A node is about the file of its innermost
   frame that is not PyTorch's.
+- *weights*: the tensor whose storage the bytes are, by its name; a storage that several share belongs to the
+  first: see :mod:`archive.describe.sizes.weights`.
 
 In a companion file, the kinds are its tables, and the parts are their columns: see
 :func:`archive.describe.sizes.pieces.companion_pieces`.
@@ -54,7 +56,7 @@ from archive.base.errors import in_file
 from archive.base.limits import DEFAULT_LIMITS, Allowance, Limits
 from archive.base.mapped import by_ranges
 from archive.companion.magic import is_companion
-from archive.describe.sizes.account import Account, Part, Piece, Size, SizeChange, View
+from archive.describe.sizes.account import Account, Part, Piece, Size, SizeChange, View, Weight, WeightSize
 from archive.describe.sizes.pieces import companion_pieces, pieces
 from archive.reader.archive import Archive
 from archive.reader.recognition import opened_zip
@@ -62,11 +64,13 @@ from archive.reader.recognition import opened_zip
 if TYPE_CHECKING:
     from archive.base.mapped import Fetched, Mapped, Source
 
-__all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "sizes"]
+__all__ = ["Account", "Part", "Piece", "Size", "SizeChange", "View", "Weight", "WeightSize", "sizes"]
 
 
 @bounded
-def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEFAULT_LIMITS) -> Account:
+def sizes(
+    source: Archive | Source, *, inside: bool = True, weights: bool = True, limits: Limits = DEFAULT_LIMITS
+) -> Account:
     """Label every byte of an archive, or of another zip.
 
     >>> account = sizes("fixtures/oracles/plain_stack.ptl")
@@ -78,6 +82,7 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
         inside: look into pickles of debug info. Without it, none is inflated or read, and their bytes have no
             label in the views part and source. Programs and compiled models are
             always looked into.
+        weights: look for the names of tensors. Without them, no tensor has a label in the view weights.
         limits: what hostile input may cost; an open archive has its own.
 
     Raises:
@@ -85,10 +90,10 @@ def sizes(source: Archive | Source, *, inside: bool = True, limits: Limits = DEF
         OSError: the source cannot be read.
     """
     if isinstance(source, Archive):
-        return _account(source, inside=inside)
+        return _account(source, inside=inside, weights=weights)
     mapped = by_ranges(source)
     with _opened(mapped, limits.allowance(mapped.weight)) as opened:
-        return _account(opened, inside=inside)
+        return _account(opened, inside=inside, weights=weights)
 
 
 def _opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
@@ -100,10 +105,10 @@ def _opened(mapped: Mapped | Fetched, allowance: Allowance) -> Archive:
     return Archive(opened_zip(mapped, allowance))
 
 
-def _account(opened: Archive, *, inside: bool) -> Account:
+def _account(opened: Archive, *, inside: bool, weights: bool) -> Account:
     if opened.companion is not None and not opened.has_code:
         with in_file(opened.file):
             labelled = list(companion_pieces(opened.companion))
     else:  # of an archive, its own file: an embedded companion is a record of it
-        labelled = list(pieces(Archive(opened.container), inside=inside))
+        labelled = list(pieces(Archive(opened.container), inside=inside, weights=weights))
     return Account(opened.file, opened.size, tuple(labelled), not opened.has_code)

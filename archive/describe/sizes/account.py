@@ -21,6 +21,7 @@ class View(StrEnum):
     RECORD = "record"
     MODULE = "module"
     SOURCE = "source"
+    WEIGHTS = "weights"
 
 
 class Part(StrEnum):
@@ -40,12 +41,30 @@ class Part(StrEnum):
 STRUCTURE = (Part.HEADER, Part.PADDING, Part.DESCRIPTOR, Part.DIRECTORY, Part.GAP)
 """The parts of the zip itself. They are no record's, so each is a kind, too."""
 
-SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/"}
+SEPARATORS = {View.RECORD: "/", View.MODULE: ".", View.SOURCE: "/", View.WEIGHTS: "."}
 """Views whose labels are paths."""
 
 
 DEBUG: set[str] = DEBUG_KINDS | {*MetadataKind, *SpareKind}
 """The kinds of bytes that are debug information."""
+
+
+class Weight(NamedTuple):
+    """The tensor that bytes are of; where several share them, the first.
+
+    Attributes:
+        name: of the tensor.
+        dtype: of its elements.
+        shape: elements a dimension.
+        elements: how many of all these tensors the bytes hold; of several pieces, the first has all.
+        others: how many further tensors share its storage.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    elements: int
+    others: int
 
 
 class Piece(NamedTuple):
@@ -59,6 +78,7 @@ class Piece(NamedTuple):
         source: the file of the model's source.
         stored: bytes in the file.
         inflated: bytes of the record; 0 for the zip's own.
+        weight: the tensor.
     """
 
     kind: str
@@ -68,6 +88,12 @@ class Piece(NamedTuple):
     source: str | None
     stored: int
     inflated: int
+    weight: Weight | None = None
+
+    @property
+    def weights(self) -> str | None:
+        """The name of the tensor."""
+        return self.weight.name if self.weight else None
 
     def label(self, view: View, depth: int | None = None) -> str:
         """The piece's label in a view; below ``depth`` folders or modules, the rest of it is ``*``."""
@@ -76,9 +102,20 @@ class Piece(NamedTuple):
             return f"[{self.kind}]"
         if depth is None or view not in SEPARATORS:
             return str(label)
-        parts = label.split(SEPARATORS[view])
+        parts = steps_of(label) if view is View.WEIGHTS else label.split(SEPARATORS[view])
         depth += not parts[0]  # an absolute path
         return label if len(parts) <= depth else SEPARATORS[view].join([*parts[:depth], "*"])
+
+
+def steps_of(tensor: str) -> list[str]:
+    """The steps of a tensor's path; the part of the archive stands with the first.
+
+    >>> steps_of("model/model.pkl:encoder.weight")
+    ['model/model.pkl:encoder', 'weight']
+    """
+    part, colon, path = tensor.partition(":")
+    first, *others = path.split(".") if colon else part.split(".")
+    return [f"{part}:{first}" if colon else first, *others]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +124,26 @@ class Size:
 
     stored: int = 0
     inflated: int = 0
+
+    def plus(self, other: Size) -> Size:
+        """The sizes of both."""
+        return Size(self.stored + other.stored, self.inflated + other.inflated)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSize(Size):
+    """The same of tensors; how many elements they store, and of which types, in alphabetical order."""
+
+    elements: int = 0
+    dtypes: tuple[str, ...] = ()
+
+    def plus(self, other: Size) -> WeightSize:
+        """The sizes of both."""
+        elements, dtypes = self.elements, set(self.dtypes)
+        if isinstance(other, WeightSize):
+            elements, dtypes = elements + other.elements, dtypes | set(other.dtypes)
+        stored, inflated = self.stored + other.stored, self.inflated + other.inflated
+        return WeightSize(stored, inflated, elements, tuple(sorted(dtypes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +183,7 @@ class Account:
         return sum(piece.stored for piece in self.pieces if piece.kind in DEBUG)
 
     def by(self, view: View | str, depth: int | None = None) -> dict[str, Size]:
-        """The sizes by label, largest first.
+        """The sizes by label, largest first; of the view weights, each a :class:`WeightSize`.
 
         Args:
             view: which labels.
@@ -136,6 +193,8 @@ class Account:
             ValueError: there is no such view.
         """
         view = View(view)
+        if view is View.WEIGHTS:
+            return by_size(self._weights(depth))
         stored: dict[str, int] = {}
         inflated: dict[str, int] = {}
         for piece in self.pieces:
@@ -143,6 +202,15 @@ class Account:
             stored[label] = stored.get(label, 0) + piece.stored
             inflated[label] = inflated.get(label, 0) + piece.inflated
         return by_size({label: Size(stored[label], inflated[label]) for label in stored})
+
+    def _weights(self, depth: int | None) -> dict[str, Size]:
+        sizes: dict[str, Size] = {}
+        for piece in self.pieces:
+            label, weight = piece.label(View.WEIGHTS, depth), piece.weight
+            elements, dtypes = (weight.elements, (weight.dtype,)) if weight else (0, ())
+            size = WeightSize(piece.stored, piece.inflated, elements, dtypes)
+            sizes[label] = sizes[label].plus(size) if label in sizes else size
+        return sizes
 
     def difference(self, base: Account, view: View | str, depth: int | None = None) -> dict[str, SizeChange]:
         """The changes from another file to this one, by label, largest difference first.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from archive.base.columns import Ints
     from archive.debuginfo.tables import RangeTable, SourceTable
+    from archive.describe.sizes.account import Weight
     from archive.pickles.tree import Tree
     from archive.reader.archive import Archive
 
@@ -40,6 +41,7 @@ class Cell(NamedTuple):
         size: inflated bytes.
         kind: None for the record's own.
         module: None for the record's own.
+        weight: the tensor.
     """
 
     part: str | None
@@ -47,6 +49,7 @@ class Cell(NamedTuple):
     size: int
     kind: str | None = None
     module: str | None = None
+    weight: Weight | None = None
 
 
 RecordCells: TypeAlias = dict[str, list[Cell]]

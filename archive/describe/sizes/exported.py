@@ -18,6 +18,7 @@ from archive.base.errors import ArchiveError
 from archive.base.json_text import read_json
 from archive.describe.sizes.account import Part
 from archive.describe.sizes.cells import UNNAMED_FILE, Cell
+from archive.describe.sizes.weights import divided
 from archive.formats.compiled.spare import spare_records
 from archive.formats.elf.model import ObjectPart
 from archive.formats.elf.parse import is_elf, other_object, parse_object
@@ -28,9 +29,10 @@ from archive.formats.exported.traces import OWN_FILES, parse_trace
 from archive.formats.record_kinds import RecordKind, SpareKind, kind_in_exported, label_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from archive.describe.sizes.cells import RecordCells
+    from archive.describe.sizes.weights import Stretch
     from archive.formats.exported.modules import Instance
     from archive.formats.exported.places import NodeBytes
     from archive.reader.archive import Archive
@@ -150,8 +152,13 @@ def _tensors(archive: Archive, record: str) -> Iterator[tuple[str, str]]:
 # --- compiled models
 
 
-def compiled_contents(archive: Archive) -> RecordCells:
-    """The cells of records of compiled models that are debug information, or have some inside, by name."""
+def compiled_contents(archive: Archive, tensors: Mapping[str, Sequence[Stretch]]) -> RecordCells:
+    """The cells of records of compiled models that are debug information, or have some inside, by name.
+
+    Args:
+        archive: the archive.
+        tensors: the stretches of shared objects that are tensors, by record.
+    """
     records = archive.records
     cells = {
         name: [Cell(None, None, records[name].size, kind)] for name, kind in spare_records(records).items()
@@ -159,13 +166,13 @@ def compiled_contents(archive: Archive) -> RecordCells:
     for name, record in records.items():
         if kind_in_exported(name) is RecordKind.SHARED_OBJECT:
             try:
-                cells[name] = list(_object_cells(record.view()))
+                cells[name] = list(_object_cells(record.view(), tensors.get(name, ())))
             except ArchiveError:
                 cells[name] = [Cell(Part.UNREADABLE, None, record.size)]
     return cells
 
 
-def _object_cells(data: memoryview) -> Iterator[Cell]:
+def _object_cells(data: memoryview, tensors: Sequence[Stretch]) -> Iterator[Cell]:
     """The cells of a shared object; one of another format than ELF is one cell, called by its format.
 
     Raises:
@@ -179,5 +186,8 @@ def _object_cells(data: memoryview) -> Iterator[Cell]:
     for stretch in made.stretches():
         spare = stretch.start >= made.needed and stretch.part is not ObjectPart.APPENDED
         kind = SpareKind.OBJECT if spare else None
-        sums[Cell(f"ELF {stretch.part}", None, 0, kind)] += stretch.end - stretch.start
+        while tensors and tensors[0][1] <= stretch.start:
+            tensors = tensors[1:]
+        for size, weight in divided(stretch.start, stretch.end, tensors):
+            sums[Cell(f"ELF {stretch.part}", None, 0, kind, None, weight)] += size
     yield from (cell._replace(size=size) for cell, size in sums.items())

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from archive.base.facts import dataclass
 from archive.base.limits import DEFAULT_LIMITS, Limits
 from archive.describe.sizes import sizes
-from archive.describe.sizes.account import Size, View, by_size, changes
+from archive.describe.sizes.account import View, by_size, changes
 from archive.describe.sizes.budgets import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from archive.base.mapped import Source
-    from archive.describe.sizes.account import Account, SizeChange
+    from archive.describe.sizes.account import Account, Size, SizeChange
     from archive.describe.sizes.budgets import BudgetRule, SizeBudget, Verdict
 
 VIEWS_OF_INSIDES = {View.PART, View.SOURCE}
@@ -44,7 +44,8 @@ class Question:
             ArchiveError: it is no zip and no companion, or contradicts itself.
             OSError: it cannot be read.
         """
-        return sizes(source, inside=self.view in VIEWS_OF_INSIDES, limits=self.limits)
+        inside, weights = self.view in VIEWS_OF_INSIDES, self.view is View.WEIGHTS
+        return sizes(source, inside=inside, weights=weights, limits=self.limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,8 @@ class Totals:
 
     def __init__(self) -> None:
         self.files: list[FileSize] = []
-        self._new: dict[str, list[int]] = {}
-        self._old: dict[str, list[int]] = {}
+        self._new: dict[str, Size] = {}
+        self._old: dict[str, Size] = {}
 
     def add(self, measures: Measures) -> None:
         """Add a file."""
@@ -124,23 +125,17 @@ class Totals:
     @property
     def labels(self) -> dict[str, Size]:
         """The sizes of all files by label, largest first."""
-        return by_size(_sizes(self._new))
+        return by_size(self._new)
 
     @property
     def changes(self) -> dict[str, SizeChange]:
         """The changes of all files by label."""
-        return changes(_sizes(self._old), _sizes(self._new))
+        return changes(self._old, self._new)
 
 
-def _add(sums: dict[str, list[int]], labels: Mapping[str, Size]) -> None:
+def _add(sums: dict[str, Size], labels: Mapping[str, Size]) -> None:
     for label, size in labels.items():
-        sums_of_label = sums.setdefault(label, [0, 0])
-        sums_of_label[0] += size.stored
-        sums_of_label[1] += size.inflated
-
-
-def _sizes(sums: Mapping[str, list[int]]) -> dict[str, Size]:
-    return {label: Size(*numbers) for label, numbers in sums.items()}
+        sums[label] = sums[label].plus(size) if label in sums else size
 
 
 def measure(

@@ -25,12 +25,13 @@ from archive.formats.record_kinds import (
 from archive.reader.recognition import kind_in, recognise_zip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from archive.base.ranged import Bytes
     from archive.container.container import Container
     from archive.container.record import Record
     from archive.describe.sizes.cells import RecordCells
+    from archive.describe.sizes.weights import Stretch
     from archive.reader.archive import Archive
     from archive.reader.companion import Companion
 
@@ -84,10 +85,13 @@ def _around(data: Bytes, record: Record) -> dict[Part, int]:
 # --- pieces
 
 
-def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
-    """The pieces of an archive's file; a pickle of debug info is one piece unless ``inside``."""
+def pieces(archive: Archive, *, inside: bool, weights: bool) -> Iterator[Piece]:
+    """The pieces of an archive's file.
+
+    A pickle of debug info is one piece unless ``inside``, and no tensor has a name without ``weights``.
+    """
     archive.container.check_sizes()
-    contents, modules = _contents(archive, inside=inside)
+    contents, modules = _contents(archive, inside=inside, weights=weights)
     for name, part, size in structure(archive.container):
         yield Piece(part, part, *_labels(name, modules), None, size, 0)
     file = recognise_zip(archive.container, look=False).kind
@@ -96,12 +100,18 @@ def pieces(archive: Archive, *, inside: bool) -> Iterator[Piece]:
         label, module = _labels(name, modules)
         for cell, stored in zip(cells, _stored(record.stored_size, cells), strict=True):
             kind = cell.kind or kind_in(file, name)
-            yield Piece(kind, cell.part, label, cell.module or module, cell.source, stored, cell.size)
+            labels = (kind, cell.part, label, cell.module or module, cell.source)
+            yield Piece(*labels, stored, cell.size, cell.weight)
 
 
-def _contents(archive: Archive, *, inside: bool) -> tuple[RecordCells, dict[str, str]]:
+def _contents(archive: Archive, *, inside: bool, weights: bool) -> tuple[RecordCells, dict[str, str]]:
     """The cells of records that are looked into, and the modules of records that others tell, by record."""
     contents = debug_contents(archive) if inside else {}
+    tensors: dict[str, list[Stretch]] = {}
+    if weights:
+        from archive.describe.sizes.weights import add_weights, weights_of  # noqa: PLC0415 (by request)
+
+        tensors = weights_of(archive)
     modules: dict[str, str] = {}
     if archive.programs.records:
         from archive.describe.sizes.exported import program_contents, tensor_modules  # noqa: PLC0415 (few archives have programs)
@@ -111,7 +121,9 @@ def _contents(archive: Archive, *, inside: bool) -> tuple[RecordCells, dict[str,
     if archive.compiled:
         from archive.describe.sizes.exported import compiled_contents  # noqa: PLC0415 (few archives have compiled models)
 
-        contents |= compiled_contents(archive)
+        contents |= compiled_contents(archive, tensors)
+    if weights:
+        add_weights(contents, archive, tensors)
     return contents, modules
 
 
@@ -149,18 +161,26 @@ def _labels(name: str | None, modules: Mapping[str, str]) -> tuple[str | None, s
 
 
 def _stored(total: int, cells: Sequence[Cell]) -> list[int]:
-    """The stored bytes of each cell: apportioned first to the parts, then to each part's source files."""
+    """The stored bytes of each cell: apportioned to the parts, to their cells, then to tensors."""
     if len(cells) == 1:
         return [total]
     shares = [0] * len(cells)
-    parts: dict[str | None, list[int]] = {}
-    for i, cell in enumerate(cells):
-        parts.setdefault(cell.part, []).append(i)
-    weights = [sum(cells[i].size for i in own) for own in parts.values()]
-    for own, share in zip(parts.values(), apportioned(total, weights), strict=True):
-        for i, stored in zip(own, apportioned(share, [cells[i].size for i in own]), strict=True):
-            shares[i] = stored
+    for own, share in _grouped(total, cells, range(len(cells)), lambda cell: cell.part):
+        for same, rest in _grouped(share, cells, own, lambda cell: cell[:2] + cell[3:5]):
+            for i, stored in zip(same, apportioned(rest, [cells[i].size for i in same]), strict=True):
+                shares[i] = stored
     return shares
+
+
+def _grouped(
+    total: int, cells: Sequence[Cell], some: Sequence[int], key: Callable[[Cell], object]
+) -> Iterator[tuple[list[int], int]]:
+    """Some cells in groups of equal keys, and the share of each group."""
+    groups: dict[object, list[int]] = {}
+    for i in some:
+        groups.setdefault(key(cells[i]), []).append(i)
+    weights = [sum(cells[i].size for i in own) for own in groups.values()]
+    return zip(groups.values(), apportioned(total, weights), strict=True)
 
 
 def apportioned(total: int, weights: Sequence[int]) -> list[int]:

@@ -1,0 +1,231 @@
+"""``debug-archive report``: a page about a file; of several, a page each and one that lists them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from archive.base.errors import counted, one_line
+from archive.base.facts import dataclass
+from archive.base.mapped import source_of
+from archive.base.output import check_target, replacing
+from archive.batches.places import check_folder_of, exists, is_folder, joined, make_folder_of
+from archive.cli import options, printing
+from archive.cli.reading import Row, files_argument, is_single, problem_line, status_of, takes_reader
+from archive.cli.status import ExitStatus
+from archive.page.folder import INDEX, FolderPage, page_of
+from archive.page.report import Report, report
+from archive.page.shown import Shown
+from archive.reader.recognition import OPENED_KINDS, FileKind
+from archive.render.documents import Unread
+
+if TYPE_CHECKING:
+    from archive import Limits
+    from archive.batches.inputs import InputFile
+    from archive.batches.reading import FoundFiles, Reading
+    from archive.cli.reading import FileReader
+    from archive.render.documents import ReportFacts
+
+REPORTED_KINDS = OPENED_KINDS | {FileKind.COMPANION}
+"""The kinds of files in folders that get a page."""
+
+
+@click.command("report")
+@files_argument
+@click.option(
+    "-o",
+    "--output",
+    "out",
+    required=True,
+    metavar="HTML|FOLDER",
+    type=click.Path(),
+    help="The page; of several files, the folder for their pages and an index.html.",
+)
+@click.option(
+    "-c",
+    "--companion",
+    metavar="COMPANION",
+    type=click.Path(),
+    help="The debug info of FILE, if that was split off.",
+)
+@click.option(
+    "--base",
+    metavar="BASE",
+    type=click.Path(),
+    help="Show what grew since this file, or those of this folder.",
+)
+@click.option(
+    "--source",
+    "show",
+    type=click.Choice([choice.value for choice in Shown]),
+    default=Shown.FULL.value,
+    show_default=True,
+    help="Show source text and paths, only base names of files, or neither.",
+)
+@options.force_option
+@takes_reader()
+def command(
+    files: tuple[str, ...],
+    *,
+    out: str,
+    companion: str | None,
+    base: str | None,
+    show: str,
+    force: bool,
+    reader: FileReader,
+) -> ExitStatus:
+    """Write a page about a file, for a browser: sizes, source beside generated code, findings.
+
+    The page is one file that needs no network. It holds the model's source text and paths of its builder,
+    unless --source says otherwise. Of a folder, a glob in quotes, or several files, each file gets a page in
+    the folder OUT, and index.html lists them.
+
+    Exit status: 0 well, 2 a file cannot be read.
+
+    \b
+    Examples:
+      debug-archive report model.ptl -o report.html
+      debug-archive report new.pt2 --base old.pt2 -o report.html
+      debug-archive report model.pt --source none -o report.html
+      debug-archive report small.ptl -c model.ptdbg -o report.html
+      debug-archive report models/ -o pages/ -j 8
+    """  # noqa: D301 (click reads the backspace)
+    writing = _Writing(out, companion, base, Shown(show), force, reader)
+    return writing.single(files[0]) if is_single(files) else writing.several(files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """One run of the command, with its options."""
+
+    out: str
+    companion: str | None
+    base: str | None
+    shown: Shown
+    force: bool
+    reader: FileReader
+
+    def single(self, name: str) -> ExitStatus:
+        """Write the page of a file.
+
+        Raises:
+            ArchiveError: it is no archive, contradicts itself, or the page exists.
+            OSError: a file cannot be read or written.
+        """
+        made = report(
+            self.reader.source(name),
+            self.out,
+            companion=None if self.companion is None else self.reader.source(self.companion),
+            base=None if self.base is None else self.reader.source(self.base),
+            show=self.shown,
+            force=self.force,
+            limits=self.reader.limits,
+        )
+        if self.reader.as_json:
+            printing.write_document(_facts(made, self.out))
+        else:
+            printing.write_line(f"{self.out}: {_line(made)}")
+        return ExitStatus.WELL
+
+    def several(self, names: tuple[str, ...]) -> ExitStatus:
+        """Write a page of each file, and one that lists them.
+
+        Raises:
+            UsageError: a companion is given, or two files would have one page.
+            ArchiveError: a page exists.
+        """
+        if self.companion is not None:
+            raise click.UsageError("-c is the companion of one FILE")
+        if self.base is not None and not is_folder(self.base):
+            raise click.UsageError("several files are compared with those of a folder, and BASE is none")
+        skipped = [one for one in (self.out, self.base) if one is not None]
+        files = self.reader.listing(names, REPORTED_KINDS, skipped)
+        index = joined(self.out, INDEX)
+        self._check(files, index)
+        folder = FolderPage(one_line(", ".join(names)))
+        read = _FileReport(
+            self.out, self.base, self.shown, self.force, self.reader.limits, self.reader.mapped
+        )
+        status = self.reader.several(files, read.of, "reporting", partial(self._row, folder))
+        make_folder_of(index)
+        with replacing(index, force=self.force) as file:
+            file.write(folder.page())
+        if not self.reader.as_json:
+            printing.write_line(f"{index}: {counted(len(files.files), 'file')}")
+        return status
+
+    def _check(self, files: FoundFiles, index: str) -> None:
+        """Refuse pages that exist, unless they may be replaced, and two of one name."""
+        check_folder_of(index)
+        seen: dict[str, str] = {}
+        for file in files.files:
+            page = joined(self.out, page_of(file.relative))
+            if page in seen:
+                raise click.UsageError(f"{seen[page]} and {file.label} would have the same page {page}")
+            seen[page] = file.label
+        for page in (index, *seen):
+            if exists(page):
+                check_target(page, force=self.force)
+
+    def _row(self, folder: FolderPage, reading: Reading[Report]) -> Row:
+        """The line of a file, which the page of all takes in."""
+        made = reading.facts
+        if made is None:
+            why = problem_line(reading)
+            folder.refuse(reading.error.removeprefix(f"{reading.file.label}: "))
+            return Row(status_of(reading), Unread(file=reading.file.label, error=why), notes=[why])
+        folder.add(reading.file.relative, made)
+        page = joined(self.out, page_of(reading.file.relative))
+        return Row(facts=_facts(made, page), lines=[f"{page}: {_line(made)}"])
+
+
+@dataclass(frozen=True, slots=True)
+class _FileReport:
+    """Writes the page of each of several files, in whichever process."""
+
+    out: str
+    base: str | None
+    shown: Shown
+    force: bool
+    limits: Limits
+    mapped: bool
+
+    def of(self, file: InputFile) -> Report:
+        page = joined(self.out, page_of(file.relative))
+        base = None if self.base is None else joined(self.base, file.relative)
+        make_folder_of(page)
+        return report(
+            source_of(file.name, mapped=self.mapped),
+            page,
+            base=source_of(base, mapped=self.mapped) if base is not None and exists(base) else None,
+            show=self.shown,
+            force=self.force,
+            limits=self.limits,
+        )
+
+
+def _line(made: Report) -> str:
+    """The page in words: its size, what it shows, and how much it has no place for."""
+    holds = {
+        Shown.FULL: "holds source text and paths",
+        Shown.BASENAME: "holds source text",
+        Shown.NONE: "holds no source text",
+    }
+    parts = [f"{made.page_size:,} bytes", holds[made.source], *made.left_out]
+    return f"{'; '.join(parts)}"
+
+
+def _facts(made: Report, out: str) -> ReportFacts:
+    return {
+        "file": made.file,
+        "out": out,
+        "kind": made.kind,
+        "size": made.size,
+        "debug_bytes": made.debug_bytes,
+        "findings": made.findings,
+        "page_size": made.page_size,
+        "source": made.source.value,
+        "left_out": made.left_out,
+    }

@@ -1,0 +1,94 @@
+"""The tensors of an archive → the bytes of its records that each has; a storage belongs to its first tensor.
+
+Most storages are a record each. Those of a compiled model are stretches of a shared object or of one file,
+and those of an older exported program are records of a zip that is a record itself.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, TypeAlias
+
+from archive.base.errors import ArchiveError
+from archive.describe.sizes.account import Weight
+from archive.describe.sizes.cells import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from archive.describe.sizes.cells import RecordCells
+    from archive.reader.archive import Archive
+    from archive.reader.tensors import Tensors
+
+Stretch: TypeAlias = tuple[int, int, Weight]
+"""The first byte of a record's that is a tensor's, and the one behind the last."""
+
+
+def weights_of(archive: Archive) -> dict[str, list[Stretch]]:
+    """The stretches of each record that are tensors, in order; none where names of tensors cannot be read."""
+    stretches: dict[str, list[Stretch]] = {}
+    try:
+        tensors = archive.tensors
+        for storage, names in tensors.storages.items():
+            place = tensors.place_of(storage)
+            if place is not None:
+                stretch = place.start, place.start + place.size, _weight(tensors, names, place.size)
+                stretches.setdefault(place.record, []).append(stretch)
+    except ArchiveError:  # `verify` tells
+        return {}
+    return {record: list(_apart(some)) for record, some in stretches.items()}
+
+
+def _weight(tensors: Tensors, names: Sequence[str], size: int) -> Weight:
+    """The first tensor of a storage, with the elements of all: views of the same ones count once."""
+    first = tensors[names[0]]
+    views = {(one.offset, one.shape, one.strides): one.count for one in map(tensors.__getitem__, names)}
+    most = size // first.width if first.width else 0
+    return Weight(names[0], first.dtype, first.shape, min(sum(views.values()), most), len(names) - 1)
+
+
+def _apart(stretches: list[Stretch]) -> Iterator[Stretch]:
+    """The stretches in order, without those that begin inside of another, as code that is made up has."""
+    behind = 0
+    for start, end, weight in sorted(stretches, key=itemgetter(0, 1)):
+        if start >= behind and end > start:
+            yield start, end, weight
+            behind = end
+
+
+def divided(start: int, end: int, stretches: Sequence[Stretch]) -> Iterator[tuple[int, Weight | None]]:
+    """Bytes of a record, cut where tensors begin and end: how many each piece has, and whose they are.
+
+    Args:
+        start: the first byte.
+        end: the one behind the last.
+        stretches: the tensors of the record, in order and apart.
+    """
+    at = start
+    for first, stop, weight in stretches:
+        low, high = max(first, at), min(stop, end)
+        if low >= high:
+            continue
+        if low > at:
+            yield low - at, None
+        yield high - low, weight if low == first else weight._replace(elements=0)
+        at = high
+    if at < end or start == end:
+        yield end - at, None
+
+
+def add_weights(contents: RecordCells, archive: Archive, weights: dict[str, list[Stretch]]) -> None:
+    """Give the cells of records that are tensors, or hold some, their tensors.
+
+    Args:
+        contents: the cells of the records that are looked into; those with several cells stay.
+        archive: the archive.
+        weights: as :func:`weights_of` gives them.
+    """
+    for name, stretches in weights.items():
+        size = archive.records[name].size
+        cells = contents.get(name, [Cell(None, None, size)])
+        if len(cells) == 1:
+            contents[name] = [
+                cells[0]._replace(size=count, weight=weight) for count, weight in divided(0, size, stretches)
+            ]

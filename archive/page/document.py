@@ -1,0 +1,76 @@
+"""Data, style and script → one HTML file that needs no network, the same bytes from the same data.
+
+The data are JSON, gzipped without a time, in base64, which cannot close the element that holds them. The
+policy lets nothing in: the script runs by its digest, and the style by a nonce, which is made of the data.
+What fills the template goes in at once, so that no text is searched for places of others.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from archive.render.texts import for_terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BUNDLE = Path(__file__).parent / "bundle"
+PLACE = re.compile(r"\{\{(\w+)\}\}")
+NONCE_DIGITS = 32
+LEVEL = 9
+"""Of gzip: a page is read more often than it is made."""
+
+
+def packed(data: object) -> bytes:
+    """Data as gzipped JSON. Lone surrogates, which UTF-8 has no bytes for, are escapes of JSON."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(text.encode("utf-8", "backslashreplace"), LEVEL, mtime=0)
+
+
+def document(packed_data: bytes, title: str) -> bytes:
+    """The HTML file of packed data.
+
+    Args:
+        packed_data: as :func:`packed` gives it.
+        title: any text.
+    """
+    data = base64.b64encode(packed_data).decode()
+    script, style = _part("page.js"), _part("page.css")
+    nonce = hashlib.sha256(packed_data).hexdigest()[:NONCE_DIGITS]
+    return _filled(
+        _part("page.html"),
+        {
+            "policy": html.escape(policy(script, nonce)),
+            "nonce": nonce,
+            "title": html.escape(for_terminal(title.replace("\n", " ").replace("\t", " "))),
+            "style": style,
+            "data": data,
+            "script": script,
+        },
+    ).encode("utf-8", "backslashreplace")
+
+
+def policy(script: str, nonce: str) -> str:
+    """What a browser lets the page do: run its script, apply its style, and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'nonce-{nonce}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    return PLACE.sub(lambda place: values[place[1]], template)
+
+
+@cache
+def _part(name: str) -> str:
+    return (BUNDLE / name).read_bytes().decode()

@@ -1,0 +1,99 @@
+"""What is wrong with a file, what it tells strangers, and what stands in its way, as one table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError, counted, escaped
+from archive.check.verify import verify
+from archive.privacy.leaks import leaks
+from archive.reader.lacking import why_no_handles
+from archive.reader.recognition import FileKind
+from archive.rewrite.migrate.migrate import migrate
+
+if TYPE_CHECKING:
+    from archive.base.limits import Limits
+    from archive.page.shown import Shown
+    from archive.reader.archive import Archive
+
+COLUMNS = ("from", "severity", "what", "record", "place", "message")
+MOST_LEAKS = 5_000
+"""Texts that a page lists; the others are counted."""
+SCRIPTS = {FileKind.TORCHSCRIPT, FileKind.LITE}
+"""Files that ``migrate`` rewrites."""
+
+
+class Findings:
+    """The findings of a file, in the order in which they are added."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str, str, str, str, str]] = []
+        self.verified: dict[str, int] | None = None
+        self.leaks: list[list[Any]] = []
+        self.left_out: list[str] = []
+
+    def facts(self) -> dict[str, Any]:
+        """The columns."""
+        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(COLUMNS)
+        return {
+            name: [escaped(text) for text in column] for name, column in zip(COLUMNS, columns, strict=True)
+        }
+
+    def add_verified(self, opened: Archive, data: memoryview) -> None:
+        """Add what ``verify`` finds; in an archive whose companion is another file, in both."""
+        found = verify(data, limits=opened.limits) if _is_one(opened) else verify(opened)
+        self.verified = {"error": 0, "warning": 0, "note": 0}
+        for one in found:
+            severity = one.severity if one.severity in self.verified else "error"
+            self.verified[severity] += 1
+            self.rows.append(("verify", one.severity, "", one.record, one.place, one.message))
+
+    def add_leaks(self, data: memoryview, shown: Shown, limits: Limits) -> None:
+        """Add what ``leaks`` finds; without its texts, unless paths are shown."""
+        try:
+            found = leaks(data, limits=limits)
+        except ArchiveError as error:
+            self.left_out.append(f"leaks: not searched: {error}")
+            return
+        counts: dict[str, int] = {}
+        counting = {id(finding) for finding in found.counted()}
+        for finding in found.findings:
+            if id(finding) in counting:
+                counts[str(finding.kind)] = counts.get(str(finding.kind), 0) + 1
+        self.leaks = [[kind, count] for kind, count in counts.items()]
+        for finding in found.findings[:MOST_LEAKS]:
+            text = f"{finding.text}: " if shown.has_paths else ""
+            times = "" if finding.count == 1 else f"found {counted(finding.count, 'time')}; "
+            place = finding.places[0]
+            where = place.within or ("" if place.byte is None else f"byte {place.byte}")
+            severity = "warning" if id(finding) in counting else "note"
+            message = f"{text}{times}{finding.remedy}"
+            record, where = (place.record, where) if shown.has_paths else ("", "")
+            self.rows.append(("leaks", severity, str(finding.kind), record, where, message))
+        more = len(found.findings) - MOST_LEAKS + sum(found.more.values())
+        if more > 0 and len(found.findings) > MOST_LEAKS:
+            self.left_out.append(f"leaks: {more:,} further texts")
+
+    def add_gates(self, opened: Archive, data: memoryview, limits: Limits) -> None:
+        """Add what ``migrate`` would do for the newest release, and why there are no debug handles."""
+        if opened.recognised.kind not in SCRIPTS or opened.companion is not None:
+            return
+        try:
+            planned = migrate(data, to="latest", dry_run=True, limits=limits).plan
+        except ArchiveError as error:
+            self.rows.append(("migrate", "error", "refused", "", "", str(error)))
+        else:
+            for what, steps in (("change", planned.changes), ("rescue", planned.rescues)):
+                self.rows += (("migrate", "note", what, "", "", str(step)) for step in steps)
+            self.rows += (("migrate", "warning", "loss", "", "", str(step)) for step in planned.losses)
+            self.rows += (("migrate", "note", "remark", "", "", remark) for remark in planned.remarks)
+        try:
+            if not opened.handles:
+                self.rows.append(("lite", "note", "no handles", "", "", why_no_handles(opened)))
+        except ArchiveError:  # `verify` tells
+            pass
+
+
+def _is_one(opened: Archive) -> bool:
+    """Whether all that was opened is in one file."""
+    return opened.companion is None or not opened.has_code or opened.is_embedded

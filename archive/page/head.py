@@ -1,0 +1,74 @@
+"""What stands above a page: the file, its kind, who may have written it, and the sums of what was found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from archive.base.errors import ArchiveError, escaped
+from archive.container.serialization_id import RECORD_NAME, writers
+from archive.reader.provenance import provenance
+from archive.reader.recognition import ARCHIVE_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from archive.describe.sizes import Account
+    from archive.page.shown import Shown
+    from archive.reader.archive import Archive
+
+    FactT = TypeVar("FactT")
+
+
+def head(opened: Archive, account: Account, name: str, shown: Shown) -> dict[str, Any]:
+    """The facts of a file without what was found in it; those that cannot be read are empty.
+
+    Args:
+        opened: the archive.
+        account: of its bytes.
+        name: the file's name, without folders.
+        shown: how much of the model's source is on the page.
+    """
+    nothing: tuple[str, Sequence[str]] = "", ()
+    release, evidence = _read(lambda: _release(opened), nothing)
+    return {
+        "file": escaped(name),
+        "kind": opened.recognised.what,
+        "release": release,
+        "evidence": list(evidence),
+        "platform": _read(lambda: _platform(opened), ""),
+        "size": account.size,
+        "debug_bytes": account.debug_bytes,
+        "archive_id": _read(lambda: opened.archive_id, b"").hex(),
+        "top": escaped(_read(lambda: opened.qualified_top, "")),
+        "source": str(shown),
+    }
+
+
+def _read(read: Callable[[], FactT], otherwise: FactT) -> FactT:
+    try:
+        return read()
+    except ArchiveError:  # among the findings
+        return otherwise
+
+
+def _release(opened: Archive) -> tuple[str, Sequence[str]]:
+    """The releases that may have written the file, and why."""
+    if opened.recognised.kind in ARCHIVE_KINDS and opened.companion is None:
+        origin = provenance(opened)
+        against = [f"but {sign}" for sign in origin.against]
+        return str(origin), [escaped(str(sign)) for sign in (*origin.evidence, *against)]
+    releases: dict[str, str] = {}
+    for name, program in opened.programs.items():
+        releases.setdefault(program.release, name)
+    evidence = [f"{name}: exported by PyTorch {release}" for release, name in releases.items() if release]
+    return ", ".join(f"PyTorch {release}" for release in sorted(releases) if release), evidence
+
+
+def _platform(opened: Archive) -> str:
+    """The platforms whose rules give the serialization id."""
+    records = opened.container.records if opened.has_code else {}
+    if RECORD_NAME not in records:
+        return ""
+    found = writers(records.values(), records[RECORD_NAME].view())
+    return " or ".join(platform.name for platform in found)

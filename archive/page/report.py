@@ -1,0 +1,105 @@
+"""A file → its report page, another file; of a folder's pages, the page that lists them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from posixpath import basename
+from typing import TYPE_CHECKING
+
+from archive.base.bounded import bounded
+from archive.base.facts import dataclass
+from archive.base.limits import DEFAULT_LIMITS, Limits
+from archive.base.mapped import Mapped
+from archive.base.output import replacing, write_all
+from archive.describe.sizes import sizes
+from archive.page.bounding import fitted
+from archive.page.document import document
+from archive.page.facts import page_facts
+from archive.page.shown import Shown
+from archive.reader.opening import open as open_archive
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from archive.base.mapped import Source
+    from archive.base.output import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report page that was written.
+
+    Attributes:
+        file: the file that it is about.
+        kind: of that file, in words.
+        size: of that file, in bytes.
+        debug_bytes: those of its debug info.
+        release: the PyTorch releases that may have written it, in words; "" where that is not known.
+        findings: how many errors and warnings the page lists.
+        page_size: bytes of the page.
+        source: how much of the model's source it shows: ``full``, ``basename`` or ``none``.
+        left_out: what it has no place for, each a sentence.
+    """
+
+    file: str
+    kind: str
+    size: int
+    debug_bytes: int
+    release: str
+    findings: int
+    page_size: int
+    source: Shown
+    left_out: Sequence[str]
+
+
+@bounded
+def report(
+    source: Source,
+    out: Sink,
+    *,
+    companion: Source | None = None,
+    base: Source | None = None,
+    show: Shown | str = Shown.FULL,
+    force: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Report:
+    """Write a page about an archive: one HTML file that needs no network, the same bytes for the same file.
+
+    Args:
+        source: an archive, an exported program, a compiled model, a checkpoint, or a companion: a path, a
+            bytes-like object, or a binary file.
+        out: where to write the page: a path, or a binary file.
+        companion: the archive's debug info, if that was split off.
+        base: an older file, likewise; the page then shows by how much each part of the new one grew.
+        show: of the model's source, what the page shows: ``full``, all text, and files with their folders;
+            ``basename``, files without them, and no text that ``leaks`` finds; ``none``, no text either.
+        force: replace an existing file.
+        limits: what hostile input may cost.
+
+    Raises:
+        ArchiveError: a file is of another kind (the message says which), or contradicts itself, or the target
+            exists.
+        OSError: a file cannot be read or written; then the target has not been touched.
+        ValueError: there is no such choice of what is shown.
+    """
+    shown = Shown(show)
+    with replacing(out, force=force) as file, closing(Mapped(source)) as mapped:
+        with open_archive(mapped.data, companion=companion, limits=limits, name=mapped.name) as opened:
+            account = None if base is None else sizes(base, limits=limits)
+            name = basename(mapped.name.replace("\\", "/"))
+            facts, packed_facts = fitted(page_facts(opened, mapped.data, name, shown, account))
+        page = document(packed_facts, f"{name}: debug-archive")
+        write_all(memoryview(page), file)
+        head = facts["head"]
+        severities = facts["findings"]["severity"]
+        return Report(
+            mapped.name,
+            head["kind"],
+            head["size"],
+            head["debug_bytes"],
+            head["release"],
+            sum(severity in {"error", "warning"} for severity in severities),
+            len(page),
+            shown,
+            tuple(facts["left_out"]),
+        )

@@ -1,0 +1,36 @@
+"""What a page shows of the model's own source: all, base names of files, or neither text nor paths."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from archive.base.strings import decoded
+
+FOLDERS = re.compile(rb".*[/\\]", re.DOTALL)
+
+
+class Shown(StrEnum):
+    """How much of the model's source is on a page: ``--source``."""
+
+    FULL = "full"
+    BASENAME = "basename"
+    NONE = "none"
+
+    @property
+    def has_text(self) -> bool:
+        """Whether lines of source, and code that is made of them, are shown."""
+        return self is not Shown.NONE
+
+    @property
+    def has_paths(self) -> bool:
+        """Whether files are shown with their folders, and findings with the texts that they are about."""
+        return self is Shown.FULL
+
+    def shown(self, file: bytes) -> bytes:
+        """The name of a source file as it is shown."""
+        return file if self.has_paths else FOLDERS.sub(b"", file)
+
+    def file(self, file: str) -> str:
+        """The same of text."""
+        return decoded(self.shown(file.encode("utf-8", "surrogateescape")))

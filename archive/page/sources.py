@@ -1,0 +1,254 @@
+"""Source ↔ generated code as columns: the fragments of each file stitched, and where each range of code lies.
+
+An archive keeps a source a function, often one a row. Equal sources are one *fragment*. The fragments of a
+file stand in the order of their lines; one that says what another says at these lines is a part of it. Where
+lines are missing in between, ``lines`` has a new entry.
+
+Sources of traced operations have no file: each is a Python stack, and all are one file without a name.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from archive.base.strings import decoded
+from archive.formats.record_kinds import code_of
+from archive.page.units import Units, differences, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from archive.base.columns import Ints
+    from archive.debuginfo.tables import SourceTable
+    from archive.reader.archive import Archive
+
+MOST_TEXT = 64 << 20
+"""Bytes of source text that a page holds; what is beyond has no text there."""
+FRAGMENT_BYTES, NEWLINE_BYTES = 400, 8
+"""Bytes of memory that a fragment costs besides its text, and each line."""
+
+
+class _Fragment(NamedTuple):
+    """A text of a file.
+
+    Attributes:
+        number: of the fragment.
+        line: its first line in the file.
+        text: its bytes.
+    """
+
+    number: int
+    line: int
+    text: bytes
+
+
+class SourceFile:
+    """A file of the model's source, stitched of its fragments.
+
+    Attributes:
+        name: of the file.
+        text: its bytes.
+        lines: where a line begins that does not follow on the one before it, in bytes, and its number.
+        bases: the first byte of each fragment, by number.
+    """
+
+    def __init__(self, name: bytes, fragments: Iterable[_Fragment]) -> None:
+        self.name = name
+        self.lines: list[tuple[int, int]] = []
+        self.bases: dict[int, int] = {}
+        stitched, size, following = [], 0, -1
+        cover = _Cover(0, 0, b"")
+        for number, line, text in sorted(fragments, key=lambda one: (one.line, -len(one.text), one.number)):
+            at = cover.place(line, text)
+            if at >= 0:
+                self.bases[number] = at
+                continue
+            whole = text if text.endswith(b"\n") else text + b"\n"
+            if line != following:
+                self.lines.append((size, line))
+            self.bases[number] = size
+            cover, following = _Cover(size, line, whole), line + whole.count(b"\n")
+            stitched.append(whole)
+            size += len(whole)
+        self.text = b"".join(stitched)
+
+
+class _Cover:
+    """The fragment whose lines may hold the next one.
+
+    Args:
+        base: its first byte in the file.
+        line: its first line.
+        text: its bytes.
+    """
+
+    def __init__(self, base: int, line: int, text: bytes) -> None:
+        self._base, self._line, self._text = base, line, text
+        self._starts: list[int] | None = None
+
+    def place(self, line: int, text: bytes) -> int:
+        """Where a text stands in the file that begins in one of these lines; -1 where others stand there."""
+        if not self._text or not self._line <= line:
+            return -1
+        if self._starts is None:
+            newlines = np.flatnonzero(np.frombuffer(self._text, np.uint8) == ord("\n"))
+            self._starts = [0, *(newlines + 1).tolist()]
+        if line - self._line >= len(self._starts):
+            return -1
+        at = self._starts[line - self._line]
+        return self._base + at if text and self._text.startswith(text, at) else -1
+
+
+class CodeRecord(NamedTuple):
+    """A record of generated code: its name, its bytes, and the rows of its source ranges."""
+
+    name: str
+    data: bytes
+    rows: range
+
+
+class ArchiveSources:
+    """The files and the code of an archive, with the places of all n rows of its source ranges.
+
+    Args:
+        archive: the archive.
+        named: gives the name of a file as the page shows it.
+
+    Attributes:
+        files: the files, in the order of their names.
+        records: the code records that have source ranges, and the rows of each.
+        file: each row's file, or -1 (n).
+        start: its first byte in the file (n).
+        end: the byte behind its last (n).
+        line: the line of its start; 0 where there is no file (n).
+        record: its code record, or -1 (n).
+        at: where each row's code begins in the shown text of its record; 0 before :meth:`facts` (n).
+        left_out: bytes of source text that the page has no place for.
+    """
+
+    def __init__(self, archive: Archive, named: Callable[[bytes], bytes]) -> None:
+        self._allowance = archive.allowance
+        self._table = archive.range_table
+        self.left_out = 0
+        self.files, number = self._files(named)
+        self.file, self.start, self.end, self.line = self._places(number)
+        self.records: list[CodeRecord] = []
+        self.record = np.full(len(self._table), -1, np.int64)
+        self.at = np.zeros(len(self._table), np.int64)
+        for index, name in enumerate(self._table.names):
+            code, rows = code_of(name), self._table.rows(index)
+            if name != code and code in archive.records:
+                self.record[rows.start : rows.stop] = len(self.records)
+                self.records.append(CodeRecord(code, bytes(archive.records[code].view()), rows))
+
+    def _files(self, named: Callable[[bytes], bytes]) -> tuple[list[SourceFile], Ints]:
+        """The files, and the fragment of each source, or -1 (s)."""
+        sources = self._table.sources
+        fragments: dict[tuple[bytes, int, bytes], int] = {}
+        number = np.full(len(sources), -1, np.int64)
+        size, read = 0, 0
+        for source, same in _sources_once(sources):
+            if same >= 0:
+                number[source] = number[same]
+                continue
+            length = int(sources.lengths[source])
+            read += length
+            if size + length > MOST_TEXT or read > self._allowance.limits.compared_bytes:
+                self.left_out += length
+                continue
+            with self._allowance.lent(2 * length, "texts of sources"):
+                fact = sources[source]
+                name = named(b"" if fact.filename is None else bytes(fact.filename))
+                key = name, fact.starting_line, bytes(fact.text)
+                if key not in fragments:
+                    size += length
+                    cost = FRAGMENT_BYTES + 2 * length + NEWLINE_BYTES * key[2].count(b"\n")
+                    self._allowance.take(cost, "texts of sources")
+                number[source] = fragments.setdefault(key, len(fragments))
+        by_name: dict[bytes, list[_Fragment]] = {}
+        for (name, line, data), fragment in fragments.items():
+            by_name.setdefault(name, []).append(_Fragment(fragment, line, data))
+        return [SourceFile(name, by_name[name]) for name in sorted(by_name)], number
+
+    def _places(self, number: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+        """The file, first and last byte, and line of each row."""
+        count = int(number.max(initial=-1)) + 1
+        file_of, base, size = (np.full(count + 1, -1, np.int64) for _ in range(3))
+        line_of = np.zeros(count + 1, np.int64)
+        np.maximum.at(size, number, self._table.sources.lengths)
+        line_of[number] = self._table.sources.line
+        newlines = []
+        for index, one in enumerate(self.files):
+            fragments = np.fromiter(one.bases, np.int64, len(one.bases))
+            file_of[fragments] = index
+            base[fragments] = np.fromiter(one.bases.values(), np.int64, len(one.bases))
+            newlines.append(np.flatnonzero(np.frombuffer(one.text, np.uint8) == ord("\n")))
+        fragment = number[self._table.source]
+        file, low = file_of[fragment], base[fragment]
+        within = [np.clip(column, 0, size[fragment]) for column in (self._table.start, self._table.end)]
+        start, end = low + within[0], low + np.maximum(*within)
+        line = np.zeros(len(fragment), np.int64)
+        for index, breaks in enumerate(newlines):
+            own = np.flatnonzero(file == index)
+            before = np.searchsorted(breaks, start[own]) - np.searchsorted(breaks, low[own])
+            line[own] = line_of[fragment[own]] + before
+        known = file >= 0
+        return file, np.where(known, start, 0), np.where(known, end, 0), line
+
+    def facts(self) -> dict[str, Any]:
+        """Files and records as the page has them: see :mod:`archive.page.facts`."""
+        units = [Units(file.text, self._allowance) for file in self.files]
+        start, end = self._in_units(units, self.start), self._in_units(units, self.end)
+        records = []
+        for code in self.records:
+            shown, rows = Units(code.data, self._allowance), slice(code.rows.start, code.rows.stop)
+            self.at[rows] = shown.at(self._table.offset[rows])
+            records.append(
+                {
+                    "name": plain(code.name),
+                    "text": shown.text,
+                    "at": differences(self.at[rows]),
+                    "file": self.file[rows].tolist(),
+                    "from": differences(start[rows]),
+                    "length": (end - start)[rows].tolist(),
+                }
+            )
+        return {
+            "files": [
+                {
+                    "name": decoded(file.name),
+                    "text": shown.text,
+                    "lines": _lines_in_units(file.lines, shown),
+                }
+                for file, shown in zip(self.files, units, strict=True)
+            ],
+            "records": records,
+        }
+
+    def _in_units(self, units: Sequence[Units], bytes_: Ints) -> Ints:
+        """Bytes of files as positions of their shown texts; 0 where there is no file (n)."""
+        positions = np.zeros(len(bytes_), np.int64)
+        for index, shown in enumerate(units):
+            own = np.flatnonzero(self.file == index)
+            positions[own] = shown.at(bytes_[own])
+        return positions
+
+
+def _sources_once(sources: SourceTable) -> Iterator[tuple[int, int]]:
+    """Each source but null ones, and the first one of the same strings; -1 where it is that itself."""
+    known: dict[tuple[bytes, int, int], int] = {}
+    columns = zip(sources.filename.tolist(), sources.line.tolist(), sources.is_null.tolist(), strict=True)
+    bounds = pairwise(sources.first.tolist())
+    for source, ((low, high), (filename, line, is_null)) in enumerate(zip(bounds, columns, strict=True)):
+        if is_null:
+            continue
+        first = known.setdefault((sources.piece[low:high].tobytes(), filename, line), source)
+        yield source, first if first < source else -1
+
+
+def _lines_in_units(lines: Sequence[tuple[int, int]], shown: Units) -> list[list[int]]:
+    positions = shown.at(np.array([at for at, _ in lines], np.int64)).tolist()
+    return [[at, line] for at, (_, line) in zip(positions, lines, strict=True)]

@@ -1,0 +1,89 @@
+r"""Texts as a browser counts them: in UTF-16 units, where everything else here counts bytes.
+
+Bytes that are no UTF-8 are shown escaped, as everywhere: ``\xff`` is one byte, and four units.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archive.base.strings import charged, decoded
+
+if TYPE_CHECKING:
+    from archive.base.columns import Ints
+    from archive.base.limits import Allowance
+
+BYTES_A_CHARACTER = 40
+"""Bytes of memory that a character's columns cost while positions are counted."""
+ESCAPE_UNITS = 4
+"""Units of a byte that is shown escaped."""
+ESCAPES, ESCAPES_END = 0xDC80, 0xDD00
+"""The surrogates that stand for bytes which are no UTF-8."""
+TWO_BYTES, THREE_BYTES, FOUR_BYTES = 0x80, 0x800, 0x10000
+"""The first characters of so many bytes; those of four are two units."""
+
+
+class Units:
+    """A text, and the units before each of its bytes.
+
+    Args:
+        data: the text as bytes.
+        allowance: the memory that it may cost.
+
+    Attributes:
+        text: as it is shown.
+    """
+
+    def __init__(self, data: bytes, allowance: Allowance) -> None:
+        self.text = charged(data, allowance)
+        self._size = len(data)
+        self._bytes: Ints | None = None
+        self._units: Ints | None = None
+        if not data.isascii():
+            allowance.take(BYTES_A_CHARACTER * len(data), "positions of texts")
+            self._bytes, self._units = _starts(data)
+
+    def at(self, positions: Ints) -> Ints:
+        """Where bytes are in the shown text: where the character begins that each is a part of.
+
+        Args:
+            positions: of bytes; one outside of the text is at its nearest end (n).
+
+        Returns:
+            Positions in UTF-16 units (n).
+        """
+        inside: Ints = np.clip(positions, 0, self._size)
+        if self._bytes is None or self._units is None:
+            return inside
+        return self._units[np.searchsorted(self._bytes, inside, "right") - 1]
+
+
+def _starts(data: bytes) -> tuple[Ints, Ints]:
+    """Where each character begins, in bytes and in units; and the text's end (c + 1)."""
+    escaped = data.decode("utf-8", "surrogateescape")
+    code = np.frombuffer(escaped.encode("utf-32-le", "surrogatepass"), np.uint32)
+    is_escape = (code >= ESCAPES) & (code < ESCAPES_END)
+    size = 1 + (code >= TWO_BYTES).astype(np.int64) + (code >= THREE_BYTES) + (code >= FOUR_BYTES)
+    size[is_escape] = 1
+    units = 1 + (code >= FOUR_BYTES).astype(np.int64)
+    units[is_escape] = ESCAPE_UNITS
+    return _ends(size), _ends(units)
+
+
+def _ends(counts: Ints) -> Ints:
+    ends = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=ends[1:])
+    return ends
+
+
+def plain(name: str) -> str:
+    """A name as text that JSON can hold: what stands for bytes that are no UTF-8 is shown escaped."""
+    return name if name.isascii() else decoded(name.encode("utf-8", "surrogateescape"))
+
+
+def differences(positions: Ints) -> list[int]:
+    """Rising numbers as their differences, which take few digits; the first counts from 0."""
+    values: list[int] = np.diff(positions, prepend=0).tolist()
+    return values

@@ -1,0 +1,245 @@
+"""The data of a page equal what the library says of the file, byte for byte and position for position."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import archive
+from archive.base.strings import decoded
+from archive.check.verify import verify
+from archive.formats.record_kinds import code_of
+from archive.page.facts import page_facts
+from archive.page.shown import Shown
+from tests.support.canaries import planted_in
+from tests.support.corpus import ARCHIVES, FIXTURES
+from tests.support.sampling import sampled
+from tests.support.tampering import PLAIN, STACK, UNICODE, tampered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from archive import Archive
+
+KINDS = ("checkpoint.pt", "state_dict.pt", "module.pt", "package.pt", "package_python.pt", "tensor.pt")
+OTHERS = sorted(
+    [
+        *(FIXTURES / "exported").glob("*.pt2"),
+        *(FIXTURES / "exported" / "legacy").glob("*.pt2"),
+        *(FIXTURES / "compiled").glob("*.pt2"),
+        *(FIXTURES / "executorch").glob("*.etrecord"),
+        *(FIXTURES / "canaries").glob("*.pt*"),
+        *(FIXTURES / "kinds" / name for name in KINDS),
+        *(path for path in (FIXTURES / "companions").rglob("*.ptdbg")),
+    ]
+)
+FILES = [*ARCHIVES, *OTHERS]
+
+
+def facts_of(path: Path | bytes, shown: Shown = Shown.FULL, **options: Any) -> dict[str, Any]:  # noqa: ANN401
+    data = path if isinstance(path, bytes) else path.read_bytes()
+    with archive.open(data) as opened:
+        name = "model.pt" if isinstance(path, bytes) else path.name
+        return page_facts(opened, memoryview(data), name, shown, **options)
+
+
+def units(text: str) -> int:
+    """The length of a text as JavaScript counts it."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def cut(text: str, start: int, stop: int) -> str:
+    """A part of a text, as JavaScript cuts it."""
+    return text.encode("utf-16-le")[2 * start : 2 * stop].decode("utf-16-le")
+
+
+class Pair:
+    """One record of generated code in the data of a page, read as the page's script reads it."""
+
+    def __init__(self, sources: dict[str, Any], record: dict[str, Any]) -> None:
+        self.files, self.text = sources["files"], record["text"]
+        self.at, self.start = list(accumulate(record["at"])), list(accumulate(record["from"]))
+        self.file, self.length = record["file"], record["length"]
+
+    def row(self, position: int) -> int:
+        return bisect_right(self.at, position) - 1
+
+    def shown(self, row: int) -> tuple[str, int, str] | None:
+        """The file, line and text of a row's range; None where it has none."""
+        if row < 0 or self.file[row] < 0:
+            return None
+        file, start = self.files[self.file[row]], self.start[row]
+        at, line = file["lines"][bisect_right(file["lines"], [start, 1 << 60]) - 1]
+        line += cut(file["text"], at, start).count("\n")
+        return file["name"], line, cut(file["text"], start, start + self.length[row])
+
+
+def pairs(opened: Archive, facts: dict[str, Any]) -> dict[str, Pair]:
+    sources = facts.get("sources", {"records": []})
+    shown = {record["name"]: Pair(sources, record) for record in sources["records"]}
+    assert sorted(shown) == sorted({code_of(name) for name in opened.range_records} & set(opened.records))
+    return shown
+
+
+# --- sizes
+
+
+@pytest.mark.parametrize("path", sampled(FILES, 40), ids=str)
+def test_the_nodes_of_the_sizes_add_up_to_the_file(path: Path) -> None:
+    facts = facts_of(path)
+    sizes, size = facts["sizes"], path.stat().st_size
+    assert (sum(sizes["stored"]), facts["head"]["size"]) == (size, size)
+    assert min(sizes["stored"]) >= 0
+    assert all(parent < row for row, parent in enumerate(sizes["parent"]))
+    assert {len(column) for name, column in sizes.items() if name != "kinds"} == {len(sizes["name"])}
+    assert "old" not in sizes
+
+
+def test_the_first_level_is_what_the_library_counts() -> None:
+    facts, account = facts_of(STACK), archive.sizes(STACK)
+    sizes = facts["sizes"]
+    sums: dict[str, int] = {}
+    for kind, stored in zip(sizes["kind"], sizes["stored"], strict=True):
+        sums[sizes["kinds"][kind]] = sums.get(sizes["kinds"][kind], 0) + stored
+    with archive.open(STACK) as opened:
+        names = {tensor.record for tensor in opened.tensors.values()}
+        weights = sum(opened.records[name].stored_size for name in names)
+    assert sums["debug info"] == account.debug_bytes == facts["head"]["debug_bytes"]
+    assert sums["weights"] == weights
+    container = ("local headers", "padding", "descriptors", "directory", "gaps")
+    assert sums["container"] == sum(
+        size.stored for kind, size in account.by("kind").items() if kind in container
+    )
+
+
+def test_tensors_stand_below_weights_by_the_steps_of_their_names() -> None:
+    sizes = facts_of(STACK)["sizes"]
+
+    def path(row: int) -> list[str]:
+        return [] if row <= 0 else [*path(sizes["parent"][row]), sizes["name"][row]]
+
+    paths = {".".join(path(row)): row for row in range(len(sizes["name"]))}
+    with archive.open(STACK) as opened:
+        for name, tensor in opened.tensors.items():
+            row = paths[f"weights.{name}"]
+            assert sizes["stored"][row] == opened.records[tensor.record].stored_size
+            assert sizes["elements"][row] == tensor.count
+            assert sizes["what"][row].startswith(f"{tensor.dtype} {tensor.shape[0]}")
+            assert sizes["record"][row] == tensor.record
+
+
+def test_an_older_file_has_its_own_column() -> None:
+    old, new = STACK.read_bytes(), tampered(STACK, {"extra/more.txt": b"x" * 1000, PLAIN: None})
+    sizes = facts_of(new, base=archive.sizes(old))["sizes"]
+    assert (sum(sizes["old"]), sum(sizes["stored"])) == (len(old), len(new))
+    rows = {name: row for row, name in enumerate(sizes["record"]) if name}
+    assert (sizes["old"][rows["extra/more.txt"]], sizes["stored"][rows["extra/more.txt"]]) == (0, 1000)
+    assert sizes["stored"][rows[PLAIN]] == 0 < sizes["old"][rows[PLAIN]]
+
+
+# --- sources
+
+
+@pytest.mark.parametrize("path", sampled(ARCHIVES, 20), ids=str)
+def test_every_row_is_what_a_plain_loop_says(path: Path) -> None:
+    with archive.open(path) as opened:
+        for name, pair in pairs(opened, facts_of(path)).items():
+            code = bytes(opened.records[name].view())
+            assert pair.text == decoded(code)
+            for row, (at, ranged) in enumerate((one.offset, one.range) for one in opened.ranges(name)):
+                assert pair.at[row] == units(decoded(code[:at]))
+                if ranged.source.is_null:
+                    assert pair.file[row] == -1
+                    continue
+                whole = bytes(ranged.source.text)
+                start, end = min(ranged.start, len(whole)), min(ranged.end, len(whole))
+                file = "" if ranged.source.filename is None else str(ranged.source.filename)
+                assert pair.shown(row) == (file, ranged.line, decoded(whole[start:end]))
+
+
+def test_two_hundred_random_positions_are_what_the_library_says_of_them() -> None:
+    chosen, asked = random.Random(30), 0  # noqa: S311 (the same in each run)
+    while asked < 200:
+        path = chosen.choice(ARCHIVES)
+        with archive.open(path) as opened:
+            shown = pairs(opened, facts_of(path))
+            for name in chosen.sample(sorted(shown), min(3, len(shown))):
+                code, pair = bytes(opened.records[name].view()), shown[name]
+                for near in [chosen.randrange(len(code)) for _ in range(5 if code else 0)]:
+                    byte = len(code[:near].decode(errors="ignore").encode())  # where a character begins
+                    ranged = opened.locate(name, byte)
+                    found = pair.shown(pair.row(units(decoded(code[:byte]))))
+                    if ranged is None or ranged.source.is_null:
+                        assert found is None
+                    else:
+                        assert found is not None
+                        assert found[1:] == (ranged.line, decoded(ranged.text))
+                    asked += 1
+
+
+def test_positions_beyond_the_bmp_and_in_text_that_is_no_utf_8_come_back() -> None:
+    with archive.open(UNICODE) as opened:
+        name = next(name for name in opened.records if name.endswith("models.py"))
+        code = bytes(opened.records[name].view())
+    changed = "# \U0001f40d\n".encode() + b"# \xff\xfe\n" + code
+    data = tampered(UNICODE, {name: changed})
+    facts = facts_of(data)
+    with archive.open(data) as opened:
+        pair = pairs(opened, facts)[name]
+        assert pair.text.startswith("# \U0001f40d\n# \\xff\\xfe\n")
+        offsets = [row.offset for row in opened.ranges(name)]
+    assert pair.at == [units(decoded(changed[:at])) for at in offsets]
+
+
+def test_fragments_of_a_file_stand_in_the_order_of_their_lines() -> None:
+    (file,) = (one for one in facts_of(STACK)["sources"]["files"] if one["name"].endswith("plain.py"))
+    numbers = [line for _, line in file["lines"]]
+    assert numbers == sorted(set(numbers))
+    starts = [at for at, _ in file["lines"]]
+    assert starts[0] == 0
+    assert all(cut(file["text"], at - 1, at) == "\n" for at in starts[1:])
+
+
+# --- what is shown, and what is wrong
+
+
+@pytest.mark.parametrize("kind", ["scripted.pt", "traced.ptl", "exported.pt2", "checkpoint.pt"])
+def test_a_page_without_source_has_no_path_and_no_line_of_it(kind: str) -> None:
+    path = FIXTURES / "canaries" / kind
+    facts, tokens = facts_of(path, Shown.NONE), planted_in(path)
+    gone = [token.token for token in tokens if token.goes in {"basename", "lines", "source"}]
+    assert gone or kind == "checkpoint.pt"
+    assert [token for token in gone if token in str(facts)] == []
+    assert "/home/" not in str(facts)
+    assert facts["head"]["source"] == "none"
+
+
+def test_base_names_have_no_folders() -> None:
+    files = facts_of(STACK, Shown.BASENAME)["sources"]["files"]
+    assert files
+    assert [file["name"] for file in files if "/" in file["name"]] == []
+
+
+def test_the_findings_are_those_of_verify_and_leaks() -> None:
+    data = tampered(STACK, {f"{PLAIN}.debug_pkl": b"broken"})
+    facts = facts_of(data)
+    findings = facts["findings"]
+    rows = list(zip(*(findings[name] for name in ("from", "severity", "record", "message")), strict=True))
+    found = [("verify", one.severity, one.record, one.message) for one in verify(data)]
+    assert [row for row in rows if row[0] == "verify"] == found
+    assert facts["head"]["verify"]["error"] == sum(one.severity == "error" for one in verify(data)) > 0
+    counted = archive.leaks(STACK).counted()
+    kinds = dict(facts_of(STACK)["head"]["leaks"])
+    assert sum(kinds.values()) == len(counted)
+
+
+def test_a_broken_section_is_left_out_and_said() -> None:
+    data = tampered(STACK, {f"{PLAIN}.debug_pkl": b"broken"})
+    facts = facts_of(data)
+    assert "sources" not in facts
+    assert [text for text in facts["left_out"] if text.startswith("sources: ") and "debug_pkl" in text]
+    assert sum(facts["sizes"]["stored"]) == len(data)
