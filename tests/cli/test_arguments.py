@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ARGUMENTS = {
-    **dict.fromkeys(["inspect", "verify", "leaks", "sizes", "store add"], "FILE..."),
+    **dict.fromkeys(["inspect", "verify", "leaks", "sizes", "report", "store add"], "FILE..."),
     **dict.fromkeys(["split", "join", "shrink", "restore", "redact", "migrate", "lite", "convert"], "IN..."),
     **dict.fromkeys(["store check", "store gc", "demo"], ""),
     "symbolicate": "[FILE]... [HANDLE|NODE|KERNEL|INSTRUCTION]...",
@@ -31,7 +31,7 @@ ARGUMENTS = {
     "serve": "STORE",
 }
 """Files of one kind a command; what they are compared with, or written to, is an option."""
-HAVE_BASE = {"sizes", "profile"}
+HAVE_BASE = {"sizes", "profile", "report"}
 
 
 def test_arguments_of_a_command_are_of_one_kind() -> None:
