@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import importlib
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+__distribution__ = "debug-archive"  # by which `debug_archive` knows this package
 _PUBLIC = {
     "base.errors": ("ArchiveError", "LimitError"),
     "base.limits": ("Limits",),

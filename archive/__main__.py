@@ -1,5 +1,5 @@
 """``python -m archive``: the command ``debug-archive``."""
 
-from archive.cli import main
+from debug_archive import main
 
 main()

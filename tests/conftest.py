@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -31,6 +32,7 @@ settings.register_profile("repeatable", patient, derandomize=True)
 settings.register_profile("explore", patient, derandomize=False)
 settings.load_profile("repeatable")
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 pin()
 remember_sources()
 gc.disable()  # until all tests are collected: nothing of them is garbage
@@ -47,7 +49,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell which cases run before modules of tests ask."""
+    """Tell which cases run before modules of tests ask.
+
+    Raises:
+        UsageError: there are no fixtures.
+    """
+    if not FIXTURES.is_dir():
+        raise pytest.UsageError(
+            "no fixtures/ here, which a source distribution leaves out: tests need a checkout"
+        )
     Suite.whole = config.getoption("--all")
     settings.register_profile("sample", max_examples=examples(settings().max_examples))
     settings.load_profile("sample")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from archive import __version__
 from archive.cli import ending
 
 if TYPE_CHECKING:
@@ -68,9 +69,7 @@ COMMANDS = {
         "archive.cli.convert", "Companions in another profile, programs in canonical form."
     ),
     "serve": CommandEntry("archive.cli.serve", "A store over HTTP: logs explained, companions given out."),
-    "demo": CommandEntry(
-        "archive.cli.demo.command", "What lowering to a backend gives, step by step; needs PyTorch."
-    ),
+    "demo": CommandEntry("archive.cli.demo.command", "The main job on a small real model, step by step."),
 }
 
 
@@ -102,7 +101,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="debug-archive", message="%(package)s %(version)s")
+@click.version_option(__version__, package_name="debug-archive", message="%(package)s %(version)s")
 def group() -> None:
     """Debug information in PyTorch model archives (.pt, .ptl), without PyTorch.
 

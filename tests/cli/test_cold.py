@@ -20,7 +20,7 @@ MODEL = str(ORACLES / "plain_stack.ptl")
 PROGRAM = """
 import atexit, os, sys
 atexit.register(lambda: open(os.environ["IMPORTED"], "w").write(" ".join(sys.modules)))
-from archive.cli import main
+from debug_archive import main
 main()
 """
 FOR_NONE = {"torch", "rich", "numpy.ma", "numpy.random", "shutil", "secrets", "archive.failures.log"}

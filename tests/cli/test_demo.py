@@ -21,7 +21,7 @@ pytest.importorskip("torch", exc_type=ImportError)
 import archive
 from archive.backend import LoweringError, example
 from archive.base.errors import ArchiveError
-from archive.cli.demo import command, stock, stock_program
+from archive.cli.demo import claims, command, stock, stock_program
 from tests.support.commands import called, files, told
 from tests.support.documents import file_of
 from tests.support.processes import run_fresh
@@ -160,6 +160,12 @@ def test_the_device_names_handles_and_the_companion_explains_them(
     assert again.stdout == facts["lite"]["text"]
 
 
+def test_the_split_is_told_by_its_table(folder: Path) -> None:
+    done = called("demo", "--backend", "-o", folder, "--force")
+    assert re.search(r"^device\.ptl +[\d,]+ +92\.\d% +model and debug handles$", done.stdout, re.MULTILINE)
+    assert "FittedTable" not in done.stdout
+
+
 def test_nothing_is_replaced_unasked(facts: dict[str, Any], folder: Path) -> None:
     assert facts
     before = [(folder / name).read_bytes() for name in FILES]
@@ -218,7 +224,7 @@ def test_what_stock_pytorch_says_is_checked(
     facts: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     says(facts, tmp_path, monkeypatch)
-    with pytest.raises(stock.ClaimError, match=re.escape(problem)):
+    with pytest.raises(claims.ClaimError, match=re.escape(problem)):
         stock.run_stock(tmp_path, ["a.pt"], b"")
 
 
@@ -248,12 +254,6 @@ def test_without_pytorch_it_says_where_to_get_it(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "--backend needs PyTorch" in done.stderr
     assert "pip install 'debug-archive[torch]'" in done.stderr
-
-
-def test_unless_told_what_to_show_it_says_what_there_is() -> None:
-    done = called("demo")
-    assert done.exit_code == 2
-    assert "choose what to show: --backend" in done.stderr
 
 
 def test_help_has_examples() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import archive
 from tests.support.sampling import whole_suite
 from tools import make_fixtures, manifest
 
@@ -62,9 +63,9 @@ def contents(file: Path) -> Iterator[tuple[str, bytes]]:
         raw = lzma.decompress(raw)
     yield str(file.relative_to(ROOT)), raw
     if zipfile.is_zipfile(io.BytesIO(raw)):
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            for name in archive.namelist():
-                yield f"{file.relative_to(ROOT)}!{name}", archive.read(name)
+        with zipfile.ZipFile(io.BytesIO(raw)) as members:
+            for name in members.namelist():
+                yield f"{file.relative_to(ROOT)}!{name}", members.read(name)
 
 
 def test_every_fixture_has_its_digest() -> None:
@@ -131,16 +132,16 @@ def test_comparing_tells_which_records_differ(tmp_path: Path) -> None:
     made.write_bytes(frozen.read_bytes())
     assert make_fixtures.compared(made, frozen) is None
 
-    with zipfile.ZipFile(made, "w") as archive:
+    with zipfile.ZipFile(made, "w") as written:
         for name, content in make_fixtures.records(frozen).items():
-            archive.writestr(name, content)
+            written.writestr(name, content)
     assert make_fixtures.compared(made, frozen) == "the same records, but another order or other zip headers"
 
-    with zipfile.ZipFile(made, "w") as archive:
+    with zipfile.ZipFile(made, "w") as written:
         for name, content in make_fixtures.records(frozen).items():
             if name != "plain_stack/byteorder":
-                archive.writestr(name, b"4" if name == "plain_stack/version" else content)
-        archive.writestr("plain_stack/extra/x", b"")
+                written.writestr(name, b"4" if name == "plain_stack/version" else content)
+        written.writestr("plain_stack/extra/x", b"")
     said = make_fixtures.compared(made, frozen)
     assert said is not None
     assert said.split("; ") == [
@@ -206,12 +207,11 @@ def test_the_core_needs_seven_packages_and_no_torch() -> None:
 
 
 def test_the_installed_version_is_the_projects() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     try:
         installed = importlib.metadata.version("debug-archive")
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("debug-archive is not installed")
-    assert installed == project["version"]
+    assert installed == archive.__version__
 
 
 def test_licence_and_type_marker_are_there() -> None:

@@ -1,1 +1,1 @@
-"""``debug-archive demo``: the steps, and the program that stock PyTorch runs in a process of its own."""
+"""``debug-archive demo``: its steps, an archive, and the program that runs in stock PyTorch."""

@@ -36,22 +36,27 @@ if TYPE_CHECKING:
 def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> ExitStatus:
     """Show what this project does, on a small real model, step by step.
 
+    A model is split into a small file for the device (device.ptl) and its debug info (model.ptdbg), which
+    explains a failure of the small file as PyTorch does with the source at hand; both are joined again. This
+    needs no PyTorch: what PyTorch printed comes with the model.
+
     --backend lowers a part of an image classifier, saves the model (host.ptl, host.pt), and runs it in stock
     PyTorch, in a process that cannot import this library. It fails with a bad image there, and here, at the
     model's own lines; a run is profiled (trace.json); and the debug info is split off (device.ptl,
-    model.ptdbg), which then explains the numbers that are left. Each result and text is compared.
+    model.ptdbg), which then explains the numbers that are left.
+
+    Each result and text is compared.
 
     Exit status: 0 all is as it is told, 1 something is not, 2 error.
 
     \b
     Examples:
+      debug-archive demo
       debug-archive demo --backend
       debug-archive demo --backend -o build/backend
       debug-archive demo --backend --json
     """  # noqa: D301 (click reads the backspace)
-    if not backend:
-        raise click.UsageError("choose what to show: --backend (a part of a model lowered to a backend)")
-    shown = _backend_steps()
+    shown = _backend_steps() if backend else _main_steps()
     with ExitStack() as stack:
         if out is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="debug-archive-")))
@@ -60,6 +65,13 @@ def command(*, backend: bool, out: Path | None, force: bool, as_json: bool) -> E
             shown.check_targets(folder, force=force)
             folder.mkdir(parents=True, exist_ok=True)
         return _show(shown, folder, kept=out is not None, force=force, as_json=as_json)
+
+
+def _main_steps() -> ModuleType:
+    """The module with the steps of the main job."""
+    from archive.cli.demo import main_job  # noqa: PLC0415 (--help does without)
+
+    return main_job
 
 
 def _backend_steps() -> ModuleType:

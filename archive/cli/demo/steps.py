@@ -2,33 +2,22 @@
 
 A model is lowered, saved, run by stock PyTorch in a process of its own, run and profiled by this library, and
 its debug info is split off. Each claim is checked before it is printed; one that does not hold raises
-:class:`ClaimError`.
+:class:`~archive.cli.demo.claims.ClaimError`.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import linecache
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 import archive
 from archive.backend import BackendError, Delegate, LoweringError, example, save_lowered
 from archive.backend.profile.profile import duration
-from archive.base.facts import dataclass
 from archive.base.output import check_target
-from archive.cli.demo.stock import (
-    PRINTED_HANDLES,
-    ClaimError,
-    check,
-    check_same,
-    is_same,
-    run_stock,
-    shown_lines,
-)
+from archive.cli.demo.claims import ClaimError, DemoStep, check, handles_in, table
+from archive.cli.demo.stock import check_same, is_same, run_stock, shown_lines
 from archive.failures.explainer import LogExplainer
 from archive.render.making import Sized, split_text
 
@@ -42,26 +31,8 @@ DEMO_BACKEND = "aten"
 LITE_FILE, SCRIPT_FILE = "host.ptl", "host.pt"
 DEVICE_FILE, COMPANION_FILE = "device.ptl", "model.ptdbg"
 TRACE_FILE = "trace.json"
-TEXT_WIDTH = 100
 FAILURES = (ClaimError, LoweringError, BackendError)
 """Raised by steps that do not show what they claim."""
-
-
-@dataclass(frozen=True, slots=True)
-class DemoStep:
-    """A step that has been done.
-
-    Attributes:
-        name: the key of its facts in the demo's JSON.
-        title: one line above its text.
-        text: its result, for people.
-        facts: its result, for programs.
-    """
-
-    name: str
-    title: str
-    text: str
-    facts: dict[str, object]
 
 
 def check_targets(folder: Path, *, force: bool) -> None:
@@ -99,7 +70,7 @@ def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
     yield _profiled(delegate, model, folder, force=force)
     yield _split(folder, force=force)
     (device,) = run_stock(folder, [DEVICE_FILE], calls)
-    check(PRINTED_HANDLES.search(device.error), f"stock PyTorch names handles for {DEVICE_FILE}")
+    check(handles_in(device.error), f"stock PyTorch names handles for {DEVICE_FILE}")
     check("<--- HERE" not in device.error, f"stock PyTorch has no source for {DEVICE_FILE}")
     text = f"{device}\n\nOf the bad image it says:\n\n{device.error}"
     yield DemoStep("device", f"{DEVICE_FILE} in stock PyTorch: numbers are left", text, device.facts())
@@ -236,12 +207,8 @@ def _split(folder: Path, *, force: bool) -> DemoStep:
         Sized(DEVICE_FILE, made.out_size),
         Sized(COMPANION_FILE, made.companion_size),
     )
-    console = Console(file=io.StringIO(), width=TEXT_WIDTH)
-    with console.capture() as capture:
-        console.print(split_text(made, *sizes))
     facts = asdict(made) | {"device": str(folder / DEVICE_FILE), "companion": str(folder / COMPANION_FILE)}
-    text = "\n".join(line.rstrip() for line in capture.get().splitlines())
-    return DemoStep("split", "The debug info split off", text, facts)
+    return DemoStep("split", "The debug info split off", table(split_text(made, *sizes)), facts)
 
 
 def _explained(device: StockRun, lite: StockRun, folder: Path) -> DemoStep:

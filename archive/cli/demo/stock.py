@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.backend.pytorch import GENERATED_FILE
 from archive.cli.demo import stock_program
+from archive.cli.demo.claims import check, handles_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,12 +26,7 @@ MARKED_LINE = re.compile(
     r"(?P<text>[^\n]*)\n *~+ <--- HERE",
     re.MULTILINE,
 )
-PRINTED_HANDLES = re.compile(r"Debug info for handle\(s\): debug_handles:\{([-\d,]+)\}, was not found\.")
 PRINTED_HIERARCHY = re.compile(r"Module hierarchy:(.*)")
-
-
-class ClaimError(Exception):
-    """A claim of the demo does not hold."""
 
 
 class MarkedLine(NamedTuple):
@@ -62,27 +58,16 @@ class StockRun(NamedTuple):
 
     def facts(self) -> dict[str, object]:
         """The run for JSON."""
-        handles = PRINTED_HANDLES.search(self.error)
         hierarchy = PRINTED_HIERARCHY.search(self.error)
         return {
             "file": self.file,
             "same": is_same(self.difference),
             "difference": self.difference,
-            "handles": [int(handle) for handle in handles[1].split(",")] if handles else [],
+            "handles": handles_in(self.error),
             "module_hierarchy": hierarchy[1] if hierarchy else None,
             "lines": [line._asdict() for line in shown_lines(self.error)],
             "text": self.error,
         }
-
-
-def check(holds: object, claim: str) -> None:
-    """Check a claim.
-
-    Raises:
-        ClaimError: it does not hold.
-    """
-    if not holds:
-        raise ClaimError(f"this does not hold: {claim}")
 
 
 def is_same(difference: float | None) -> bool:

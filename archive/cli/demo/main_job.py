@@ -1,0 +1,146 @@
+"""The steps of ``debug-archive demo``: the main job, on an archive that lies beside this file.
+
+``model.ptl`` is an archive that PyTorch 2.13 wrote; ``device.txt`` and ``source.txt`` are what its lite
+interpreter printed about one failure, without and with the debug info: files of ``fixtures/oracles``. So
+this needs neither PyTorch nor a checkout. Each claim is checked before it is printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import archive
+from archive.base.output import check_target, replacing
+from archive.cli.demo.claims import ClaimError, DemoStep, check, handles_in, table
+from archive.failures.explainer import LogExplainer
+from archive.render.making import Sized, join_text, split_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MODEL_FILE, DEVICE_FILE, COMPANION_FILE, JOINED_FILE = "model.ptl", "device.ptl", "model.ptdbg", "joined.ptl"
+LOG_FILE = "device.txt"
+SOURCE_FILE = "source.txt"
+HERE = Path(__file__).parent
+FAILURES = (ClaimError,)
+"""Raised by steps that do not show what they claim."""
+
+
+def check_targets(folder: Path, *, force: bool) -> None:
+    """Refuse a folder in which one of the files would be replaced.
+
+    Raises:
+        ArchiveError: one exists, and ``force`` is not given.
+    """
+    for name in (MODEL_FILE, DEVICE_FILE, COMPANION_FILE, LOG_FILE, JOINED_FILE):
+        check_target(folder / name, force=force)
+
+
+def steps(folder: Path, *, force: bool) -> Iterator[DemoStep]:
+    """Do one step after the other, each when it is asked for.
+
+    Args:
+        folder: takes the files that are made.
+        force: replace existing files.
+
+    Raises:
+        ClaimError: a claim does not hold.
+        ArchiveError: a file exists and ``force`` is not given.
+        OSError: a file cannot be written.
+    """
+    for name in (MODEL_FILE, LOG_FILE):
+        with replacing(folder / name, force=force) as out:
+            out.write((HERE / name).read_bytes())
+    yield _model(folder)
+    yield _split(folder, force=force)
+    yield _failure(folder)
+    yield _explained(folder)
+    yield _joined(folder, force=force)
+
+
+def _model(folder: Path) -> DemoStep:
+    """Tell what the archive is.
+
+    Raises:
+        ClaimError: ``verify`` finds something.
+    """
+    path = folder / MODEL_FILE
+    diagnostics = archive.verify(path)
+    check(not diagnostics, f"{MODEL_FILE} is well")
+    with archive.open(path) as opened:
+        handles = len(opened.handles)
+        account = archive.sizes(opened)
+    text = (
+        f"{MODEL_FILE} was written by PyTorch 2.13 for its lite interpreter: {account.size:,} bytes,\n"
+        f"{account.debug_bytes:,} of them debug info, which leads {handles:,} debug handles to source."
+    )
+    facts = {"path": str(path), "bytes": account.size, "debug": account.debug_bytes, "handles": handles}
+    return DemoStep("model", "A model for a device", text, facts)
+
+
+def _split(folder: Path, *, force: bool) -> DemoStep:
+    """Split the debug info off, as ``debug-archive split`` does and prints it.
+
+    Raises:
+        ClaimError: the small file and the companion do not make the original again.
+    """
+    names = (MODEL_FILE, DEVICE_FILE, COMPANION_FILE)
+    made = archive.split(*(folder / name for name in names), force=force)
+    check(made.exact, f"{DEVICE_FILE} and {COMPANION_FILE} make {MODEL_FILE} again")
+    sizes = map(Sized, names, (made.size, made.out_size, made.companion_size))
+    facts = asdict(made) | {"device": str(folder / DEVICE_FILE), "companion": str(folder / COMPANION_FILE)}
+    return DemoStep(
+        "split", "The debug info split off, before it is shipped", table(split_text(made, *sizes)), facts
+    )
+
+
+def _failure(folder: Path) -> DemoStep:
+    """Show what PyTorch printed about a failure of the small file.
+
+    Raises:
+        ClaimError: it shows a line of source, or names no handle.
+    """
+    said = (folder / LOG_FILE).read_text("utf-8")
+    handles = handles_in(said)
+    check("<--- HERE" not in said, f"PyTorch shows no source for {DEVICE_FILE}")
+    check(handles, f"PyTorch names a handle for {DEVICE_FILE}")
+    text = f"Without the debug info, PyTorch 2.13 printed this ({LOG_FILE}):\n\n{said.rstrip()}"
+    facts: dict[str, object] = {"log": str(folder / LOG_FILE), "handles": handles, "text": said}
+    return DemoStep("failure", f"{DEVICE_FILE} fails: a number is left", text, facts)
+
+
+def _explained(folder: Path) -> DemoStep:
+    """Explain that by the companion.
+
+    Raises:
+        ClaimError: the text differs from PyTorch's own for the archive with debug info.
+    """
+    log = (folder / LOG_FILE).read_bytes()
+    with archive.open(folder / COMPANION_FILE) as companion:
+        explainer = LogExplainer.of(companion)
+        said = b"".join(explainer.explain([log])).decode()
+        found = companion.symbolicate(handles_in(log.decode()))
+    same = said == (HERE / SOURCE_FILE).read_text("utf-8")
+    counted = (explainer.explained, explainer.unknown) == (1, 0)
+    check(same and counted, f"{COMPANION_FILE} makes of it what PyTorch prints with the source at hand")
+    check(not found.missing, f"{COMPANION_FILE} knows the handles")
+    text = f"{said.rstrip()}\n\nThat is, to the byte, what PyTorch 2.13 printed for {MODEL_FILE}."
+    facts = {"same_text": same, "module_hierarchy": found.module_hierarchy, "text": said}
+    return DemoStep("explained", f"The same failure, explained by {COMPANION_FILE}", text, facts)
+
+
+def _joined(folder: Path, *, force: bool) -> DemoStep:
+    """Put both halves together again.
+
+    Raises:
+        ClaimError: the result is not the original.
+    """
+    made = archive.join(folder / DEVICE_FILE, folder / COMPANION_FILE, folder / JOINED_FILE, force=force)
+    same = (folder / JOINED_FILE).read_bytes() == (folder / MODEL_FILE).read_bytes()
+    check(same and made.exact, f"{JOINED_FILE} is {MODEL_FILE}, byte for byte")
+    names = (DEVICE_FILE, JOINED_FILE, COMPANION_FILE)
+    sizes = [Sized(name, (folder / name).stat().st_size) for name in names]
+    facts = asdict(made) | {"joined": str(folder / JOINED_FILE), "same_bytes": same}
+    return DemoStep("joined", "Both halves joined again", table(join_text(made, *sizes)), facts)
