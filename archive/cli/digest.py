@@ -19,6 +19,7 @@ from archive.cli.status import ExitStatus
 from archive.compare.digest import VERSIONS
 from archive.compare.digest.names import escaped_name, unescaped_name
 from archive.reader.recognition import OPENED_KINDS, FileKind
+from archive.render.digest import parts_table
 
 if TYPE_CHECKING:
     from archive import Digest, Limits
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from archive.cli.reading import FileReader
     from archive.compare.digest import Of
     from archive.render.documents import DigestFacts
+    from archive.render.fitted_table import Printed
 
 KINDS = OPENED_KINDS | {FileKind.LFS}
 """The kinds of files in folders that have digests. A pointer may stand for a model, so it gets a row."""
@@ -94,6 +96,7 @@ def command(
         digest, name = reading.facts, reading.file.label
         facts: DigestFacts = {"file": name}
         lines, notes = [], []
+        on_terminal: Printed = []
         if digest is None:
             notes = [problem_line(reading)]
             facts["error"] = notes[0]
@@ -103,14 +106,16 @@ def command(
                 facts["parts"] = digest.parts
             mark = "" if escaped_name(name) == name else "\\"
             lines = [f"{mark}{digest}  {escaped_name(name)}"]
-            lines += [f"{value}  {part}" for part, value in digest.parts.items()] if parts else []
+            if parts:
+                on_terminal = [*lines, parts_table(digest.parts), ""]
+                lines += [f"{value}  {part}" for part, value in digest.parts.items()]
         if expected:
             value = expected[reading.file.name].value
             same = digest is not None and str(digest) == value
             wrong += digest is not None and not same
             facts |= {"expected": value, "same": same}
-            lines = [f"{name}: {'OK' if same else 'FAILED'}"]
-        return Row(status_of(reading), facts, lines, notes=notes)
+            lines, on_terminal = [f"{name}: {'OK' if same else 'FAILED'}"], []
+        return Row(status_of(reading), facts, lines, notes=notes, on_terminal=on_terminal)
 
     work = partial(_digest, of=of, expected=expected, limits=reader.limits, mapped=reader.mapped)
     status = reader.several(listing, work, "hashing", row)

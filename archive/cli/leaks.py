@@ -118,18 +118,11 @@ class _LeakSearch:
     def single(self, name: str, leaks: Leaks, examples: int) -> ExitStatus:
         """Print what a single file gives away: a table with some texts of each kind."""
         shown = self._counted(name, leaks)
-        if shown:
-            printing.show([leaks_table(shown, examples)])
-            printing.write_line("")
-            for line in remedies(shown):
-                printing.write_line(line)
-        else:
-            printing.write_line(f"{name}: {leaks_line(shown)}")
+        lines = remedies(shown) if shown else [f"{name}: {leaks_line(shown)}"]
         rest = "" if self._kinds else listed_only(leaks, shown)
         passed = f"tensors passed over: {leaks.passed_over:,} bytes" if leaks.passed_over else ""
-        for line in (rest, passed):
-            if line:
-                printing.write_line(line)
+        lines += [line for line in (rest, passed) if line]
+        printing.show([leaks_table(shown, examples), "", *lines] if shown else lines)
         for kind, count in leaks.more.items():
             printing.note(f"{kind}: {count:,} more, of texts that are not listed")
         for trouble in leaks.problems:

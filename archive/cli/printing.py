@@ -168,13 +168,18 @@ def show(printed: Printed, *, aside: bool = False) -> None:
 
 
 def show_lines(lines: Iterable[tuple[str, str]]) -> None:
-    """Print lines with their styles, which only a terminal shows, and which that wraps.
+    """Print lines with their styles, which only a terminal shows; there wide lines become several.
 
     Raises:
         OSError: standard output cannot be written; the error names it.
     """
     if sys.stdout.isatty():
-        _show_styled([line] for line in lines)
+        from rich.console import Console  # noqa: PLC0415 (terminals only)
+
+        from archive.render.fitted_table import hanging  # noqa: PLC0415 (the same)
+
+        width = Console().width
+        _show_styled([(part, style)] for line, style in lines for part in hanging(line, width))
     else:
         write_file("".join(f"{line}\n" for line, _ in lines).encode())
 

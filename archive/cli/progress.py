@@ -46,6 +46,19 @@ class Tracker:
         """Write a line for the person at the terminal to standard error."""
         self._write(f"debug-archive: {line}", sys.stderr)
 
+    @contextmanager
+    def cleared(self) -> Iterator[None]:
+        """Without the bar for the time of the block, which prints."""
+        if self._bar is None:
+            yield
+            return
+        self._bar.stop()
+        try:
+            yield
+            printing.flush()
+        finally:
+            self._bar.start()
+
     def _write(self, line: str, stream: TextIO) -> None:
         line = one_line(line)
         if stream.isatty() and self._bar is not None:

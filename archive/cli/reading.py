@@ -7,6 +7,7 @@ A reading command says which kinds of files it takes, how it reads one, in which
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import closing
 from functools import partial, wraps
 from os.path import isfile
@@ -23,7 +24,7 @@ from archive.cli import printing
 from archive.cli.ci import Annotations, annotations_of, annotations_option, sarif_option
 from archive.cli.ending import sigterm_as_ctrl_c
 from archive.cli.options import json_option, limit_option, no_map_option
-from archive.cli.progress import tracker
+from archive.cli.progress import Tracker, tracker
 from archive.cli.status import ExitStatus
 from archive.render.ci import sarif
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from archive.batches.reading import FoundFiles, Reading
     from archive.reader.recognition import FileKind
     from archive.render.ci import SarifResult
+    from archive.render.fitted_table import Printed
 
 FactsT = TypeVar("FactsT")
 FEW = 32
@@ -60,6 +62,7 @@ class Row:
         facts: with ``--json``: its object in the document.
         lines: lines of standard output, without ``--json`` and ``--sarif``.
         styled: the same with a style each, which a terminal shows.
+        on_terminal: what a terminal shows in the place of ``lines``; nothing if it shows them.
         notes: lines of standard error.
         results: with ``--sarif``: its findings.
     """
@@ -68,6 +71,7 @@ class Row:
     facts: object = None
     lines: Iterable[str] = ()
     styled: Iterable[tuple[str, str]] = ()
+    on_terminal: Printed = ()
     notes: Iterable[str] = ()
     results: Iterable[SarifResult] = ()
 
@@ -140,21 +144,25 @@ class FileReader:
         document = printing.JsonDocument() if self.as_json else None
         results: list[SarifResult] = []
 
-        def write(row: Row, note: Callable[[str], None], write_line: Callable[[str], None]) -> None:
+        def write(row: Row, beside_bar: Tracker) -> None:
             nonlocal status
             status = max(status, row.status)
             for line in row.notes:
-                note(line)
+                beside_bar.note(line)
             if self.as_sarif:
                 results.extend(row.results)
             elif document is not None:
                 if row.facts is not None:
                     document.add(row.facts)
+            elif row.on_terminal and sys.stdout.isatty():
+                with beside_bar.cleared():
+                    printing.show(row.on_terminal)
+            elif row.styled:
+                with beside_bar.cleared():
+                    printing.show_lines(row.styled)
             else:
                 for line in row.lines:
-                    write_line(line)
-                if row.styled:
-                    printing.show_lines(row.styled)
+                    beside_bar.write_line(line)
 
         with (
             sigterm_as_ctrl_c(),
@@ -162,10 +170,10 @@ class FileReader:
             tracker(doing, count, as_json=self.as_json or self.as_sarif) as beside_bar,
         ):
             for reading in beside_bar.track(readings_of_files):
-                write(row_of(reading), beside_bar.note, beside_bar.write_line)
+                write(row_of(reading), beside_bar)
         note_left_out(files.others)
         for row in more:
-            write(row, printing.note, printing.write_line)
+            write(row, Tracker(None, doing, 0))
         if self.as_sarif:
             printing.write_json(sarif(__version__, rules or {}, results))
         elif document is not None:

@@ -1,7 +1,8 @@
 """Tables that fit any width and keep their numbers.
 
 On a narrow terminal, names lose their middle (``code/…/models/resnet.py``), texts are wrapped, and numbers
-stay whole. Where that does not suffice, each row becomes a name with its other cells below it.
+stay whole; so do those at the end of a place (``…linear.py.d…l, byte 220``). Where that does not suffice,
+each row becomes a name with its other cells below it.
 
 All is drawn here. rich, a tenth of a short command to import, styles what a terminal shows, and wraps what is
 too wide; its own tables take half a millisecond a row.
@@ -20,7 +21,7 @@ from archive.base.facts import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    Holds = Literal["name", "number", "text"]
+    Holds = Literal["name", "place", "number", "text"]
     Line = list[tuple[str, str]]
     """Parts of a line, each with its style."""
     Printed = Iterable["str | FittedTable"]
@@ -32,8 +33,16 @@ RULE = "─"
 """Drawn below the headings."""
 INDENT = "  "
 """Before a row's cells where they stand below its name."""
+HANGING = "    "
+"""What the rest of a wrapped line is indented by, besides its own indentation."""
 SHORTEST_NAME = 14
+SHORTEST_PLACE = 24
+"""Its last ten cells stay, which a number of bytes or lines fits in."""
 SHORTEST_TEXT = 10
+LONGEST_WORD = 24
+"""Longer words of texts are broken where the table would not fit otherwise."""
+SHORTENED = {"name": SHORTEST_NAME, "place": SHORTEST_PLACE}
+"""What loses its middle, and how narrow it may be."""
 NAME_WEIGHT, TEXT_WEIGHT = 2, 3
 """The column with the largest product of weight and width is narrowed: texts before names."""
 ELLIPSIS = "…"
@@ -56,12 +65,29 @@ def lines_of(printed: Printed, width: int) -> Iterator[Line]:
             yield from part.lines(width)
 
 
+def hanging(text: str, width: int) -> Iterator[str]:
+    """A line as it is, or in several where it is wider than some cells, the further ones indented by more.
+
+    >>> list(hanging("  ~ method forward: source +5 -4", 24))
+    ['  ~ method forward: ', '      source +5 -4']
+    """
+    if cells_of(text) <= width:
+        yield text
+        return
+    indent = text[: len(text) - len(text.lstrip(" "))][: width // 2]
+    first, *_ = _wrapped(text[len(indent) :], width - len(indent))
+    yield indent + first
+    rest = text[len(indent) + len(first) :].lstrip(" ")
+    more = (indent + HANGING)[: width // 2]
+    yield from (more + line for line in _wrapped(rest, width - len(more)))
+
+
 @dataclass()
 class FittedTable:
-    """A table whose columns hold names, numbers or texts.
+    """A table whose columns hold names, places, numbers or texts.
 
     Attributes:
-        columns: heading and content of each column; the first one holds names.
+        columns: heading and content of each column.
         rows: cells, and a style for each row.
     """
 
@@ -100,7 +126,7 @@ class FittedTable:
         room = most - GAP * (len(widths) - 1)
         if sum(least) > room:
             return None
-        weights = [NAME_WEIGHT if holds == "name" else TEXT_WEIGHT for _, holds in self.columns]
+        weights = [NAME_WEIGHT if holds in SHORTENED else TEXT_WEIGHT for _, holds in self.columns]
         for _ in range(sum(widths) - room):
             spare = [
                 weight * width if width > low else 0
@@ -110,20 +136,28 @@ class FittedTable:
         return widths
 
     def _least(self, at: int, cells: Sequence[str]) -> int:
-        """The narrowest width of a column: numbers stay whole, texts are wrapped between words."""
+        """The narrowest width of a column: numbers stay whole, texts are wrapped, mostly between words."""
         heading, holds = self.columns[at]
-        if holds == "name":
-            return max(SHORTEST_NAME, cells_of(heading))
-        words = cells if holds == "number" else [word for cell in cells for word in cell.split()]
-        return max(SHORTEST_TEXT if holds == "text" else 0, *map(cells_of, words or [""]))
+        if holds in SHORTENED:
+            return max(SHORTENED[holds], cells_of(heading))
+        if holds == "number":
+            return max(map(cells_of, cells))
+        words = (cells_of(word) for cell in cells for word in cell.split())
+        return max(SHORTEST_TEXT, min(LONGEST_WORD, max(words, default=0)))
 
     def _table(self, widths: Sequence[int]) -> Iterator[Line]:
         """The lines of a table: headings, a rule, and the rows."""
         yield from self._row(widths, [heading for heading, _ in self.columns], "bold")
         yield [(RULE * (sum(widths) + GAP * (len(widths) - 1)), "")]
-        names = shortened([cells[0] for cells, _ in self.rows], widths[0])
-        for name, (cells, style) in zip(names, self.rows, strict=True):
-            yield from self._row(widths, [name, *cells[1:]], style)
+        of_columns = [
+            self._fitted(at, width, [cells[at] for cells, _ in self.rows]) for at, width in enumerate(widths)
+        ]
+        for (_, style), *cells in zip(self.rows, *of_columns, strict=True):
+            yield from self._row(widths, cells, style)
+
+    def _fitted(self, at: int, width: int, cells: list[str]) -> list[str]:
+        """The cells of a column, shortened to its width; numbers and texts are wrapped later."""
+        return shortened(cells, width) if self.columns[at][1] in SHORTENED else cells
 
     def _row(self, widths: Sequence[int], cells: Sequence[str], style: str) -> Iterator[Line]:
         """The lines of a row: as many as its highest cell has."""
@@ -143,8 +177,9 @@ class FittedTable:
     def _stacked(self, width: int) -> Iterator[Line]:
         """Each row as its name, with its other cells and their headings below it."""
         headings = [heading for heading, _ in self.columns[1:]]
+        first = f"{self.columns[0][0]} " if self.columns[0][1] == "number" else ""
         for cells, style in self.rows:
-            yield from ([(line, style)] for line in _wrapped(cells[0], width))
+            yield from ([(line, style)] for line in _wrapped(f"{first}{cells[0]}", width))
             told = [f"{heading} {cell}" for heading, cell in zip(headings, cells[1:], strict=True) if cell]
             below = _wrapped(", ".join(told), width - len(INDENT))
             yield from ([(INDENT, ""), (line, style)] for line in below)
@@ -187,7 +222,8 @@ def shortened(names: Sequence[str], width: int) -> list[str]:
 def in_the_middle(name: str, width: int) -> str:
     """A name without its middle.
 
-    Whole folders are left out as far as possible; of a single long part, the middle.
+    Whole folders are left out as far as possible; of a single long part, and of a last one that is too long,
+    the middle.
 
     >>> in_the_middle("code/__torch__/torchvision/models/resnet.py", 30)
     'code/…/models/resnet.py'
@@ -200,7 +236,8 @@ def in_the_middle(name: str, width: int) -> str:
     front: list[str] = []
     back = [parts.pop()]
     if cells_of(f"{ELLIPSIS}/{back[0]}") > width:
-        return _cut(name, width)
+        has_room = parts and width >= SHORTEST_NAME
+        return f"{ELLIPSIS}{_cut(back[0], width - 1)}" if has_room else _cut(name, width)
     # Folders are added to front and back in turn, as long as the name fits.
     for into_front in (True, False) * len(parts):
         part = parts[len(front)] if into_front else parts[-len(back)]

@@ -29,7 +29,7 @@ def leaks_table(findings: Sequence[Finding], examples: int) -> FittedTable:
         found: the findings, those of a kind together.
         examples: the number of texts that are shown of a kind; 0 shows all.
     """
-    table = FittedTable([("kind", "name"), ("found", "number"), ("text", "text"), ("first at", "text")])
+    table = FittedTable([("kind", "text"), ("found", "number"), ("text", "name"), ("first at", "place")])
     for kind, some in by_kind(findings).items():
         shown = some if len(some) <= examples + 1 else some[: examples or None]
         for number, finding in enumerate(shown):

@@ -130,7 +130,7 @@ def causes_text(explainer: LogExplainer, top: int | None) -> Printed:
     from archive.render.fitted_table import FittedTable  # noqa: PLC0415 (not for JSON)
 
     causes = explainer.causes.top(top)
-    table = FittedTable([("failures", "number"), ("lines", "number"), ("place", "name"), ("cause", "text")])
+    table = FittedTable([("failures", "number"), ("lines", "number"), ("place", "place"), ("cause", "text")])
     for group in causes:
         cause = group.cause
         lines = f"{group.first:,}" if group.count == 1 else f"{group.first:,}-{group.last:,}"

@@ -18,7 +18,7 @@ import archive
 from archive.container.write import member_from, new_member
 from archive.describe.inspect import inspect
 from archive.describe.sizes import View, sizes
-from archive.render.fitted_table import FittedTable, in_the_middle, lines_of, shortened
+from archive.render.fitted_table import FittedTable, hanging, in_the_middle, lines_of, shortened
 from archive.render.inspect import inspection_text
 from archive.render.making import Sized, join_text, shrink_text, split_text
 from archive.render.sizes import difference_text, sizes_text
@@ -152,6 +152,11 @@ def test_a_shortened_name_fits(name: str, width: int) -> None:
     assert ("…" in short) == (cell_len(name) > width)
 
 
+def test_of_a_long_last_part_the_middle_goes() -> None:
+    place = "code/__torch__/torch/nn/modules/linear.py.debug_pkl, byte 220"
+    assert in_the_middle(place, 24) == "…linear.py.d…l, byte 220"
+
+
 def test_names_that_would_look_the_same_are_cut_elsewhere_or_stay_whole() -> None:
     alike = ["code/__torch__/a/mangle_1/conv.py", "code/__torch__/a/mangle_2/conv.py"]
     other = "code/__torch__/a/b/c/linear.py"
@@ -167,7 +172,7 @@ def test_names_that_would_look_the_same_are_cut_elsewhere_or_stay_whole() -> Non
 
 
 def on_a_terminal(width: int, *arguments: object) -> str:
-    """The output of a command on a terminal of this width."""
+    """The output of a command on a terminal of this width; its bars are on another one's standard error."""
     ours, theirs = os.openpty()
     command = [sys.executable, "-c", "from archive.cli import main; main()", *map(str, arguments)]
     env = {**os.environ, "COLUMNS": str(width), "TERM": "xterm"}
@@ -183,7 +188,7 @@ def on_a_terminal(width: int, *arguments: object) -> str:
                 break
             parts.append(part)
     os.close(ours)
-    assert process.returncode == 0
+    assert process.returncode in {0, 1}
     return ESCAPE.sub("", b"".join(parts).decode())
 
 
@@ -194,6 +199,66 @@ def test_inspect_shows_all_sizes_on_a_terminal(width: int) -> None:
         sizes = [f"{size:,}" for one in opened.records.values() for size in (one.size, one.stored_size)]
     assert not Counter(sizes) - Counter(NUMBER.findall(text))
     assert all(cell_len(line) <= width for line in text.splitlines())
+
+
+COMMANDS = {
+    "leaks": "leaks {long}",
+    "leaks of a program": "leaks {program}",
+    "digest": "digest --parts {long}",
+    "causes": "symbolicate {fleet} --log {fleet}/unique.log --top 20",
+    "diff": "diff {long} {other}",
+    "diff of folders": "diff {long}/.. {other}/..",
+    "split": "split {long} -o {out}",
+    "sizes": "sizes {long}/.. --by record",
+}
+"""Commands whose tables have long names in them."""
+
+
+@pytest.mark.parametrize("width", [80, 40])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_tables_fit_a_terminal(command: str, width: int, tmp_path: Path) -> None:
+    long, other = (tmp_path / side / ("a_folder_with_a_long_name_" * 4) / "model.ptl" for side in "ab")
+    for path, name in ((long, "plain_stack.ptl"), (other, "plain_unicode.ptl")):
+        path.parent.mkdir(parents=True)
+        path.write_bytes((ORACLES / name).read_bytes())
+    places = {"long": long, "other": other, "out": long.with_name("small_" + "x" * 60 + ".ptl")}
+    words = COMMANDS[command].replace("/..", "|..").split()
+    paths = {name: str(path) for name, path in places.items()}
+    paths |= {"fleet": str(FIXTURES / "fleet"), "program": str(FIXTURES / "exported" / "decoder.pt2")}
+    shown = on_a_terminal(
+        width, *(os.path.normpath(word.format(**paths).replace("|", "/")) for word in words)
+    )
+    wide = [line for line in shown.splitlines() if cell_len(line) > width]
+    assert shown
+    assert not wide
+
+
+def test_a_table_names_each_file_and_kind_even_where_it_is_narrow() -> None:
+    shown = on_a_terminal(80, "leaks", SAMPLES[0].with_name("plain_stack.ptl"))
+    assert "…/modules/linear.py" in shown
+    assert "byte 220" in shown
+
+
+def test_digests_of_parts_stay_whole() -> None:
+    with archive.open(SAMPLES[1]) as opened:
+        digests = archive.digest(opened).parts.values()
+    for width in (80, 120):
+        shown = on_a_terminal(width, "digest", "--parts", SAMPLES[1])
+        assert not [digest for digest in digests if digest not in shown]
+
+
+def test_rows_below_each_other_say_what_their_number_is() -> None:
+    shown = rendered([FittedTable([("failures", "number"), ("cause", "text")], [(["12", "x" * 40], "")])], 16)
+    assert shown.startswith("failures 12\n")
+
+
+@pytest.mark.parametrize("width", [20, 33, 80])
+def test_a_wide_line_hangs_below_its_beginning(width: int) -> None:
+    line = "  ~ method __torch__.plain.Stack.forward: source +5 -4, models/plain.py:53; generated code +3 -6"
+    lines = list(hanging(line, width))
+    assert max(map(cell_len, lines)) <= width
+    assert "".join("".join(lines).split()) == "".join(line.split())
+    assert all(part.startswith("      ") for part in lines[1:])
 
 
 def test_lines_for_other_programs_stay_whole(tmp_path: Path) -> None:
